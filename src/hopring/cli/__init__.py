@@ -1,0 +1,1 @@
+"""The command hop; thin, every verb calls a room above."""

@@ -1,0 +1,1 @@
+"""The configuration: sites, daemons, links; TOML in, frozen values out."""

@@ -1,0 +1,1 @@
+"""The drivers: epoll loop, timer wheel, sockets, clock."""

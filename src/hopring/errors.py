@@ -1,0 +1,37 @@
+"""The errors of hopring, each for one kind of culprit.
+
+The application's mistake is a `HopError`; a peer's mistake is a `PeerError`, which a driver turns into a
+dropped packet and a count under its reason. Our own mistakes are plain assertions.
+"""
+
+from enum import StrEnum
+
+
+class HopError(Exception):
+    """Root of every error that hopring raises on purpose."""
+
+
+class Drop(StrEnum):
+    """Why a packet was dropped; the names under which drivers count."""
+
+    MAGIC = "magic"
+    VERSION = "version"
+    CLUSTER = "cluster"
+    TRUNCATED = "truncated"
+    LENGTH = "length"
+    UNKNOWN_TYPE = "unknown_type"
+    FOREIGN_SENDER = "foreign_sender"
+    STALE_INCARNATION = "stale_incarnation"
+    STALE_GENERATION = "stale_generation"
+    OUT_OF_WINDOW = "out_of_window"
+    INCONSISTENT = "inconsistent"
+    LIMIT = "limit"
+
+
+class PeerError(HopError):
+    """A peer sent what no correct peer sends; nothing was changed by it."""
+
+    def __init__(self, reason: Drop, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail

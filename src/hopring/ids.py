@@ -1,0 +1,39 @@
+"""Names for who is who: small values that every room shares.
+
+Daemons and sites have names in the configuration. Packets and tables carry their numbers: the place in the
+configuration sorted by name, which is the same everywhere because the cluster hash covers the configuration.
+"""
+
+from typing import NewType
+
+DaemonId = NewType("DaemonId", int)
+"""A daemon's place in the sorted configuration."""
+
+SiteId = NewType("SiteId", int)
+"""A site's place in the sorted configuration; also the tie-break of the order."""
+
+Incarnation = NewType("Incarnation", int)
+"""The 64-bit nonce that one start of a daemon draws. Nonces tell starts apart and cannot be ordered."""
+
+Generation = NewType("Generation", int)
+"""The 64-bit id of the attempt that a link belongs to; packets of another one are stale."""
+
+SiteMask = NewType("SiteMask", int)
+"""A set of sites as bits: site s is bit 1 << s."""
+
+NOBODY = DaemonId(0xFFFF)
+"""The modifier of an ARU that no member has lowered."""
+
+SITES_MAX = 64
+DAEMONS_MAX = 4096
+
+NEVER = 2**63 - 1
+"""A deadline that does not come, in microseconds."""
+
+
+def mask_of(*sites: SiteId) -> SiteMask:
+    """The mask that holds exactly these sites."""
+    mask = 0
+    for site in sites:
+        mask |= 1 << site
+    return SiteMask(mask)

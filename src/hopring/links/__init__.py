@@ -1,0 +1,1 @@
+"""One neighbour, or one local ring: Hop, TCP and Ring as state machines without I/O."""

@@ -1,0 +1,1 @@
+"""Virtual time and a faulty network that drive the real protocol objects."""

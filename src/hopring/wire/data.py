@@ -1,0 +1,139 @@
+"""DATA frames: one packet of a link, or one segment of a packet that travels as a train.
+
+A packet of up to PACKET_BYTES_MAX is cut into chunks of one fixed size, one chunk to a datagram; only the
+last may be shorter. Every segment names its packet's size and the number of segments, so that each can be
+checked, asked for and stored by itself.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType, encode_frame
+
+# seq, index, count, packet bytes
+_DATA: Final = Struct("<QBBI")
+DATA_HEAD_BYTES: Final = _DATA.size
+SEGMENTS_MAX: Final = 46  # Their datagrams, at 1400 bytes each, fit in one 64 KiB send.
+SEGMENT_BYTES_DEFAULT: Final = 1400
+SEGMENT_OVERHEAD_BYTES: Final = HEAD_BYTES + FRAME_HEAD_BYTES + DATA_HEAD_BYTES
+TRAIN_BYTES_MAX: Final = 65_000  # What one UDP send may carry, with room for IP options.
+PACKET_BYTES_MAX: Final = TRAIN_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A whole packet of a link."""
+
+    seq: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One of `count` chunks of packet `seq`."""
+
+    seq: int
+    index: int
+    count: int
+    packet_bytes: int
+    chunk: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a receiver asks for: `count` whole packets from `seq` on, or some segments of packet `seq`."""
+
+    seq: int
+    count: int
+    segments: int = 0  # A bit for each segment; 0 asks for whole packets.
+
+
+_MISSING: Final = Struct("<QHQ")
+MISSING_BYTES: Final = _MISSING.size
+MISSING_MAX: Final = 64
+"""Most entries that one NACK or token may list."""
+
+
+def chunk_bytes_of(segment_bytes: int) -> int:
+    """How much of a packet fits in a datagram of this size."""
+    return segment_bytes - SEGMENT_OVERHEAD_BYTES
+
+
+def packet_bytes_of(segment_bytes: int) -> int:
+    """The largest packet that travels as one train of such datagrams."""
+    count = min(SEGMENTS_MAX, TRAIN_BYTES_MAX // segment_bytes)
+    return count * chunk_bytes_of(segment_bytes)
+
+
+def segment_count(packet_bytes: int, chunk_bytes: int) -> int:
+    """How many segments a packet of this size is cut into; an empty packet is one."""
+    return max(1, -(-packet_bytes // chunk_bytes))
+
+
+def cut(seq: int, payload: bytes, chunk_bytes: int) -> list[Segment]:
+    """The packet's segments in the one cut that everybody uses."""
+    count = segment_count(len(payload), chunk_bytes)
+    return [
+        Segment(seq, index, count, len(payload), payload[index * chunk_bytes : (index + 1) * chunk_bytes])
+        for index in range(count)
+    ]
+
+
+def encode_data(data: Data) -> bytes:
+    """A packet that fits in one datagram, as a frame."""
+    return encode_frame(FrameType.DATA, _DATA.pack(data.seq, 0, 1, len(data.payload)) + data.payload)
+
+
+def encode_segment(segment: Segment) -> bytes:
+    """One segment as a frame."""
+    head = _DATA.pack(segment.seq, segment.index, segment.count, segment.packet_bytes)
+    return encode_frame(FrameType.DATA, head + segment.chunk)
+
+
+def decode_data(body: memoryview) -> Data | Segment:
+    """A DATA frame's body; a packet of one segment comes out whole."""
+    if len(body) < DATA_HEAD_BYTES:
+        raise PeerError(Drop.TRUNCATED, f"DATA of {len(body)} bytes")
+    seq, index, count, packet_bytes = _DATA.unpack_from(body)
+    length = len(body) - DATA_HEAD_BYTES
+    if not 1 <= count <= SEGMENTS_MAX or index >= count:
+        raise PeerError(Drop.INCONSISTENT, f"segment {index} of {count}")
+    if packet_bytes > PACKET_BYTES_MAX:
+        raise PeerError(Drop.LIMIT, f"packet of {packet_bytes} bytes, the limit is {PACKET_BYTES_MAX}")
+    if not _cut_fits(index, count, packet_bytes, length):
+        raise PeerError(Drop.INCONSISTENT, f"segment {index} of {count}, {length} of {packet_bytes} bytes")
+    chunk = bytes(body[DATA_HEAD_BYTES:])
+    if count == 1:
+        return Data(seq, chunk)
+    return Segment(seq, index, count, packet_bytes, chunk)
+
+
+def _cut_fits(index: int, count: int, packet_bytes: int, length: int) -> bool:
+    """Whether a chunk of this length can be this segment of an even cut."""
+    if count == 1:
+        return length == packet_bytes
+    if index < count - 1:
+        return (count - 1) * length < packet_bytes <= count * length
+    each, rest = divmod(packet_bytes - length, count - 1)
+    return rest == 0 and 0 < length <= each
+
+
+def encode_missing(missing: tuple[Missing, ...]) -> bytes:
+    """A list of requests, as NACK and token carry it."""
+    assert len(missing) <= MISSING_MAX, "cut the list before it is sent"
+    return b"".join([_MISSING.pack(one.seq, one.count, one.segments) for one in missing])
+
+
+def decode_missing(body: memoryview) -> tuple[Missing, ...]:
+    """The requests that fill this body exactly."""
+    if len(body) % MISSING_BYTES:
+        raise PeerError(Drop.LENGTH, f"{len(body)} bytes are no list of requests")
+    if len(body) > MISSING_MAX * MISSING_BYTES:
+        raise PeerError(Drop.LIMIT, f"more than {MISSING_MAX} requests")
+    missing = tuple(Missing(*fields) for fields in _MISSING.iter_unpack(body))
+    for one in missing:
+        if one.count == 0 or (one.segments and one.count != 1) or one.segments >> SEGMENTS_MAX:
+            raise PeerError(Drop.INCONSISTENT, f"request for {one}")
+    return missing

@@ -1,0 +1,111 @@
+"""The head of every datagram: who speaks, to which cluster, on which link.
+
+A datagram is this head and then frames, end to end. A frame is a type, a length and a body, so that
+acknowledgements and other small words ride in the same datagram as data.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, Generation, Incarnation
+
+MAGIC: Final = b"HR"
+VERSION: Final = 1
+
+# magic, version, family, cluster, sender, incarnation, generation
+_HEAD: Final = Struct("<2sBBIHQQ")
+HEAD_BYTES: Final = _HEAD.size
+
+# type, flags, body length
+_FRAME: Final = Struct("<BBH")
+FRAME_HEAD_BYTES: Final = _FRAME.size
+FRAME_BODY_BYTES_MAX: Final = 0xFFFF
+FRAMES_MAX: Final = 64
+
+
+class Family(IntEnum):
+    """The kind of link a datagram belongs to."""
+
+    HOP = 1
+    RING = 2
+
+
+class FrameType(IntEnum):
+    """The kinds of frames, in one number space for all families."""
+
+    DATA = 1
+    ACK = 2
+    NACK = 3
+    TOKEN = 4
+    HURRY = 5
+    HELD = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Who sent a datagram and which link it is for."""
+
+    family: Family
+    cluster: int
+    sender: DaemonId
+    incarnation: Incarnation
+    generation: Generation
+
+
+def encode_header(header: Header) -> bytes:
+    """The head as bytes; drivers keep it, since it is the same for all packets of a link."""
+    return _HEAD.pack(
+        MAGIC,
+        VERSION,
+        header.family,
+        header.cluster,
+        header.sender,
+        header.incarnation,
+        header.generation,
+    )
+
+
+def decode_header(datagram: bytes | memoryview, cluster: int) -> Header:
+    """The head of a datagram, or the reason why it is not for us."""
+    if len(datagram) < HEAD_BYTES:
+        raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no header of {HEAD_BYTES}")
+    magic, version, family, its_cluster, sender, incarnation, generation = _HEAD.unpack_from(datagram)
+    if magic != MAGIC:
+        raise PeerError(Drop.MAGIC, f"datagram starts with {magic!r}")
+    if version != VERSION:
+        raise PeerError(Drop.VERSION, f"protocol version {version}, we speak {VERSION}")
+    if its_cluster != cluster:
+        raise PeerError(Drop.CLUSTER, f"cluster {its_cluster:#010x}, ours is {cluster:#010x}")
+    if family not in (Family.HOP, Family.RING):
+        raise PeerError(Drop.UNKNOWN_TYPE, f"link family {family}")
+    return Header(
+        Family(family), its_cluster, DaemonId(sender), Incarnation(incarnation), Generation(generation)
+    )
+
+
+def encode_frame(kind: FrameType, body: bytes) -> bytes:
+    """One frame with its head."""
+    return _FRAME.pack(kind, 0, len(body)) + body
+
+
+def split_frames(datagram: bytes | memoryview) -> list[tuple[int, memoryview]]:
+    """The frames behind the head as (type, body), every length checked before it is used."""
+    view = memoryview(datagram)
+    end = len(view)
+    at = HEAD_BYTES
+    frames: list[tuple[int, memoryview]] = []
+    while at < end:
+        if at + FRAME_HEAD_BYTES > end:
+            raise PeerError(Drop.TRUNCATED, f"{end - at} bytes hold no frame head")
+        kind, _flags, length = _FRAME.unpack_from(view, at)
+        at += FRAME_HEAD_BYTES
+        if at + length > end:
+            raise PeerError(Drop.LENGTH, f"frame of {length} bytes in {end - at}")
+        if len(frames) == FRAMES_MAX:
+            raise PeerError(Drop.LIMIT, f"more than {FRAMES_MAX} frames in a datagram")
+        frames.append((kind, view[at : at + length]))
+        at += length
+    return frames

@@ -1,0 +1,67 @@
+"""ACK and NACK frames of the Hop link (thesis 4.3)."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.wire.data import Missing, decode_missing, encode_missing
+from hopring.wire.header import FrameType, encode_frame
+
+# aru, top, max sent, stamp, echo, echo delay
+_ACK: Final = Struct("<QQQIII")
+
+STAMP_MASK: Final = 0xFFFF_FFFF
+"""Stamps are the low 32 bits of the sender's microsecond clock; differences are taken modulo 2**32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """What one end has received and sent so far; in both directions the same frame.
+
+    `stamp_us` is the sender's clock, `echo_us` the last stamp it got, `echo_delay_us` how long ago. A zero
+    `echo_us` means that it has none yet.
+    """
+
+    aru: int
+    top: int
+    max_sent: int
+    stamp_us: int
+    echo_us: int
+    echo_delay_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nack:
+    """The packets and segments that the receiver misses."""
+
+    missing: tuple[Missing, ...]
+
+
+def encode_ack(ack: Ack) -> bytes:
+    """The ACK as a frame."""
+    body = _ACK.pack(ack.aru, ack.top, ack.max_sent, ack.stamp_us, ack.echo_us, ack.echo_delay_us)
+    return encode_frame(FrameType.ACK, body)
+
+
+def decode_ack(body: memoryview) -> Ack:
+    """An ACK frame's body."""
+    if len(body) != _ACK.size:
+        raise PeerError(Drop.LENGTH, f"ACK of {len(body)} bytes, not {_ACK.size}")
+    ack = Ack(*_ACK.unpack(body))
+    if ack.aru > ack.top:
+        raise PeerError(Drop.INCONSISTENT, f"ACK with aru {ack.aru} above top {ack.top}")
+    return ack
+
+
+def encode_nack(nack: Nack) -> bytes:
+    """The NACK as a frame."""
+    return encode_frame(FrameType.NACK, encode_missing(nack.missing))
+
+
+def decode_nack(body: memoryview) -> Nack:
+    """A NACK frame's body; an empty list is no NACK."""
+    missing = decode_missing(body)
+    if not missing:
+        raise PeerError(Drop.INCONSISTENT, "NACK that asks for nothing")
+    return Nack(missing)

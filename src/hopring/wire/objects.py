@@ -1,0 +1,50 @@
+"""Objects: what the layers above put into packets, many to a packet, end to end.
+
+The report (3.1) runs its link protocols on objects of 12 to 700 bytes; ours number whole packets and leave the
+objects inside alone.
+"""
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+
+# type, flags, body length
+_OBJECT: Final = Struct("<BBH")
+OBJECT_HEAD_BYTES: Final = _OBJECT.size
+OBJECT_BODY_BYTES_MAX: Final = 0xFFFF
+OBJECTS_MAX: Final = 0x4000
+"""Most objects in one packet: what PACKET_BYTES_MAX holds of empty ones."""
+
+
+class ObjectType(IntEnum):
+    """The kinds of objects."""
+
+    ROUTED = 1
+    META = 2
+
+
+def encode_object(kind: ObjectType, body: bytes) -> bytes:
+    """One object with its head; a packet's payload is such objects joined."""
+    return _OBJECT.pack(kind, 0, len(body)) + body
+
+
+def split_objects(payload: bytes | memoryview) -> list[tuple[int, memoryview]]:
+    """The objects of a packet as (type, body), every length checked before it is used."""
+    view = memoryview(payload)
+    end = len(view)
+    at = 0
+    objects: list[tuple[int, memoryview]] = []
+    while at < end:
+        if at + OBJECT_HEAD_BYTES > end:
+            raise PeerError(Drop.TRUNCATED, f"{end - at} bytes hold no object head")
+        kind, _flags, length = _OBJECT.unpack_from(view, at)
+        at += OBJECT_HEAD_BYTES
+        if at + length > end:
+            raise PeerError(Drop.LENGTH, f"object of {length} bytes in {end - at}")
+        if len(objects) == OBJECTS_MAX:
+            raise PeerError(Drop.LIMIT, f"more than {OBJECTS_MAX} objects in a packet")
+        objects.append((kind, view[at : at + length]))
+        at += length
+    return objects

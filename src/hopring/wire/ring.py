@@ -1,0 +1,121 @@
+"""TOKEN, HURRY and HELD frames of the Ring (thesis 4.1)."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId
+from hopring.wire.data import Missing, decode_missing, encode_missing
+from hopring.wire.header import FrameType, encode_frame
+
+# kind, quiet, number, link_seq, link_aru, link_aru_modifier, flow_control,
+# site_seq, site_lts, site_aru, site_aru_modifier
+_TOKEN: Final = Struct("<BHQQQHIQQQH")
+_NUMBER: Final = Struct("<Q")
+
+
+class TokenKind(IntEnum):
+    """The `type` field of the papers' token; other kinds belong to membership."""
+
+    REGULAR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The rotating token with all its fields; `number` grows with every pass."""
+
+    number: int
+    link_seq: int
+    link_aru: int
+    link_aru_modifier: DaemonId
+    flow_control: int
+    site_seq: int
+    site_lts: int
+    site_aru: int
+    site_aru_modifier: DaemonId
+    missing: tuple[Missing, ...] = ()
+    quiet: int = 0  # Visits in a row in which nobody had anything to do.
+    kind: TokenKind = TokenKind.REGULAR
+
+
+@dataclass(frozen=True, slots=True)
+class Hurry:
+    """Somebody has work: a held token must go round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Answer to a token that was sent again: the receiver has seen the token with this number."""
+
+    number: int
+
+
+def encode_token(token: Token) -> bytes:
+    """The token as a frame."""
+    body = _TOKEN.pack(
+        token.kind,
+        token.quiet,
+        token.number,
+        token.link_seq,
+        token.link_aru,
+        token.link_aru_modifier,
+        token.flow_control,
+        token.site_seq,
+        token.site_lts,
+        token.site_aru,
+        token.site_aru_modifier,
+    )
+    return encode_frame(FrameType.TOKEN, body + encode_missing(token.missing))
+
+
+def decode_token(body: memoryview) -> Token:
+    """A TOKEN frame's body."""
+    if len(body) < _TOKEN.size:
+        raise PeerError(Drop.TRUNCATED, f"TOKEN of {len(body)} bytes")
+    kind, quiet, number, link_seq, link_aru, link_modifier, flow, seq, lts, aru, modifier = (
+        _TOKEN.unpack_from(body)
+    )
+    if kind != TokenKind.REGULAR:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"token of kind {kind}")
+    if link_aru > link_seq:
+        raise PeerError(Drop.INCONSISTENT, f"token with link_aru {link_aru} above link_seq {link_seq}")
+    return Token(
+        number=number,
+        link_seq=link_seq,
+        link_aru=link_aru,
+        link_aru_modifier=DaemonId(link_modifier),
+        flow_control=flow,
+        site_seq=seq,
+        site_lts=lts,
+        site_aru=aru,
+        site_aru_modifier=DaemonId(modifier),
+        missing=decode_missing(body[_TOKEN.size :]),
+        quiet=quiet,
+        kind=TokenKind(kind),
+    )
+
+
+def encode_hurry(_hurry: Hurry) -> bytes:
+    """The wish for the token as a frame."""
+    return encode_frame(FrameType.HURRY, b"")
+
+
+def decode_hurry(body: memoryview) -> Hurry:
+    """A HURRY frame's body, which is empty."""
+    if len(body):
+        raise PeerError(Drop.LENGTH, f"HURRY of {len(body)} bytes")
+    return Hurry()
+
+
+def encode_held(held: Held) -> bytes:
+    """The answer as a frame."""
+    return encode_frame(FrameType.HELD, _NUMBER.pack(held.number))
+
+
+def decode_held(body: memoryview) -> Held:
+    """A HELD frame's body."""
+    if len(body) != _NUMBER.size:
+        raise PeerError(Drop.LENGTH, f"HELD of {len(body)} bytes")
+    return Held(*_NUMBER.unpack(body))
