@@ -44,3 +44,16 @@ class LinkFailed:
     """The link is dead and will do nothing more; membership has to act."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounters:
+    """What a link has seen so far; packets, where nothing else is said."""
+
+    sent: int
+    received: int
+    lost: int
+    nacks: int
+    retransmissions: int
+    duplicates: int
+    round_trip_us: int

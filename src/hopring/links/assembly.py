@@ -1,0 +1,76 @@
+"""Assembly: packets that have arrived in part, until their last segment comes.
+
+Below       segments in any order, with duplicates (wire.data).
+Above       a link, which wants whole packets and asks for the segments that are missing.
+Invariants  all segments kept of one packet belong to one cut; no packet in here is whole.
+Limit       none of its own: a link adds only what lies in its receive window.
+"""
+
+from dataclasses import dataclass, field
+
+from hopring.errors import Drop, PeerError
+from hopring.wire.data import Segment
+
+
+@dataclass(slots=True)
+class _Part:
+    """The segments of one packet that are here, and the cut that they belong to."""
+
+    count: int
+    packet_bytes: int
+    chunk_bytes: int
+    chunks: dict[int, bytes] = field(default_factory=dict)  # By index; never all of them.
+
+
+@dataclass(slots=True)
+class Assembly:
+    """Packets that have arrived in part, by sequence."""
+
+    _parts: dict[int, _Part] = field(default_factory=dict)
+
+    def __contains__(self, seq: int) -> bool:
+        return seq in self._parts
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def add(self, segment: Segment) -> bytes | None:
+        """The whole payload if this was the last segment missing, and then the packet is forgotten."""
+        part = self._parts.get(segment.seq)
+        if part is None:
+            part = _Part(segment.count, segment.packet_bytes, _chunk_bytes_of(segment))
+        elif not _same_cut(part, segment):
+            raise PeerError(Drop.INCONSISTENT, f"segments of packet {segment.seq} come from different cuts")
+        part.chunks.setdefault(segment.index, segment.chunk)
+        if len(part.chunks) < part.count:
+            self._parts[segment.seq] = part
+            return None
+        self._parts.pop(segment.seq, None)
+        return b"".join([part.chunks[index] for index in range(part.count)])
+
+    def missing_segments(self, seq: int) -> int:
+        """A bit for each segment still to come; 0 if nothing of this packet has arrived."""
+        part = self._parts.get(seq)
+        if part is None:
+            return 0
+        return sum(1 << index for index in range(part.count) if index not in part.chunks)
+
+    def forget(self, seq: int) -> None:
+        """Drops what has come of a packet, if anything; it arrived whole by another way."""
+        self._parts.pop(seq, None)
+
+
+def _chunk_bytes_of(segment: Segment) -> int:
+    """The length of all chunks but the last, as this one segment tells it."""
+    if segment.count == 1 or segment.index < segment.count - 1:
+        return len(segment.chunk)
+    return (segment.packet_bytes - len(segment.chunk)) // (segment.count - 1)
+
+
+def _same_cut(part: _Part, segment: Segment) -> bool:
+    # Count and size alone do not fix the cut: 100 bytes in two are 60 and 40, or 70 and 30.
+    return (part.count, part.packet_bytes, part.chunk_bytes) == (
+        segment.count,
+        segment.packet_bytes,
+        _chunk_bytes_of(segment),
+    )

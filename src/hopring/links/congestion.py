@@ -1,0 +1,88 @@
+"""How much may be on its way: a congestion window that is fair to TCP.
+
+Implements  CUBIC (RFC 9438), which is what a TCP flow beside us runs: growth by the cubic of the time since the
+            last loss, never below what Reno would have; multiplicative decrease once per round trip of losses;
+            slow start that ends at the first loss or when the round trip grows (as in HyStart).
+Deviation   the window limits bytes beyond the highest packet the neighbour has reported, so a missing packet
+            does not block the link; retransmissions are not counted in it, but the pacing rate counts them.
+"""
+
+from dataclasses import dataclass
+
+_CUBIC = 0.4  # Segments per second cubed.
+_DECREASE = 0.7
+_RENO_STEP = 3 * (1 - _DECREASE) / (1 + _DECREASE)  # Segments per round trip that match Reno's share.
+_INITIAL_SEGMENTS = 10
+_LEAST_SEGMENTS = 2
+_DELAY_RISE_US_MIN = 4_000
+_DELAY_RISE_US_MAX = 16_000
+
+
+@dataclass(slots=True)
+class Congestion:
+    """The window and what it remembers of the last loss."""
+
+    segment_bytes: int
+    window_bytes: float = 0.0
+    threshold_bytes: float = float("inf")  # Slow start below it.
+    peak_segments: float = 0.0  # Where the cubic levels out: the window at the last loss.
+    start_segments: float = 0.0  # Where it starts from.
+    loss_at_us: int = 0
+    reno_segments: float = 0.0
+    recover_seq: int = -1  # Losses up to here belong to the last decrease.
+
+    def __post_init__(self) -> None:
+        self.window_bytes = float(_INITIAL_SEGMENTS * self.segment_bytes)
+
+    @property
+    def slow_start(self) -> bool:
+        """Whether no limit has been met yet."""
+        return self.window_bytes < self.threshold_bytes
+
+    def rate_bytes_per_second(self, round_trip_us: int) -> int:
+        """The pace that spreads the window over a round trip, with some head-room to let it grow."""
+        gain = 2.0 if self.slow_start else 1.2
+        return max(self.segment_bytes, int(gain * self.window_bytes * 1_000_000 / round_trip_us))
+
+    def delivered(self, size_bytes: int, round_trip_us: int, least_us: int, last_us: int, now_us: int) -> None:
+        """The neighbour reported this much more; called only while the window was what held us back."""
+        if self.slow_start:
+            rise_us = max(_DELAY_RISE_US_MIN, min(_DELAY_RISE_US_MAX, least_us // 8))
+            if last_us > least_us + rise_us:
+                self._leave_slow_start(now_us)
+            else:
+                self.window_bytes += size_bytes
+            return
+        segments = self.window_bytes / self.segment_bytes
+        acked = size_bytes / self.segment_bytes
+        self.reno_segments += _RENO_STEP * acked / segments
+        target = max(self._cubic_segments(round_trip_us, now_us), self.reno_segments)
+        if target > segments:
+            step = min((target - segments) / segments, 0.5) * acked
+            self.window_bytes += step * self.segment_bytes
+
+    def _cubic_segments(self, round_trip_us: int, now_us: int) -> float:
+        rise = float((max(0.0, self.peak_segments - self.start_segments) / _CUBIC) ** (1 / 3))
+        elapsed = (now_us + round_trip_us - self.loss_at_us) / 1_000_000
+        return float(_CUBIC * (elapsed - rise) ** 3 + self.peak_segments)
+
+    def _leave_slow_start(self, now_us: int) -> None:
+        self.threshold_bytes = self.window_bytes
+        self.peak_segments = self.window_bytes / self.segment_bytes
+        self._start_cubic(now_us)
+
+    def _start_cubic(self, now_us: int) -> None:
+        self.start_segments = self.reno_segments = self.window_bytes / self.segment_bytes
+        self.loss_at_us = now_us
+
+    def lost(self, seq: int, highest_sent: int, now_us: int) -> None:
+        """A packet was asked for the first time; one decrease covers all that was in flight then."""
+        if seq <= self.recover_seq:
+            return
+        self.recover_seq = highest_sent
+        segments = self.window_bytes / self.segment_bytes
+        falling = segments < self.peak_segments
+        self.peak_segments = segments * (1 + _DECREASE) / 2 if falling else segments
+        self.window_bytes = max(self.window_bytes * _DECREASE, float(_LEAST_SEGMENTS * self.segment_bytes))
+        self.threshold_bytes = self.window_bytes
+        self._start_cubic(now_us)

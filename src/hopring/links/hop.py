@@ -1,0 +1,317 @@
+"""Hop: a reliable, unordered link between two neighbouring daemons.
+
+Implements  the Hop protocol: thesis 4.3 with figures 4.1 and 4.2, technical report 3.2 with figure 3.2.
+Below       datagrams that may be lost, reordered or duplicated.
+Above       the overlay, which wants each packet at once, in any order.
+Invariants  a payload is delivered at most once, and exactly once unless the link fails; what is unacknowledged
+            never outgrows the window; whatever the link waits for, `wake_at_us` names the moment it acts.
+Deviations  ranges of missing packets run from the expected one to the one before the arrival, and the ARU of a
+            receiver without gaps is next - 1 (the figures are off by one); a NACK may name single segments of a
+            train; every ACK carries both the receiver's aru and the sender's highest sequence, and is the
+            heartbeat too, because a dead link shows no gap; all waiting times come from the measured round
+            trip; a packet number is never reused: a link of another generation is another link.
+"""
+
+from dataclasses import dataclass, field
+
+from hopring.ids import NEVER
+from hopring.links.bucket import Bucket
+from hopring.links.congestion import Congestion
+from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
+from hopring.links.hop_receiver import Receiver
+from hopring.links.hop_sender import RESERVE_PACKETS, Sender
+from hopring.links.round_trip import RoundTrip, clamp, stamp_of
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment, chunk_bytes_of, packet_bytes_of
+from hopring.wire.hop import STAMP_MASK, Ack, Nack
+from hopring.wire.train import Frame
+
+Input = Submit | Data | Segment | Ack | Nack | Tick
+Output = Deliver | Transmit | LinkFailed
+
+_RIDER_BYTES = 96  # Left free in a packet of one datagram, so that an ACK and a short NACK ride along.
+_PACKET_SPAN_US = 2_000  # A packet is no longer than what the rate sends in this time.
+_BURST_SPAN_US = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class HopOptions:
+    """What can be tuned, per link."""
+
+    segment_bytes: int = SEGMENT_BYTES_DEFAULT
+    window_packets: int = 4_096
+    window_bytes: int = 16 * 1024 * 1024
+    backlog_bytes_max: int = 64 * 1024 * 1024
+    rate_bytes_per_second: int | None = None  # None: congestion control, fair to TCP.
+    burst_bytes: int = 64 * 1024  # With a fixed rate only.
+    ack_every_segments: int = 16
+    nacks_max: int = 16
+    lazy_us: int = 5_000
+    heartbeat_us: int = 200_000
+    silence_us: int = 1_500_000
+    initial_round_trip_us: int = 100_000
+
+
+@dataclass(slots=True)
+class HopState:
+    """What one end of a link remembers."""
+
+    sender: Sender
+    receiver: Receiver
+    round_trip: RoundTrip
+    bucket: Bucket
+    congestion: Congestion | None
+    ack_at_us: int = 0
+    unreported_segments: int = 0
+    heard_at_us: int = -1  # -1 until the first step.
+    stamp_us: int = 0  # The neighbour's last stamp,
+    stamped_at_us: int = 0  # and when it came.
+    received: int = 0
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class Hop:
+    """One end of a Hop link; see the module."""
+
+    options: HopOptions = field(default_factory=HopOptions)
+    initial_seq: int = 1
+    state: HopState = field(init=False)
+
+    def __post_init__(self) -> None:
+        o = self.options
+        last = self.initial_seq - 1
+        chunk_bytes = chunk_bytes_of(o.segment_bytes)
+        congestion = Congestion(o.segment_bytes) if o.rate_bytes_per_second is None else None
+        self.state = HopState(
+            sender=Sender(chunk_bytes, o.window_packets, o.window_bytes, sent=last, peer_aru=last),
+            receiver=Receiver(o.window_packets + RESERVE_PACKETS, next_seq=self.initial_seq),
+            round_trip=RoundTrip(o.initial_round_trip_us),
+            bucket=Bucket(o.rate_bytes_per_second or 1, o.burst_bytes),
+            congestion=congestion,
+        )
+        self._set_pace()
+
+    @property
+    def object_bytes_max(self) -> int:
+        """The largest object that may be submitted."""
+        return packet_bytes_of(self.options.segment_bytes)
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What was submitted and is not sent yet."""
+        return self.state.sender.queue.size_bytes
+
+    @property
+    def counters(self) -> LinkCounters:
+        """What the link has seen so far."""
+        s = self.state
+        return LinkCounters(
+            sent=s.sender.sent - self.initial_seq + 1,
+            received=s.received,
+            lost=s.receiver.lost,
+            nacks=s.receiver.nacks,
+            retransmissions=s.sender.resends,
+            duplicates=s.receiver.duplicates,
+            round_trip_us=s.round_trip.smoothed_us,
+        )
+
+    @property
+    def wake_at_us(self) -> int:
+        """The next moment at which the link wants a Tick."""
+        s = self.state
+        if s.failure:
+            return NEVER
+        return min(s.ack_at_us, s.receiver.ask_at_us, self._send_at_us, self._silent_at_us)
+
+    def step(self, event: Input, now_us: int) -> list[Output]:
+        """Takes one event; see the module for the words."""
+        if self.state.failure:
+            return []
+        if self.state.heard_at_us < 0:
+            self.state.heard_at_us = now_us
+        match event:
+            case Submit():
+                return self._submit(event, now_us)
+            case Data() | Segment():
+                return self._receive(event, now_us)
+            case Ack():
+                return self._acknowledged(event, now_us)
+            case Nack():
+                return self._asked(event, now_us)
+            case Tick():
+                return self._tick(now_us)
+
+    # What comes in.
+
+    def _submit(self, event: Submit, now_us: int) -> list[Output]:
+        assert 0 < len(event.payload) <= self.object_bytes_max, "cut an object before it is submitted"
+        queue = self.state.sender.queue
+        if queue.size_bytes + len(event.payload) > self.options.backlog_bytes_max:
+            return self._fail(f"more than {self.options.backlog_bytes_max} bytes wait for the neighbour")
+        queue.put(event, now_us + self.options.lazy_us)
+        return []
+
+    def _receive(self, packet: Data | Segment, now_us: int) -> list[Output]:
+        s = self.state
+        payload = s.receiver.take(packet, now_us + s.round_trip.nack_delay_us)
+        s.heard_at_us = now_us
+        if isinstance(packet, Segment):
+            s.unreported_segments += 1
+        else:
+            s.unreported_segments += 1 + len(packet.payload) // self.options.segment_bytes
+        due = s.unreported_segments >= self.options.ack_every_segments
+        self._report_by(now_us if due else now_us + s.round_trip.report_delay_us)
+        if payload is None:
+            return []
+        s.received += 1
+        return [Deliver(payload)]
+
+    def _acknowledged(self, ack: Ack, now_us: int) -> list[Output]:
+        s = self.state
+        s.sender.check_report(ack.aru, ack.top)
+        s.receiver.check(ack.max_sent)
+        s.heard_at_us = now_us
+        s.stamp_us, s.stamped_at_us = ack.stamp_us, now_us
+        if ack.echo_us:
+            s.round_trip.sample(ack.echo_us, ack.echo_delay_us, now_us)
+        self._delivered(ack, now_us)
+        s.receiver.learn(ack.max_sent, now_us + s.round_trip.nack_delay_us)
+        if ack.echo_us and ack.echo_delay_us > self._uneasy_after_us:
+            self._report_by(now_us)
+        elif not s.sender.unacked and not s.unreported_segments:
+            s.ack_at_us = max(s.ack_at_us, now_us + self.options.heartbeat_us // 2)
+        return []
+
+    def _delivered(self, ack: Ack, now_us: int) -> None:
+        s = self.state
+        flight_bytes = s.sender.flight_bytes
+        news_bytes = s.sender.report(ack.aru, ack.top)
+        if s.congestion is None or not news_bytes or not s.round_trip.measured:
+            return
+        # A window that was not used says nothing about the network.
+        if 2 * flight_bytes >= s.congestion.window_bytes:
+            trip = s.round_trip
+            s.congestion.delivered(news_bytes, trip.smoothed_us, trip.least_us, trip.last_us, now_us)
+        self._set_pace()
+
+    def _asked(self, nack: Nack, now_us: int) -> list[Output]:
+        s = self.state
+        s.sender.check_missing(nack.missing)
+        s.heard_at_us = now_us
+        fresh = s.sender.wanted(nack.missing)
+        if s.sender.most_resends > self.options.nacks_max:
+            return self._fail(f"the neighbour asked more than {self.options.nacks_max} times for one packet")
+        if s.congestion is not None and fresh:
+            s.congestion.lost(max(fresh), s.sender.sent, now_us)
+            self._set_pace()
+        return []
+
+    # What goes out.
+
+    def _tick(self, now_us: int) -> list[Output]:
+        s = self.state
+        if now_us >= self._silent_at_us:
+            return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms")
+        frames: list[Frame] = self._packets(now_us)
+        requests = s.receiver.ask(now_us, now_us + s.round_trip.answer_us)
+        if s.receiver.most_asked > self.options.nacks_max:
+            return self._fail(f"asked more than {self.options.nacks_max} times for one packet")
+        if requests:
+            frames.append(Nack(requests))
+        if now_us >= s.ack_at_us or (frames and self._report_may_ride(now_us)):
+            frames.append(self._report(now_us))
+        return [Transmit(tuple(frames))] if frames else []
+
+    def _packets(self, now_us: int) -> list[Frame]:
+        """Retransmissions first, then new packets, as far as rate and windows allow."""
+        s = self.state
+        frames: list[Frame] = []
+        s.bucket.fill(now_us)
+        while s.bucket.credit > 0:
+            if s.sender.again:
+                parts, size = s.sender.resend()
+                frames.extend(parts)
+            elif self._may_pack(now_us):
+                data = s.sender.pack(self._packet_bytes, urgent_only=not s.sender.window_open)
+                frames.append(data)
+                size = s.sender.wire_bytes(len(data.payload))
+                self._report_by(now_us + s.round_trip.report_delay_us)
+            else:
+                break
+            s.bucket.take(size)
+        return frames
+
+    def _may_pack(self, now_us: int) -> bool:
+        return self._queue_at_us <= now_us
+
+    @property
+    def _queue_at_us(self) -> int:
+        """When the queue has something that the windows let through."""
+        s = self.state
+        if s.sender.queue.urgent and s.sender.reserve_open:
+            return 0
+        if not s.sender.window_open:
+            return NEVER
+        if s.congestion is not None and s.sender.flight_bytes >= s.congestion.window_bytes:
+            return NEVER
+        return s.sender.queue.send_at_us
+
+    @property
+    def _send_at_us(self) -> int:
+        s = self.state
+        wanted_at_us = 0 if s.sender.again else self._queue_at_us
+        return wanted_at_us if wanted_at_us == NEVER else max(wanted_at_us, s.bucket.ready_at_us)
+
+    @property
+    def _packet_bytes(self) -> int:
+        """Packets of one datagram on a slow link, long trains on a fast one."""
+        one = chunk_bytes_of(self.options.segment_bytes) - _RIDER_BYTES
+        span = self.state.bucket.rate_bytes_per_second * _PACKET_SPAN_US // 1_000_000
+        return one if span < 2 * self.options.segment_bytes else min(span, self.object_bytes_max)
+
+    def _report(self, now_us: int) -> Ack:
+        s = self.state
+        again_us = self.options.heartbeat_us
+        if now_us - s.heard_at_us > self._uneasy_after_us:
+            again_us //= 4
+        elif s.sender.unacked:
+            again_us = min(again_us, s.round_trip.answer_us)
+        s.ack_at_us = now_us + again_us
+        s.unreported_segments = 0
+        echo_delay_us = min(now_us - s.stamped_at_us, STAMP_MASK)
+        stamp_us = stamp_of(now_us)
+        return Ack(s.receiver.aru, s.receiver.top, s.sender.sent, stamp_us, s.stamp_us, echo_delay_us)
+
+    def _report_by(self, at_us: int) -> None:
+        self.state.ack_at_us = min(self.state.ack_at_us, at_us)
+
+    def _report_may_ride(self, now_us: int) -> bool:
+        """Whether a report has waited long enough to be worth its bytes on a packet that goes anyway."""
+        return self.state.ack_at_us - now_us <= self.state.round_trip.report_delay_us // 2
+
+    # How fast, and whether at all.
+
+    def _set_pace(self) -> None:
+        s = self.state
+        if s.congestion is None:
+            return
+        rate = s.congestion.rate_bytes_per_second(s.round_trip.estimate_us)
+        s.bucket.rate_bytes_per_second = rate
+        burst = rate * _BURST_SPAN_US // 1_000_000
+        s.bucket.burst_bytes = clamp(burst, 4 * self.options.segment_bytes, 128 * 1024)
+
+    @property
+    def _uneasy_after_us(self) -> int:
+        """After so long a silence an end reports more often, and its old echo asks the other to speak."""
+        return 2 * self.options.heartbeat_us
+
+    @property
+    def _silent_at_us(self) -> int:
+        s = self.state
+        if s.heard_at_us < 0:
+            return NEVER
+        return s.heard_at_us + max(self.options.silence_us, 8 * s.round_trip.smoothed_us)
+
+    def _fail(self, reason: str) -> list[Output]:
+        self.state.failure = reason
+        return [LinkFailed(reason)]

@@ -1,0 +1,107 @@
+"""The receiving half of Hop: what has arrived, what is missing, when to ask for it (thesis figure 4.2).
+
+Invariants  a packet is handed up at most once; `missing` holds exactly the packets below `next_seq` that have
+            not arrived whole, in rising order; aru is one below the first of them.
+"""
+
+from dataclasses import dataclass, field
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER
+from hopring.links.assembly import Assembly
+from hopring.wire.data import MISSING_MAX, Data, Missing, Segment
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A packet that has not arrived: when to ask for it, and how often that was done."""
+
+    ask_at_us: int
+    asked: int = 0
+
+
+@dataclass(slots=True)
+class Receiver:
+    """State of one direction of a link, at the end where packets arrive."""
+
+    window_packets: int
+    next_seq: int  # One above the highest sequence known to have been sent.
+    missing: dict[int, Wanted] = field(default_factory=dict)
+    parts: Assembly = field(default_factory=Assembly)
+    ask_at_us: int = NEVER  # Never later than the first request that is due.
+    most_asked: int = 0
+    duplicates: int = 0
+    lost: int = 0
+    nacks: int = 0
+
+    @property
+    def aru(self) -> int:
+        """All received up to here."""
+        return next(iter(self.missing), self.next_seq) - 1
+
+    @property
+    def top(self) -> int:
+        """The highest sequence we know of."""
+        return self.next_seq - 1
+
+    def check(self, seq: int) -> None:
+        """Refuses a sequence that no correct sender has reached."""
+        if seq > self.aru + self.window_packets:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"sequence {seq} is past the window above aru {self.aru}")
+
+    def take(self, packet: Data | Segment, late_after_us: int) -> bytes | None:
+        """A packet, or a part of one; the payload if this made it whole and new."""
+        seq = packet.seq
+        self.check(seq)
+        if seq < self.next_seq and seq not in self.missing:
+            self.duplicates += 1
+            return None
+        if isinstance(packet, Segment):
+            payload = self.parts.add(packet)
+        else:
+            payload = packet.payload
+        self.learn(seq, late_after_us)
+        if payload is not None:
+            self.parts.forget(seq)
+            del self.missing[seq]
+        elif not self.missing[seq].asked:
+            # The rest of the train is still coming in.
+            self.missing[seq].ask_at_us = late_after_us
+        return payload
+
+    def learn(self, seq: int, late_after_us: int) -> None:
+        """Sequences up to this one exist; what has not arrived by then will be asked for."""
+        if seq < self.next_seq:
+            return
+        for unseen in range(self.next_seq, seq + 1):
+            self.missing[unseen] = Wanted(late_after_us)
+        self.next_seq = seq + 1
+        self.ask_at_us = min(self.ask_at_us, late_after_us)
+
+    def ask(self, now_us: int, again_at_us: int) -> tuple[Missing, ...]:
+        """The requests that are due now, the oldest first, neighbours joined."""
+        requests: list[Missing] = []
+        for seq, wanted in self.missing.items():
+            if wanted.ask_at_us > now_us:
+                continue
+            if not self._request(seq, requests):
+                break
+            self.lost += not wanted.asked
+            wanted.asked += 1
+            wanted.ask_at_us = again_at_us
+            self.most_asked = max(self.most_asked, wanted.asked)
+        self.nacks += bool(requests)
+        self.ask_at_us = min((wanted.ask_at_us for wanted in self.missing.values()), default=NEVER)
+        return tuple(requests)
+
+    def _request(self, seq: int, requests: list[Missing]) -> bool:
+        """Adds one packet to the list, if there is room."""
+        segments = self.parts.missing_segments(seq)
+        last = requests[-1] if requests else None
+        if last is not None and not segments and not last.segments and last.seq + last.count == seq:
+            requests[-1] = Missing(last.seq, last.count + 1)
+            return True
+        if len(requests) == MISSING_MAX:
+            return False
+        requests.append(Missing(seq, 1, segments))
+        return True
