@@ -1,0 +1,239 @@
+"""Ring: reliable multicast among the daemons of one site, by a rotating token.
+
+Implements  Amir, Stanton (1998) 3.2 and figure 3.3; Stanton's thesis (2002) 4.1.
+Below       datagrams to one member or to all, which may be lost, reordered or duplicated.
+Above       ordering, which stamps during a visit; routing, which submits what comes from other sites. They get
+            every packet of the others at once, in any order.
+Invariants  only the token's holder numbers packets; a member keeps each packet until all members have it; a
+            payload is delivered at most once; no packet is numbered further above what all have than
+            unstable_packets_max; a visit sends at most the personal window (or two packets, if that is more)
+            and the urgent window.
+Deviations  tokens are numbered, and sent again until there is a sign that they arrived; the token stops in an
+            idle ring (ring_idle); each ARU has its own modifier (aru); every member has a fair share of the
+            global window (ring_window); requests stay on the token until somebody can answer them, and name
+            segments where only some are missing. The reasons are in docs/protocols/ring.md.
+"""
+
+from dataclasses import dataclass
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER, DaemonId
+from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
+from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
+from hopring.links.ring_idle import may_be_stopped, may_stop
+from hopring.links.ring_options import RingOptions
+from hopring.links.ring_state import Phase, RingState, Timers, initial_state
+from hopring.links.ring_token import check_token
+from hopring.links.ring_visit import ask, begin_visit, send, write_token
+from hopring.wire.data import Data, Segment
+from hopring.wire.ring import Held, Hurry, Token
+
+Input = FromMember | Submit | Wish | Release | Tick
+Output = Transmit | TransmitTo | Deliver | Visit | Passed | LinkFailed
+
+
+@dataclass(slots=True)
+class Ring:
+    """One member's end of the ring; `open_ring` makes it."""
+
+    me: DaemonId
+    members: tuple[DaemonId, ...]  # Sorted; the first is the representative.
+    options: RingOptions
+    state: RingState
+
+    @property
+    def object_bytes_max(self) -> int:
+        """The longest object that `Submit` and `Release` may bring."""
+        return self.options.packet_bytes
+
+    @property
+    def transit_open(self) -> bool:
+        """Whether `Submit` may bring another object that is not urgent."""
+        return self.state.outbox.transit.total_bytes < self.options.queue_bytes_max
+
+    @property
+    def wake_at_us(self) -> int:
+        """When the next `Tick` is due."""
+        timers = self.state.timers
+        return min(timers.hold_until_us, timers.resend_at_us, timers.loss_at_us, timers.hurry_at_us)
+
+    def step(self, event: Input, now_us: int) -> list[Output]:
+        """Takes one event and says what is to be done about it."""
+        if self.state.phase is Phase.FAILED:
+            return []
+        match event:
+            case FromMember(sender, frame):
+                return self._hear(sender, frame, now_us)
+            case Submit():
+                return self._submit(event, now_us)
+            case Wish():
+                return self._want(now_us)
+            case Release():
+                return self._release(event, now_us)
+            case Tick():
+                return self._tick(now_us)
+
+    def _hear(self, sender: DaemonId, frame: RingFrame, now_us: int) -> list[Output]:
+        if sender not in self.members:
+            raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender} is no member of this ring")
+        if sender == self.me:
+            return []  # Multicast comes back to its sender.
+        match frame:
+            case Data() | Segment():
+                return self._receive(frame)
+            case Token():
+                return self._accept(sender, frame, now_us)
+            case Hurry():
+                return self._hurry()
+            case Held(number):
+                return self._held(number)
+
+    # Packets.
+
+    def _receive(self, frame: Data | Segment) -> list[Output]:
+        s = self.state
+        payload = s.store.receive(frame)
+        if frame.seq > s.passed.link_seq:
+            s.timers.resend_at_us = NEVER  # Only a later holder of the token can have numbered it.
+        return [] if payload is None else [Deliver(payload)]
+
+    def _submit(self, submit: Submit, now_us: int) -> list[Output]:
+        s = self.state
+        queue = s.outbox.urgent if submit.urgent else s.outbox.transit
+        assert len(submit.payload) <= self.object_bytes_max, "cut objects to object_bytes_max"
+        assert queue.total_bytes < self.options.queue_bytes_max, "look at transit_open before Submit"
+        if len(self.members) == 1:
+            return []  # There is nobody to carry it to.
+        queue.put(submit.payload)
+        return self._want(now_us)
+
+    # Who has the token.
+
+    def _accept(self, sender: DaemonId, token: Token, now_us: int) -> list[Output]:
+        s = self.state
+        count = len(self.members)
+        if token.number < s.expected:
+            # The one before us sends again what we took: tell it, even if the token has long gone on.
+            seen = sender == self._neighbour(-1) and token.number == s.expected - count
+            return [TransmitTo(sender, (Held(token.number),))] if seen else []
+        if token.number > s.expected or sender != self._neighbour(-1):
+            raise PeerError(Drop.INCONSISTENT, f"token {token.number} from {sender}, not {s.expected}")
+        check_token(token, self.members, s.passed, s.store)
+        s.expected = token.number + count
+        s.token = token
+        if token.quiet < count:
+            s.free_until_us = now_us + self.options.free_rotation_us
+        return self._hold(now_us) if self._may_hold(now_us) else self._visit()
+
+    def _neighbour(self, step: int) -> DaemonId:
+        return self.members[(self.members.index(self.me) + step) % len(self.members)]
+
+    def _may_hold(self, now_us: int) -> bool:
+        s = self.state
+        silent = may_stop(s.token.quiet, len(self.members)) and now_us >= s.free_until_us
+        return silent and not s.hurried and self.me == self.members[0]
+
+    def _hold(self, now_us: int) -> list[Output]:
+        s = self.state
+        s.phase = Phase.HOLDING
+        s.timers = Timers(hold_until_us=now_us + self.options.hold_us)
+        # Told unasked, or each member would send its token again and have to be answered.
+        return [Transmit((Held(s.token.number),))]
+
+    def _held(self, number: int) -> list[Output]:
+        s = self.state
+        if number >= s.expected:
+            raise PeerError(Drop.INCONSISTENT, f"HELD {number}, but token {s.expected} comes here first")
+        if number >= s.passed.number:
+            s.timers.resend_at_us = NEVER
+        return []
+
+    def _want(self, now_us: int) -> list[Output]:
+        """Notes that this member needs the token; the next tick acts on it if the token may have stopped."""
+        s = self.state
+        s.hurried = True
+        if s.phase is Phase.HOLDING:
+            s.timers.hold_until_us = min(s.timers.hold_until_us, now_us)
+        elif s.phase is Phase.WAITING and s.timers.hurry_at_us == NEVER and self._held_elsewhere():
+            s.timers.hurry_at_us = now_us
+        return []
+
+    def _held_elsewhere(self) -> bool:
+        index = self.members.index(self.me)
+        return index > 0 and may_be_stopped(self.state.passed.quiet, index, len(self.members))
+
+    def _hurry(self) -> list[Output]:
+        self.state.hurried = True
+        return self._visit() if self.state.phase is Phase.HOLDING else []
+
+    def _tick(self, now_us: int) -> list[Output]:
+        timers = self.state.timers
+        out: list[Output] = []
+        if now_us >= timers.loss_at_us:
+            return self._fail(f"no token for {self.options.token_loss_us} us")
+        if now_us >= timers.resend_at_us:
+            timers.resend_at_us = now_us + self.options.token_resend_us
+            out.append(TransmitTo(self._neighbour(1), (self.state.passed,)))
+        if now_us >= timers.hurry_at_us:
+            timers.hurry_at_us = now_us + self.options.hurry_resend_us
+            out.append(TransmitTo(self.members[0], (Hurry(),)))
+        if now_us >= timers.hold_until_us:
+            out += self._visit()
+        return out
+
+    def _fail(self, reason: str) -> list[Output]:
+        self.state.phase = Phase.FAILED
+        self.state.timers = Timers()
+        return [LinkFailed(reason)]
+
+    # The two halves of a visit.
+
+    def _visit(self) -> list[Output]:
+        s = self.state
+        turn = begin_visit(s, len(self.members))
+        visit = Visit(s.token.number, s.token.site_seq, s.token.site_lts, s.site_aru, turn.room_bytes)
+        return [Transmit(turn.copies), visit] if turn.copies else [visit]
+
+    def _release(self, release: Release, now_us: int) -> list[Output]:
+        s = self.state
+        turn = s.turn
+        assert turn is not None, "a Release answers a Visit"
+        assert release.site_seq >= s.token.site_seq, "site_seq only grows"
+        assert release.site_lts >= s.token.site_lts, "site_lts only grows"
+        assert sum(map(len, release.objects)) <= turn.room_bytes, "objects fit in the visit's room_bytes"
+        assert max(map(len, release.objects), default=0) <= self.object_bytes_max, "cut objects first"
+        s.turn = None
+        missing = ask(s, turn)
+        if s.store.asked_visits_most > self.options.asked_visits_max:
+            return self._fail(f"packet {s.store.aru + 1} does not come")
+        # A ring of one has nobody to send to.
+        frames = send(s, turn, release.objects) if len(self.members) > 1 else ()
+        token = write_token(s, self.me, turn, release, packets=len(frames), missing=missing)
+        out: list[Output] = [Transmit(frames)] if frames else []
+        return [*out, *self._pass(token, now_us), Passed(token.number, s.site_aru)]
+
+    def _pass(self, token: Token, now_us: int) -> list[Output]:
+        s = self.state
+        options = self.options
+        if len(self.members) == 1:
+            s.token = token
+            s.phase = Phase.HOLDING
+            settled = may_stop(token.quiet, 1)
+            s.timers = Timers(hold_until_us=NEVER if settled else now_us + options.lone_visit_us)
+            return []
+        s.phase = Phase.WAITING
+        s.timers = Timers(
+            resend_at_us=now_us + options.token_resend_us, loss_at_us=now_us + options.token_loss_us
+        )
+        return [TransmitTo(self._neighbour(1), (token,))]
+
+
+def open_ring(
+    me: DaemonId, members: tuple[DaemonId, ...], options: RingOptions, initial_seq: int, now_us: int
+) -> Ring:
+    """A member's end of a new ring; packets are numbered from initial_seq + 1 at all members."""
+    assert me in members, "a member opens its ring"
+    assert members == tuple(sorted(set(members))), "members are sorted"
+    return Ring(
+        me, members, options, initial_state(options, members.index(me), len(members), initial_seq, now_us)
+    )

@@ -1,0 +1,72 @@
+"""The words that only the Ring has: the two halves of a token visit, and who is spoken to.
+
+A visit has two halves because the token's holder stamps, and stamping is the work of the layer above: the ring
+says `Visit`, and the answer `Release` brings the stamped objects and what goes on the token. `Submit` is for
+objects that need no stamp: transit traffic that the representative carries in from other sites, and control.
+"""
+
+from dataclasses import dataclass
+
+from hopring.ids import DaemonId
+from hopring.wire.data import Data, Segment
+from hopring.wire.ring import Held, Hurry, Token
+
+RingFrame = Data | Segment | Token | Hurry | Held
+
+
+@dataclass(frozen=True, slots=True)
+class FromMember:
+    """A frame from the wire, and the daemon that the datagram's head names as its sender."""
+
+    sender: DaemonId
+    frame: RingFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The layer above has something to stamp, or a promise to make: it wants a visit soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The answer to `Visit`: the token may go on.
+
+    `site_seq` and `site_lts` are the token's, raised by what was stamped. `local_aru` is this daemon's part of
+    the site's ARU, the line below which it has everything. The objects all leave in this visit.
+    """
+
+    site_seq: int
+    site_lts: int
+    local_aru: int
+    objects: tuple[bytes, ...] = ()  # Together at most the visit's room_bytes.
+    busy: bool = False  # A promise is owed: the token may not stop yet.
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """The token is here: stamp, and answer with `Release` in the same turn.
+
+    `site_aru` is the usable line, not the raw value on the token, which some member may yet have to lower.
+    """
+
+    number: int
+    site_seq: int
+    site_lts: int
+    site_aru: int
+    room_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The token has left: all daemons of the site have everything below `site_aru`, which never falls."""
+
+    number: int
+    site_aru: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransmitTo:
+    """Frames for one member only; `Transmit` speaks to all the others."""
+
+    member: DaemonId
+    frames: tuple[RingFrame, ...]

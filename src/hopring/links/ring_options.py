@@ -1,0 +1,70 @@
+"""The limits and timers of a ring; the same at all its members."""
+
+from dataclasses import dataclass
+
+from hopring.wire.data import (
+    MISSING_BYTES,
+    MISSING_MAX,
+    SEGMENT_BYTES_DEFAULT,
+    chunk_bytes_of,
+    packet_bytes_of,
+)
+from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES
+from hopring.wire.ring import TOKEN_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class RingOptions:
+    """Windows count segments, because that is what fills the receivers' socket buffers."""
+
+    segment_bytes: int = SEGMENT_BYTES_DEFAULT
+
+    personal_window_segments: int = 512  # One member in one visit, retransmissions included.
+    global_window_segments: int = 1024  # All members in one rotation: 1.4 MB, well below a receive buffer.
+    urgent_window_segments: int = 92  # Urgent objects in one visit, on top of the other windows.
+    unstable_segments_max: int = 8192  # Kept because some member may lack them; a member above it is silent.
+    unstable_packets_max: int = 1024  # How far a packet may be ahead of what all members have.
+    urgent_packets_reserve: int = 64  # The part of it that only urgent objects may use.
+    queue_bytes_max: int = 8 * 2**20  # Submitted and not yet sent, urgent ones and others each.
+    asked_visits_max: int = 100  # A packet asked for in more visits than these fails the ring.
+
+    token_resend_us: int = 10_000
+    token_loss_us: int = 300_000
+    # A held token looks like a lost one to the others, so the hold must be well below the loss limit: there
+    # has to be time for the heartbeat's rotation and for several tokens lost and sent again.
+    hold_us: int = 50_000
+    hurry_resend_us: int = 5_000
+    free_rotation_us: int = 1_000  # After traffic the token keeps going for so long: more is likely to come.
+    lone_visit_us: int = 250  # Between the visits of a ring of one that has something left to settle.
+
+    def __post_init__(self) -> None:
+        assert self.requests_max > 0, "a datagram has to hold a token with a request"
+        assert self.personal_window_segments > 0
+        assert self.global_window_segments > 0
+        assert self.urgent_window_segments >= self.packet_segments, "one packet has to pass every window"
+        assert self.unstable_packets_max <= 0xFFFF, "one request on the token counts to 16 bits"
+        assert self.urgent_packets_reserve >= 3, "room for an urgent packet"
+        assert self.unstable_packets_max - self.urgent_packets_reserve >= 5, "room for one of each other kind"
+        assert 0 < self.token_resend_us < self.token_loss_us
+        assert 2 * self.hold_us <= self.token_loss_us, "a held token must not look like a lost one"
+
+    @property
+    def chunk_bytes(self) -> int:
+        """What one segment carries of a packet."""
+        return chunk_bytes_of(self.segment_bytes)
+
+    @property
+    def packet_bytes(self) -> int:
+        """The largest packet; an object may be as long."""
+        return packet_bytes_of(self.segment_bytes)
+
+    @property
+    def packet_segments(self) -> int:
+        """The segments of the largest packet."""
+        return self.packet_bytes // self.chunk_bytes
+
+    @property
+    def requests_max(self) -> int:
+        """How many requests a token carries: it has to fit in one datagram."""
+        room_bytes = self.segment_bytes - HEAD_BYTES - FRAME_HEAD_BYTES - TOKEN_BYTES
+        return min(MISSING_MAX, room_bytes // MISSING_BYTES)

@@ -1,0 +1,79 @@
+"""The token by itself: the first one, what makes one believable, and what a visit writes on it."""
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import NOBODY, DaemonId
+from hopring.links.aru import Aru, updated
+from hopring.links.ring_events import Release
+from hopring.links.ring_idle import quiet_after
+from hopring.links.ring_store import RingStore
+from hopring.links.ring_window import visit_segments_max
+from hopring.wire.data import Missing
+from hopring.wire.ring import Token
+
+
+def first_token(initial_seq: int) -> Token:
+    """The token that no member has visited: all have everything up to `initial_seq`, which is nothing."""
+    return Token(
+        number=0,
+        link_seq=initial_seq,
+        link_aru=initial_seq,
+        link_aru_modifier=NOBODY,
+        flow_control=0,
+        site_seq=0,
+        site_lts=0,
+        site_aru=0,
+        site_aru_modifier=NOBODY,
+    )
+
+
+def check_token(token: Token, members: tuple[DaemonId, ...], passed: Token, store: RingStore) -> None:
+    """Refuses what cannot have come from the token that we passed last and the packets that we have."""
+    if token.link_seq > store.aru + store.options.unstable_packets_max:
+        raise PeerError(
+            Drop.OUT_OF_WINDOW, f"token with link_seq {token.link_seq}, all received to {store.aru}"
+        )
+    if not store.discarded <= token.link_aru <= token.link_seq:
+        raise PeerError(
+            Drop.INCONSISTENT,
+            f"token with link_aru {token.link_aru} outside {store.discarded}..{token.link_seq}",
+        )
+    if token.flow_control > len(members) * visit_segments_max(store.options):
+        raise PeerError(Drop.LIMIT, f"token with {token.flow_control} segments in a rotation")
+    for name in ("link_seq", "site_seq", "site_lts"):
+        if getattr(token, name) < getattr(passed, name):
+            raise PeerError(Drop.INCONSISTENT, f"token on which {name} fell to {getattr(token, name)}")
+    for modifier in (token.link_aru_modifier, token.site_aru_modifier):
+        if modifier != NOBODY and modifier not in members:
+            raise PeerError(Drop.INCONSISTENT, f"token with an ARU lowered by {modifier}, who is no member")
+
+
+def next_token(
+    token: Token,
+    me: DaemonId,
+    release: Release,
+    *,
+    link_seq: int,
+    link_local: int,
+    flow_control: int,
+    missing: tuple[Missing, ...],
+    active: bool,
+) -> Token:
+    """What a visit writes; `active` tells of work that shows in none of the other fields."""
+    link = updated(Aru(token.link_aru, token.link_aru_modifier), link_local, me)
+    site = updated(Aru(token.site_aru, token.site_aru_modifier), release.local_aru, me)
+    before = (token.link_seq, token.link_aru, token.link_aru_modifier, token.site_seq, token.site_lts)
+    after = (link_seq, link.value, link.modifier, release.site_seq, release.site_lts)
+    level = before == after and site == Aru(token.site_aru, token.site_aru_modifier)
+    return Token(
+        number=token.number + 1,
+        link_seq=link_seq,
+        link_aru=link.value,
+        link_aru_modifier=link.modifier,
+        flow_control=flow_control,
+        site_seq=release.site_seq,
+        site_lts=release.site_lts,
+        site_aru=site.value,
+        site_aru_modifier=site.modifier,
+        missing=missing,
+        quiet=quiet_after(token.quiet, active or bool(missing) or not level),
+    )

@@ -1,0 +1,66 @@
+"""The two halves of a token visit: what happens to the state before and after the layer above has the word."""
+
+from hopring.ids import DaemonId
+from hopring.links.aru import usable
+from hopring.links.ring_events import Release
+from hopring.links.ring_requests import collapse, want
+from hopring.links.ring_state import Phase, RingState, Timers
+from hopring.links.ring_token import next_token
+from hopring.links.ring_turn import Turn, begin_turn, pack
+from hopring.wire.data import Data, Missing
+from hopring.wire.ring import Token
+
+
+def begin_visit(s: RingState, members: int) -> Turn:
+    """Takes the token in hand and fixes what this visit may send."""
+    s.phase = Phase.VISITING
+    s.timers = Timers()
+    s.hurried = False
+    s.turn = begin_turn(s.token, members, s.sent_segments, s.store, s.outbox)
+    return s.turn
+
+
+def ask(s: RingState, turn: Turn) -> tuple[Missing, ...]:
+    """The requests for the token: what others still want, and what this member lacks.
+
+    Only packets up to the link_seq of the last visit are missing: later ones may just be on their way, and
+    would be asked for in every rotation.
+    """
+    mine = s.store.missing(s.passed.link_seq)
+    wanted = dict(turn.unanswered)
+    for seq, segments in mine.items():
+        want(wanted, seq, segments)
+    requests = collapse(wanted, s.store.options.requests_max)
+    last = requests[-1].seq + requests[-1].count - 1 if requests else s.store.aru
+    s.store.count_asked([seq for seq in mine if seq <= last])
+    return requests
+
+
+def send(s: RingState, turn: Turn, objects: tuple[bytes, ...]) -> tuple[Data, ...]:
+    """Packs what may go, numbers the packets and keeps them until all members have them."""
+    packing = pack(s.store.options, turn, s.outbox, objects)
+    frames = tuple(Data(seq, payload) for seq, payload in enumerate(packing.packets, s.token.link_seq + 1))
+    for frame in frames:
+        s.store.keep(frame.seq, frame.payload)
+    s.sent_segments = turn.copies_segments + packing.segments
+    return frames
+
+
+def write_token(
+    s: RingState, me: DaemonId, turn: Turn, release: Release, *, packets: int, missing: tuple[Missing, ...]
+) -> Token:
+    """The token as it leaves; then everything below the usable ARUs is known to be with all members."""
+    token = next_token(
+        s.token,
+        me,
+        release,
+        link_seq=s.token.link_seq + packets,
+        link_local=s.store.aru,
+        flow_control=turn.others_segments + s.sent_segments,
+        missing=missing,
+        active=release.busy or s.hurried or s.outbox.waiting or s.sent_segments > 0,
+    )
+    s.store.discard(usable(token.link_aru, s.passed.link_aru))
+    s.site_aru = max(s.site_aru, usable(token.site_aru, s.passed.site_aru))
+    s.passed = token
+    return token

@@ -1,0 +1,59 @@
+"""Ring flow control: how much a member may send in one visit.
+
+Implements  Amir, Stanton (1998) 3.2, flow control by the token, counted in segments.
+Deviation   a member is always entitled to its equal share of the global window. The papers' rule alone keeps
+            any division that fills the window: whoever came first has all of it, and late comers starve.
+            Until the first comers have seen the claim, a rotation may carry up to twice the global window.
+Deviation   a packet of each kind, local and transit, passes even a window that is smaller.
+"""
+
+from hopring.links.ring_options import RingOptions
+
+
+def allowance_segments(options: RingOptions, members: int, others_segments: int) -> int:
+    """What a member may send in a visit if the others sent so much in the last rotation."""
+    share = options.global_window_segments // members
+    room = max(options.global_window_segments - others_segments, share)
+    return max(min(options.personal_window_segments, room), 2 * options.packet_segments)
+
+
+def visit_segments_max(options: RingOptions) -> int:
+    """Most that any member sends in one visit, urgent objects included."""
+    return max(options.personal_window_segments, 2 * options.packet_segments) + options.urgent_window_segments
+
+
+def unstable_room_segments(options: RingOptions, unstable_packets: int, unstable_segments: int) -> int:
+    """How many segments of new packets stay inside the limits of what some member may lack."""
+    if unstable_segments >= options.unstable_segments_max:
+        return 0
+    packets = options.unstable_packets_max - options.urgent_packets_reserve - unstable_packets
+    segments = _segments_sure_to_fit(options, packets)
+    # Less than a packet of each kind would let small objects pass and big ones starve.
+    return segments if segments >= 2 * options.packet_segments else 0
+
+
+def urgent_room_segments(options: RingOptions, unstable_packets: int) -> int:
+    """How many segments of urgent objects may go in a visit, whatever else goes."""
+    packets = min(options.urgent_packets_reserve, options.unstable_packets_max - unstable_packets)
+    return min(options.urgent_window_segments, _segments_sure_to_fit(options, packets))
+
+
+def _segments_sure_to_fit(options: RingOptions, packets: int) -> int:
+    """How many segments never take more packets than these.
+
+    Packets are filled in order, so two neighbours together hold more than a full one: all k packets hold more
+    than (k - 1) / 2 full ones.
+    """
+    return max(0, (packets - 1) * options.packet_segments // 2)
+
+
+def room_bytes(options: RingOptions, segments: int) -> int:
+    """How many bytes of objects surely fit into so many segments, however they fall into packets.
+
+    What fits in one packet has no waste. For more, each of at most 2 T / P + 1 packets (T bytes in packets of
+    P) may end in a segment that is almost empty.
+    """
+    one_packet = min(segments, options.packet_segments) * options.chunk_bytes
+    full = options.packet_segments
+    many_packets = (segments - 1) * options.chunk_bytes * full // (full + 2)
+    return max(one_packet, many_packets)

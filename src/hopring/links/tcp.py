@@ -1,0 +1,259 @@
+"""Tcp: a reliable link between two neighbouring daemons over one TCP connection.
+
+Implements  Stanton's thesis, 4.2: a length before every packet, partial packets discarded at close, and the
+            connection's failure as the failure of the link.
+Below       one connection, opened by either end, which a driver reads and writes; it sets TCP_NODELAY, since
+            packing is done here. An accepted connection says in its greeting which link it is for: the driver
+            decodes that (wire.stream) and then hands all bytes, greeting included, to the link.
+Above       routing, which wants each payload; here it gets them in the order in which they were packed.
+Invariants  nothing is delivered before the greeting was checked; a payload is delivered at most once;
+            LinkFailed comes at most once and is the last output; data waits here, where urgent objects can
+            still overtake it, while the connection holds `unsent_bytes_max` or more.
+Deviations  A link lives as long as its connection. The next connection is a new generation of the link, so
+            that what was lost with the old one is never mistaken for delivered.
+            A dead peer is found by its silence, with signs of life when there is nothing to say; TCP's own
+            time-outs take minutes.
+            A peer's mistake fails the link instead of raising: there is no packet to drop in a stream.
+"""
+
+from dataclasses import dataclass, field
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER, DaemonId, Incarnation
+from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
+from hopring.links.send_queue import SendQueue
+from hopring.wire.data import PACKET_BYTES_MAX
+from hopring.wire.header import Family, Header
+from hopring.wire.stream import SIGN_OF_LIFE, StreamReader, encode_greeting, encode_packet
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The connection stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Bytes that came in, cut anywhere."""
+
+    chunk: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The kernel has taken so many more of the bytes that were written."""
+
+    count_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The connection is gone, or could not be opened."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Bytes for the connection, behind all earlier ones."""
+
+    data: bytes
+
+
+Input = Submit | Opened | Received | Written | Closed | Tick
+Output = Write | Deliver | LinkFailed
+
+
+@dataclass(frozen=True, slots=True)
+class TcpOptions:
+    """What can be tuned, per link."""
+
+    packet_bytes_max: int = PACKET_BYTES_MAX  # Of the packets we send; we take what the wire allows.
+    unsent_bytes_max: int = 256 * 1024
+    backlog_bytes_max: int = 64 * 1024 * 1024
+    lazy_us: int = 5_000
+    heartbeat_us: int = 200_000
+    silence_us: int = 1_500_000
+    greeting_us: int = 3_000_000  # From the link's first step to the neighbour's greeting.
+
+
+@dataclass(slots=True)
+class TcpState:
+    """What one end of a link remembers."""
+
+    reader: StreamReader
+    queue: SendQueue = field(default_factory=SendQueue)
+    open: bool = False
+    unsent_bytes: int = 0  # Written, and not yet taken by the kernel.
+    heard_at_us: int = -1  # -1 until the first step, which counts as heard.
+    heartbeat_at_us: int = NEVER
+    sent: int = 0
+    received: int = 0
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class Tcp:
+    """One end of a TCP link; `own` is its greeting, the other fields say whose greeting it takes."""
+
+    own: Header
+    peer: DaemonId
+    peer_incarnation: Incarnation | None = None  # None: not known yet; the greeting tells it.
+    options: TcpOptions = field(default_factory=TcpOptions)
+    state: TcpState = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert self.own.family is Family.TCP, "the link greets with its own family"
+        assert self.options.packet_bytes_max <= PACKET_BYTES_MAX, "the neighbour would refuse such packets"
+        self.state = TcpState(StreamReader(self.own.cluster))
+
+    @property
+    def object_bytes_max(self) -> int:
+        """The largest object that may be submitted."""
+        return self.options.packet_bytes_max
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What was submitted and has not left yet."""
+        return self.state.queue.size_bytes + self.state.unsent_bytes
+
+    @property
+    def greeting(self) -> Header | None:
+        """What the neighbour said of itself, once it was found right."""
+        return self.state.reader.greeting
+
+    @property
+    def counters(self) -> LinkCounters:
+        """What the link has seen so far; the kernel does not tell what it had to repeat."""
+        s = self.state
+        return LinkCounters(
+            sent=s.sent, received=s.received, lost=0, nacks=0, retransmissions=0, duplicates=0, round_trip_us=0
+        )
+
+    @property
+    def wake_at_us(self) -> int:
+        """The next moment at which the link wants a Tick."""
+        if self.state.failure:
+            return NEVER
+        return min(self._send_at_us, self.state.heartbeat_at_us, self._silent_at_us)
+
+    def step(self, event: Input, now_us: int) -> list[Output]:
+        """Takes one event; see the module for the words."""
+        if self.state.failure:
+            return []
+        if self.state.heard_at_us < 0:
+            self.state.heard_at_us = now_us
+        match event:
+            case Submit():
+                return self._submit(event, now_us)
+            case Opened():
+                return self._open(now_us)
+            case Received(chunk):
+                return self._receive(chunk, now_us)
+            case Written(count_bytes):
+                return self._written(count_bytes)
+            case Closed(reason):
+                return self._fail(reason)
+            case Tick():
+                return self._tick(now_us)
+
+    # What comes in.
+
+    def _submit(self, event: Submit, now_us: int) -> list[Output]:
+        assert 0 < len(event.payload) <= self.object_bytes_max, "cut an object before it is submitted"
+        if self.backlog_bytes + len(event.payload) > self.options.backlog_bytes_max:
+            return self._fail(f"more than {self.options.backlog_bytes_max} bytes wait for the neighbour")
+        self.state.queue.put(event, now_us + self.options.lazy_us)
+        return []
+
+    def _open(self, now_us: int) -> list[Output]:
+        assert not self.state.open, "a link has one connection"
+        self.state.open = True
+        return [self._write(encode_greeting(self.own), now_us)]
+
+    def _receive(self, chunk: bytes, now_us: int) -> list[Output]:
+        assert self.state.open, "nothing arrives before the connection stands"
+        s = self.state
+        greeted = s.reader.greeting is not None
+        try:
+            packets = s.reader.feed(chunk)
+            if not greeted and s.reader.greeting is not None:
+                self._check_greeting(s.reader.greeting)
+        except PeerError as error:
+            s.reader = StreamReader(self.own.cluster)
+            return self._fail(str(error))
+        if s.reader.greeting is not None:
+            s.heard_at_us = now_us
+        payloads = [packet for packet in packets if packet]
+        s.received += len(payloads)
+        return [Deliver(payload) for payload in payloads]
+
+    def _check_greeting(self, greeting: Header) -> None:
+        if greeting.sender != self.peer:
+            raise PeerError(Drop.FOREIGN_SENDER, f"greeted by daemon {greeting.sender}, not {self.peer}")
+        if self.peer_incarnation is not None and greeting.incarnation != self.peer_incarnation:
+            raise PeerError(Drop.STALE_INCARNATION, f"greeted by incarnation {greeting.incarnation:#x}")
+        if greeting.generation != self.own.generation:
+            raise PeerError(Drop.STALE_GENERATION, f"greeted for generation {greeting.generation:#x}")
+
+    def _written(self, count_bytes: int) -> list[Output]:
+        assert count_bytes <= self.state.unsent_bytes, "more bytes left than were written"
+        self.state.unsent_bytes -= count_bytes
+        return []
+
+    def _fail(self, reason: str) -> list[Output]:
+        self.state.failure = reason
+        return [LinkFailed(reason)]
+
+    # What goes out.
+
+    def _tick(self, now_us: int) -> list[Output]:
+        if now_us >= self._silent_at_us:
+            silent_ms = (now_us - self.state.heard_at_us) // 1_000
+            return self._fail(f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time")
+        writes = self._packets(now_us)
+        if now_us >= self.state.heartbeat_at_us:
+            writes += self._heartbeat(now_us)
+        return writes
+
+    def _packets(self, now_us: int) -> list[Output]:
+        s = self.state
+        writes: list[Output] = []
+        while self._send_at_us <= now_us:
+            payload = s.queue.pack(self.options.packet_bytes_max, urgent_only=not self._window_open)
+            s.sent += 1
+            writes.append(self._write(encode_packet(payload), now_us))
+        return writes
+
+    def _heartbeat(self, now_us: int) -> list[Output]:
+        """A sign of life, unless bytes still wait: those are one if they move, and more would only pile up."""
+        if not self.state.unsent_bytes:
+            return [self._write(SIGN_OF_LIFE, now_us)]
+        self.state.heartbeat_at_us = now_us + self.options.heartbeat_us
+        return []
+
+    def _write(self, data: bytes, now_us: int) -> Write:
+        self.state.unsent_bytes += len(data)
+        self.state.heartbeat_at_us = now_us + self.options.heartbeat_us
+        return Write(data)
+
+    @property
+    def _window_open(self) -> bool:
+        """Whether data may be written; below the limit a packet goes whole, so that one always can."""
+        return self.state.unsent_bytes < self.options.unsent_bytes_max
+
+    @property
+    def _send_at_us(self) -> int:
+        s = self.state
+        if not s.open:
+            return NEVER
+        if s.queue.urgent:
+            return 0
+        return s.queue.send_at_us if self._window_open else NEVER
+
+    @property
+    def _silent_at_us(self) -> int:
+        s = self.state
+        if s.heard_at_us < 0:
+            return 0
+        return s.heard_at_us + (self.options.greeting_us if self.greeting is None else self.options.silence_us)
