@@ -21,6 +21,9 @@ Generation = NewType("Generation", int)
 SiteMask = NewType("SiteMask", int)
 """A set of sites as bits: site s is bit 1 << s."""
 
+GroupName = NewType("GroupName", str)
+"""A group as applications call it."""
+
 NOBODY = DaemonId(0xFFFF)
 """The modifier of an ARU that no member has lowered."""
 

@@ -1,1 +1,38 @@
 """The configuration: sites, daemons, links; TOML in, frozen values out."""
+
+from hopring.config.digest import cluster_hash
+from hopring.config.dump import dump_toml
+from hopring.config.error import ConfigError
+from hopring.config.local import local_config
+from hopring.config.model import (
+    Config,
+    Daemon,
+    Link,
+    LinkProtocol,
+    LinkTuning,
+    Multicast,
+    RingTuning,
+    Site,
+    Weights,
+)
+from hopring.config.parse import load_config, parse_config
+from hopring.config.spread_conf import import_spread_conf
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Daemon",
+    "Link",
+    "LinkProtocol",
+    "LinkTuning",
+    "Multicast",
+    "RingTuning",
+    "Site",
+    "Weights",
+    "cluster_hash",
+    "dump_toml",
+    "import_spread_conf",
+    "load_config",
+    "local_config",
+    "parse_config",
+]

@@ -10,11 +10,13 @@ from struct import Struct
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType, encode_frame
+from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType
 
 # seq, index, count, packet bytes
 _DATA: Final = Struct("<QBBI")
 DATA_HEAD_BYTES: Final = _DATA.size
+# The same behind its frame head: type, flags, body length
+_FRAMED: Final = Struct("<BBHQBBI")
 SEGMENTS_MAX: Final = 46  # Their datagrams, at 1400 bytes each, fit in one 64 KiB send.
 SEGMENT_BYTES_DEFAULT: Final = 1400
 SEGMENT_OVERHEAD_BYTES: Final = HEAD_BYTES + FRAME_HEAD_BYTES + DATA_HEAD_BYTES
@@ -61,10 +63,14 @@ def chunk_bytes_of(segment_bytes: int) -> int:
     return segment_bytes - SEGMENT_OVERHEAD_BYTES
 
 
+def datagrams_max_of(segment_bytes: int) -> int:
+    """How many datagrams of this size make the longest train."""
+    return min(SEGMENTS_MAX, TRAIN_BYTES_MAX // segment_bytes)
+
+
 def packet_bytes_of(segment_bytes: int) -> int:
     """The largest packet that travels as one train of such datagrams."""
-    count = min(SEGMENTS_MAX, TRAIN_BYTES_MAX // segment_bytes)
-    return count * chunk_bytes_of(segment_bytes)
+    return datagrams_max_of(segment_bytes) * chunk_bytes_of(segment_bytes)
 
 
 def segment_count(packet_bytes: int, chunk_bytes: int) -> int:
@@ -83,13 +89,22 @@ def cut(seq: int, payload: bytes, chunk_bytes: int) -> list[Segment]:
 
 def encode_data(data: Data) -> bytes:
     """A packet that fits in one datagram, as a frame."""
-    return encode_frame(FrameType.DATA, _DATA.pack(data.seq, 0, 1, len(data.payload)) + data.payload)
+    size = len(data.payload)
+    return _FRAMED.pack(FrameType.DATA, 0, DATA_HEAD_BYTES + size, data.seq, 0, 1, size) + data.payload
 
 
 def encode_segment(segment: Segment) -> bytes:
     """One segment as a frame."""
-    head = _DATA.pack(segment.seq, segment.index, segment.count, segment.packet_bytes)
-    return encode_frame(FrameType.DATA, head + segment.chunk)
+    head = _FRAMED.pack(
+        FrameType.DATA,
+        0,
+        DATA_HEAD_BYTES + len(segment.chunk),
+        segment.seq,
+        segment.index,
+        segment.count,
+        segment.packet_bytes,
+    )
+    return head + segment.chunk
 
 
 def decode_data(body: memoryview) -> Data | Segment:

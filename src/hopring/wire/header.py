@@ -6,6 +6,7 @@ acknowledgements and other small words ride in the same datagram as data.
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 
@@ -18,6 +19,7 @@ VERSION: Final = 1
 # magic, version, family, cluster, sender, incarnation, generation
 _HEAD: Final = Struct("<2sBBIHQQ")
 HEAD_BYTES: Final = _HEAD.size
+HEADS_KEPT_MAX: Final = 1024
 
 # type, flags, body length
 _FRAME: Final = Struct("<BBH")
@@ -31,6 +33,10 @@ class Family(IntEnum):
 
     HOP = 1
     RING = 2
+    TCP = 3  # Only in the greeting of a stream; no datagram carries it.
+
+
+_FAMILIES: Final = frozenset(Family)
 
 
 class FrameType(IntEnum):
@@ -72,14 +78,20 @@ def decode_header(datagram: bytes | memoryview, cluster: int) -> Header:
     """The head of a datagram, or the reason why it is not for us."""
     if len(datagram) < HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no header of {HEAD_BYTES}")
-    magic, version, family, its_cluster, sender, incarnation, generation = _HEAD.unpack_from(datagram)
+    return _decode_head(bytes(datagram[:HEAD_BYTES]), cluster)
+
+
+@lru_cache(maxsize=HEADS_KEPT_MAX)
+def _decode_head(head: bytes, cluster: int) -> Header:
+    """Remembered, because all packets of a link start with the same bytes; errors are not."""
+    magic, version, family, its_cluster, sender, incarnation, generation = _HEAD.unpack(head)
     if magic != MAGIC:
         raise PeerError(Drop.MAGIC, f"datagram starts with {magic!r}")
     if version != VERSION:
         raise PeerError(Drop.VERSION, f"protocol version {version}, we speak {VERSION}")
     if its_cluster != cluster:
         raise PeerError(Drop.CLUSTER, f"cluster {its_cluster:#010x}, ours is {cluster:#010x}")
-    if family not in (Family.HOP, Family.RING):
+    if family not in _FAMILIES:
         raise PeerError(Drop.UNKNOWN_TYPE, f"link family {family}")
     return Header(
         Family(family), its_cluster, DaemonId(sender), Incarnation(incarnation), Generation(generation)
@@ -100,8 +112,10 @@ def split_frames(datagram: bytes | memoryview) -> list[tuple[int, memoryview]]:
     while at < end:
         if at + FRAME_HEAD_BYTES > end:
             raise PeerError(Drop.TRUNCATED, f"{end - at} bytes hold no frame head")
-        kind, _flags, length = _FRAME.unpack_from(view, at)
+        kind, flags, length = _FRAME.unpack_from(view, at)
         at += FRAME_HEAD_BYTES
+        if flags:
+            raise PeerError(Drop.INCONSISTENT, f"frame with flags {flags:#04x}, of which there are none")
         if at + length > end:
             raise PeerError(Drop.LENGTH, f"frame of {length} bytes in {end - at}")
         if len(frames) == FRAMES_MAX:

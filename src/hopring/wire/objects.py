@@ -1,7 +1,7 @@
 """Objects: what the layers above put into packets, many to a packet, end to end.
 
-The report (3.1) runs its link protocols on objects of 12 to 700 bytes; ours number whole packets and leave the
-objects inside alone.
+The report (3.1) runs its link protocols on objects of 12 to 700 bytes; ours number whole packets and leave
+the objects inside alone.
 """
 
 from enum import IntEnum
@@ -39,8 +39,10 @@ def split_objects(payload: bytes | memoryview) -> list[tuple[int, memoryview]]:
     while at < end:
         if at + OBJECT_HEAD_BYTES > end:
             raise PeerError(Drop.TRUNCATED, f"{end - at} bytes hold no object head")
-        kind, _flags, length = _OBJECT.unpack_from(view, at)
+        kind, flags, length = _OBJECT.unpack_from(view, at)
         at += OBJECT_HEAD_BYTES
+        if flags:
+            raise PeerError(Drop.INCONSISTENT, f"object with flags {flags:#04x}, of which there are none")
         if at + length > end:
             raise PeerError(Drop.LENGTH, f"object of {length} bytes in {end - at}")
         if len(objects) == OBJECTS_MAX:

@@ -13,6 +13,8 @@ from hopring.wire.header import FrameType, encode_frame
 # kind, quiet, number, link_seq, link_aru, link_aru_modifier, flow_control,
 # site_seq, site_lts, site_aru, site_aru_modifier
 _TOKEN: Final = Struct("<BHQQQHIQQQH")
+TOKEN_BYTES: Final = _TOKEN.size
+"""A token's body without its requests."""
 _NUMBER: Final = Struct("<Q")
 
 
@@ -74,8 +76,8 @@ def decode_token(body: memoryview) -> Token:
     """A TOKEN frame's body."""
     if len(body) < _TOKEN.size:
         raise PeerError(Drop.TRUNCATED, f"TOKEN of {len(body)} bytes")
-    kind, quiet, number, link_seq, link_aru, link_modifier, flow, seq, lts, aru, modifier = (
-        _TOKEN.unpack_from(body)
+    kind, quiet, number, link_seq, link_aru, link_modifier, flow, seq, lts, aru, modifier = _TOKEN.unpack_from(
+        body
     )
     if kind != TokenKind.REGULAR:
         raise PeerError(Drop.UNKNOWN_TYPE, f"token of kind {kind}")

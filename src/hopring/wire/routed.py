@@ -1,6 +1,7 @@
 """Routed objects: a bundle, or a fragment of one, on its way along the tree of its source site.
 
-Where a branch holds no site of the mask, only the meta-data travels: site, sequence, Lamport stamp and mask.
+Where a branch holds no site of the mask, only the meta-data travels: site, sequence, Lamport stamp and mask. A
+pruned branch sees one for each bundle, so its numbers are written without their leading zeros.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from hopring.wire.objects import ObjectType, encode_object
 
 # source, seq, lts, mask
 _META: Final = Struct("<BQQQ")
+# source, and the lengths of seq, lts and mask in bytes, four bits each
+_META_SHORT: Final = Struct("<BH")
+_WORD_BYTES: Final = 8
 # fragment index, fragment count
 _PART: Final = Struct("<HH")
 ROUTED_HEAD_BYTES: Final = _META.size + _PART.size
@@ -55,7 +59,13 @@ def encode_routed(routed: Routed) -> bytes:
 
 def encode_meta(meta: Meta) -> bytes:
     """The meta-data as an object."""
-    return encode_object(ObjectType.META, _META.pack(meta.source, meta.seq, meta.lts, meta.mask))
+    words = [_short(meta.seq), _short(meta.lts), _short(meta.mask)]
+    lengths = len(words[0]) | len(words[1]) << 4 | len(words[2]) << 8
+    return encode_object(ObjectType.META, b"".join([_META_SHORT.pack(meta.source, lengths), *words]))
+
+
+def _short(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
 
 def decode_routed(kind: int, body: memoryview) -> Routed | Meta:
@@ -66,18 +76,33 @@ def decode_routed(kind: int, body: memoryview) -> Routed | Meta:
         raise PeerError(Drop.UNKNOWN_TYPE, f"object of type {kind}")
     if len(body) < ROUTED_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"routed object of {len(body)} bytes")
-    meta = _decode_meta(body[: _META.size])
+    source, seq, lts, mask = _META.unpack_from(body)
     index, count = _PART.unpack_from(body, _META.size)
     if index >= count:
         raise PeerError(Drop.INCONSISTENT, f"fragment {index} of {count}")
     chunk = bytes(body[ROUTED_HEAD_BYTES:])
-    return Routed(meta.source, meta.seq, meta.lts, meta.mask, index, count, chunk)
+    return Routed(_site(source), seq, lts, SiteMask(mask), index, count, chunk)
 
 
 def _decode_meta(body: memoryview) -> Meta:
-    if len(body) != _META.size:
-        raise PeerError(Drop.LENGTH, f"meta-data of {len(body)} bytes, not {_META.size}")
-    source, seq, lts, mask = _META.unpack(body)
+    if len(body) < _META_SHORT.size:
+        raise PeerError(Drop.TRUNCATED, f"meta-data of {len(body)} bytes")
+    source, lengths = _META_SHORT.unpack_from(body)
+    sizes = (lengths & 0xF, lengths >> 4 & 0xF, lengths >> 8)
+    if max(sizes) > _WORD_BYTES or len(body) != _META_SHORT.size + sum(sizes):
+        raise PeerError(Drop.LENGTH, f"numbers of {sizes} bytes in meta-data of {len(body)}")
+    numbers: list[int] = []
+    at = _META_SHORT.size
+    for size in sizes:
+        at += size
+        if size and not body[at - 1]:
+            raise PeerError(Drop.INCONSISTENT, "meta-data with a leading zero")
+        numbers.append(int.from_bytes(body[at - size : at], "little"))
+    seq, lts, mask = numbers
+    return Meta(_site(source), seq, lts, SiteMask(mask))
+
+
+def _site(source: int) -> SiteId:
     if source >= SITES_MAX:
         raise PeerError(Drop.LIMIT, f"site {source}, the limit is {SITES_MAX}")
-    return Meta(SiteId(source), seq, lts, SiteMask(mask))
+    return SiteId(source)

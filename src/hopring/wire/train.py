@@ -1,34 +1,30 @@
 """Frames to datagrams and back: packing, trains, and the fast path for a train that arrived whole.
 
-A train is a run of datagrams of one size, laid end to end in one buffer, so that the kernel can send it in one
-call (UDP_SEGMENT) and hand it over in one read (UDP_GRO). A receive buffer may hold segments of several trains.
+A train is a run of datagrams of one size, laid end to end in one buffer, so that the kernel can send it in
+one call (UDP_SEGMENT) and hand it over in one read (UDP_GRO). A receive buffer may hold segments of several
+trains.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.wire.data import (
     DATA_HEAD_BYTES,
+    SEGMENT_OVERHEAD_BYTES,
     SEGMENTS_MAX,
     Data,
     Segment,
     chunk_bytes_of,
-    cut,
+    datagrams_max_of,
     decode_data,
     encode_data,
     encode_segment,
+    segment_count,
 )
-from hopring.wire.header import (
-    FRAME_HEAD_BYTES,
-    HEAD_BYTES,
-    FrameType,
-    Header,
-    decode_header,
-    split_frames,
-)
+from hopring.wire.header import HEAD_BYTES, Family, FrameType, Header, decode_header, split_frames
 from hopring.wire.hop import Ack, Nack, decode_ack, decode_nack, encode_ack, encode_nack
 from hopring.wire.ring import (
     Held,
@@ -44,10 +40,12 @@ from hopring.wire.ring import (
 
 Frame = Data | Segment | Ack | Nack | Token | Hurry | Held
 
-_CHUNK_AT: Final = HEAD_BYTES + FRAME_HEAD_BYTES + DATA_HEAD_BYTES
-_INDEX_AT: Final = HEAD_BYTES + FRAME_HEAD_BYTES + 8
-_SEGMENT_HEAD: Final = Struct("<BBHQBBI")
-_INDEXES: Final = [bytes(range(count)) for count in range(SEGMENTS_MAX + 1)]
+# A train's segment up to its index, and from there to its chunk.
+_BEFORE_INDEX: Final = Struct("<BBHQ")
+_AFTER_INDEX: Final = Struct("<BI")
+_INDEX_AT: Final = HEAD_BYTES + _BEFORE_INDEX.size
+_CHUNK_AT: Final = SEGMENT_OVERHEAD_BYTES
+_INDEXES: Final = [bytes([index]) for index in range(SEGMENTS_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,50 +70,56 @@ class Packet:
 
 
 def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Train]:
-    """Packs frames into as few datagrams as their order allows."""
+    """Packs frames into as few datagrams as their order allows, and datagrams into trains."""
     trains: list[Train] = []
-    riders = b""
+    parts: list[bytes] = []  # The train in the making: heads and frames in turn.
+    full = 0  # How many datagrams of it are closed and full.
+    size = 0  # Bytes in its last datagram, which may still take frames.
     for frame in frames:
-        if isinstance(frame, Data) and len(frame.payload) > chunk_bytes_of(segment_bytes):
-            if riders:
-                trains.append(Train(head + riders, segment_bytes))
-            full, riders = _cut_train(head, frame, segment_bytes)
-            trains.append(Train(full, segment_bytes))
-        else:
-            body = _encode_frame(frame)
-            if riders and HEAD_BYTES + len(riders) + len(body) > segment_bytes:
-                trains.append(Train(head + riders, segment_bytes))
-                riders = b""
-            riders += body
-    if riders:
-        trains.append(Train(head + riders, segment_bytes))
-    return _join_tails(trains)
+        if isinstance(frame, Data) and len(frame.payload) > segment_bytes - SEGMENT_OVERHEAD_BYTES:
+            if parts:
+                trains.append(Train(b"".join(parts), segment_bytes))
+            parts = _cut_train(head, frame, segment_bytes)
+            full = len(parts) // 4
+            size = HEAD_BYTES + len(parts[-1])
+            continue
+        body = _encode_frame(frame)
+        if size + len(body) > segment_bytes and parts:
+            full += 1
+            if size < segment_bytes or full == datagrams_max_of(segment_bytes):
+                trains.append(Train(b"".join(parts), segment_bytes))
+                parts = []
+                full = 0
+            size = 0
+        if not size:
+            parts.append(head)
+            size = HEAD_BYTES
+        parts.append(body)
+        size += len(body)
+        assert size <= segment_bytes, "a frame has to fit in a datagram"
+    if parts:
+        trains.append(Train(b"".join(parts), segment_bytes))
+    return trains
 
 
-def _cut_train(head: bytes, data: Data, segment_bytes: int) -> tuple[bytes, bytes]:
-    """The full datagrams of a train, and the last segment's frame, on which others may ride."""
-    segments = [
-        encode_segment(segment) for segment in cut(data.seq, data.payload, chunk_bytes_of(segment_bytes))
-    ]
-    return b"".join([head + segment for segment in segments[:-1]]), segments[-1]
+def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes]:
+    """The parts of a train, four to a full datagram; at the end a head and a frame on which others may ride.
 
-
-def _join_tails(trains: list[Train]) -> list[Train]:
-    """Lets a short datagram that follows full ones end their train."""
-    joined: list[Train] = []
-    for train in trains:
-        last = joined[-1] if joined else None
-        fits = (
-            last is not None
-            and len(last.buffer) % last.segment_bytes == 0
-            and len(train.buffer) <= last.segment_bytes
-            and len(last.buffer) // last.segment_bytes < SEGMENTS_MAX
-        )
-        if fits and last is not None:
-            joined[-1] = Train(last.buffer + train.buffer, last.segment_bytes)
-        else:
-            joined.append(train)
-    return joined
+    These are the segments of `cut`, laid out by columns: a loop over them would take six times as long.
+    """
+    payload = data.payload
+    chunk_bytes = chunk_bytes_of(segment_bytes)
+    count = segment_count(len(payload), chunk_bytes)
+    assert count <= datagrams_max_of(segment_bytes), "a packet has to fit in a train"
+    full = count - 1
+    before, after = _around_index(head, data.seq, count, len(payload), chunk_bytes)
+    parts = [before] * (4 * full)
+    parts[1::4] = _INDEXES[:full]
+    parts[2::4] = [after] * full
+    parts[3::4] = unpack_from(f"{chunk_bytes}s" * full, payload)
+    parts.append(head)
+    parts.append(encode_segment(Segment(data.seq, full, count, len(payload), payload[full * chunk_bytes :])))
+    return parts
 
 
 def _encode_frame(frame: Frame) -> bytes:
@@ -139,31 +143,36 @@ def _encode_frame(frame: Frame) -> bytes:
 def decode(datagram: bytes | memoryview, cluster: int) -> Packet:
     """One datagram; raises PeerError for anything a correct peer does not send."""
     header = decode_header(datagram, cluster)
-    frames = tuple(_decode_frame(kind, body) for kind, body in split_frames(datagram))
+    if header.family is Family.TCP:
+        raise PeerError(Drop.UNKNOWN_TYPE, "a stream's greeting as a datagram")
+    frames = tuple([_decode_frame(kind, body) for kind, body in split_frames(datagram)])
     if not frames:
         raise PeerError(Drop.TRUNCATED, "datagram without a frame")
     return Packet(header, frames)
 
 
+_DECODERS: Final[dict[int, Callable[[memoryview], Frame]]] = {
+    FrameType.DATA: decode_data,
+    FrameType.ACK: decode_ack,
+    FrameType.NACK: decode_nack,
+    FrameType.TOKEN: decode_token,
+    FrameType.HURRY: decode_hurry,
+    FrameType.HELD: decode_held,
+}
+
+
 def _decode_frame(kind: int, body: memoryview) -> Frame:
-    match kind:
-        case FrameType.DATA:
-            return decode_data(body)
-        case FrameType.ACK:
-            return decode_ack(body)
-        case FrameType.NACK:
-            return decode_nack(body)
-        case FrameType.TOKEN:
-            return decode_token(body)
-        case FrameType.HURRY:
-            return decode_hurry(body)
-        case FrameType.HELD:
-            return decode_held(body)
-    raise PeerError(Drop.UNKNOWN_TYPE, f"frame of type {kind}")
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"frame of type {kind}")
+    return decoder(body)
 
 
 def decode_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Iterable[Packet | PeerError]:
     """All packets of one receive buffer, bad datagrams as the errors to count."""
+    assert segment_bytes > 0, "the kernel reports the size of the datagrams"
+    if len(buffer) <= segment_bytes:
+        return (_decode_or_error(buffer, cluster),)
     whole = _whole_train(buffer, segment_bytes, cluster)
     if whole is not None:
         return (whole,)
@@ -181,42 +190,42 @@ def _decode_or_error(datagram: memoryview, cluster: int) -> Packet | PeerError:
 
 
 def _whole_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Packet | None:
-    """The packet whose segments fill this buffer in order, or None if it is anything else."""
-    size = len(buffer)
-    count = -(-size // segment_bytes)
-    if not 1 < count <= SEGMENTS_MAX or segment_bytes <= _CHUNK_AT:
+    """The packet whose segments fill this buffer in order, or None if it is anything else.
+
+    The last datagram is decoded like any other. It tells what the heads of all others have to be, byte for
+    byte, and that their chunks and its own make up the packet.
+    """
+    full = (len(buffer) - 1) // segment_bytes
+    chunk_bytes = chunk_bytes_of(segment_bytes)
+    if not 0 < full < SEGMENTS_MAX or chunk_bytes <= 0:
         return None
-    kind, _flags, length, seq, _index, its_count, packet_bytes = _SEGMENT_HEAD.unpack_from(buffer, HEAD_BYTES)
-    chunk = segment_bytes - _CHUNK_AT
-    if kind != FrameType.DATA or its_count != count or length != chunk + DATA_HEAD_BYTES:
+    last_at = full * segment_bytes
+    tail = _decode_or_error(buffer[last_at:], cluster)
+    if isinstance(tail, PeerError):
         return None
-    if not _heads_alike(buffer, segment_bytes, count):
+    last = tail.frames[0]
+    if not isinstance(last, Segment) or last.index != full or last.count != full + 1:
         return None
-    last = _decode_or_error(buffer[(count - 1) * segment_bytes :], cluster)
-    if isinstance(last, PeerError):
+    if last.packet_bytes != full * chunk_bytes + len(last.chunk):
         return None
-    tail = last.frames[0]
-    if not isinstance(tail, Segment) or (tail.seq, tail.index, tail.count) != (seq, count - 1, count):
+    columns = unpack_from(f"{_CHUNK_AT}s{chunk_bytes}s" * full, buffer)
+    if b"".join(columns[::2]) != _full_heads(bytes(buffer[last_at : last_at + HEAD_BYTES]), last, chunk_bytes):
         return None
-    if tail.packet_bytes != packet_bytes or len(tail.chunk) != packet_bytes - (count - 1) * chunk:
-        return None
-    chunks = [
-        buffer[at + _CHUNK_AT : at + segment_bytes]
-        for at in range(0, (count - 1) * segment_bytes, segment_bytes)
-    ]
-    payload = b"".join([*chunks, tail.chunk])
-    return Packet(last.header, (Data(seq, payload), *last.frames[1:]))
+    payload = b"".join([*columns[1::2], last.chunk])
+    return Packet(tail.header, (Data(last.seq, payload), *tail.frames[1:]))
 
 
-def _heads_alike(buffer: memoryview, segment_bytes: int, count: int) -> bool:
-    """Whether the full datagrams differ only in their index, which must count up from 0."""
-    if bytes(buffer[_INDEX_AT::segment_bytes]) != _INDEXES[count]:
-        return False
-    before = bytes(buffer[:_INDEX_AT])
-    after = bytes(buffer[_INDEX_AT + 1 : _CHUNK_AT])
-    for at in range(segment_bytes, (count - 1) * segment_bytes, segment_bytes):
-        if buffer[at : at + _INDEX_AT] != before or buffer[at + _INDEX_AT + 1 : at + _CHUNK_AT] != after:
-            return False
-    # The last datagram is checked as a packet of its own, but must come from the same link.
-    at = (count - 1) * segment_bytes
-    return buffer[at : at + HEAD_BYTES] == before[:HEAD_BYTES]
+def _full_heads(head: bytes, last: Segment, chunk_bytes: int) -> bytearray:
+    """The heads of all full datagrams of a train, end to end."""
+    before, after = _around_index(head, last.seq, last.count, last.packet_bytes, chunk_bytes)
+    heads = bytearray((before + _INDEXES[0] + after) * last.index)
+    heads[_INDEX_AT::_CHUNK_AT] = bytes(range(last.index))
+    return heads
+
+
+def _around_index(
+    head: bytes, seq: int, count: int, packet_bytes: int, chunk_bytes: int
+) -> tuple[bytes, bytes]:
+    """What comes before and after the index in the head of each full datagram of a train."""
+    before = head + _BEFORE_INDEX.pack(FrameType.DATA, 0, DATA_HEAD_BYTES + chunk_bytes, seq)
+    return before, _AFTER_INDEX.pack(count, packet_bytes)

@@ -1,0 +1,47 @@
+# hopring: bare `make` lists the targets. Everything lives in .venv; nothing needs root.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+setup: $(READY) ## make .venv with everything in it (quick when nothing changed)
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "hopring needs Python 3.11 or later: install it, or run make PYTHON=/path/to/python3"; exit 1; }
+	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup ## run the product's main job on this machine
+	@$(BIN)/hop demo
+
+test: setup ## all that CI runs: format, lint, types, tests
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -q -n 2 -m 'not netns'
+	$(BIN)/python -m pytest -q -m netns
+
+check: setup ## the fast part: format, lint, types, fast tests
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow'
+
+.PHONY: lint
+lint:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: setup ## measure; figures are printed, never asserted in tests
+	$(BIN)/python -m bench
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

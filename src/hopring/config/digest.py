@@ -1,0 +1,32 @@
+"""The cluster hash: two daemons talk only if it is the same at both.
+
+It covers what has to be alike everywhere, because the numbers of sites and daemons and all trees follow from
+it: the cluster's name, sites, daemons and their addresses, multicast groups, and for every pair of sites
+whether there is a link, its weight and protocol. Of the tuning it covers only the segment of a ring, by which
+all its members have to cut. The rest of it, and client ports, each daemon may choose for itself.
+
+Two spellings of the same thing, such as a listed link that is as the defaults would have it, hash alike.
+"""
+
+import json
+from hashlib import sha256
+
+from hopring.config.model import Config, Multicast
+
+
+def cluster_hash(config: Config) -> int:
+    """32 bits for the head of every datagram."""
+    shared = {
+        "cluster": config.cluster,
+        "weights": config.weights,
+        "sites": [[site.name, _group(site.multicast), site.ring.segment_bytes] for site in config.sites],
+        "daemons": [[daemon.name, daemon.address, daemon.port] for daemon in config.daemons],
+        "site_of": config.site_of,
+        "links": [[link.sites, link.weight, link.protocol] for link in config.all_links],
+    }
+    text = json.dumps(shared, sort_keys=True, separators=(",", ":"))
+    return int.from_bytes(sha256(text.encode()).digest()[:4], "big")
+
+
+def _group(multicast: Multicast | None) -> list[str | int]:
+    return [] if multicast is None else [multicast.group, multicast.port]

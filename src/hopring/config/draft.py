@@ -1,0 +1,199 @@
+"""A configuration in the making: every part is checked against those before it, then the whole.
+
+All sources go through here: the TOML file, a spread.conf, and the local cluster.
+"""
+
+import re
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final, NamedTuple, NoReturn
+
+from hopring.config.error import ConfigError
+from hopring.config.model import (
+    WEIGHT_DEFAULT,
+    Config,
+    Daemon,
+    Link,
+    LinkProtocol,
+    Multicast,
+    RingTuning,
+    Site,
+    Weights,
+)
+from hopring.ids import DAEMONS_MAX, SITES_MAX
+
+NAME_BYTES_MAX: Final = 32
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+class Place(NamedTuple):
+    """Where in its source a part of the configuration stands."""
+
+    where: str
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class _SiteDraft:
+    place: Place
+    multicast: Multicast | None
+    ring: RingTuning
+    daemons: list[Daemon] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Draft:
+    """Collects the parts; `finish` makes the configuration."""
+
+    file: str
+    cluster: str = "hopring"
+    mesh: bool = True
+    default_weight: int = WEIGHT_DEFAULT
+    default_protocol: LinkProtocol = LinkProtocol.HOP
+    weights: Weights = Weights.FIXED
+    _sites: dict[str, _SiteDraft] = field(default_factory=dict)
+    _links: dict[tuple[str, str], Link] = field(default_factory=dict)
+    _daemons: dict[str, Place] = field(default_factory=dict)
+    _taken: dict[tuple[str, str, int], Place] = field(default_factory=dict)
+    _sample: IPv4Address | IPv6Address | None = None  # The first address; all others are of its family.
+
+    def refuse(self, place: Place, problem: str, remedy: str) -> NoReturn:
+        """Raises the error for a part."""
+        raise ConfigError(self.file, place.where, problem, remedy, place.line)
+
+    def check_name(self, place: Place, name: str) -> str:
+        """The name, if it is one."""
+        if not _NAME.fullmatch(name) or len(name) > NAME_BYTES_MAX:
+            remedy = f"use at most {NAME_BYTES_MAX} of a-z, A-Z, 0-9, '-', '_', '.', and no sign at the start"
+            self.refuse(place, f"{name!r:.60} is not a name", remedy)
+        return name
+
+    def check_address(self, place: Place, text: str) -> str:
+        """The address of a daemon in its usual spelling."""
+        address = self._ip(place, text)
+        if address.is_multicast or address.is_unspecified:
+            self.refuse(
+                place, f"{text} is not the address of a host", "give the address that others reach it by"
+            )
+        return str(address)
+
+    def check_group(self, place: Place, text: str) -> str:
+        """The address of a multicast group in its usual spelling."""
+        address = self._ip(place, text)
+        if not address.is_multicast:
+            self.refuse(place, f"{text} is not a multicast group", "choose one in 239.0.0.0/8 or ff15::/16")
+        return str(address)
+
+    def add_site(
+        self, place: Place, name: str, multicast: Multicast | None = None, ring: RingTuning | None = None
+    ) -> None:
+        """One more site, still empty."""
+        self.check_name(place, name)
+        if name in self._sites:
+            taken = self._sites[name].place.where
+            self.refuse(place, f"site {name} exists already at {taken}", "give it another name")
+        if len(self._sites) == SITES_MAX:
+            self.refuse(place, f"more than {SITES_MAX} sites", "merge sites, or make two clusters")
+        if multicast is not None:
+            self._take(place, "multicast group", multicast.group, multicast.port)
+        self._sites[name] = _SiteDraft(place, multicast, ring or RingTuning())
+
+    def add_daemon(self, place: Place, site: str, daemon: Daemon) -> None:
+        """One more daemon of a site that is already there."""
+        self.check_name(place, daemon.name)
+        if daemon.name in self._daemons:
+            taken = self._daemons[daemon.name].where
+            self.refuse(place, f"daemon {daemon.name} exists already at {taken}", "give it another name")
+        if len(self._daemons) == DAEMONS_MAX:
+            self.refuse(place, f"more than {DAEMONS_MAX} daemons", "make two clusters")
+        self._take(place, "address", daemon.address, daemon.port)
+        if daemon.client_port is not None:
+            self._take(place, "client address", daemon.address, daemon.client_port)
+        self._daemons[daemon.name] = place
+        self._sites[site].daemons.append(daemon)
+
+    def add_link(self, place: Place, link: Link) -> None:
+        """One more link between sites that are already there."""
+        for name in link.sites:
+            if name not in self._sites:
+                known = ", ".join(sorted(self._sites))
+                self.refuse(place, f"there is no site {name!r:.60}", f"choose two of: {known}")
+        if link.sites[0] == link.sites[1]:
+            self.refuse(place, f"a link from {link.sites[0]} to itself", "name two different sites")
+        one, other = sorted(link.sites)
+        if (one, other) in self._links:
+            self.refuse(place, f"{one} and {other} are linked already", "keep one of the two entries")
+        self._links[one, other] = Link((one, other), link.weight, link.protocol, link.tuning)
+
+    def finish(self) -> Config:
+        """The configuration, if the parts make one."""
+        if not self._sites:
+            self.refuse(Place(""), "there are no sites", "describe at least one, with one daemon")
+        for name, site in self._sites.items():
+            if not site.daemons:
+                self.refuse(site.place, f"site {name} has no daemons", "add one, or remove the site")
+        config = Config(
+            cluster=self.cluster,
+            sites=tuple([self._site(name) for name in sorted(self._sites)]),
+            links=tuple([self._links[ends] for ends in sorted(self._links)]),
+            mesh=self.mesh,
+            default_weight=self.default_weight,
+            default_protocol=self.default_protocol,
+            weights=self.weights,
+        )
+        self._check_reach(config)
+        self._check_tcp_ports(config)
+        return config
+
+    def _site(self, name: str) -> Site:
+        draft = self._sites[name]
+        daemons = tuple(sorted(draft.daemons, key=lambda daemon: daemon.name))
+        return Site(name, daemons, draft.multicast, draft.ring)
+
+    def _ip(self, place: Place, text: str) -> IPv4Address | IPv6Address:
+        try:
+            address = ip_address(text)
+        except ValueError:
+            self.refuse(place, f"{text!r:.60} is not an IP address", "write one as 10.0.0.1 or 2001:db8::1")
+        if "%" in text:
+            self.refuse(place, f"{text:.60} has a zone", "give an address that means the same on every host")
+        # Every daemon has one address and every site has to reach every other: one family must do.
+        self._sample = self._sample or address
+        if address.version != self._sample.version:
+            self.refuse(
+                place,
+                f"{text} is IPv{address.version}, but {self._sample} is IPv{self._sample.version}",
+                "use one of the two everywhere",
+            )
+        return address
+
+    def _take(self, place: Place, kind: str, address: str, port: int) -> None:
+        taken = self._taken.get((kind, address, port))
+        if taken is not None:
+            self.refuse(
+                place, f"{kind} {address} port {port} is in use at {taken.where}", "change one of the two"
+            )
+        self._taken[kind, address, port] = place
+
+    def _check_reach(self, config: Config) -> None:
+        near: dict[str, list[str]] = {site.name: [] for site in config.sites}
+        for one, other in [link.sites for link in config.all_links]:
+            near[one].append(other)
+            near[other].append(one)
+        first = config.sites[0].name
+        reached, new = {first}, [first]
+        while new:
+            new = sorted({name for site in new for name in near[site]} - reached)
+            reached.update(new)
+        for name in near:
+            if name not in reached:
+                remedy = "add [[links]] that join them, or set mesh = true"
+                self.refuse(self._sites[name].place, f"no links lead from {first} to {name}", remedy)
+
+    def _check_tcp_ports(self, config: Config) -> None:
+        linked = {name for link in config.all_links if link.protocol is LinkProtocol.TCP for name in link.sites}
+        for daemon in [daemon for name in sorted(linked) for daemon in self._sites[name].daemons]:
+            taken = self._taken.get(("client address", daemon.address, daemon.port))
+            if taken is not None:
+                problem = f"the tcp links of {daemon.name} and clients would share port {daemon.port}"
+                self.refuse(taken, problem, "choose another client_port")

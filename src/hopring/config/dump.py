@@ -1,0 +1,61 @@
+"""From a configuration back to TOML; what is written reads as the same configuration."""
+
+from hopring.config.model import Config, Daemon, Link, LinkTuning, RingTuning, Site
+from hopring.config.table import quote_key
+from hopring.config.tuning import LINK_SETTINGS, RING_SETTINGS, Setting
+
+
+def dump_toml(config: Config) -> str:
+    """The configuration as a file. Names and addresses need no escapes: their alphabet has none to escape."""
+    lines = [
+        f'cluster = "{config.cluster}"',
+        f'weights = "{config.weights}"',
+        f"mesh = {str(config.mesh).lower()}",
+        f"default_weight = {config.default_weight}",
+        f'default_protocol = "{config.default_protocol}"',
+    ]
+    for site in config.sites:
+        lines += _site(site)
+    for link in config.links:
+        lines += _link(link)
+    return "\n".join(lines) + "\n"
+
+
+def _site(site: Site) -> list[str]:
+    key = quote_key(site.name)
+    lines = ["", f"[sites.{key}]"]
+    if site.multicast is not None:
+        lines.append(f'multicast = {{ group = "{site.multicast.group}", port = {site.multicast.port} }}')
+    if ring := _settings(site.ring, RING_SETTINGS):
+        lines.append(f"ring = {{ {', '.join(ring)} }}")
+    for daemon in site.daemons:
+        lines += _daemon(key, daemon)
+    return lines
+
+
+def _daemon(site_key: str, daemon: Daemon) -> list[str]:
+    lines = [
+        "",
+        f"[[sites.{site_key}.daemons]]",
+        f'name = "{daemon.name}"',
+        f'address = "{daemon.address}"',
+        f"port = {daemon.port}",
+    ]
+    return lines if daemon.client_port is None else [*lines, f"client_port = {daemon.client_port}"]
+
+
+def _link(link: Link) -> list[str]:
+    one, other = link.sites
+    return [
+        "",
+        "[[links]]",
+        f'between = ["{one}", "{other}"]',
+        f"weight = {link.weight}",
+        f'protocol = "{link.protocol}"',
+        *_settings(link.tuning, LINK_SETTINGS),
+    ]
+
+
+def _settings(tuning: LinkTuning | RingTuning, settings: tuple[Setting, ...]) -> list[str]:
+    given = tuning.given()
+    return [f"{one.key} = {one.write(given[one.field])}" for one in settings if one.field in given]

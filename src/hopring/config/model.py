@@ -1,0 +1,172 @@
+"""What a configuration says, as frozen values.
+
+Sites and daemons are sorted by name: a `SiteId` is a place in `Config.sites`, a `DaemonId` one in
+`Config.daemons`. The fields of a tuning are named as the options of Hop and Ring; None leaves their default.
+"""
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+from hopring.ids import DaemonId, SiteId
+
+PORT_DEFAULT: Final = 4892
+WEIGHT_DEFAULT: Final = 50_000
+WEIGHT_MAX: Final = 2**32 - 1
+
+
+class LinkProtocol(StrEnum):
+    """How the two representatives at the ends of a link talk."""
+
+    HOP = "hop"
+    TCP = "tcp"
+
+
+class Weights(StrEnum):
+    """Where the weights of the links come from."""
+
+    FIXED = "fixed"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTuning:
+    """What is tuned on one link, at this end."""
+
+    rate_bytes_per_second: int | None = None
+    burst_bytes: int | None = None
+    window_bytes: int | None = None
+    segment_bytes: int | None = None
+    backlog_bytes_max: int | None = None
+    nacks_max: int | None = None
+    lazy_us: int | None = None
+    heartbeat_us: int | None = None
+    silence_us: int | None = None
+    initial_round_trip_us: int | None = None
+
+    def given(self) -> dict[str, int]:
+        """What is set, by field; fits `dataclasses.replace` on a link's options."""
+        return _given(self)
+
+
+UNTUNED: Final = LinkTuning()
+
+
+@dataclass(frozen=True, slots=True)
+class RingTuning:
+    """What is tuned on the ring of one site, at this daemon."""
+
+    segment_bytes: int | None = None
+    personal_window_segments: int | None = None
+    global_window_segments: int | None = None
+    queue_bytes_max: int | None = None
+    token_resend_us: int | None = None
+    token_loss_us: int | None = None
+    hold_us: int | None = None
+    hurry_resend_us: int | None = None
+    free_rotation_us: int | None = None
+
+    def given(self) -> dict[str, int]:
+        """What is set, by field; fits `dataclasses.replace` on a ring's options."""
+        return _given(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Multicast:
+    """The group on which the daemons of a site hear each other."""
+
+    group: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """One daemon: where other daemons reach it, and where clients do."""
+
+    name: str
+    address: str
+    port: int = PORT_DEFAULT
+    client_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The daemons of one local network."""
+
+    name: str
+    daemons: tuple[Daemon, ...]  # By name.
+    multicast: Multicast | None = None  # Without it, each daemon of the ring is sent to singly.
+    ring: RingTuning = RingTuning()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link between two sites."""
+
+    sites: tuple[str, str]  # By name.
+    weight: int = WEIGHT_DEFAULT
+    protocol: LinkProtocol = LinkProtocol.HOP
+    tuning: LinkTuning = UNTUNED
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole cluster."""
+
+    cluster: str
+    sites: tuple[Site, ...]  # By name.
+    links: tuple[Link, ...] = ()  # Those listed, by the names of their ends.
+    mesh: bool = True  # Whether pairs that are not listed are links too.
+    default_weight: int = WEIGHT_DEFAULT
+    default_protocol: LinkProtocol = LinkProtocol.HOP
+    weights: Weights = Weights.FIXED
+
+    @cached_property
+    def daemons(self) -> tuple[Daemon, ...]:
+        """All daemons by DaemonId."""
+        return tuple([daemon for daemon, _ in self._placed])
+
+    @cached_property
+    def site_of(self) -> tuple[SiteId, ...]:
+        """The site of each daemon, by DaemonId."""
+        return tuple([site for _, site in self._placed])
+
+    @cached_property
+    def all_links(self) -> tuple[Link, ...]:
+        """Every link there is, listed or not, by the names of its ends."""
+        links = {link.sites: link for link in self.links}
+        names = [site.name for site in self.sites]
+        if self.mesh:
+            for at, one in enumerate(names):
+                for other in names[at + 1 :]:
+                    links.setdefault(
+                        (one, other), Link((one, other), self.default_weight, self.default_protocol)
+                    )
+        return tuple([links[ends] for ends in sorted(links)])
+
+    def site_id(self, name: str) -> SiteId:
+        """The number of a site; KeyError if there is none of that name."""
+        return self._site_ids[name]
+
+    def daemon_id(self, name: str) -> DaemonId:
+        """The number of a daemon; KeyError if there is none of that name."""
+        return self._daemon_ids[name]
+
+    @cached_property
+    def _placed(self) -> list[tuple[Daemon, SiteId]]:
+        placed = [(daemon, SiteId(at)) for at, site in enumerate(self.sites) for daemon in site.daemons]
+        return sorted(placed, key=lambda one: one[0].name)
+
+    @cached_property
+    def _site_ids(self) -> dict[str, SiteId]:
+        return {site.name: SiteId(at) for at, site in enumerate(self.sites)}
+
+    @cached_property
+    def _daemon_ids(self) -> dict[str, DaemonId]:
+        return {daemon.name: DaemonId(at) for at, daemon in enumerate(self.daemons)}
+
+
+def _given(tuning: LinkTuning | RingTuning) -> dict[str, int]:
+    values = {one.name: getattr(tuning, one.name) for one in fields(tuning)}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,163 @@
+"""From TOML to a checked configuration.
+
+The reader is written by hand: a schema library would find the same mistakes, but its messages name neither the
+line nor a remedy.
+"""
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from hopring.config.draft import Draft, Place
+from hopring.config.error import ConfigError
+from hopring.config.lines import find_line
+from hopring.config.model import (
+    PORT_DEFAULT,
+    WEIGHT_DEFAULT,
+    WEIGHT_MAX,
+    Config,
+    Daemon,
+    Link,
+    LinkProtocol,
+    LinkTuning,
+    Multicast,
+    RingTuning,
+    Weights,
+)
+from hopring.config.table import Table, show
+from hopring.config.tuning import LINK_ORDER, LINK_SETTINGS, RING_ORDER, RING_SETTINGS, Setting
+from hopring.config.units import DURATION
+
+CONFIG_BYTES_MAX: Final = 4 * 2**20
+PORT_MAX: Final = 65_535
+
+_TOP: Final = ("cluster", "weights", "mesh", "default_weight", "default_protocol", "sites", "links")
+_SITE: Final = ("daemons", "multicast", "ring")
+_DAEMON: Final = ("name", "address", "port", "client_port")
+_LINK: Final = ("between", "weight", "protocol")
+_TOML_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_WEIGHT: Final = Setting("weight", "weight", DURATION, 1, WEIGHT_MAX)
+
+
+def load_config(path: str | Path) -> Config:
+    """The configuration in a file; a `ConfigError` says what is wrong with it."""
+    file = str(path)
+    try:
+        with Path(path).open("rb") as stream:
+            content = stream.read(CONFIG_BYTES_MAX + 1)
+        if len(content) > CONFIG_BYTES_MAX:
+            raise ConfigError(file, "", f"larger than {CONFIG_BYTES_MAX} bytes", "is this the right file?")
+        text = content.decode()
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror or error})"
+        raise ConfigError(file, "", problem, "check the path and its permissions") from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(file, f"line {line}", "not UTF-8", "save the file as UTF-8", line) from None
+    return parse_config(text, file)
+
+
+def parse_config(text: str, file: str = "hop.toml") -> Config:
+    """The configuration in a text; `file` is its name in errors."""
+    values = _parse_toml(text, file)
+    try:
+        return _read(Table(file, "", values))
+    except ConfigError as error:
+        raise error.on_line(find_line(text, error.where)) from None
+
+
+def _parse_toml(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(file, "", "nested too deeply", "remove some brackets") from None
+    except ValueError as error:
+        found = _TOML_LINE.search(str(error))
+        last = text.rstrip("\n").count("\n") + 1
+        line = None if found is None else int(found[1] or last)
+        problem = f"not valid TOML: {_TOML_LINE.sub('', str(error))}"
+        where = "" if line is None else f"line {line}"
+        raise ConfigError(file, where, problem, "correct the syntax (toml.io)", line) from None
+
+
+def _read(top: Table) -> Config:
+    top.allow(_TOP)
+    draft = Draft(
+        top.file,
+        cluster=top.text("cluster", "hopring"),
+        mesh=top.flag("mesh", True),
+        default_weight=_weight(top, "default_weight", WEIGHT_DEFAULT),
+        default_protocol=top.choice("default_protocol", LinkProtocol.HOP),
+        weights=top.choice("weights", Weights.FIXED),
+    )
+    draft.check_name(Place("cluster"), draft.cluster)
+    sites = top.table("sites")
+    for name in sites.values:
+        _read_site(draft, name, sites.table(name))
+    for link in top.tables("links"):
+        draft.add_link(Place(link.path), _read_link(link, draft))
+    return draft.finish()
+
+
+def _read_site(draft: Draft, name: str, table: Table) -> None:
+    table.allow(_SITE)
+    ring_table = table.table("ring")
+    ring_table.allow([setting.key for setting in RING_SETTINGS])
+    ring = RingTuning(**ring_table.tuning(RING_SETTINGS, RING_ORDER))
+    draft.add_site(Place(table.path), name, _read_multicast(draft, table), ring)
+    for daemon in table.tables("daemons"):
+        draft.add_daemon(Place(daemon.path), name, _read_daemon(draft, daemon))
+
+
+def _read_multicast(draft: Draft, site: Table) -> Multicast | None:
+    if "multicast" not in site.values:
+        return None
+    table = site.table("multicast")
+    table.allow(("group", "port"))
+    group = draft.check_group(Place(table.path_of("group")), table.text("group"))
+    return Multicast(group, _port(table, "port") or PORT_DEFAULT)
+
+
+def _read_daemon(draft: Draft, table: Table) -> Daemon:
+    table.allow(_DAEMON)
+    return Daemon(
+        name=draft.check_name(Place(table.path_of("name")), table.text("name")),
+        address=draft.check_address(Place(table.path_of("address")), table.text("address")),
+        port=_port(table, "port") or PORT_DEFAULT,
+        client_port=_port(table, "client_port"),
+    )
+
+
+def _read_link(table: Table, draft: Draft) -> Link:
+    table.allow([*_LINK, *[setting.key for setting in LINK_SETTINGS]])
+    protocol = table.choice("protocol", draft.default_protocol)
+    for setting in LINK_SETTINGS:
+        if setting.key in table.values and protocol not in setting.protocols:
+            table.refuse(setting.key, f"not for {protocol} links", 'remove it, or set protocol = "hop"')
+    return Link(
+        sites=_ends(table),
+        weight=_weight(table, "weight", draft.default_weight),
+        protocol=protocol,
+        tuning=LinkTuning(**table.tuning(LINK_SETTINGS, LINK_ORDER)),
+    )
+
+
+def _ends(table: Table) -> tuple[str, str]:
+    between = table.values.get("between")
+    if not isinstance(between, list) or [type(name) for name in between] != [str, str]:
+        problem = "missing" if between is None else f"{show(between)} does not name two sites"
+        table.refuse("between", problem, 'write between = ["one site", "another site"]')
+    return between[0], between[1]
+
+
+def _weight(table: Table, key: str, default: int) -> int:
+    """A weight is a plain number, or a duration, which counts in microseconds."""
+    if isinstance(table.values.get(key), str):
+        return table.setting(replace(_WEIGHT, key=key)) or default
+    return table.number(key, "weight", 1, WEIGHT_MAX, default) or default
+
+
+def _port(table: Table, key: str) -> int | None:
+    return table.number(key, "port", 1, PORT_MAX)

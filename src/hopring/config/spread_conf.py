@@ -1,0 +1,183 @@
+"""Reads the configuration file of Spread, spread.conf.
+
+It lists segments, each with an address, a port and its daemons:
+
+    Spread_Segment ADDRESS:PORT { NAME IP { D IP  C IP } ... }
+
+The inner braces are optional and name interfaces: D for daemons, C for clients, neither for both. Everything
+outside of segments sets options, which mean nothing here; each leaves a note. A segment becomes a site, named
+by its place in the file. Where Spread broadcasts, our ring sends to each daemon singly, unless the segment has
+a multicast address. Spread clients connect by TCP to the port of the segment, so that is our client port too.
+"""
+
+import re
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final, NamedTuple, NoReturn
+
+from hopring.config.draft import Draft, Place
+from hopring.config.error import ConfigError
+from hopring.config.model import Config, Daemon, Multicast
+
+SPREAD_PORT_DEFAULT: Final = 4803
+_TOKEN: Final = re.compile(r'"[^"\n]*"?|[{}=]|[^\s{}="]+')
+_SEGMENT: Final = "spread_segment"
+_ROLES: Final = ("C", "D")
+
+
+class _Token(NamedTuple):
+    text: str
+    line: int
+
+
+@dataclass(slots=True)
+class _Segment:
+    """A segment as it stands in the file."""
+
+    line: int
+    address: str
+    port: int
+    daemons: list[tuple[int, str, str]] = field(default_factory=list)  # Line, name, address.
+
+
+def import_spread_conf(
+    text: str, file: str = "spread.conf", cluster: str = "spread"
+) -> tuple[Config, list[str]]:
+    """The configuration, and notes on what could not be taken over."""
+    reader = _Reader(file, _tokens(text))
+    segments = reader.read()
+    draft = Draft(file, cluster=cluster)
+    draft.check_name(Place(""), cluster)
+    width = len(str(len(segments)))
+    for number, segment in enumerate(segments, start=1):
+        reader.notes += _add_segment(draft, f"seg{number:0{width}}", segment)
+    return draft.finish(), reader.notes
+
+
+def _tokens(text: str) -> list[_Token]:
+    return [
+        _Token(word, number)
+        for number, line in enumerate(text.split("\n"), start=1)
+        for word in _TOKEN.findall(line.partition("#")[0])
+    ]
+
+
+def _add_segment(draft: Draft, name: str, segment: _Segment) -> list[str]:
+    place = Place(f"line {segment.line}", segment.line)
+    is_multicast = ip_address(segment.address).is_multicast
+    multicast = Multicast(draft.check_group(place, segment.address), segment.port) if is_multicast else None
+    draft.add_site(place, name, multicast)
+    for line, daemon, address in segment.daemons:
+        at = Place(f"line {line}", line)
+        draft.add_daemon(at, name, Daemon(daemon, draft.check_address(at, address), segment.port, segment.port))
+    notes = [f"line {segment.line}: segment {segment.address}:{segment.port} is site {name}"]
+    if not is_multicast:
+        notes.append(f"line {segment.line}: no multicast at {segment.address}; the ring sends to each daemon")
+    return notes
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Walks over the tokens."""
+
+    file: str
+    tokens: list[_Token]
+    at: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def read(self) -> list[_Segment]:
+        segments = []
+        while self.at < len(self.tokens):
+            token = self._next("")
+            if token.text.lower() == _SEGMENT:
+                segments.append(self._segment(token))
+            else:
+                self._skip_option(token)
+        return segments
+
+    def _segment(self, start: _Token) -> _Segment:
+        where = self._next("an address after Spread_Segment")
+        segment = _Segment(start.line, *self._endpoint(where))
+        self._expect("{")
+        while (token := self._next("a daemon or } to end the segment")).text != "}":
+            self._check_word(token, "the name of a daemon")
+            segment.daemons.append((token.line, token.text, self._address_of(token)))
+        return segment
+
+    def _endpoint(self, token: _Token) -> tuple[str, int]:
+        address, _, port = token.text.partition(":")
+        if not _is_ip(address):
+            self._refuse(
+                token, f"{token.text!r:.60} is not the address of a segment", "write it as 239.1.2.3:4803"
+            )
+        if not port:
+            return address, SPREAD_PORT_DEFAULT
+        if not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65_535:
+            self._refuse(token, f"{port!r:.60} is not a port", "choose 1 to 65535")
+        return address, int(port)
+
+    def _address_of(self, name: _Token) -> str:
+        """The address for daemon traffic of the daemon whose name was just read."""
+        main = self._next("").text if _is_ip(self._peek()) else None
+        interfaces = self._interfaces() if self._peek() == "{" else []
+        for_daemons = [address for role, address in interfaces if role != "C"]
+        chosen = next(iter(for_daemons), main)
+        if chosen is None:
+            self._refuse(name, f"daemon {name.text:.60} has no IP address", "write its address after the name")
+        if {main, *[address for _, address in interfaces]} - {chosen, None}:
+            self.notes.append(f"line {name.line}: of the interfaces of {name.text} only {chosen} is used")
+        return chosen
+
+    def _interfaces(self) -> list[tuple[str, str]]:
+        self._expect("{")
+        found = []
+        while (token := self._next("an interface or } to end the list")).text != "}":
+            role = token.text.upper() if token.text.upper() in _ROLES else ""
+            address = self._next("an address after the letter") if role else token
+            if not _is_ip(address.text):
+                self._refuse(
+                    address, f"{address.text!r:.60} is not an interface", "write D, C or nothing, then an IP"
+                )
+            found.append((role, address.text))
+        return found
+
+    def _skip_option(self, name: _Token) -> None:
+        self._check_word(name, "an option")
+        line = name.line
+        while self.at < len(self.tokens) and self.tokens[self.at].line == line:
+            token = self._next("")
+            if token.text == "{":
+                while (token := self._next("} to end the list")).text != "}":
+                    pass
+            line = token.line
+        self.notes.append(f"line {name.line}: {name.text} has no counterpart and is ignored")
+
+    def _peek(self) -> str:
+        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
+
+    def _next(self, wanted: str) -> _Token:
+        if self.at == len(self.tokens):
+            last = self.tokens[-1] if self.tokens else _Token("", 1)
+            self._refuse(last, "the file ends too early", f"add {wanted}")
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def _expect(self, text: str) -> None:
+        token = self._next(text)
+        if token.text != text:
+            self._refuse(token, f"{token.text!r:.60} where {text} belongs", f"put {text} before it")
+
+    def _check_word(self, token: _Token, wanted: str) -> None:
+        if token.text[0] in '{}="':
+            self._refuse(token, f"{token.text!r:.60} is not {wanted}", "check the braces before it")
+
+    def _refuse(self, token: _Token, problem: str, remedy: str) -> NoReturn:
+        raise ConfigError(self.file, f"line {token.line}", problem, remedy, token.line)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

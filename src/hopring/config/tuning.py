@@ -1,0 +1,83 @@
+"""The tuning keys of links and rings: how each is spelled in the file, what it may be, which field it fills."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from hopring.config.model import LinkProtocol
+from hopring.config.units import DURATION, RATE, SIZE, Quantity
+
+_SECOND_US: Final = 1_000_000
+_HOUR_US: Final = 3_600 * _SECOND_US
+_KIB: Final = 2**10
+_GIB: Final = 2**30
+_BOTH: Final = frozenset(LinkProtocol)
+_HOP_ONLY: Final = frozenset({LinkProtocol.HOP})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key: a quantity with a unit, or a plain count."""
+
+    key: str
+    field: str
+    kind: Quantity | None
+    low: int
+    high: int
+    protocols: frozenset[LinkProtocol] = _BOTH
+
+    def write(self, value: int) -> str:
+        """The value as TOML."""
+        return str(value) if self.kind is None else f'"{self.kind.write(value)}"'
+
+
+LINK_SETTINGS: Final = (
+    Setting("rate", "rate_bytes_per_second", RATE, 1_000, 10**11, _HOP_ONLY),
+    Setting("burst", "burst_bytes", SIZE, _KIB, _GIB, _HOP_ONLY),
+    Setting("window", "window_bytes", SIZE, 64 * _KIB, _GIB, _HOP_ONLY),
+    Setting("segment", "segment_bytes", SIZE, 500, 65_000, _HOP_ONLY),
+    Setting("backlog", "backlog_bytes_max", SIZE, 64 * _KIB, 16 * _GIB),
+    Setting("nacks_max", "nacks_max", None, 1, 1_000, _HOP_ONLY),
+    Setting("round_trip", "initial_round_trip_us", DURATION, 10, 60 * _SECOND_US, _HOP_ONLY),
+    Setting("lazy", "lazy_us", DURATION, 0, _SECOND_US),
+    Setting("heartbeat", "heartbeat_us", DURATION, 1_000, _HOUR_US),
+    Setting("silence", "silence_us", DURATION, 1_000, _HOUR_US),
+)
+
+RING_SETTINGS: Final = (
+    Setting("segment", "segment_bytes", SIZE, 500, 65_000),
+    Setting("personal_window", "personal_window_segments", None, 46, 1_000_000),
+    Setting("global_window", "global_window_segments", None, 46, 1_000_000),
+    Setting("queue", "queue_bytes_max", SIZE, 64 * _KIB, 16 * _GIB),
+    Setting("token_resend", "token_resend_us", DURATION, 100, 60 * _SECOND_US),
+    Setting("token_loss", "token_loss_us", DURATION, 1_000, _HOUR_US),
+    Setting("hold", "hold_us", DURATION, 0, 60 * _SECOND_US),
+    Setting("hurry_resend", "hurry_resend_us", DURATION, 100, 60 * _SECOND_US),
+    Setting("free_rotation", "free_rotation_us", DURATION, 0, 60 * _SECOND_US),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Two keys of which one has to be well below the other, with what they are if not given."""
+
+    small: str
+    small_default_us: int
+    large: str
+    large_default_us: int
+    times: int
+
+    def broken_by(self, values: dict[str, int | None]) -> bool:
+        """Whether these values, by key, are out of order."""
+        small = values[self.small]
+        large = values[self.large]
+        small_us = self.small_default_us if small is None else small
+        large_us = self.large_default_us if large is None else large
+        return self.times * small_us > large_us
+
+
+# The defaults are those of the links; a test holds them together.
+LINK_ORDER: Final = (Order("heartbeat", 200_000, "silence", 1_500_000, times=3),)
+RING_ORDER: Final = (
+    Order("token_resend", 10_000, "token_loss", 300_000, times=3),
+    Order("hold", 50_000, "token_loss", 300_000, times=2),
+)

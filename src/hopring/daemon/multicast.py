@@ -1,0 +1,66 @@
+"""IP multicast, both versions: how a socket joins a group and how it may send to one.
+
+Packets never leave the link (TTL 1) and come back to listeners on the sending host, so that several daemons of
+one host, or of two clusters, may share a group: each listener gets its own copy and looks at the header.
+"""
+
+import contextlib
+import socket
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+_HOPS: Final = 1
+_IP_MULTICAST_ALL: Final = 49
+_IPV6_MULTICAST_ALL: Final = 29
+_MREQN: Final = Struct("=4s4si")  # group, address, interface
+_MREQ6: Final = Struct("=16sI")  # group, interface
+_ANY: Final = bytes(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A multicast address on one interface of this host."""
+
+    host: str
+    port: int
+    interface: str
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """The version of IP that the group's address is of."""
+        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
+
+    @property
+    def address(self) -> tuple[str, int] | tuple[str, int, int, int]:
+        """Where to send, and what a listener binds."""
+        if self.family == socket.AF_INET6:
+            return (self.host, self.port, 0, socket.if_nametoindex(self.interface))
+        return (self.host, self.port)
+
+
+def join(sock: socket.socket, group: Group) -> None:
+    """Receives the group's packets that arrive on its interface, and of no other group's."""
+    index = socket.if_nametoindex(group.interface)
+    if group.family == socket.AF_INET6:
+        request = _MREQ6.pack(socket.inet_pton(socket.AF_INET6, group.host), index)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
+        with contextlib.suppress(OSError):  # Since Linux 4.20. Without it the header check does the same.
+            sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
+    else:
+        request = _MREQN.pack(socket.inet_aton(group.host), _ANY, index)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
+        sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+
+
+def enable_sending(sock: socket.socket, group: Group) -> None:
+    """Sends to groups by this group's interface, one hop, with a copy for this host."""
+    index = socket.if_nametoindex(group.interface)
+    if group.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, _HOPS)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, _MREQN.pack(_ANY, _ANY, index))
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, _HOPS)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)

@@ -1,0 +1,221 @@
+"""A UDP endpoint: trains out in one system call, trains in with one read.
+
+With UDP_SEGMENT the kernel cuts a train into its datagrams, with UDP_GRO it joins those that arrive together.
+Where it cannot, or where a device refuses, the same datagrams go out one by one: nobody else can tell.
+"""
+
+import errno
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hopring.daemon.loop import BROKEN, READABLE, WRITABLE, Loop
+from hopring.daemon.multicast import Group
+from hopring.daemon.traffic import Traffic, Unsent
+from hopring.daemon.udp_socket import (
+    ANCILLARY_BYTES,
+    Address,
+    ask_buffers,
+    ask_for_trains,
+    cut_into,
+    joined_size,
+    open_group,
+    open_unicast,
+)
+from hopring.errors import Drop
+from hopring.ids import NEVER
+from hopring.wire.train import Train
+
+Receive = Callable[[memoryview, int, Address], None]
+"""Given a buffer of datagrams of one size, all from one sender, end to end; only the last may be shorter.
+
+The buffer is used again as soon as the call returns."""
+
+BUFFER_BYTES: Final = 8 << 20
+"""What we ask the kernel to hold in each direction, as far as its limits allow."""
+
+QUEUE_BYTES_MAX: Final = 4 << 20
+"""What waits here while the kernel takes no more."""
+
+READS_MAX: Final = 64
+"""Most reads in one turn, so that a flood does not starve the other sockets and the alarms."""
+
+DRAIN_READS_MAX: Final = 1024
+PLAIN_PEERS_MAX: Final = 4096
+RETRY_DELAY_US: Final = 1_000
+
+_CUT_DATAGRAMS_MAX: Final = 64  # The kernel's UDP_MAX_SEGMENTS before 6.9; later ones allow more.
+_CUT_BYTES_MAX: Final = 65_000
+_DATAGRAM_BYTES_MAX: Final = 1 << 16
+
+# A device without checksum offload, a path of smaller MTU, or a kernel that changed its mind.
+_CUT_REFUSED: Final = frozenset({errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.EOPNOTSUPP})
+_UNSENT: Final = {
+    errno.EMSGSIZE: Unsent.TOO_LONG,
+    errno.ENETUNREACH: Unsent.UNREACHABLE,
+    errno.EHOSTUNREACH: Unsent.UNREACHABLE,
+    errno.ENETDOWN: Unsent.UNREACHABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UdpOptions:
+    """What a deployment may want to turn."""
+
+    trains: bool = True  # False sends and receives datagram by datagram.
+    buffer_bytes: int = BUFFER_BYTES
+    queue_bytes_max: int = QUEUE_BYTES_MAX
+
+
+DEFAULTS: Final = UdpOptions()
+
+
+class UdpEndpoint:
+    """A bound socket on a loop, for one address of ours, or for a multicast group that it joins."""
+
+    def __init__(
+        self, loop: Loop, at: Address | Group, receive: Receive, options: UdpOptions = DEFAULTS
+    ) -> None:
+        self.traffic = Traffic()
+        self._loop = loop
+        self._receive = receive
+        self._options = options
+        self._socket = open_group(at) if isinstance(at, Group) else open_unicast(at)
+        self.send_buffer_bytes, self.receive_buffer_bytes = ask_buffers(self._socket, options.buffer_bytes)
+        self.trains = options.trains and ask_for_trains(self._socket)
+        """Whether the kernel cuts trains for us."""
+        self._buffer = memoryview(bytearray(_DATAGRAM_BYTES_MAX))
+        self._queue: deque[tuple[Train, Address]] = deque()
+        self._queued_bytes = 0
+        self._plain_peers: set[Address] = set()  # Towards these the kernel has refused to cut.
+        self._retry = loop.alarm(self._flush)
+        loop.register(self._socket.fileno(), self._ready)
+
+    @property
+    def address(self) -> Address:
+        """Where we are bound, with the port that the kernel chose."""
+        name: Address = self._socket.getsockname()
+        return name
+
+    def send(self, train: Train, address: Address) -> None:
+        """Sends now, or queues; what cannot be sent or queued is counted and forgotten."""
+        if self._queue:
+            self._enqueue(train, address)
+        else:
+            self._send(train, address)
+
+    def drain(self) -> None:
+        """Receives now what has already arrived, out of turn."""
+        self._read(DRAIN_READS_MAX)
+
+    def close(self) -> None:
+        """Closes the socket; the queue is lost, as datagrams may be."""
+        self._loop.unregister(self._socket.fileno())
+        self._socket.close()
+        self._queue.clear()
+        self._retry.set(NEVER)
+
+    def _ready(self, events: int) -> None:
+        if events & WRITABLE:
+            self._flush()
+        if events & (READABLE | BROKEN):
+            self._read(READS_MAX)
+
+    def _read(self, reads_max: int) -> None:
+        for _ in range(reads_max):
+            try:
+                size, ancillary, flags, address = self._socket.recvmsg_into([self._buffer], ANCILLARY_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                # An ICMP answer to something we sent. Reading it has cleared it, and links have time-outs.
+                self.traffic.unsent[Unsent.REFUSED] += 1
+                continue
+            if size == 0 or flags & socket.MSG_TRUNC:
+                self.traffic.dropped[Drop.TRUNCATED] += 1
+                continue
+            segment_bytes = joined_size(ancillary) or size
+            self.traffic.trains_received += 1
+            self.traffic.datagrams_received += -(-size // segment_bytes)
+            self.traffic.bytes_received += size
+            self._receive(self._buffer[:size], segment_bytes, address)
+            if self._socket.fileno() < 0:  # The receiver has closed us.
+                return
+
+    def _send(self, train: Train, address: Address) -> bool:
+        """Sends a train; False if the kernel took not all of it and the rest is queued."""
+        size = train.segment_bytes
+        pays = size < len(train.buffer) and 2 * size <= _CUT_BYTES_MAX
+        if self.trains and pays and address not in self._plain_peers:
+            return self._send_whole(train, address)
+        return self._send_plain(train, address)
+
+    def _send_whole(self, train: Train, address: Address) -> bool:
+        size = train.segment_bytes
+        limit = min(_CUT_DATAGRAMS_MAX, _CUT_BYTES_MAX // size) * size
+        view = memoryview(train.buffer)
+        segment = cut_into(size)
+        for at in range(0, len(view), limit):
+            piece = view[at : at + limit]
+            try:
+                self._socket.sendmsg([piece], segment, 0, address)
+            except OSError as error:
+                rest = Train(train.buffer[at:], size)
+                if error.errno not in _CUT_REFUSED:
+                    return self._failed(error, rest, address, -(-len(rest.buffer) // size))
+                if len(self._plain_peers) < PLAIN_PEERS_MAX:
+                    self._plain_peers.add(address)
+                return self._send_plain(rest, address)
+            self._count(len(piece), -(-len(piece) // size))
+        return True
+
+    def _send_plain(self, train: Train, address: Address) -> bool:
+        size = train.segment_bytes
+        view = memoryview(train.buffer)
+        for at in range(0, len(view), size):
+            try:
+                self._socket.sendto(view[at : at + size], address)
+            except OSError as error:
+                if not self._failed(error, Train(train.buffer[at:], size), address, 1):
+                    return False
+                continue
+            self._count(min(size, len(view) - at), 1)
+        return True
+
+    def _count(self, size: int, datagrams: int) -> None:
+        self.traffic.trains_sent += 1
+        self.traffic.datagrams_sent += datagrams
+        self.traffic.bytes_sent += size
+
+    def _failed(self, error: OSError, rest: Train, address: Address, datagrams: int) -> bool:
+        """Queues what must wait, which ends the sending; what never will go, `datagrams` of it, is counted."""
+        if error.errno in (errno.EAGAIN, errno.ENOBUFS):
+            self._enqueue(rest, address, first=True)
+            full_device = error.errno == errno.ENOBUFS  # Epoll cannot tell when that has room again.
+            self._loop.modify(self._socket.fileno(), READABLE if full_device else READABLE | WRITABLE)
+            if full_device:
+                self._retry.set(self._loop.now_us() + RETRY_DELAY_US)
+            return False
+        self.traffic.unsent[_UNSENT.get(error.errno or 0, Unsent.REFUSED)] += datagrams
+        return True
+
+    def _enqueue(self, train: Train, address: Address, first: bool = False) -> None:
+        size = len(train.buffer)
+        if self._queued_bytes + size > self._options.queue_bytes_max:
+            self.traffic.unsent[Unsent.QUEUE_FULL] += -(-size // train.segment_bytes)
+            return
+        self._queued_bytes += size
+        if first:
+            self._queue.appendleft((train, address))
+        else:
+            self._queue.append((train, address))
+
+    def _flush(self) -> None:
+        while self._queue:
+            train, address = self._queue.popleft()
+            self._queued_bytes -= len(train.buffer)
+            if not self._send(train, address):
+                return
+        self._loop.modify(self._socket.fileno(), READABLE)

@@ -1,0 +1,72 @@
+"""Stamps: a bundle gets its site sequence and its Lamport stamp, with the token in hand.
+
+Implements  thesis 5.1, the identifiers of a message.
+Below       the ring's visits, which bring the token's site_seq and site_lts.
+Above       whoever has bundles to send.
+Invariants  stamps rise strictly along the site sequence, and are above every stamp heard of before; a bundle is
+            sealed when it is stamped; nothing is stamped ahead of a visit.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from hopring.ids import SiteId, SiteMask
+from hopring.wire.fragments import FRAGMENT_OVERHEAD_BYTES, fragment
+from hopring.wire.routed import Meta, Routed
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """What one visit stamped and lets go, and what the token shall say then."""
+
+    site_seq: int
+    site_lts: int
+    fragments: tuple[Routed, ...]
+
+
+@dataclass(slots=True)
+class Stamps:
+    """Bundles of this daemon on their way to the token."""
+
+    site: SiteId
+    object_bytes_max: int
+    clock: int = 0  # The highest stamp heard of.
+    waiting: deque[tuple[SiteMask, bytes]] = field(default_factory=deque)
+    waiting_bytes: int = 0
+    leaving: deque[Routed] = field(default_factory=deque)  # Stamped; found no room yet.
+
+    @property
+    def busy(self) -> bool:
+        """Whether the next visit has something to do."""
+        return bool(self.waiting or self.leaving)
+
+    def put(self, mask: SiteMask, bundle: bytes) -> None:
+        """Queues a bundle for the next visit."""
+        self.waiting.append((mask, bundle))
+        self.waiting_bytes += len(bundle)
+
+    def heard(self, lts: int) -> None:
+        """The clock rises on receipt."""
+        self.clock = max(self.clock, lts)
+
+    def visit(self, site_seq: int, site_lts: int, room_bytes: int) -> Stamped:
+        """Stamps as much as there is room for; fragments that find none go first next time."""
+        self.clock = max(self.clock, site_lts)
+        fragments: list[Routed] = []
+        while self.busy:
+            if not self.leaving:
+                site_seq += 1
+                self.clock += 1
+                self._stamp(site_seq)
+            size = FRAGMENT_OVERHEAD_BYTES + len(self.leaving[0].chunk)
+            if size > room_bytes:
+                break
+            room_bytes -= size
+            fragments.append(self.leaving.popleft())
+        return Stamped(site_seq, self.clock, tuple(fragments))
+
+    def _stamp(self, site_seq: int) -> None:
+        mask, bundle = self.waiting.popleft()
+        self.waiting_bytes -= len(bundle)
+        meta = Meta(self.site, site_seq, self.clock, mask)
+        self.leaving.extend(fragment(meta, bundle, self.object_bytes_max))

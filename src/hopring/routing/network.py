@@ -1,0 +1,239 @@
+"""The overlay network: bundles travel along the trees of their sources, bodies only where they are wanted.
+
+Implements  Stanton (thesis 2002) properties 2.21 to 2.23, 3.3 and 3.4.2; Amir and Stanton (report 1998) 3.2.
+Below       the ring of the own site; for its representative also the links to representatives of other sites.
+            Each hands up what it receives at most once, in any order.
+Above       ordering, which gets every bundle of the view: with its body where the bundle's mask names the own
+            site, as meta-data otherwise. What a daemon originates comes up at itself too, with the body.
+Invariants  the mask in the object decides, never a table of a forwarder; nothing waits for anything earlier;
+            meta-data travels once for a bundle, with fragment 0; only the parent in the tree of a source, or a
+            member of the own ring, is believed; after a failure nothing comes out any more.
+Deviations  the papers say nothing of the source's own site when nobody there wants the body: its ring carries
+            the body only if its representative needs it to forward, and hands up meta-data all the same.
+
+One object serves one view, from `ninit` to `linkfailed`; the next view builds another. There are no timers.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import InitVar, dataclass, field
+
+from hopring.config.model import LinkProtocol, LinkTuning
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
+from hopring.routing.topology import Topology
+from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
+from hopring.wire.routed import Meta, Routed
+
+
+@dataclass(frozen=True, slots=True)
+class Originate:
+    """Send this fragment, stamped by me with the token in hand."""
+
+    routed: Routed
+
+
+@dataclass(frozen=True, slots=True)
+class FromRing:
+    """Another daemon of my site sent this on the ring; which one, nobody can tell: any may repeat a packet."""
+
+    item: Routed | Meta
+
+
+@dataclass(frozen=True, slots=True)
+class FromLink:
+    """The representative of a neighbouring site sent this on our link."""
+
+    neighbour: DaemonId
+    item: Routed | Meta
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A link or the ring has failed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToRing:
+    """Send this on the ring of my site."""
+
+    item: Routed | Meta
+
+
+@dataclass(frozen=True, slots=True)
+class ToLink:
+    """Send this on the link to that representative."""
+
+    neighbour: DaemonId
+    item: Routed | Meta
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """Hand this to the layer above."""
+
+    item: Routed | Meta
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFailed:
+    """The network is at its end; membership has to build another."""
+
+    reason: str
+
+
+Input = Originate | FromRing | FromLink | Failed
+Output = ToRing | ToLink | Up | NetworkFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The other end of one of my links."""
+
+    daemon: DaemonId
+    site: SiteId
+    protocol: LinkProtocol
+    tuning: LinkTuning
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """My site's part in the tree of one source."""
+
+    parent: DaemonId | None  # None at the source.
+    below: SiteMask  # My site and all that it forwards to.
+    branches: tuple[tuple[DaemonId, SiteMask], ...]
+
+
+@dataclass(slots=True)
+class Network:
+    """The overlay network of one view, as one of its daemons sees it."""
+
+    topology: Topology
+    me: DaemonId
+    members: Collection[DaemonId]
+    cut: InitVar[Collection[Pair]] = ()
+
+    site: SiteId = field(init=False)
+    sites: tuple[SiteId, ...] = field(init=False)
+    ring: tuple[DaemonId, ...] = field(init=False)  # The members of my site, me included.
+    representatives: dict[SiteId, DaemonId] = field(init=False)  # The lowest daemon of each site.
+    trees: dict[SiteId, Tree] = field(init=False)
+    neighbours: tuple[Neighbour, ...] = field(init=False)
+    failure: str | None = field(init=False, default=None)
+    _here: SiteMask = field(init=False)
+    _routes: dict[SiteId, _Route] = field(init=False)
+
+    def __post_init__(self, cut: Collection[Pair]) -> None:
+        assert self.me in self.members, "I am a member of my own view"
+        self.members = tuple(sorted(set(self.members)))
+        site_of = self.topology.site_of
+        self.site = site_of[self.me]
+        self._here = mask_of(self.site)
+        self.representatives = {site_of[daemon]: daemon for daemon in reversed(self.members)}
+        self.sites = tuple(sorted(self.representatives))
+        self.ring = tuple([daemon for daemon in self.members if site_of[daemon] == self.site])
+        self.trees = build_trees(self.sites, self.topology.weights, cut)
+        assert len(islands(self.trees)) == 1, "membership leaves out what cannot be reached"
+        self.neighbours = self._find_neighbours() if self.is_representative else ()
+        self._routes = {source: self._route(tree) for source, tree in self.trees.items()}
+
+    @property
+    def is_representative(self) -> bool:
+        """Whether I am the one that links my site to others."""
+        return self.representatives[self.site] == self.me
+
+    def step(self, event: Input) -> list[Output]:
+        """Takes one event and says what follows from it."""
+        if self.failure is not None:
+            return []
+        match event:
+            case Originate(routed):
+                return self._originate(routed)
+            case FromRing(item):
+                return self._from_ring(item)
+            case FromLink(neighbour, item):
+                return self._from_link(neighbour, item)
+            case Failed(reason):
+                self.failure = reason
+                return [NetworkFailed(reason)]
+
+    def _originate(self, routed: Routed) -> list[Output]:
+        assert routed.source == self.site, "a daemon originates for its own site only"
+        # Only to a representative does a body matter that its site does not want.
+        wanted_by = self._here if self.is_representative else self._routes[self.site].below
+        outputs = self._forward(routed)
+        if len(self.ring) > 1:
+            outputs += [ToRing(part) for part in _prune(routed, wanted_by)]
+        return [*outputs, Up(routed)]
+
+    def _from_ring(self, item: Routed | Meta) -> list[Output]:
+        route = self._checked_route(item)
+        if item.source != self.site and self.is_representative:
+            raise PeerError(Drop.FOREIGN_SENDER, f"site {item.source} speaks to this ring through me alone")
+        # A source's body crosses its own ring for the representative's sake, whether wanted here or not.
+        _check_kind(
+            item,
+            must_have=route.below if self.is_representative else self._here,
+            may_have=route.below if item.source == self.site else self._here,
+        )
+        return [*self._forward(item), *self._up(item)]
+
+    def _from_link(self, neighbour: DaemonId, item: Routed | Meta) -> list[Output]:
+        route = self._checked_route(item)
+        if not self.is_representative or route.parent != neighbour:
+            raise PeerError(
+                Drop.FOREIGN_SENDER, f"daemon {neighbour} is not my parent in the tree of site {item.source}"
+            )
+        _check_kind(item, must_have=route.below, may_have=route.below)
+        outputs = self._forward(item)
+        if len(self.ring) > 1:
+            outputs += [ToRing(part) for part in _prune(item, self._here)]
+        return [*outputs, *self._up(item)]
+
+    def _checked_route(self, item: Routed | Meta) -> _Route:
+        route = self._routes.get(item.source)
+        if route is None:
+            raise PeerError(Drop.INCONSISTENT, f"site {item.source} is not in this view")
+        return route
+
+    def _forward(self, item: Routed | Meta) -> list[Output]:
+        branches = self._routes[item.source].branches
+        return [ToLink(child, part) for child, below in branches for part in _prune(item, below)]
+
+    def _up(self, item: Routed | Meta) -> list[Output]:
+        return [Up(part) for part in _prune(item, self._here)]
+
+    def _find_neighbours(self) -> tuple[Neighbour, ...]:
+        edges = [ends for ends in edges_used(self.trees) if self.site in ends]
+        others = sorted([one if other == self.site else other for one, other in edges])
+        return tuple([self._neighbour(site) for site in others])
+
+    def _neighbour(self, site: SiteId) -> Neighbour:
+        plan = self.topology.links[pair(self.site, site)]
+        return Neighbour(self.representatives[site], site, plan.protocol, plan.tuning)
+
+    def _route(self, tree: Tree) -> _Route:
+        parent = tree.parent.get(self.site)
+        branches = tree.branches(self.site) if self.is_representative else ()
+        return _Route(
+            parent=None if parent is None else self.representatives[parent],
+            below=tree.below[self.site],
+            branches=tuple([(self.representatives[child], below) for child, below in branches]),
+        )
+
+
+def _prune(item: Routed | Meta, below: SiteMask) -> Iterable[Routed | Meta]:
+    """What of an object goes to these sites: all of it, its meta-data, or nothing."""
+    if isinstance(item, Meta) or item.mask & below:
+        return (item,)
+    return (item.meta(),) if item.index == 0 else ()
+
+
+def _check_kind(item: Routed | Meta, must_have: SiteMask, may_have: SiteMask) -> None:
+    """Refuses meta-data if the mask names one of the first sites, a body if it names none of the second."""
+    if isinstance(item, Meta) and item.mask & must_have:
+        raise PeerError(Drop.INCONSISTENT, f"no body of bundle {item.seq} from site {item.source}")
+    if isinstance(item, Routed) and not item.mask & may_have:
+        raise PeerError(Drop.INCONSISTENT, f"unwanted body of bundle {item.seq} from site {item.source}")

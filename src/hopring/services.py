@@ -1,0 +1,14 @@
+"""The six services, from the weakest promise to the strongest."""
+
+from enum import IntEnum
+
+
+class Service(IntEnum):
+    """What a message is promised; the number is the one on the wire."""
+
+    UNRELIABLE = 1
+    RELIABLE = 2
+    FIFO = 3
+    CAUSAL = 4
+    AGREED = 5
+    SAFE = 6

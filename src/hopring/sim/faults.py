@@ -1,0 +1,79 @@
+"""Faults aimed at one datagram: the n-th that fits a description is lost, late, or doubled.
+
+Chance (see `path.py`) makes weather; these make stories, and lists of them can be drawn from a seed, replayed
+and shrunk.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hopring.sim.host import Address
+from hopring.sim.path import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A datagram as it leaves for one host."""
+
+    source: Address
+    target: Address
+    datagram: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """The datagram vanishes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """The datagram comes this much later than it would have."""
+
+    delay_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """So many more copies come, each this much after the one before."""
+
+    copies: int = 1
+    gap_us: int = 0
+
+
+Effect = Lose | Delay | Duplicate
+
+
+@dataclass(slots=True)
+class TargetedFault:
+    """Befalls datagrams `first` to `last` of those that match, counted from 1."""
+
+    matches: Callable[[Flight], bool]
+    effect: Effect
+    first: int = 1
+    last: int = 1
+    seen: int = field(default=0, init=False)
+
+    def strikes(self, flight: Flight) -> bool:
+        """Counts a datagram that matches and says whether it is its turn."""
+        if self.spent or not self.matches(flight):
+            return False
+        self.seen += 1
+        return self.first <= self.seen
+
+    @property
+    def spent(self) -> bool:
+        """Whether no further datagram will be struck."""
+        return self.seen >= self.last
+
+
+def apply(effect: Effect, fate: list[int] | Loss) -> list[int] | Loss:
+    """The arrivals of a datagram after a fault has struck it; what chance has lost stays lost."""
+    if isinstance(fate, Loss):
+        return fate
+    match effect:
+        case Lose():
+            return Loss.TARGETED
+        case Delay(delay_us):
+            return [arrival_us + delay_us for arrival_us in fate]
+        case Duplicate(copies, gap_us):
+            return fate + [fate[-1] + gap_us * copy for copy in range(1, copies + 1)]

@@ -1,0 +1,219 @@
+"""The datagram network: hosts, the paths between them, multicast groups, cuts and partitions.
+
+It carries bytes and knows nothing of what they mean. Each direction between two hosts is a path of its own
+with its own luck. A multicast is one send that goes down the path to every other member, each with its own
+draw. Cuts are judged when a datagram leaves, crashes and pauses when it arrives: what is in flight when a cut
+begins still comes.
+"""
+
+from bisect import insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hopring.sim import faults
+from hopring.sim.engine import Engine
+from hopring.sim.faults import Flight, TargetedFault
+from hopring.sim.host import Address, Host, HostState, Receive
+from hopring.sim.path import Loss, Path, Quality
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One send as an observer sees it: for every host it was for, why it was lost or None."""
+
+    at_us: int
+    source: Address
+    group: str | None
+    datagram: bytes
+    fates: tuple[tuple[str, Loss | None], ...]
+
+
+class Network:
+    """Hosts that appear when they are first named, and everything between them."""
+
+    def __init__(self, engine: Engine, seed: int, quality: Quality | None = None) -> None:
+        self.engine = engine
+        self.seed = seed
+        self.quality = quality or Quality()
+        self.hosts: dict[str, Host] = {}
+        self.paths: dict[tuple[str, str], Path] = {}
+        self.on_send: Callable[[Sending], None] | None = None
+        self.on_arrival_lost: Callable[[str, Loss], None] | None = None
+        self._groups: dict[str, list[Address]] = {}  # Members in the order of their names.
+        self._cuts: set[tuple[str, str]] = set()
+        self._components: dict[str, int] = {}
+        self._faults: list[TargetedFault] = []
+
+    # ---- Hosts, ports, timers ----
+
+    def host(self, name: str) -> Host:
+        """The host of that name."""
+        if name not in self.hosts:
+            self.hosts[name] = Host(name)
+        return self.hosts[name]
+
+    def bind(self, address: Address, receive: Receive) -> None:
+        """Hands datagrams for this address to `receive` until the host crashes."""
+        host = self.host(address.host)
+        assert host.state is not HostState.DOWN, f"host {host.name} is down"
+        assert address.port not in host.ports, f"{address} is bound already"
+        host.ports[address.port] = receive
+
+    def unbind(self, address: Address) -> None:
+        """Closes the port, unless a crash has done so."""
+        self.host(address.host).ports.pop(address.port, None)
+
+    def timer(self, name: str, when_us: int, action: Callable[..., None], *args: Any) -> None:
+        """Runs `action(*args)` on that host at that time: not after a crash, and late after a pause."""
+        host = self.host(name)
+        self.engine.at(max(when_us, self.engine.now_us), host.run_timer, host.starts, action, args)
+
+    def pause(self, name: str, duration_us: int | None = None) -> None:
+        """Stops a host, for a while or until `resume`."""
+        host = self.host(name)
+        host.pause()
+        if duration_us is not None:
+            self.engine.after(duration_us, self._end_of_pause, host, host.starts)
+
+    def _end_of_pause(self, host: Host, start: int) -> None:
+        if host.starts == start and host.state is HostState.PAUSED:
+            host.resume()
+
+    def resume(self, name: str) -> None:
+        """Lets a paused host go on."""
+        self.host(name).resume()
+
+    def crash(self, name: str) -> None:
+        """Takes a host down with all it had in memory."""
+        self.host(name).crash()
+        for members in self._groups.values():
+            members[:] = [address for address in members if address.host != name]
+
+    def restart(self, name: str) -> None:
+        """Boots a host; its programs have to be started by the caller."""
+        self.host(name).restart()
+
+    # ---- Paths ----
+
+    def path(self, source: str, target: str) -> Path:
+        """The path from one host to the other."""
+        path = self.paths.get((source, target))
+        if path is None:
+            path = Path(f"{source}->{target}", self.quality, self.seed)
+            self.paths[source, target] = path
+        return path
+
+    def shape(self, source: str, target: str, **changes: Any) -> None:
+        """Changes some qualities of one direction, as in `shape("a", "b", loss=0.1)`."""
+        path = self.path(source, target)
+        path.quality = replace(path.quality, **changes)
+
+    def shape_both(self, one: str, other: str, **changes: Any) -> None:
+        """Changes some qualities of both directions between two hosts."""
+        self.shape(one, other, **changes)
+        self.shape(other, one, **changes)
+
+    def shape_all(self, **changes: Any) -> None:
+        """Changes some qualities of every path, those yet to come included."""
+        self.quality = replace(self.quality, **changes)
+        for path in self.paths.values():
+            path.quality = replace(path.quality, **changes)
+
+    # ---- Cuts ----
+
+    def cut(self, source: str, target: str) -> None:
+        """Lets nothing pass in this direction."""
+        self._cuts.add((source, target))
+
+    def cut_both(self, one: str, other: str) -> None:
+        """Lets nothing pass between two hosts."""
+        self.cut(one, other)
+        self.cut(other, one)
+
+    def partition(self, *components: Iterable[str]) -> None:
+        """Splits the hosts; those not named stay together in a component of their own."""
+        self._components = {
+            name: number for number, component in enumerate(components, start=1) for name in component
+        }
+
+    def heal(self) -> None:
+        """Ends all cuts and partitions."""
+        self._cuts.clear()
+        self._components.clear()
+
+    def connected(self, source: str, target: str) -> bool:
+        """Whether no cut or partition keeps the source from the target."""
+        component = self._components
+        return (source, target) not in self._cuts and component.get(source, 0) == component.get(target, 0)
+
+    def interfere(self, fault: TargetedFault) -> TargetedFault:
+        """Aims a fault at datagrams yet to be sent."""
+        self._faults.append(fault)
+        return fault
+
+    # ---- Sending ----
+
+    def send(self, source: Address, target: Address, datagram: bytes) -> None:
+        """Sends to one address."""
+        lost = self._launch(source, target, datagram)
+        if self.on_send is not None:
+            fates = ((target.host, lost),)
+            self.on_send(Sending(self.engine.now_us, source, None, datagram, fates))
+
+    def join(self, group: str, address: Address) -> None:
+        """Makes the address a receiver of what is sent to the group."""
+        members = self._groups.setdefault(group, [])
+        assert address not in members, f"{address} is in {group} already"
+        insort(members, address)
+
+    def leave(self, group: str, address: Address) -> None:
+        """Ends a membership, unless a crash has done so."""
+        if address in self._groups[group]:
+            self._groups[group].remove(address)
+
+    def multicast(self, source: Address, group: str, datagram: bytes) -> None:
+        """Sends to every member of the group but the source itself, in the order of their names."""
+        members = self._groups.get(group, ())
+        fates = tuple(
+            (member.host, self._launch(source, member, datagram)) for member in members if member != source
+        )
+        if self.on_send is not None:
+            self.on_send(Sending(self.engine.now_us, source, group, datagram, fates))
+
+    def _launch(self, source: Address, target: Address, datagram: bytes) -> Loss | None:
+        """Sends one datagram on its way; returns the reason if it is lost there."""
+        path = self.path(source.host, target.host)
+        tally = path.tally
+        tally.sent += 1
+        tally.sent_bytes += len(datagram)
+        fate = self._fate(path, source, target, datagram)
+        if isinstance(fate, Loss):
+            tally.lost[fate] += 1
+            return fate
+        tally.doubled += len(fate) - 1
+        for arrival_us in fate:
+            self.engine.at(arrival_us, self._arrive, path, source, target, datagram)
+        return None
+
+    def _fate(self, path: Path, source: Address, target: Address, datagram: bytes) -> list[int] | Loss:
+        if (self._cuts or self._components) and not self.connected(source.host, target.host):
+            return Loss.CUT
+        fate = path.carry(len(datagram), self.engine.now_us)
+        if self._faults:
+            flight = Flight(source, target, datagram)
+            # Every fault counts every datagram, also one that another fault has struck.
+            for fault in [fault for fault in self._faults if fault.strikes(flight)]:
+                fate = faults.apply(fault.effect, fate)
+            self._faults = [fault for fault in self._faults if not fault.spent]
+        return fate
+
+    def _arrive(self, path: Path, source: Address, target: Address, datagram: bytes) -> None:
+        lost = self.host(target.host).arrive(source, target.port, datagram)
+        if lost is None:
+            path.tally.delivered += 1
+            path.tally.delivered_bytes += len(datagram)
+            return
+        path.tally.lost[lost] += 1
+        if self.on_arrival_lost is not None:
+            self.on_arrival_lost(path.name, lost)

@@ -1,0 +1,1 @@
+"""Scenarios: stories of commands and of what happened, run in the simulator (docs/simulator.md)."""

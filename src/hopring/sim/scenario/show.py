@@ -1,0 +1,209 @@
+"""Events as lines of a scenario: when, where, what, and what became of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hopring.check.link_history import Failed, HostChanged, Received, Submitted
+from hopring.check.network import Ninit, Nlinkfailed, Nmcast, Nreceive
+from hopring.errors import PeerError
+from hopring.sim.ends import CLUSTER
+from hopring.sim.host import Address
+from hopring.sim.network import Sending
+from hopring.sim.path import Loss
+from hopring.sim.tcp.host import TCP_PORT
+from hopring.sim.tcp.segment import Flags, TcpSegment, decode_segment
+from hopring.sim.trace import Dropped, Event, Refused
+from hopring.wire.data import Data, Missing, Segment
+from hopring.wire.hop import Ack, Nack
+from hopring.wire.objects import split_objects
+from hopring.wire.ring import Held, Hurry, Token
+from hopring.wire.routed import Meta, decode_routed
+from hopring.wire.train import Frame, decode
+
+KINDS: Final = frozenset(("DATA", "ACK", "NACK", "TOKEN", "HURRY", "HELD", "SYN", "FIN", "RST", "BYTES"))
+"""The kinds of frames and, from SYN on, of TCP segments."""
+
+_WORD_CHARACTERS_MAX: Final = 24
+_WORDS_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line; `kinds` names the frames in it, for `hide`."""
+
+    at_us: int
+    where: str
+    what: str
+    fate: str = ""
+    kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What numbers on the wire are called: daemons, and in an overlay the sites whose bundles travel."""
+
+    hosts: Mapping[int, str]
+    sites: Sequence[str] = ()
+
+    def object(self, kind: int, body: memoryview) -> str:
+        """An object in a packet: the word that was submitted, or whose bundle it belongs to."""
+        if not self.sites:
+            return word(bytes(body))
+        routed = decode_routed(kind, body)
+        name = f"{self.sites[routed.source]}:{routed.seq}"
+        if isinstance(routed, Meta):
+            return f"{name} meta"
+        part = f" part {routed.index + 1}/{routed.count}" if routed.count > 1 else ""
+        return f"{name} {word(routed.chunk)}{part}"
+
+
+def time(at_us: int) -> str:
+    """Virtual time in milliseconds, with as many decimals as it has."""
+    return f"{at_us / 1_000:.3f}".rstrip("0").rstrip(".") + "ms"
+
+
+def word(payload: bytes) -> str:
+    """An object as its text if it is a word, or else as its size."""
+    if 0 < len(payload) <= _WORD_CHARACTERS_MAX and payload.isascii():
+        text = payload.decode()
+        if text.isprintable() and " " not in text:
+            return text
+    return f"{len(payload)}B"
+
+
+def words(objects: list[str]) -> str:
+    """A few objects one by one, many as their number."""
+    return " ".join(objects) if len(objects) <= _WORDS_MAX else f"{len(objects)} objects"
+
+
+def frames_of(source: Address, datagram: bytes) -> list[Frame | TcpSegment]:
+    """What a datagram says; nothing if it is none of ours."""
+    if source.port == TCP_PORT:
+        return [decode_segment(datagram)]
+    try:
+        return list(decode(datagram, CLUSTER).frames)
+    except PeerError:
+        return []
+
+
+def kind(frame: Frame | TcpSegment) -> str:
+    """The name of a frame's kind, as scenarios use it."""
+    match frame:
+        case Data() | Segment():
+            return "DATA"
+        case TcpSegment():
+            return _tcp_kind(frame)
+        case _:
+            return type(frame).__name__.upper()
+
+
+def _tcp_kind(segment: TcpSegment) -> str:
+    for flag in (Flags.RST, Flags.SYN, Flags.FIN):
+        if flag in segment.flags:
+            return str(flag.name)
+    return "BYTES" if segment.data else "ACK"
+
+
+def line_of(event: Event, names: Names) -> Line | None:
+    """The line for one event; what a command of the scenario itself says is not repeated."""
+    match event:
+        case Sending():
+            return _sending(event, names)
+        case Submitted():
+            return None
+        case Received():
+            return Line(event.at_us, event.host, f"deliver {word(event.payload)}")
+        case Refused():
+            return Line(event.at_us, event.host, f"refused: {event.reason}")
+        case Failed():
+            return Line(event.at_us, event.host, f"link failed: {event.reason}")
+        case Dropped():
+            return Line(event.at_us, event.host, f"drop {event.reason}: {event.detail}")
+        case HostChanged():
+            return Line(event.at_us, event.host, event.change.value)
+        case Ninit():
+            return Line(
+                event.at_us, event.daemon, f"starts network {event.network} of {' '.join(event.members)}"
+            )
+        case Nmcast():
+            return None
+        case Nreceive():
+            return Line(event.at_us, event.daemon, f"deliver {word(event.bundle)}")
+        case Nlinkfailed():
+            return Line(event.at_us, event.daemon, f"network failed: {event.reason}")
+
+
+def _sending(event: Sending, names: Names) -> Line:
+    target = "*" if event.group is not None else event.fates[0][0]
+    frames = frames_of(event.source, event.datagram)
+    what = " + ".join(_frame(frame, names) for frame in frames) or f"{len(event.datagram)}B of noise"
+    where = f"{event.source.host}->{target}"
+    return Line(event.at_us, where, what, _fate(event), frozenset(map(kind, frames)))
+
+
+def _fate(event: Sending) -> str:
+    lost = {host: loss for host, loss in event.fates if loss is not None}
+    if not lost:
+        return ""
+    reasons = sorted({loss for loss in lost.values() if loss not in (Loss.TARGETED, Loss.CHANCE)})
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    return f"lost{why}" if len(lost) == len(event.fates) else f"lost to {' '.join(lost)}{why}"
+
+
+def _frame(frame: Frame | TcpSegment, names: Names) -> str:
+    match frame:
+        case Data(seq, payload):
+            return f"DATA {seq} {words([names.object(kind, body) for kind, body in split_objects(payload)])}"
+        case Segment():
+            return f"DATA {frame.seq} part {frame.index + 1}/{frame.count}"
+        case Ack():
+            top = f" top={frame.top}" if frame.top != frame.aru else ""
+            return f"ACK aru={frame.aru}{top} sent={frame.max_sent}"
+        case Nack():
+            return f"NACK {_missing(frame.missing)}"
+        case Token():
+            return _token(frame, names)
+        case Hurry():
+            return "HURRY"
+        case Held():
+            return f"HELD {frame.number}"
+        case TcpSegment():
+            return _tcp(frame)
+
+
+def _missing(missing: tuple[Missing, ...]) -> str:
+    return " ".join(map(_request, missing))
+
+
+def _request(one: Missing) -> str:
+    if one.segments:
+        parts = [index + 1 for index in range(one.segments.bit_length()) if one.segments >> index & 1]
+        return f"{one.seq}[{_ranges(parts)}]"
+    return str(one.seq) if one.count == 1 else f"{one.seq}-{one.seq + one.count - 1}"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Rising numbers with runs joined: 1,3-5."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _token(token: Token, names: Names) -> str:
+    parts = [f"TOKEN {token.number} seq={token.link_seq} aru={token.link_aru}"]
+    if token.link_aru_modifier in names.hosts:
+        parts.append(f"by {names.hosts[token.link_aru_modifier]}")
+    if token.missing:
+        parts.append(f"missing {_missing(token.missing)}")
+    return " ".join(parts)
+
+
+def _tcp(segment: TcpSegment) -> str:
+    name = _tcp_kind(segment)
+    span = f" {segment.seq}-{segment.end - 1}" if segment.data else ""
+    return f"{name}{span} ack={segment.ack}" if Flags.ACK in segment.flags else f"{name}{span}"

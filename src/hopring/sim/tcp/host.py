@@ -1,0 +1,94 @@
+"""The TCP of one simulated host: listeners, connections, and a reset for segments that belong to neither.
+
+A crash of the host takes it away with everything else; after a restart a new one answers segments of the old
+connections with a reset.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from hopring.sim.host import Address
+from hopring.sim.network import Network
+from hopring.sim.tcp.segment import Flags, StreamOptions, TcpSegment, decode_segment, encode_segment
+from hopring.sim.tcp.stream import State, Stream, StreamUser
+
+TCP_PORT: Final = 0x10000 + 6
+"""Where segments arrive: beyond the ports of datagrams, at TCP's protocol number."""
+
+_FIRST_OWN_PORT: Final = 10_000
+_PORTS_PER_START: Final = 1_000
+
+Accept = Callable[[str], StreamUser]
+"""Makes the user of a connection from the host of that name."""
+
+
+class StreamHost:
+    """Connections of one host, by (remote host, remote port, own port)."""
+
+    def __init__(self, network: Network, name: str, options: StreamOptions | None = None) -> None:
+        self.network = network
+        self.name = name
+        self.options = options or StreamOptions()
+        self.streams: dict[tuple[str, int, int], Stream] = {}
+        self._listeners: dict[int, Accept] = {}
+        # A restarted host uses other ports, as real ones do by chance.
+        self._next_port = _FIRST_OWN_PORT + _PORTS_PER_START * network.host(name).starts
+        network.bind(Address(name, TCP_PORT), self._receive)
+
+    @property
+    def now_us(self) -> int:
+        """The present."""
+        return self.network.engine.now_us
+
+    def listen(self, port: int, accept: Accept) -> None:
+        """Accepts connections to this port."""
+        assert port not in self._listeners, f"port {port} has a listener"
+        self._listeners[port] = accept
+
+    def connect(self, remote: str, port: int, user: StreamUser) -> Stream:
+        """Begins a connection; the user hears of its success or failure."""
+        own_port, self._next_port = self._next_port, self._next_port + 1
+        stream = self._make(user, (own_port, port), remote)
+        stream.open(State.SYN_SENT)
+        return stream
+
+    def _make(self, user: StreamUser, ports: tuple[int, int], remote: str) -> Stream:
+        stream = Stream(self, user, ports, remote, self.options)
+        self.streams[remote, stream.remote_port, stream.port] = stream
+        return stream
+
+    def _receive(self, source: Address, datagram: bytes) -> None:
+        segment = decode_segment(datagram)
+        stream = self.streams.get((source.host, segment.source_port, segment.target_port))
+        if stream is not None:
+            stream.arrive(segment)
+        elif segment.flags == Flags.SYN and segment.target_port in self._listeners:
+            user = self._listeners[segment.target_port](source.host)
+            stream = self._make(user, (segment.target_port, segment.source_port), source.host)
+            stream.incoming.stamped(segment)
+            stream.open(State.SYN_RECEIVED)
+        elif Flags.RST not in segment.flags:
+            self._reset(source.host, segment)
+
+    def _reset(self, remote: str, segment: TcpSegment) -> None:
+        answer = TcpSegment(
+            segment.target_port, segment.source_port, segment.ack, segment.end, 0, 0, Flags.RST | Flags.ACK
+        )
+        self._send(remote, answer)
+
+    # ---- For the streams ----
+
+    def transmit(self, stream: Stream, segment: TcpSegment) -> None:
+        """Sends a segment to the other side."""
+        self._send(stream.remote, segment)
+
+    def _send(self, remote: str, segment: TcpSegment) -> None:
+        self.network.send(Address(self.name, TCP_PORT), Address(remote, TCP_PORT), encode_segment(segment))
+
+    def wake(self, stream: Stream, when_us: int, plan: int) -> None:
+        """Calls `stream.look(plan)` at that time."""
+        self.network.timer(self.name, when_us, stream.look, plan)
+
+    def forget(self, stream: Stream) -> None:
+        """Drops the connection from the table."""
+        del self.streams[stream.remote, stream.remote_port, stream.port]

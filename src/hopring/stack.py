@@ -1,0 +1,281 @@
+"""The stack: the one place that wires a daemon's layers together, from the stamps down to the links.
+
+One stack serves one network, from `ninit` to `linkfailed` (thesis 2.2.6): a generation, a set of daemons, a set
+of cut links. Membership makes a stack for each attempt and throws it away with it.
+
+Below       a driver, which carries frames and streams between daemons and knows the time.
+Above       whoever multicasts bundles; it receives each bundle of the network exactly once, its own included.
+Invariants  nothing comes out after NetworkFailed (2.23); a packet of another generation, from a stranger or
+            from an earlier life of a member is refused before it reaches a link.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from hopring.config.model import LinkProtocol
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER, DaemonId, Incarnation, SiteMask
+from hopring.links import hop, tcp
+from hopring.links import ring as rings
+from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
+from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.ordering.stamps import Stamps
+from hopring.routing.network import (
+    Failed,
+    FromLink,
+    FromRing,
+    Neighbour,
+    Network,
+    NetworkFailed,
+    Originate,
+    ToLink,
+    ToRing,
+    Up,
+)
+from hopring.routing.network import Input as NetworkInput
+from hopring.routing.network import Output as NetworkOutput
+from hopring.routing.topology import Topology
+from hopring.routing.trees import Pair
+from hopring.stack_events import (
+    DEFAULTS,
+    Arrived,
+    FromStream,
+    Identity,
+    Input,
+    LinkOutput,
+    Multicast,
+    Output,
+    Receive,
+    SendSite,
+    SendTo,
+    StackOptions,
+    StreamEvent,
+    WriteTo,
+)
+from hopring.wire.data import Data, Segment
+from hopring.wire.fragments import Reassembly
+from hopring.wire.header import Family, Header
+from hopring.wire.hop import Ack, Nack
+from hopring.wire.objects import split_objects
+from hopring.wire.ring import Held, Hurry, Token
+from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
+from hopring.wire.train import Frame, Packet
+
+
+class Stack:
+    """One daemon's part of one network."""
+
+    def __init__(
+        self,
+        own: Identity,
+        topology: Topology,
+        members: Mapping[DaemonId, Incarnation | None],
+        cut: frozenset[Pair] = frozenset(),
+        options: StackOptions = DEFAULTS,
+        now_us: int = 0,
+    ) -> None:
+        self.own = own
+        self.options = options
+        self.network = Network(topology, own.me, tuple(members), cut)
+        self.links = {one.daemon: self._make_link(one) for one in self.network.neighbours}
+        self.ring = rings.open_ring(
+            own.me, self.network.ring, self.options.ring, self.options.initial_seq, now_us
+        )
+        self._incarnations = dict(members)  # None until the first packet tells it.
+        least = min([self.ring.object_bytes_max, *[link.object_bytes_max for link in self.links.values()]])
+        self._stamps = Stamps(self.network.site, least)
+        self._reassembly = Reassembly(self.options.bundle_bytes_max)
+        self.drops: Counter[Drop] = Counter()
+        self._out: list[Output] = []
+
+    def _make_link(self, neighbour: Neighbour) -> hop.Hop | tcp.Tcp:
+        given = neighbour.tuning.given()
+        if neighbour.protocol is LinkProtocol.HOP:
+            return hop.Hop(replace(hop.HopOptions(), **given), self.options.initial_seq)
+        known = {name: value for name, value in given.items() if hasattr(tcp.TcpOptions(), name)}
+        return tcp.Tcp(
+            self.own.header(Family.TCP), neighbour.daemon, options=replace(tcp.TcpOptions(), **known)
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Whether this network has ended."""
+        return self.network.failure is not None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What was multicast here and is not on its way yet."""
+        return self._stamps.waiting_bytes
+
+    @property
+    def wake_at_us(self) -> int:
+        """The next moment at which some layer wants a Tick."""
+        if self.failed:
+            return NEVER
+        return min([self.ring.wake_at_us, *[link.wake_at_us for link in self.links.values()]])
+
+    def counters(self) -> dict[DaemonId, LinkCounters]:
+        """What the links to other sites have seen so far."""
+        return {daemon: link.counters for daemon, link in self.links.items()}
+
+    def step(self, event: Input, now_us: int) -> list[Output]:
+        """Takes one event; what a peer should not have sent is dropped and counted."""
+        if self.failed:
+            return []
+        match event:
+            case Multicast(mask, bundle):
+                self._multicast(mask, bundle, now_us)
+            case Arrived(packet):
+                self._arrived(packet, now_us)
+            case FromStream(neighbour, what):
+                self._from_stream(neighbour, what, now_us)
+            case Tick():
+                self._tick(now_us)
+        out, self._out = self._out, []
+        return out
+
+    # Down: from the layer above to the links.
+
+    def _multicast(self, mask: SiteMask, bundle: bytes, now_us: int) -> None:
+        assert len(bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
+        self._stamps.put(mask, bundle)
+        self._step_ring(Wish(), now_us)
+
+    def _visit(self, visit: Visit, now_us: int) -> None:
+        """The token is here: stamp, send, let it go."""
+        stamped = self._stamps.visit(visit.site_seq, visit.site_lts, visit.room_bytes)
+        ring_objects: list[bytes] = []
+        for fragment in stamped.fragments:
+            for output in self.network.step(Originate(fragment)):
+                if isinstance(output, ToRing):
+                    ring_objects.append(_encode(output.item))
+                else:
+                    self._carry_out(output, now_us)
+        release = Release(
+            stamped.site_seq, stamped.site_lts, local_aru=0, objects=tuple(ring_objects), busy=self._stamps.busy
+        )
+        self._step_ring(release, now_us)
+
+    def _to_ring(self, item: Routed | Meta, now_us: int) -> None:
+        if self.ring.transit_open:
+            self._step_ring(Submit(_encode(item)), now_us)
+        else:
+            self._fail("the ring does not keep up with what comes from other sites", now_us)
+
+    # Up: from the links to the layer above.
+
+    def _arrived(self, packet: Packet, now_us: int) -> None:
+        try:
+            self._check(packet.header)
+            for frame in packet.frames:
+                self._take(packet.header, frame, now_us)
+        except PeerError as error:
+            self.drops[error.reason] += 1
+
+    def _check(self, header: Header) -> None:
+        sender = header.sender
+        if sender not in self._incarnations or sender == self.own.me:
+            raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender} is no other member")
+        if header.generation != self.own.generation:
+            raise PeerError(Drop.STALE_GENERATION, f"generation {header.generation:#x}")
+        known = self._incarnations[sender]
+        if known is None:
+            self._incarnations[sender] = header.incarnation
+        elif header.incarnation != known:
+            raise PeerError(Drop.STALE_INCARNATION, f"daemon {sender} of another start")
+
+    def _take(self, header: Header, frame: Frame, now_us: int) -> None:
+        match header.family, frame:
+            case Family.RING, (Data() | Segment() | Token() | Hurry() | Held()):
+                self._step_ring(FromMember(header.sender, frame), now_us)
+            case Family.HOP, (Data() | Segment() | Ack() | Nack()):
+                link = self.links.get(header.sender)
+                if not isinstance(link, hop.Hop):
+                    raise PeerError(Drop.FOREIGN_SENDER, f"no Hop link with daemon {header.sender}")
+                self._carry_link(header.sender, link.step(frame, now_us), now_us)
+            case _:
+                raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
+
+    def _deliver(self, payload: bytes, origin: Callable[[Routed | Meta], NetworkInput], now_us: int) -> None:
+        """Takes a packet's objects apart; the link has acknowledged it, so a bad one cannot just be dropped."""
+        try:
+            for kind, body in split_objects(payload):
+                for output in self.network.step(origin(decode_routed(kind, body))):
+                    self._carry_out(output, now_us)
+        except PeerError as error:
+            self.drops[error.reason] += 1
+            self._fail(f"a neighbour breaks the protocol: {error}", now_us)
+
+    def _up(self, item: Routed | Meta) -> None:
+        self._stamps.heard(item.lts)
+        bundle = None
+        if isinstance(item, Routed):
+            bundle = self._reassembly.add(item)
+            if bundle is None:
+                return
+        self._out.append(Receive(item.source, item.seq, item.lts, item.mask, bundle))
+
+    # The links and the network, and what they say.
+
+    def _tick(self, now_us: int) -> None:
+        for daemon, link in self.links.items():
+            if link.wake_at_us <= now_us:
+                self._carry_link(daemon, link.step(Tick(), now_us), now_us)
+        if self.ring.wake_at_us <= now_us:
+            self._step_ring(Tick(), now_us)
+
+    def _from_stream(self, neighbour: DaemonId, event: StreamEvent, now_us: int) -> None:
+        link = self.links.get(neighbour)
+        if isinstance(link, tcp.Tcp):
+            self._carry_link(neighbour, link.step(event, now_us), now_us)
+
+    def _carry_link(self, daemon: DaemonId, outputs: Sequence[LinkOutput], now_us: int) -> None:
+        for output in outputs:
+            match output:
+                case Transmit(frames):
+                    self._out.append(SendTo(daemon, Family.HOP, frames))
+                case tcp.Write(data):
+                    self._out.append(WriteTo(daemon, data))
+                case Deliver(payload):
+                    self._deliver(payload, partial(FromLink, daemon), now_us)
+                case LinkFailed(reason):
+                    self._fail(f"link with daemon {daemon}: {reason}", now_us)
+
+    def _step_ring(self, event: rings.Input, now_us: int) -> None:
+        for output in self.ring.step(event, now_us):
+            match output:
+                case Transmit(frames):
+                    self._out.append(SendSite(frames))
+                case TransmitTo(member, frames):
+                    self._out.append(SendTo(member, Family.RING, frames))
+                case Deliver(payload):
+                    self._deliver(payload, FromRing, now_us)
+                case Visit():
+                    self._visit(output, now_us)
+                case Passed():
+                    pass  # The line below which all of the site has everything; ordering will want it.
+                case LinkFailed(reason):
+                    self._fail(f"ring: {reason}", now_us)
+
+    def _carry_out(self, output: NetworkOutput, now_us: int) -> None:
+        match output:
+            case ToLink(neighbour, item):
+                submit = Submit(_encode(item), lazy=isinstance(item, Meta))
+                link = self.links[neighbour]
+                self._carry_link(neighbour, link.step(submit, now_us), now_us)
+            case ToRing(item):
+                self._to_ring(item, now_us)
+            case Up(item):
+                self._up(item)
+            case NetworkFailed():
+                self._out.append(output)
+
+    def _fail(self, reason: str, now_us: int) -> None:
+        for output in self.network.step(Failed(reason)):
+            self._carry_out(output, now_us)
+
+
+def _encode(item: Routed | Meta) -> bytes:
+    return encode_routed(item) if isinstance(item, Routed) else encode_meta(item)

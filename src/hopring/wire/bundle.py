@@ -1,0 +1,248 @@
+"""Bundles: a run of messages of one session, in columns; the unit that is stamped and ordered.
+
+A bundle is a head, the columns of its messages (offsets, types, hints), the names of its groups, and then all
+bodies end to end. Offsets and bodies are Arrow's binary layout, and the offsets start at a multiple of 8, so
+that both can be mapped without a copy. Daemons look at the head; they never parse a body.
+
+Invariant   offsets rise from 0 to the bytes of all bodies; whoever holds a Bundle may slice by them.
+Limit       columns are mapped in place, so the machine has to be little-endian.
+"""
+
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DAEMONS_MAX, DaemonId, GroupName
+from hopring.services import Service
+
+assert sys.byteorder == "little", "columns are mapped in place"
+
+# service, flags, channel, zero, daemon, groups, session, messages, prev_seq, groups bytes, bodies bytes
+_HEAD: Final = Struct("<BBBBHHIIQII")
+BUNDLE_HEAD_BYTES: Final = _HEAD.size
+_OFFSET_BYTES: Final = 4
+_COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1  # Offset, type and hints of one message.
+_SELF_DISCARD: Final = 0x01
+_SERVICES: Final = frozenset(Service)
+
+MESSAGES_MAX: Final = 4096
+GROUPS_MAX: Final = 128
+GROUP_NAME_BYTES_MAX: Final = 128
+CHANNELS_MAX: Final = 8
+MESSAGE_BYTES_DEFAULT: Final = 128 * 1024
+MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024 - 64 * 1024
+"""The hard limit for a message, and for all bodies of a bundle together; no bundle then passes 16 MiB."""
+
+_GROUP_LISTS_KEPT_MAX: Final = 256
+
+Column = memoryview
+"""A part of a bundle, mapped with the type of its items; mypyc needs a name of ours for it."""
+
+
+def bundle_bytes_of(message_bytes_max: int) -> int:
+    """The largest bundle whose bodies together have this many bytes."""
+    columns_bytes = _OFFSET_BYTES + MESSAGES_MAX * _COLUMNS_BYTES
+    return BUNDLE_HEAD_BYTES + columns_bytes + GROUPS_MAX * (1 + GROUP_NAME_BYTES_MAX) + message_bytes_max
+
+
+BUNDLE_BYTES_DEFAULT: Final = bundle_bytes_of(MESSAGE_BYTES_DEFAULT)
+BUNDLE_BYTES_MAX: Final = bundle_bytes_of(MESSAGE_BYTES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What all messages of a bundle share; a message that differs in any of it starts another bundle."""
+
+    daemon: DaemonId
+    session: int  # Its number at the daemon.
+    service: Service
+    groups: tuple[GroupName, ...]  # Distinct, in the order in which the sender named them.
+    self_discard: bool = False
+    channel: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle, mapped and checked; its columns are views of the buffer that it was decoded from."""
+
+    run: Run
+    prev_seq: int  # The site sequence of the session's previous bundle in this view; 0 for its first.
+    offsets: Column = field(hash=False)
+    types: Column = field(hash=False)
+    hints: Column = field(hash=False)
+    bodies: Column = field(hash=False)
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def message(self, index: int) -> memoryview:
+        """The body of one message."""
+        assert 0 <= index < len(self.types), "no such message"
+        return self.bodies[self.offsets[index] : self.offsets[index + 1]]
+
+    def messages(self) -> list[memoryview]:
+        """All bodies in their order."""
+        ends = self.offsets.tolist()
+        bodies = self.bodies
+        return [bodies[start:end] for start, end in pairwise(ends)]
+
+    def lengths(self) -> list[int]:
+        """The bytes of each body."""
+        ends = self.offsets.tolist()
+        return [end - start for start, end in pairwise(ends)]
+
+
+def encode_bundle(
+    run: Run, prev_seq: int, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]
+) -> bytes:
+    """A bundle of these messages."""
+    assert 0 < len(bodies) <= MESSAGES_MAX, "a bundle holds 1 to MESSAGES_MAX messages"
+    assert len(bodies) == len(types) == len(hints), "one type and one set of hints for each message"
+    assert 0 <= run.channel < CHANNELS_MAX, "no such channel"
+    offsets = array("i", list(accumulate(map(len, bodies), initial=0)))
+    assert offsets[-1] <= MESSAGE_BYTES_MAX, "the bodies are too long for one bundle"
+    names = encode_groups(run.groups)
+    head = _HEAD.pack(
+        run.service,
+        _SELF_DISCARD if run.self_discard else 0,
+        run.channel,
+        0,
+        run.daemon,
+        len(run.groups),
+        run.session,
+        len(bodies),
+        prev_seq,
+        len(names),
+        offsets[-1],
+    )
+    return b"".join([head, offsets, array("H", types), bytes(hints), names, *bodies])
+
+
+def decode_bundle(buffer: bytes | memoryview) -> Bundle:
+    """A bundle as it lies in the buffer, which must hold nothing else; bodies are not touched."""
+    size = len(buffer)
+    if size < BUNDLE_HEAD_BYTES:
+        raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
+    service, flags, channel, zero, daemon, groups, session, count, prev_seq, names_bytes, bodies_bytes = (
+        _HEAD.unpack_from(buffer)
+    )
+    if service not in _SERVICES:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
+    if flags > _SELF_DISCARD or zero:
+        raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x} and {zero:#04x}")
+    if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
+        raise PeerError(Drop.LIMIT, f"bundle of daemon {daemon} on channel {channel}")
+    _check_amounts(groups, names_bytes, count, bodies_bytes)
+    types_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES * (count + 1)
+    hints_at = types_at + 2 * count
+    names_at = hints_at + count
+    bodies_at = names_at + names_bytes
+    if size != bodies_at + bodies_bytes:
+        raise PeerError(Drop.LENGTH, f"bundle of {bodies_at + bodies_bytes} bytes in {size}")
+    view = memoryview(buffer)
+    offsets = view[BUNDLE_HEAD_BYTES:types_at].cast("i")
+    _check_offsets(offsets.tolist(), bodies_bytes)
+    names = decode_groups(bytes(view[names_at:bodies_at]), groups)
+    return Bundle(
+        Run(DaemonId(daemon), session, Service(service), names, bool(flags), channel),
+        prev_seq,
+        offsets,
+        view[types_at:hints_at].cast("H"),
+        view[hints_at:names_at],
+        view[bodies_at:],
+    )
+
+
+def _check_amounts(groups: int, names_bytes: int, count: int, bodies_bytes: int) -> None:
+    if not 0 < groups <= GROUPS_MAX or names_bytes > groups * (1 + GROUP_NAME_BYTES_MAX):
+        raise PeerError(Drop.LIMIT, f"bundle for {groups} groups with names of {names_bytes} bytes")
+    if not 0 < count <= MESSAGES_MAX or bodies_bytes > MESSAGE_BYTES_MAX:
+        raise PeerError(Drop.LIMIT, f"bundle of {count} messages with {bodies_bytes} bytes")
+
+
+def _check_offsets(offsets: list[int], bodies_bytes: int) -> None:
+    # Sorting what is sorted is one pass without a Python loop.
+    if offsets[0] != 0 or offsets[-1] != bodies_bytes or sorted(offsets) != offsets:
+        raise PeerError(Drop.INCONSISTENT, f"offsets do not rise from 0 to {bodies_bytes}")
+
+
+@lru_cache(maxsize=_GROUP_LISTS_KEPT_MAX)
+def encode_groups(groups: tuple[GroupName, ...]) -> bytes:
+    """Names behind their lengths; remembered, because sessions send to the same groups again and again."""
+    assert 0 < len(groups) <= GROUPS_MAX, "a bundle goes to 1 to GROUPS_MAX groups"
+    assert len(set(groups)) == len(groups), "a bundle goes to each group once"
+    names = [name.encode() for name in groups]
+    assert all(0 < len(name) <= GROUP_NAME_BYTES_MAX and 0 not in name for name in names), "check names first"
+    return b"".join([bytes([len(name)]) + name for name in names])
+
+
+@lru_cache(maxsize=_GROUP_LISTS_KEPT_MAX)
+def decode_groups(names: bytes, count: int) -> tuple[GroupName, ...]:
+    """The names that fill these bytes exactly; remembered like the other way round."""
+    groups: list[GroupName] = []
+    at = 0
+    while at < len(names) and len(groups) < count:
+        end = at + 1 + names[at]
+        groups.append(_decode_name(names[at + 1 : end]))
+        at = end
+    if at != len(names) or len(groups) != count:
+        raise PeerError(Drop.LENGTH, f"{count} group names do not fill {len(names)} bytes")
+    if len(set(groups)) != count:
+        raise PeerError(Drop.INCONSISTENT, "a group is named twice")
+    return tuple(groups)
+
+
+def _decode_name(name: bytes) -> GroupName:
+    if not 0 < len(name) <= GROUP_NAME_BYTES_MAX:
+        raise PeerError(Drop.LIMIT, f"group name of {len(name)} bytes")
+    try:
+        text = name.decode()
+    except UnicodeDecodeError as error:
+        raise PeerError(Drop.INCONSISTENT, f"group name {name!r} is not UTF-8") from error
+    if "\0" in text:
+        raise PeerError(Drop.INCONSISTENT, f"group name {name!r} holds a NUL")
+    return GroupName(text)
+
+
+@dataclass(slots=True)
+class BundleBuilder:
+    """A run that still takes messages; `seal` ends it."""
+
+    run: Run
+    message_bytes_max: int = MESSAGE_BYTES_DEFAULT
+    bodies_bytes: int = 0
+    sealed: bool = False
+    _bodies: list[bytes] = field(default_factory=list)
+    _types: list[int] = field(default_factory=list)
+    _hints: bytearray = field(default_factory=bytearray)
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    def has_room(self, body_bytes: int) -> bool:
+        """Whether a message of this size may be appended; into an empty run it always may."""
+        return len(self._bodies) < MESSAGES_MAX and self.bodies_bytes + body_bytes <= self.message_bytes_max
+
+    def append(self, body: bytes, message_type: int = 0, hints: int = 0) -> None:
+        """Adds a message."""
+        assert not self.sealed, "nothing is appended to a sealed bundle"
+        bodies_bytes = self.bodies_bytes + len(body)
+        # Written out, because this is done for each message.
+        assert bodies_bytes <= self.message_bytes_max, "look at has_room before append"
+        assert len(self._bodies) < MESSAGES_MAX, "look at has_room before append"
+        self.bodies_bytes = bodies_bytes
+        self._bodies.append(body)
+        self._types.append(message_type)
+        self._hints.append(hints)
+
+    def seal(self, prev_seq: int) -> bytes:
+        """The bundle as bytes, to be stamped now."""
+        assert not self.sealed, "a bundle is sealed once"
+        self.sealed = True
+        return encode_bundle(self.run, prev_seq, self._bodies, self._types, self._hints)

@@ -1,0 +1,145 @@
+"""Fragments: a bundle that is too long for one packet, cut into routed objects and put together again.
+
+Below       routed objects in any order; links may repeat or reorder them.
+Above       ordering, which wants whole bundles; it knows which it has, and does not offer those again.
+Invariants  the fragments kept of one bundle belong to one cut and agree in stamp and mask; no bundle in here
+            is whole; `held_bytes` counts all that is kept and never passes `held_bytes_max`.
+Limits      checked before anything is kept. A refusal is final: a bundle that is dropped leaves a gap for
+            ever, so whoever sees the PeerError has to fail the link.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import SiteId
+from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT, BUNDLE_BYTES_MAX
+from hopring.wire.objects import OBJECT_BODY_BYTES_MAX, OBJECT_HEAD_BYTES
+from hopring.wire.routed import ROUTED_HEAD_BYTES, Meta, Routed
+
+FRAGMENT_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + ROUTED_HEAD_BYTES
+FRAGMENTS_MAX: Final = 0xFFFF
+FRAGMENT_COST_BYTES: Final = 160
+"""What keeping a fragment costs beside its chunk; counted, so that many tiny ones do not go unseen."""
+
+
+def fragment_count(bundle_bytes: int, object_bytes_max: int) -> int:
+    """How many objects of at most this size carry a bundle."""
+    return -(-bundle_bytes // (object_bytes_max - FRAGMENT_OVERHEAD_BYTES))
+
+
+def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
+    """The bundle in an even cut; encoded, each fragment is an object of at most this size."""
+    chunk_bytes = object_bytes_max - FRAGMENT_OVERHEAD_BYTES
+    assert 0 < chunk_bytes <= OBJECT_BODY_BYTES_MAX - ROUTED_HEAD_BYTES, "no objects of this size"
+    assert 0 < len(bundle) <= BUNDLE_BYTES_MAX, "no bundle has this size"
+    count = fragment_count(len(bundle), object_bytes_max)
+    assert count <= FRAGMENTS_MAX, "the objects are too small for this bundle"
+    if count == 1:
+        return [Routed(meta.source, meta.seq, meta.lts, meta.mask, 0, 1, bundle)]
+    return [
+        Routed(
+            meta.source,
+            meta.seq,
+            meta.lts,
+            meta.mask,
+            index,
+            count,
+            bundle[index * chunk_bytes : (index + 1) * chunk_bytes],
+        )
+        for index in range(count)
+    ]
+
+
+@dataclass(slots=True)
+class _Partial:
+    """A bundle of which some fragments are here."""
+
+    meta: Meta
+    count: int
+    chunk_bytes: int = 0  # Of all fragments but the last; 0 while only the last is here.
+    chunks: dict[int, bytes] = field(default_factory=dict)  # By index; never all of them.
+    held_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Reassembly:
+    """Bundles that have arrived in part, by source and sequence."""
+
+    bundle_bytes_max: int = BUNDLE_BYTES_DEFAULT
+    held_bytes_max: int = 64 * 1024 * 1024
+    bundles_max: int = 1024
+    held_bytes: int = 0
+    _partials: dict[tuple[SiteId, int], _Partial] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.bundle_bytes_max <= BUNDLE_BYTES_MAX, "no bundle is larger than BUNDLE_BYTES_MAX"
+
+    def __len__(self) -> int:
+        return len(self._partials)
+
+    def __contains__(self, key: tuple[SiteId, int]) -> bool:
+        return key in self._partials
+
+    def add(self, routed: Routed) -> bytes | None:
+        """The whole bundle if this was the last fragment missing, and then the bundle is forgotten."""
+        key = (routed.source, routed.seq)
+        partial = self._partials.get(key)
+        if partial is None:
+            if routed.count == 1:
+                _check_bytes(len(routed.chunk), self.bundle_bytes_max)
+                return routed.chunk
+            partial = _Partial(routed.meta(), routed.count)
+        _check_cut(partial, routed, self.bundle_bytes_max)
+        if routed.index in partial.chunks:
+            return None
+        self._check_room(routed, is_new=key not in self._partials)
+        self._partials[key] = partial
+        self._keep(partial, routed)
+        if len(partial.chunks) < partial.count:
+            return None
+        self.forget(routed.source, routed.seq)
+        return b"".join([partial.chunks[index] for index in range(partial.count)])
+
+    def forget(self, source: SiteId, seq: int) -> None:
+        """Drops what has come of a bundle, if anything."""
+        partial = self._partials.pop((source, seq), None)
+        if partial is not None:
+            self.held_bytes -= partial.held_bytes
+
+    def _check_room(self, routed: Routed, is_new: bool) -> None:
+        cost_bytes = len(routed.chunk) + FRAGMENT_COST_BYTES
+        if self.held_bytes + cost_bytes > self.held_bytes_max:
+            raise PeerError(Drop.LIMIT, f"fragments of more than {self.held_bytes_max} bytes")
+        if is_new and len(self._partials) >= self.bundles_max:
+            raise PeerError(Drop.LIMIT, f"more than {self.bundles_max} unfinished bundles")
+
+    def _keep(self, partial: _Partial, routed: Routed) -> None:
+        cost_bytes = len(routed.chunk) + FRAGMENT_COST_BYTES
+        partial.chunks[routed.index] = routed.chunk
+        partial.held_bytes += cost_bytes
+        self.held_bytes += cost_bytes
+        if routed.index < routed.count - 1:
+            partial.chunk_bytes = len(routed.chunk)
+
+
+def _check_cut(partial: _Partial, routed: Routed, bundle_bytes_max: int) -> None:
+    """Refuses a fragment that disagrees with those that are here, or whose bundle must be too large."""
+    if routed.count != partial.count or routed.meta() != partial.meta:
+        raise PeerError(Drop.INCONSISTENT, f"fragments of bundle {routed.seq} do not agree")
+    length = len(routed.chunk)
+    if routed.index == partial.count - 1:
+        chunk_bytes = partial.chunk_bytes or length
+        last_bytes = length
+    else:
+        chunk_bytes = length
+        last_bytes = len(partial.chunks.get(partial.count - 1, b"?"))
+    if partial.chunk_bytes not in (0, chunk_bytes) or not 0 < last_bytes <= chunk_bytes:
+        raise PeerError(Drop.INCONSISTENT, f"fragment {routed.index} of bundle {routed.seq} breaks its cut")
+    # As long as a part of the cut is not known, this is the least that it can be.
+    _check_bytes((partial.count - 1) * chunk_bytes + last_bytes, bundle_bytes_max)
+
+
+def _check_bytes(bundle_bytes: int, bundle_bytes_max: int) -> None:
+    if not 0 < bundle_bytes <= bundle_bytes_max:
+        raise PeerError(Drop.LIMIT, f"bundle of {bundle_bytes} bytes, the limit is {bundle_bytes_max}")

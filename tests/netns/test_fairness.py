@@ -1,0 +1,16 @@
+"""A short version of bench/fairness.py: neither flow starves the other."""
+
+import pytest
+from bench.fairness import Setting, run
+
+pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.usefixtures("namespaces")]
+
+
+def test_hop_and_tcp_share_a_bottleneck() -> None:
+    result = run(Setting(seconds=20, congestion="cubic"))
+
+    ratio, total = result["ratio"], result["total_mbit_per_s"]
+    assert isinstance(ratio, float)
+    assert isinstance(total, float)
+    assert 1 / 3 < ratio < 3
+    assert total > 15

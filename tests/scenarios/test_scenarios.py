@@ -1,0 +1,22 @@
+"""Every file under this directory is a story; `pytest --rewrite` records what happens in it."""
+
+from pathlib import Path
+
+import pytest
+
+from hopring.sim.scenario.script import replay
+
+HERE = Path(__file__).parent
+STORIES = sorted(HERE.rglob("*.txt"))
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda path: str(path.relative_to(HERE).with_suffix("")))
+def test_the_story_happens_as_it_is_told(story: Path, pytestconfig: pytest.Config) -> None:
+    told = story.read_text(encoding="utf-8")
+
+    happened = replay(told, str(story.relative_to(HERE)))
+
+    if pytestconfig.getoption("--rewrite"):
+        story.write_text(happened, encoding="utf-8")
+    else:
+        assert told.splitlines() == happened.splitlines()

@@ -1,0 +1,80 @@
+"""Rules of the house that are worth a test."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "hopring"
+
+PURE_ROOMS = ("wire", "config", "links", "routing", "ordering", "check")
+PURE_FILES = ("ids.py", "errors.py", "services.py", "stack.py", "stack_events.py")
+IMPURE = {
+    "asyncio",
+    "datetime",
+    "logging",
+    "multiprocessing",
+    "os",
+    "queue",
+    "random",
+    "secrets",
+    "select",
+    "selectors",
+    "signal",
+    "socket",
+    "subprocess",
+    "threading",
+    "time",
+    "uuid",
+}
+# Rooms from the ground up; a room imports only from itself and from rooms below.
+ROOMS = (
+    *("ids", "errors", "services", "wire", "config", "links", "routing", "ordering", "stack_events", "stack"),
+    *("check", "sim", "daemon", "cli"),
+)
+
+
+def pure_files() -> list[Path]:
+    rooms = [path for room in PURE_ROOMS for path in sorted((SOURCE / room).glob("**/*.py"))]
+    return rooms + [SOURCE / name for name in PURE_FILES if (SOURCE / name).exists()]
+
+
+def imports_of(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
+@pytest.mark.parametrize("path", pure_files(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_pure_room_has_no_clock_socket_thread_logger_or_dice(path: Path) -> None:
+    roots = {name.split(".")[0] for name in imports_of(path)}
+
+    assert not roots & IMPURE
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("**/*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_downwards(path: Path) -> None:
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if room == "__init__":
+        return
+    ours = {name.split(".")[1] for name in imports_of(path) if name.startswith("hopring.")}
+
+    assert room in ROOMS, f"room {room} is not on the plan"
+    assert all(ROOMS.index(other) <= ROOMS.index(room) for other in ours)
+
+
+def test_no_build_leftover_shadows_a_source_file() -> None:
+    assert not list((ROOT / "src").glob("**/*.so"))
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("**/*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_names_with_a_time_or_a_size_carry_their_unit(path: Path) -> None:
+    bare = re.compile(r"\b(timeout|delay|interval|duration|deadline)\s*:\s*(int|float)\b")
+
+    assert not bare.search(path.read_text())

@@ -1,0 +1,175 @@
+"""What is written reads as the same configuration; what means the same hashes alike."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopring.config import (
+    Config,
+    Daemon,
+    Link,
+    LinkProtocol,
+    LinkTuning,
+    Multicast,
+    RingTuning,
+    Site,
+    Weights,
+    cluster_hash,
+    dump_toml,
+    local_config,
+    parse_config,
+)
+from hopring.config.tuning import LINK_ORDER, LINK_SETTINGS, RING_ORDER, RING_SETTINGS, Order, Setting
+from hopring.links.hop import HopOptions
+from hopring.links.ring_options import RingOptions
+from hopring.links.tcp import TcpOptions
+
+NAMES = st.text("abz09AZ-_.", min_size=1, max_size=32).filter(lambda name: name[0] not in "-_.")
+PORTS = st.integers(1, 65_535)
+WEIGHTS = st.integers(1, 2**32 - 1)
+
+
+def tunings(
+    settings: tuple[Setting, ...], orders: tuple[Order, ...]
+) -> st.SearchStrategy[dict[str, int | None]]:
+    keys = {setting.key: st.none() | st.integers(setting.low, setting.high) for setting in settings}
+
+    def in_order(values: dict[str, int | None]) -> dict[str, int | None]:
+        if any(order.broken_by(values) for order in orders):
+            values |= dict.fromkeys([key for order in orders for key in (order.small, order.large)])
+        return {setting.field: values[setting.key] for setting in settings}
+
+    return st.fixed_dictionaries(keys).map(in_order)
+
+
+@st.composite
+def links(draw: st.DrawFn, ends: tuple[str, str]) -> Link:
+    protocol = draw(st.sampled_from(LinkProtocol))
+    settings = tuple([setting for setting in LINK_SETTINGS if protocol in setting.protocols])
+    tuning = LinkTuning(**draw(tunings(settings, LINK_ORDER)))
+    return Link(ends, draw(WEIGHTS), protocol, tuning)
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> Config:
+    names = sorted(draw(st.sets(NAMES, min_size=1, max_size=4)))
+    daemons = draw(st.lists(NAMES, min_size=len(names), max_size=8, unique=True))
+    base = draw(st.sampled_from(["10.0.0.", "2001:db8::"]))
+    group = "239.0.0." if base == "10.0.0." else "ff15::"
+    # Client ports repeat port + 1 at most on different addresses, so nothing clashes.
+    made = [
+        Daemon(name, f"{base}{at + 1}", port, draw(st.sampled_from([None, port % 65_535 + 1])))
+        for at, name in enumerate(daemons)
+        for port in [draw(PORTS)]
+    ]
+    sites = []
+    for at, name in enumerate(names):
+        members = tuple(sorted(made[at :: len(names)], key=lambda daemon: daemon.name))
+        port = draw(st.none() | PORTS)
+        multicast = None if port is None else Multicast(f"{group}{at + 1}", port)
+        sites.append(Site(name, members, multicast, RingTuning(**draw(tunings(RING_SETTINGS, RING_ORDER)))))
+    pairs = list(combinations(names, 2))
+    mesh = draw(st.booleans())
+    listed = draw(st.sets(st.sampled_from(pairs))) if pairs and mesh else set(pairs)
+    return Config(
+        cluster=draw(NAMES),
+        sites=tuple(sites),
+        links=tuple([draw(links(ends)) for ends in sorted(listed)]),
+        mesh=mesh,
+        default_weight=draw(WEIGHTS),
+        default_protocol=draw(st.sampled_from(LinkProtocol)),
+        weights=draw(st.sampled_from(Weights)),
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(configs())
+def test_what_is_written_reads_the_same(config: Config) -> None:
+    again = parse_config(dump_toml(config))
+
+    assert again == config
+    assert cluster_hash(again) == cluster_hash(config)
+
+
+CONFIG = local_config({"eu": 2, "us": 1}, {("eu", "us"): 40})
+
+
+def test_an_example_reads_the_same() -> None:
+    assert parse_config(dump_toml(CONFIG)) == CONFIG
+
+
+def test_the_hash_is_the_same_on_every_machine() -> None:
+    assert cluster_hash(CONFIG) == 0xEBB45D3A
+
+
+def test_the_hash_covers_what_has_to_be_alike() -> None:
+    eu, us = CONFIG.sites
+    first = eu.daemons[0]
+    changed = [
+        replace(CONFIG, cluster="other"),
+        replace(CONFIG, weights=Weights.MEASURED),
+        replace(CONFIG, links=(Link(("eu", "us"), 41),)),
+        replace(CONFIG, links=(Link(("eu", "us"), 40, LinkProtocol.TCP),)),
+        replace(CONFIG, sites=(eu, replace(us, name="usa"))),
+        replace(CONFIG, sites=(eu, replace(us, multicast=Multicast("239.0.0.1", 1)))),
+        replace(CONFIG, sites=(eu, replace(us, ring=RingTuning(segment_bytes=9_000)))),
+        *[
+            replace(CONFIG, sites=(replace(eu, daemons=(daemon, *eu.daemons[1:])), us))
+            for daemon in (
+                replace(first, name="eu0"),
+                replace(first, address="127.0.0.2"),
+                replace(first, port=first.port + 100),
+            )
+        ],
+    ]
+
+    hashes = {cluster_hash(config) for config in changed}
+
+    assert len(hashes) == len(changed)
+    assert cluster_hash(CONFIG) not in hashes
+
+
+def test_the_hash_leaves_out_what_each_daemon_may_choose() -> None:
+    eu, us = CONFIG.sites
+    tuned = replace(
+        CONFIG,
+        links=(Link(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
+        sites=(
+            replace(eu, ring=RingTuning(hold_us=1)),
+            replace(us, daemons=(replace(us.daemons[0], client_port=9),)),
+        ),
+    )
+
+    assert cluster_hash(tuned) == cluster_hash(CONFIG)
+
+
+def test_a_link_listed_as_the_defaults_would_have_it_hashes_alike() -> None:
+    listed = local_config({"eu": 1, "us": 1}, {("eu", "us"): 50_000})
+
+    assert cluster_hash(listed) == cluster_hash(local_config({"eu": 1, "us": 1}))
+
+
+def test_tuning_fits_the_options_of_the_links() -> None:
+    hop = {setting.field for setting in LINK_SETTINGS}
+    tcp = {setting.field for setting in LINK_SETTINGS if LinkProtocol.TCP in setting.protocols}
+
+    replace(HopOptions(), **dict.fromkeys(hop, 1))
+    replace(TcpOptions(), **dict.fromkeys(tcp, 1))
+    replace(RingOptions(), **RingTuning(token_loss_us=400_000, hold_us=1).given())
+    assert {setting.field for setting in RING_SETTINGS} <= set(RingOptions.__slots__)
+
+
+def test_the_defaults_behind_an_order_are_those_of_the_links() -> None:
+    fields = {setting.key: setting.field for setting in (*LINK_SETTINGS, *RING_SETTINGS)}
+    for options, orders in (
+        (HopOptions(), LINK_ORDER),
+        (TcpOptions(), LINK_ORDER),
+        (RingOptions(), RING_ORDER),
+    ):
+        for order in orders:
+            assert getattr(options, fields[order.small]) == order.small_default_us
+            assert getattr(options, fields[order.large]) == order.large_default_us

@@ -1,0 +1,14 @@
+"""A loop for each test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hopring.daemon.loop import Loop
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()

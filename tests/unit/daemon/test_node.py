@@ -1,0 +1,142 @@
+"""Whole nodes on real loopback sockets, in one process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from tests.unit.daemon.free_ports import free_base_port
+
+from hopring.config import Config, LinkProtocol, Multicast, local_config
+from hopring.daemon.loop import Loop
+from hopring.daemon.node import Node
+from hopring.daemon.shaper import Shape
+from hopring.errors import Drop
+from hopring.ids import DaemonId, Generation, Incarnation, SiteMask
+from hopring.routing.network import NetworkFailed
+from hopring.stack_events import Receive
+
+EVERYWHERE = SiteMask(0b11)
+
+
+class Cluster:
+    """All nodes of a configuration on one loop."""
+
+    def __init__(self, config: Config) -> None:
+        self.loop = Loop()
+        self.received: list[tuple[str, bytes | None]] = []
+        self.failed: dict[str, str] = {}
+        names = [daemon.name for daemon in config.daemons]
+        self.nodes = {name: self._node(config, name, 1000 + at) for at, name in enumerate(names)}
+
+    def _node(self, config: Config, name: str, nonce: int) -> Node:
+        def up(event: Receive | NetworkFailed) -> None:
+            if isinstance(event, Receive):
+                self.received.append((name, event.bundle))
+            else:
+                self.failed[name] = event.reason
+
+        return Node(self.loop, config, name, Incarnation(nonce), up)
+
+    def start(self, generation: int) -> None:
+        members: dict[DaemonId, Incarnation | None] = {node.me: None for node in self.nodes.values()}
+        for node in self.nodes.values():
+            node.start(Generation(generation), members)
+
+    def turn_until(self, count: int, seconds: float = 10.0) -> None:
+        """Runs until so much has been received, or the time is up."""
+        deadline_us = self.loop.now_us() + int(seconds * 1_000_000)
+        awake = self.loop.alarm(lambda: None)
+        while len(self.received) < count and self.loop.now_us() < deadline_us:
+            awake.set(self.loop.now_us() + 5_000)
+            self.loop.turn()
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            node.close()
+        self.loop.close()
+
+
+@contextmanager
+def cluster_of(config: Config) -> Iterator[Cluster]:
+    cluster = Cluster(config)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def two_sites(protocol: LinkProtocol, multicast: bool) -> Config:
+    port = free_base_port(12)
+    config = local_config({"eu": 2, "us": 2}, {("eu", "us"): "40ms"}, base_port=port, protocol=protocol)
+    if not multicast:
+        return config
+    groups = [Multicast("239.255.77.9", port + 10), Multicast("239.255.77.9", port + 11)]
+    sites = [replace(site, multicast=group) for site, group in zip(config.sites, groups, strict=True)]
+    return replace(config, sites=tuple(sites))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", list(LinkProtocol))
+@pytest.mark.parametrize("multicast", [False, True])
+def test_every_bundle_reaches_every_daemon_once_over_real_sockets(
+    protocol: LinkProtocol, multicast: bool
+) -> None:
+    with cluster_of(two_sites(protocol, multicast)) as cluster:
+        for name, node in cluster.nodes.items():
+            for other in cluster.nodes:
+                if protocol is LinkProtocol.HOP and name[:2] != other[:2]:
+                    node.shape(other, Shape(delay_us=5_000, loss=0.05))
+        cluster.start(generation=1)
+        bundles = [b"%06d" % number * size for number, size in enumerate([1, 100, 20_000] * 20)]
+        for number, bundle in enumerate(bundles):
+            sorted(cluster.nodes.items())[number % 4][1].multicast(EVERYWHERE, bundle)
+        cluster.turn_until(4 * len(bundles))
+
+        for name in cluster.nodes:
+            assert sorted(body for who, body in cluster.received if who == name and body) == sorted(bundles)
+        assert cluster.failed == {}
+
+
+def test_a_new_generation_begins_afresh_and_the_old_ones_packets_are_stale() -> None:
+    with cluster_of(two_sites(LinkProtocol.HOP, multicast=False)) as cluster:
+        cluster.start(generation=1)
+        cluster.nodes["eu1"].multicast(EVERYWHERE, b"first")
+        cluster.turn_until(4)
+        cluster.start(generation=2)
+        cluster.nodes["eu1"].multicast(EVERYWHERE, b"second")
+        cluster.turn_until(8)
+
+        assert sorted(cluster.received) == sorted(
+            [(name, body) for name in cluster.nodes for body in (b"first", b"second")]
+        )
+
+
+def test_two_clusters_on_one_multicast_address_do_not_disturb_each_other() -> None:
+    port = free_base_port(12)
+    group = Multicast("239.255.77.10", port + 11)
+    ours = local_config({"eu": 2}, base_port=port, cluster="ours")
+    theirs = local_config({"eu": 2}, base_port=port + 4, cluster="theirs")
+    configs = [replace(one, sites=(replace(one.sites[0], multicast=group),)) for one in (ours, theirs)]
+    names, numbers = ("eu1", "eu2"), range(50)
+    with cluster_of(configs[0]) as first, cluster_of(configs[1]) as second:
+        for cluster in (first, second):
+            cluster.start(generation=1)
+        for number in numbers:
+            first.nodes["eu1"].multicast(EVERYWHERE, b"ours %02d" % number)
+            second.nodes["eu2"].multicast(EVERYWHERE, b"theirs %02d" % number)
+            first.turn_until(len(first.received) + 1, seconds=0.02)
+            second.turn_until(len(second.received) + 1, seconds=0.02)
+        first.turn_until(100)
+        second.turn_until(100)
+
+        assert sorted(body or b"" for _, body in first.received) == sorted(
+            [b"ours %d" % n for n in range(50)] * 2
+        )
+        assert sorted(body or b"" for _, body in second.received) == sorted(
+            [b"theirs %d" % n for n in range(50)] * 2
+        )
+        assert not first.failed
+        assert not second.failed
+        foreign = sum(node.traffic.dropped[Drop.CLUSTER] for node in first.nodes.values())
+        assert foreign > 0

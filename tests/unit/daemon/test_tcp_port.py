@@ -1,0 +1,100 @@
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from tests.unit.daemon.waiting import run_until
+
+from hopring.daemon.anteroom import Anteroom
+from hopring.daemon.loop import Loop
+from hopring.daemon.ports import TcpPort
+from hopring.daemon.shaper import Shape, StreamShaper
+from hopring.daemon.tcp import Connection, Listener
+from hopring.ids import DaemonId, Generation, Incarnation
+from hopring.links.events import Deliver, LinkFailed, Submit
+from hopring.links.tcp import Tcp
+from hopring.wire.header import Family, Header
+
+
+class End:
+    """One end of a TCP link and what its layer above has seen."""
+
+    def __init__(self, loop: Loop, me: int, peer: int) -> None:
+        self.loop = loop
+        own = Header(Family.TCP, 0xC1, DaemonId(me), Incarnation(me), Generation(7))
+        self.link = Tcp(own, DaemonId(peer))
+        self.received = b""
+        self.failures: list[str] = []
+
+    def use(self, connection: Connection, shape: Shape | None = None) -> None:
+        shaper = StreamShaper(self.loop, connection.write, shape, Random(1)) if shape else None
+        self.connection = connection
+        self.port = TcpPort(self.loop, self.link, connection, self.up, shaper.write if shaper else None)
+
+    def up(self, effect: Deliver | LinkFailed) -> None:
+        if isinstance(effect, Deliver):
+            self.received += effect.payload
+        else:
+            self.failures.append(effect.reason)
+
+
+class Pair:
+    """A daemon that dials another one, which has an anteroom."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.dialler = End(loop, 1, 2)
+        self.acceptor = End(loop, 2, 1)
+        self.anteroom = Anteroom(loop, 0xC1, self.admit)
+        self.listener = Listener(loop, ("127.0.0.1", 0), self.anteroom.welcome)
+
+    def admit(self, header: Header, connection: Connection) -> bool:
+        assert header.sender == 1
+        self.acceptor.use(connection)
+        return True
+
+
+@pytest.fixture
+def pair(loop: Loop) -> Iterator[Pair]:
+    pair = Pair(loop)
+    yield pair
+    for end in (pair.dialler, pair.acceptor):
+        if hasattr(end, "connection"):
+            end.connection.close()
+    pair.listener.close()
+
+
+@pytest.mark.parametrize("shape", [None, Shape(delay_us=3_000, jitter_us=1_000)])
+def test_a_tcp_link_carries_objects_both_ways(loop: Loop, pair: Pair, shape: Shape | None) -> None:
+    one, other = pair.dialler, pair.acceptor
+    one.use(Connection.dial(loop, pair.listener.address), shape)
+    objects = [bytes([number]) * 50_000 for number in range(100)]
+    for payload in objects:
+        one.port.give(Submit(payload))
+    run_until(loop, lambda: len(other.received) == 5_000_000)
+    other.port.give(Submit(b"thanks"))
+    run_until(loop, lambda: one.received == b"thanks")
+
+    assert other.received == b"".join(objects)
+    assert one.link.backlog_bytes == 0
+    assert one.failures == other.failures == []
+
+
+def test_a_connection_that_ends_fails_both_links_once(loop: Loop, pair: Pair) -> None:
+    one, other = pair.dialler, pair.acceptor
+    one.use(Connection.dial(loop, pair.listener.address))
+    one.port.give(Submit(b"hello"))
+    run_until(loop, lambda: other.received == b"hello")
+    other.connection.close()
+    run_until(loop, lambda: bool(one.failures))
+
+    assert one.failures == ["closed by the other end"]
+
+
+def test_nobody_at_home_fails_the_link(loop: Loop, pair: Pair) -> None:
+    address = pair.listener.address
+    pair.listener.close()
+    one = pair.dialler
+    one.use(Connection.dial(loop, address))
+    run_until(loop, lambda: bool(one.failures))
+
+    assert one.failures == ["Connection refused"]
+    pair.listener = Listener(loop, ("127.0.0.1", 0), pair.anteroom.welcome)

@@ -1,0 +1,199 @@
+from random import Random
+from typing import Final
+
+import pytest
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, GroupName
+from hopring.services import Service
+from hopring.wire.bundle import (
+    BUNDLE_BYTES_MAX,
+    BUNDLE_HEAD_BYTES,
+    GROUPS_MAX,
+    MESSAGE_BYTES_MAX,
+    MESSAGES_MAX,
+    BundleBuilder,
+    Run,
+    decode_bundle,
+    encode_bundle,
+)
+
+RUN: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
+OFFSETS_AT: Final = BUNDLE_HEAD_BYTES
+
+
+def encoded(*bodies: bytes, run: Run = RUN) -> bytes:
+    return encode_bundle(run, 41, bodies, [7] * len(bodies), [1] * len(bodies))
+
+
+def reason_of(buffer: bytes | bytearray) -> Drop:
+    with pytest.raises(PeerError) as caught:
+        decode_bundle(bytes(buffer))
+    return caught.value.reason
+
+
+def with_groups(*names: str) -> Run:
+    return Run(RUN.daemon, RUN.session, RUN.service, tuple(GroupName(name) for name in names))
+
+
+def test_a_bundle_comes_out_as_it_went_in() -> None:
+    bundle = decode_bundle(encode_bundle(RUN, 41, [b"one", b"", b"three"], [1, 2, 65_535], [0, 255, 3]))
+
+    assert (bundle.run, bundle.prev_seq, len(bundle)) == (RUN, 41, 3)
+    assert [bytes(body) for body in bundle.messages()] == [b"one", b"", b"three"]
+    assert bytes(bundle.message(2)) == b"three"
+    assert bundle.lengths() == [3, 0, 5]
+    assert bundle.types.tolist() == [1, 2, 65_535]
+    assert bundle.hints.tolist() == [0, 255, 3]
+
+
+def test_bundles_are_values() -> None:
+    assert decode_bundle(encoded(b"one")) == decode_bundle(encoded(b"one"))
+    assert decode_bundle(encoded(b"one")) != decode_bundle(encoded(b"two"))
+    assert hash(decode_bundle(encoded(b"one"))) == hash(decode_bundle(encoded(b"one")))
+
+
+def test_offsets_and_bodies_lie_in_the_buffer_as_arrow_wants_them() -> None:
+    buffer = encoded(b"one", b"", b"three")
+    bundle = decode_bundle(buffer)
+
+    assert OFFSETS_AT % 8 == 0
+    assert bundle.offsets.tobytes() == buffer[OFFSETS_AT : OFFSETS_AT + 16]
+    assert bundle.offsets.tolist() == [0, 3, 3, 8]
+    assert (bundle.offsets.obj, bundle.bodies.obj) == (buffer, buffer)
+
+
+def test_a_message_outside_the_bundle_is_our_mistake() -> None:
+    bundle = decode_bundle(encoded(b"one"))
+
+    for index in (-1, 1):
+        with pytest.raises(AssertionError):
+            bundle.message(index)
+
+
+def test_a_message_may_be_empty_or_as_long_as_the_limit() -> None:
+    for size in (0, MESSAGE_BYTES_MAX):
+        buffer = encoded(bytes(size))
+        assert decode_bundle(buffer).lengths() == [size]
+        assert len(buffer) <= BUNDLE_BYTES_MAX <= 16 * 1024 * 1024
+
+
+def test_one_byte_over_the_limit_is_refused_at_both_ends() -> None:
+    buffer = bytearray(encoded(bytes(MESSAGE_BYTES_MAX)))
+    more = (MESSAGE_BYTES_MAX + 1).to_bytes(4, "little")
+    buffer[28:32] = more
+    buffer[OFFSETS_AT + 4 : OFFSETS_AT + 8] = more
+
+    assert reason_of(buffer + b"!") is Drop.LIMIT
+    with pytest.raises(AssertionError):
+        encoded(bytes(MESSAGE_BYTES_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    "offsets", [(1, 3, 8), (0, 9, 8), (0, 3, 7), (0, -1, 8), (0, 2**31 - 1, 8), (0, 3, -8), (8, 3, 0)]
+)
+def test_offsets_that_do_not_rise_from_nothing_to_all_bodies_are_refused(offsets: tuple[int, ...]) -> None:
+    buffer = bytearray(encoded(b"one", b"three"))
+    buffer[OFFSETS_AT : OFFSETS_AT + 12] = b"".join(
+        offset.to_bytes(4, "little", signed=True) for offset in offsets
+    )
+
+    assert reason_of(buffer) is Drop.INCONSISTENT
+
+
+def test_a_bundle_that_is_longer_or_shorter_than_it_says_is_refused() -> None:
+    buffer = encoded(b"one", b"three")
+
+    assert reason_of(buffer + b"x") is Drop.LENGTH
+    assert reason_of(buffer[:-1]) is Drop.LENGTH
+    assert reason_of(buffer[: BUNDLE_HEAD_BYTES - 1]) is Drop.TRUNCATED
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "reason"),
+    [
+        (0, 0, Drop.UNKNOWN_TYPE),  # service
+        (0, 7, Drop.UNKNOWN_TYPE),
+        (1, 2, Drop.INCONSISTENT),  # flags
+        (2, 8, Drop.LIMIT),  # channel
+        (3, 1, Drop.INCONSISTENT),  # the byte that is zero
+        (5, 0x10, Drop.LIMIT),  # daemon
+        (6, 0, Drop.LIMIT),  # groups
+        (7, 1, Drop.LIMIT),
+        (13, 0x11, Drop.LIMIT),  # messages
+        (12, 0, Drop.LIMIT),
+        (27, 1, Drop.LIMIT),  # bytes of group names
+        (31, 1, Drop.LIMIT),  # bytes of bodies
+    ],
+)
+def test_a_head_out_of_its_limits_is_refused(at: int, value: int, reason: Drop) -> None:
+    buffer = bytearray(encoded(b"one"))
+    buffer[at] = value
+
+    assert reason_of(buffer) is reason
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (b"\x01a\x00", Drop.LIMIT),
+        (b"\x01a\x05b", Drop.LENGTH),
+        (b"\x03abc", Drop.LENGTH),
+        (b"\x01a\x01\x00", Drop.INCONSISTENT),
+        (b"\x01a\x01\xff", Drop.INCONSISTENT),
+        (b"\x01a\x01a", Drop.INCONSISTENT),
+        (b"\x01a\x01b\x01c", Drop.LENGTH),
+    ],
+)
+def test_names_that_no_group_can_have_are_refused(names: bytes, reason: Drop) -> None:
+    buffer = encoded(b"", run=with_groups("a", "b"))
+    broken = bytearray(buffer[:-4] + names)
+    broken[24] = len(names)
+
+    assert reason_of(broken) is reason
+
+
+def test_names_of_up_to_128_bytes_are_kept_and_longer_ones_are_our_mistake() -> None:
+    most = with_groups(*(f"{number:0128}" for number in range(GROUPS_MAX)))
+
+    assert decode_bundle(encoded(b"", run=most)).run == most
+    for names in (["x" * 129], ["ü" * 65], [""], ["a\0b"], ["a", "a"], []):
+        with pytest.raises(AssertionError):
+            encoded(b"", run=with_groups(*names))
+
+
+def test_a_builder_takes_messages_until_it_is_full() -> None:
+    builder = BundleBuilder(RUN, message_bytes_max=10)
+    builder.append(b"12345678", message_type=5, hints=6)
+
+    assert builder.has_room(2)
+    assert not builder.has_room(3)
+    with pytest.raises(AssertionError):
+        builder.append(b"123")
+    assert builder.seal(prev_seq=4) == encode_bundle(RUN, 4, [b"12345678"], [5], [6])
+
+
+def test_a_builder_takes_no_more_messages_than_a_bundle_may_hold() -> None:
+    builder = BundleBuilder(RUN)
+    for _ in range(MESSAGES_MAX):
+        builder.append(b"")
+
+    assert not builder.has_room(0)
+    assert len(decode_bundle(builder.seal(0))) == MESSAGES_MAX
+
+
+def test_nothing_is_appended_to_a_sealed_bundle() -> None:
+    builder = BundleBuilder(RUN)
+    builder.append(b"one")
+    builder.seal(0)
+
+    with pytest.raises(AssertionError):
+        builder.append(b"two")
+    with pytest.raises(AssertionError):
+        builder.seal(0)
+
+
+def test_a_bundle_is_read_at_any_place_of_a_packet() -> None:
+    buffer = encoded(*(Random(1).randbytes(size) for size in range(50)))
+
+    assert decode_bundle(memoryview(b"odd" + buffer)[3:]) == decode_bundle(buffer)

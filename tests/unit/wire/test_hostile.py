@@ -1,0 +1,278 @@
+"""No bytes from outside harm a decoder: it yields a value that encodes to the same bytes, or a PeerError.
+
+Each format meets four attacks: noise, flipped bits, wrong ends, and numbers at their edges wherever a length
+or a count may lie. A hypothesis example is a seed that drives a batch of cases. CASES counts cases, each of
+which is carried out and judged; a test fails if it did fewer than it says.
+"""
+
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.wire.samples import (
+    CLUSTER,
+    EDGES,
+    a_bundle,
+    a_data,
+    a_datagram,
+    a_header,
+    a_meta,
+    a_missing_list,
+    a_routed,
+    a_seq,
+    a_stream,
+    a_token,
+    an_ack,
+)
+
+from hopring.errors import PeerError
+from hopring.wire.bundle import decode_bundle, encode_bundle
+from hopring.wire.data import (
+    Data,
+    Segment,
+    decode_data,
+    decode_missing,
+    encode_data,
+    encode_missing,
+    encode_segment,
+)
+from hopring.wire.header import (
+    FRAME_HEAD_BYTES,
+    HEAD_BYTES,
+    FrameType,
+    decode_header,
+    encode_frame,
+    encode_header,
+    split_frames,
+)
+from hopring.wire.hop import Nack, decode_ack, decode_nack, encode_ack, encode_nack
+from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object, split_objects
+from hopring.wire.ring import (
+    Held,
+    decode_held,
+    decode_hurry,
+    decode_token,
+    encode_held,
+    encode_hurry,
+    encode_token,
+)
+from hopring.wire.routed import Meta, decode_routed, encode_meta, encode_routed
+from hopring.wire.stream import StreamReader, encode_greeting, encode_packet
+from hopring.wire.train import decode, encode
+
+CASES: Final = {
+    "header": 20_000,
+    "frames": 20_000,
+    "datagram": 20_000,
+    "data": 20_000,
+    "missing": 20_000,
+    "ack": 20_000,
+    "nack": 20_000,
+    "token": 20_000,
+    "hurry": 10_000,
+    "held": 10_000,
+    "objects": 20_000,
+    "routed": 20_000,
+    "meta": 20_000,
+    "bundle": 40_000,
+    "stream": 20_000,
+}
+"""Trains and fragments have tests of their own, which come on top."""
+BATCH: Final = 100
+
+
+def test_more_than_a_hundred_thousand_cases_are_tried() -> None:
+    assert sum(CASES.values()) >= 100_000
+    assert CASES.keys() == FORMATS.keys()
+
+
+@dataclass(frozen=True)
+class Format:
+    """Makes valid bytes of a format; and decodes any bytes and encodes them again."""
+
+    make: Callable[[Random], bytes]
+    again: Callable[[bytes], bytes]
+
+
+def frames_again(data: bytes) -> bytes:
+    # Types that nobody knows are split as well, and judged later.
+    frames = split_frames(data)
+    bodies = [bytes([kind]) + encode_frame(FrameType.DATA, bytes(body))[1:] for kind, body in frames]
+    return data[:HEAD_BYTES] + b"".join(bodies)
+
+
+def objects_again(data: bytes) -> bytes:
+    objects = split_objects(data)
+    return b"".join([bytes([kind]) + encode_object(ObjectType.META, bytes(body))[1:] for kind, body in objects])
+
+
+def encode_data_or_segment(value: Data | Segment) -> bytes:
+    return (encode_data(value) if isinstance(value, Data) else encode_segment(value))[FRAME_HEAD_BYTES:]
+
+
+def routed_again(data: bytes) -> bytes:
+    value = decode_routed(ObjectType.ROUTED, memoryview(data))
+    assert not isinstance(value, Meta)
+    return encode_routed(value)[OBJECT_HEAD_BYTES:]
+
+
+def meta_again(data: bytes) -> bytes:
+    value = decode_routed(ObjectType.META, memoryview(data))
+    assert isinstance(value, Meta)
+    return encode_meta(value)[OBJECT_HEAD_BYTES:]
+
+
+def bundle_again(data: bytes) -> bytes:
+    bundle = decode_bundle(data)
+    bodies = [bytes(body) for body in bundle.messages()]
+    assert bodies == [bytes(bundle.message(index)) for index in range(len(bundle))]
+    assert bundle.lengths() == [len(body) for body in bodies]
+    return encode_bundle(bundle.run, bundle.prev_seq, bodies, bundle.types.tolist(), bundle.hints.tolist())
+
+
+def stream_again(data: bytes) -> bytes:
+    reader = StreamReader(CLUSTER)
+    packets = reader.feed(data[: len(data) // 2]) + reader.feed(data[len(data) // 2 :])
+    greeting = encode_greeting(reader.greeting) if reader.greeting else b""
+    return greeting + b"".join(map(encode_packet, packets)) + reader.pending
+
+
+def datagram_again(data: bytes) -> bytes:
+    packet = decode(data, CLUSTER)
+    return encode(encode_header(packet.header), packet.frames, 70_000)[0].buffer
+
+
+FORMATS: Final[dict[str, Format]] = {
+    "header": Format(
+        lambda rng: encode_header(a_header(rng)),
+        lambda data: encode_header(decode_header(data, CLUSTER)) + data[HEAD_BYTES:],
+    ),
+    "frames": Format(a_datagram, frames_again),
+    "datagram": Format(a_datagram, datagram_again),
+    "data": Format(
+        lambda rng: encode_data_or_segment(a_data(rng)),
+        lambda data: encode_data_or_segment(decode_data(memoryview(data))),
+    ),
+    "missing": Format(
+        lambda rng: encode_missing(a_missing_list(rng, 64)),
+        lambda data: encode_missing(decode_missing(memoryview(data))),
+    ),
+    "ack": Format(
+        lambda rng: encode_ack(an_ack(rng))[FRAME_HEAD_BYTES:],
+        lambda data: encode_ack(decode_ack(memoryview(data)))[FRAME_HEAD_BYTES:],
+    ),
+    "nack": Format(
+        lambda rng: encode_nack(Nack(a_missing_list(rng, 8)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_nack(decode_nack(memoryview(data)))[FRAME_HEAD_BYTES:],
+    ),
+    "token": Format(
+        lambda rng: encode_token(a_token(rng))[FRAME_HEAD_BYTES:],
+        lambda data: encode_token(decode_token(memoryview(data)))[FRAME_HEAD_BYTES:],
+    ),
+    "hurry": Format(
+        lambda _rng: b"",
+        lambda data: encode_hurry(decode_hurry(memoryview(data)))[FRAME_HEAD_BYTES:],
+    ),
+    "held": Format(
+        lambda rng: encode_held(Held(a_seq(rng)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_held(decode_held(memoryview(data)))[FRAME_HEAD_BYTES:],
+    ),
+    "objects": Format(lambda rng: encode_meta(a_meta(rng)) + encode_routed(a_routed(rng)), objects_again),
+    "routed": Format(lambda rng: encode_routed(a_routed(rng))[OBJECT_HEAD_BYTES:], routed_again),
+    "meta": Format(lambda rng: encode_meta(a_meta(rng))[OBJECT_HEAD_BYTES:], meta_again),
+    "bundle": Format(a_bundle, bundle_again),
+    "stream": Format(a_stream, stream_again),
+}
+
+
+def noise(rng: Random, valid: bytes) -> bytes:
+    """Random bytes, half of the time behind a valid start."""
+    start = valid[: rng.randrange(len(valid) + 1)] if rng.random() < 0.5 else b""
+    return start + rng.randbytes(rng.randrange(80))
+
+
+def flip_bits(rng: Random, valid: bytes) -> bytes:
+    broken = bytearray(valid)
+    for _ in range(rng.randint(1, 4) if valid else 0):
+        broken[rng.randrange(len(valid))] ^= 1 << rng.randrange(8)
+    return bytes(broken)
+
+
+def wrong_end(rng: Random, valid: bytes) -> bytes:
+    """Truncated, or longer than it says."""
+    if rng.random() < 0.5:
+        return valid[: rng.randrange(len(valid) + 1)]
+    return valid + rng.randbytes(rng.randint(1, 20))
+
+
+def edge_number(rng: Random, valid: bytes) -> bytes:
+    """An extreme number somewhere, as a length or a count that overflows or disagrees."""
+    size = rng.choice([1, 2, 4, 8])
+    number = rng.choice(EDGES) & ((1 << 8 * size) - 1)
+    at = rng.randrange(max(1, len(valid) - size + 1))
+    return valid[:at] + number.to_bytes(size, "little") + valid[at + size :]
+
+
+ATTACKS: Final = (noise, flip_bits, wrong_end, edge_number)
+
+
+def judge(form: Format, data: bytes) -> None:
+    try:
+        again = form.again(data)
+    except PeerError:
+        return
+    assert again == data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMATS)
+def test_any_bytes_are_decoded_to_what_encodes_the_same_or_refused(name: str) -> None:
+    form = FORMATS[name]
+    done = 0
+
+    @settings(max_examples=CASES[name] // BATCH, deadline=None, database=None, derandomize=True)
+    @given(seed=st.integers(0, 2**64 - 1))
+    def batch(seed: int) -> None:
+        nonlocal done
+        rng = Random(seed)
+        for case in range(BATCH):
+            judge(form, ATTACKS[case % len(ATTACKS)](rng, form.make(rng)))
+            done += 1
+
+    batch()
+
+    assert done >= CASES[name]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_encoded_is_decoded_to_the_same(name: str) -> None:
+    for seed in range(50):
+        valid = FORMATS[name].make(Random(seed))
+
+        assert FORMATS[name].again(valid) == valid
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary(max_size=200))
+def test_bytes_that_hypothesis_likes_are_decoded_or_refused(name: str, data: bytes) -> None:
+    judge(FORMATS[name], data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_number_in_a_packet_makes_a_decoder_allocate_more_than_the_packet_warrants(name: str) -> None:
+    rng = Random(4711)
+    packets = [edge_number(rng, FORMATS[name].make(rng)) for _ in range(300)]
+    tracemalloc.start()
+    for data in packets:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        judge(FORMATS[name], data)
+        assert tracemalloc.get_traced_memory()[1] - before < 20_000 + 40 * len(data)
+    tracemalloc.stop()
