@@ -5,6 +5,7 @@ sockets stay.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 
 from hopring.config import Config, cluster_hash
@@ -21,11 +22,12 @@ from hopring.daemon.udp import UdpEndpoint
 from hopring.daemon.udp_socket import Address
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, SiteMask
+from hopring.links.ring_options import RingOptions
 from hopring.links.tcp import Tcp
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import Pair
 from hopring.stack import Stack
-from hopring.stack_events import DEFAULTS, Arrived, FromStream, Identity, Multicast, StackOptions
+from hopring.stack_events import Arrived, FromStream, Identity, Multicast, StackOptions
 from hopring.wire.header import Header
 from hopring.wire.ring import Token
 from hopring.wire.train import decode_train
@@ -47,6 +49,8 @@ class Node:
         self._incarnation = incarnation
         self._up = up
         self._cluster = cluster_hash(config)
+        tuning = config.sites[config.site_of[self.me]].ring
+        self._options = StackOptions(ring=replace(RingOptions(), **tuning.given()))
         own = config.daemons[self.me]
         self._addresses: dict[DaemonId, Address] = {
             DaemonId(at): (daemon.address, daemon.port) for at, daemon in enumerate(config.daemons)
@@ -81,13 +85,12 @@ class Node:
         generation: Generation,
         members: Mapping[DaemonId, Incarnation | None],
         cut: frozenset[Pair] = frozenset(),
-        options: StackOptions = DEFAULTS,
     ) -> None:
         """Begins a network; the one before is over."""
         if self.port is not None:
             self.port.close()
         own = Identity(self.me, self._incarnation, self._cluster, generation)
-        stack = Stack(own, topology_of(self._config), members, cut, options, self._loop.now_us())
+        stack = Stack(own, topology_of(self._config), members, cut, self._options, self._loop.now_us())
         sites = Sites(self.shaper.send, self._addresses, self._outlet)
         self.port = StackPort(self._loop, stack, sites, self._up)
         self._connect(stack, self.port)
