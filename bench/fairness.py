@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
-from tests.netns.lab import Lab, inside
+from tests.netns.lab import Lab, die_with_parent, inside
 
 from hopring.daemon.exchange import Exchange
 from hopring.daemon.loop import Loop
@@ -149,6 +149,7 @@ def start(lab: Lab, setting: Setting, hop: Meter, tcp: Meter) -> "list[multiproc
 
 def _quiet(job: Callable[..., None], arguments: tuple[object, ...]) -> None:
     """Runs a flow's end until it is told to stop."""
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ConnectionError):
         job(*arguments)

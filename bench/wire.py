@@ -21,8 +21,8 @@ from hopring.wire.hop import Ack
 from hopring.wire.train import Frame, decode, decode_train, encode
 
 CLUSTER = 7
-ROUNDS = 9
-ROUND_SECONDS = 0.1
+ROUNDS = 50
+ROUND_SECONDS = 0.01
 HEAD = encode_header(Header(Family.HOP, CLUSTER, DaemonId(3), Incarnation(2**60), Generation(2**50)))
 RUN = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"),))
 

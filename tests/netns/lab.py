@@ -8,6 +8,7 @@ and one loop, may hold sockets of many hosts.
 import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import IO
 from hopring.daemon.shaper import Shape
 
 _CLONE_NEWNET = 0x40000000
+_PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 _NAME = re.compile(r"hr(\d+)-\w+")
 
@@ -45,6 +47,11 @@ def inside(namespace: str) -> Iterator[None]:
         _enter(home)
         os.close(home)
         os.close(there)
+
+
+def die_with_parent() -> None:
+    """Has this process told to stop when the one that started it is gone, however that ended."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _enter(descriptor: int) -> None:

@@ -15,7 +15,7 @@ import struct
 import sys
 from random import Random
 
-from tests.netns.lab import inside
+from tests.netns.lab import die_with_parent, inside
 
 from hopring.daemon.loop import Loop
 from hopring.daemon.shaper import Lane, Shape
@@ -81,6 +81,7 @@ def main() -> None:
     """Runs until it is told to stop."""
     loop = Loop()
     loop.on_signals(lambda _number: loop.stop(), (signal.SIGTERM, signal.SIGINT))
+    die_with_parent()
     one, other = (open_tun(end) for end in sys.argv[1:3])
     there, back = (Lane(shape_of(text), Random(seed)) for seed, text in enumerate(sys.argv[3:5]))
     Direction(loop, one, other, there)

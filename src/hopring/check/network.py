@@ -100,7 +100,7 @@ def reliable_multicast(trace: NetworkTrace) -> Verdict:
         for window in windows.values():
             for sent in window.sent:
                 for name in sent.wanted_by:
-                    if not windows[name].received[sent.bundle]:
+                    if name in windows and not windows[name].received[sent.bundle]:
                         story = (
                             f"{_short(sent.bundle)} from {sent.daemon} never came to {name} in network {number}"
                         )

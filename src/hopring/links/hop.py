@@ -18,8 +18,8 @@ from hopring.ids import NEVER
 from hopring.links.bucket import Bucket
 from hopring.links.congestion import Congestion
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
-from hopring.links.hop_receiver import Receiver
-from hopring.links.hop_sender import RESERVE_PACKETS, Sender
+from hopring.links.hop_receiver import Patience, Receiver
+from hopring.links.hop_sender import RESERVE_PACKETS, Crossing, Sender
 from hopring.links.round_trip import RoundTrip, clamp, stamp_of
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment, chunk_bytes_of, packet_bytes_of
 from hopring.wire.hop import STAMP_MASK, Ack, Nack
@@ -153,7 +153,8 @@ class Hop:
 
     def _receive(self, packet: Data | Segment, now_us: int) -> list[Output]:
         s = self.state
-        payload = s.receiver.take(packet, now_us + s.round_trip.nack_delay_us)
+        trip = s.round_trip
+        payload = s.receiver.take(packet, now_us + trip.nack_delay_us, now_us + trip.answer_us)
         s.heard_at_us = now_us
         if isinstance(packet, Segment):
             s.unreported_segments += 1
@@ -198,8 +199,8 @@ class Hop:
         s = self.state
         s.sender.check_missing(nack.missing)
         s.heard_at_us = now_us
-        fresh = s.sender.wanted(nack.missing)
-        if s.sender.most_resends > self.options.nacks_max:
+        fresh = s.sender.wanted(nack.missing, now_us, self._patience)
+        if s.sender.given_up:
             return self._fail(f"the neighbour asked more than {self.options.nacks_max} times for one packet")
         if s.congestion is not None and fresh:
             s.congestion.lost(max(fresh), s.sender.sent, now_us)
@@ -213,8 +214,8 @@ class Hop:
         if now_us >= self._silent_at_us:
             return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms")
         frames: list[Frame] = self._packets(now_us)
-        requests = s.receiver.ask(now_us, now_us + s.round_trip.answer_us)
-        if s.receiver.most_asked > self.options.nacks_max:
+        requests = s.receiver.ask(now_us, s.round_trip.answer_us, self._patience)
+        if s.receiver.given_up:
             return self._fail(f"asked more than {self.options.nacks_max} times for one packet")
         if requests:
             frames.append(Nack(requests))
@@ -227,12 +228,14 @@ class Hop:
         s = self.state
         frames: list[Frame] = []
         s.bucket.fill(now_us)
+        crossing = Crossing(now_us, s.round_trip.least_us, s.bucket.rate_bytes_per_second)
         while s.bucket.credit > 0:
             if s.sender.again:
-                parts, size = s.sender.resend()
+                parts, size = s.sender.resend(crossing)
                 frames.extend(parts)
             elif self._may_pack(now_us):
-                data = s.sender.pack(self._packet_bytes, urgent_only=not s.sender.window_open)
+                urgent_only = not s.sender.window_open
+                data = s.sender.pack(self._packet_bytes, urgent_only, crossing)
                 frames.append(data)
                 size = s.sender.wire_bytes(len(data.payload))
                 self._report_by(now_us + s.round_trip.report_delay_us)
@@ -275,7 +278,8 @@ class Hop:
         if now_us - s.heard_at_us > self._uneasy_after_us:
             again_us //= 4
         elif s.sender.unacked:
-            again_us = min(again_us, s.round_trip.answer_us)
+            # Less and less often while nobody answers.
+            again_us = min(again_us, max(s.round_trip.answer_us, (now_us - s.heard_at_us) // 4))
         s.ack_at_us = now_us + again_us
         s.unreported_segments = 0
         echo_delay_us = min(now_us - s.stamped_at_us, STAMP_MASK)
@@ -310,7 +314,13 @@ class Hop:
         s = self.state
         if s.heard_at_us < 0:
             return NEVER
-        return s.heard_at_us + max(self.options.silence_us, 8 * s.round_trip.smoothed_us)
+        # Bounded, because a pause of this host looks like a long round trip.
+        span_us = clamp(8 * s.round_trip.smoothed_us, self.options.silence_us, 4 * self.options.silence_us)
+        return s.heard_at_us + span_us
+
+    @property
+    def _patience(self) -> Patience:
+        return Patience(self.options.nacks_max, self.options.silence_us)
 
     def _fail(self, reason: str) -> list[Output]:
         self.state.failure = reason

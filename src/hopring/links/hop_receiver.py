@@ -12,12 +12,28 @@ from hopring.links.assembly import Assembly
 from hopring.wire.data import MISSING_MAX, Data, Missing, Segment
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When a packet that does not get through fails the link: often enough, and for long enough.
+
+    The number alone would kill a short link in a short outage, the time alone a slow one with much to repair.
+    """
+
+    times: int
+    span_us: int
+
+    def ends(self, times: int, span_us: int) -> bool:
+        """Whether so many tries over so long a time are too much."""
+        return times > self.times and span_us >= self.span_us
+
+
 @dataclass(slots=True)
 class Wanted:
     """A packet that has not arrived: when to ask for it, and how often that was done."""
 
     ask_at_us: int
-    asked: int = 0
+    asked: int = 0  # In a row, without any part of it coming.
+    first_asked_us: int = NEVER
 
 
 @dataclass(slots=True)
@@ -29,7 +45,7 @@ class Receiver:
     missing: dict[int, Wanted] = field(default_factory=dict)
     parts: Assembly = field(default_factory=Assembly)
     ask_at_us: int = NEVER  # Never later than the first request that is due.
-    most_asked: int = 0
+    given_up: bool = False  # Something was asked for too often, for too long.
     duplicates: int = 0
     lost: int = 0
     nacks: int = 0
@@ -49,7 +65,7 @@ class Receiver:
         if seq > self.aru + self.window_packets:
             raise PeerError(Drop.OUT_OF_WINDOW, f"sequence {seq} is past the window above aru {self.aru}")
 
-    def take(self, packet: Data | Segment, late_after_us: int) -> bytes | None:
+    def take(self, packet: Data | Segment, late_after_us: int, again_at_us: int) -> bytes | None:
         """A packet, or a part of one; the payload if this made it whole and new."""
         seq = packet.seq
         self.check(seq)
@@ -64,9 +80,12 @@ class Receiver:
         if payload is not None:
             self.parts.forget(seq)
             del self.missing[seq]
-        elif not self.missing[seq].asked:
-            # The rest of the train is still coming in.
-            self.missing[seq].ask_at_us = late_after_us
+        else:
+            # The rest of the train is still coming in, be it for the first time or again.
+            wanted = self.missing[seq]
+            wanted.ask_at_us = again_at_us if wanted.asked else late_after_us
+            wanted.asked = min(wanted.asked, 1)
+            wanted.first_asked_us = NEVER
         return payload
 
     def learn(self, seq: int, late_after_us: int) -> None:
@@ -78,8 +97,8 @@ class Receiver:
         self.next_seq = seq + 1
         self.ask_at_us = min(self.ask_at_us, late_after_us)
 
-    def ask(self, now_us: int, again_at_us: int) -> tuple[Missing, ...]:
-        """The requests that are due now, the oldest first, neighbours joined."""
+    def ask(self, now_us: int, answer_us: int, patience: Patience) -> tuple[Missing, ...]:
+        """The requests that are due now, the oldest first, neighbours joined; less often if they go unheard."""
         requests: list[Missing] = []
         for seq, wanted in self.missing.items():
             if wanted.ask_at_us > now_us:
@@ -88,8 +107,9 @@ class Receiver:
                 break
             self.lost += not wanted.asked
             wanted.asked += 1
-            wanted.ask_at_us = again_at_us
-            self.most_asked = max(self.most_asked, wanted.asked)
+            wanted.ask_at_us = now_us + answer_us * min(max(1, wanted.asked - 3), 4)
+            wanted.first_asked_us = min(wanted.first_asked_us, now_us)
+            self.given_up |= patience.ends(wanted.asked, now_us - wanted.first_asked_us)
         self.nacks += bool(requests)
         self.ask_at_us = min((wanted.ask_at_us for wanted in self.missing.values()), default=NEVER)
         return tuple(requests)

@@ -7,6 +7,7 @@ Invariants  `unacked` holds the packets above the neighbour's aru, oldest first,
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
+from hopring.links.hop_receiver import Patience
 from hopring.links.send_queue import SendQueue
 from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, segment_count
 
@@ -17,13 +18,28 @@ IP_UDP_BYTES = 28
 """What the network adds to a datagram; rates are those of the wire."""
 
 
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """How long a packet and a request for it are on their way at least: a round trip, and its length."""
+
+    now_us: int
+    round_trip_us: int
+    rate_bytes_per_second: int
+
+    def done_us(self, size_bytes: int) -> int:
+        """The earliest moment at which a request for it can be more than impatience."""
+        return self.now_us + self.round_trip_us + size_bytes * 1_000_000 // self.rate_bytes_per_second
+
+
 @dataclass(slots=True)
 class Unacked:
     """A packet that the neighbour has not acknowledged."""
 
     payload: bytes
     end_bytes: int  # Bytes sent on this link up to and with this packet.
+    crossed_at_us: int  # Before this it cannot have crossed, so a request for it is premature.
     resends: int = 0
+    first_resend_us: int = 0
 
 
 @dataclass(slots=True)
@@ -40,7 +56,7 @@ class Sender:
     again: dict[int, int] = field(default_factory=dict)  # Sequence to segments asked for; 0 is all.
     sent_bytes: int = 0
     reported_bytes: int = 0  # Up to the highest packet that the neighbour knows of.
-    most_resends: int = 0
+    given_up: bool = False  # Something was asked for too often, for too long.
     resends: int = 0
 
     @property
@@ -73,12 +89,13 @@ class Sender:
         count = segment_count(payload_bytes, self.chunk_bytes)
         return payload_bytes + count * (SEGMENT_OVERHEAD_BYTES + IP_UDP_BYTES)
 
-    def pack(self, packet_bytes: int, urgent_only: bool) -> Data:
+    def pack(self, packet_bytes: int, urgent_only: bool, crossing: Crossing) -> Data:
         """The next packet, of waiting objects."""
         payload = self.queue.pack(packet_bytes, urgent_only)
         self.sent += 1
         self.sent_bytes += self.wire_bytes(len(payload))
-        self.unacked[self.sent] = Unacked(payload, self.sent_bytes)
+        crossed_at_us = crossing.done_us(self.wire_bytes(len(payload)))
+        self.unacked[self.sent] = Unacked(payload, self.sent_bytes, crossed_at_us)
         return Data(self.sent, payload)
 
     def check_report(self, aru: int, top: int) -> None:
@@ -103,7 +120,7 @@ class Sender:
             if one.seq + one.count - 1 > self.sent:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"neighbour asks for {one}, we sent {self.sent}")
 
-    def wanted(self, missing: tuple[Missing, ...]) -> list[int]:
+    def wanted(self, missing: tuple[Missing, ...], now_us: int, patience: Patience) -> list[int]:
         """Queues what is asked for again; returns the sequences that were never asked for before."""
         fresh: list[int] = []
         for one in missing:
@@ -114,22 +131,27 @@ class Sender:
                     self.again[seq] = self.again[seq] | one.segments if both else 0
                     continue
                 held = self.unacked[seq]
+                if now_us < held.crossed_at_us:
+                    continue
                 if not held.resends:
                     fresh.append(seq)
+                    held.first_resend_us = now_us
                 held.resends += 1
                 self.resends += 1
-                self.most_resends = max(self.most_resends, held.resends)
+                self.given_up |= patience.ends(held.resends, now_us - held.first_resend_us)
                 self.again[seq] = one.segments
         return fresh
 
-    def resend(self) -> tuple[list[Data | Segment], int]:
+    def resend(self, crossing: Crossing) -> tuple[list[Data | Segment], int]:
         """The oldest packet that was asked for, whole or in part, and its bytes on the wire."""
         seq = min(self.again)
         segments = self.again.pop(seq)
-        payload = self.unacked[seq].payload
-        if not segments:
-            return [Data(seq, payload)], self.wire_bytes(len(payload))
-        parts: list[Data | Segment] = [
-            part for part in cut(seq, payload, self.chunk_bytes) if segments >> part.index & 1
-        ]
-        return parts, len(parts) * (self.chunk_bytes + SEGMENT_OVERHEAD_BYTES + IP_UDP_BYTES)
+        held = self.unacked[seq]
+        parts: list[Data | Segment] = [Data(seq, held.payload)]
+        size = self.wire_bytes(len(held.payload))
+        if segments:
+            chunks = cut(seq, held.payload, self.chunk_bytes)
+            parts = [part for part in chunks if segments >> part.index & 1]
+            size = len(parts) * (self.chunk_bytes + SEGMENT_OVERHEAD_BYTES + IP_UDP_BYTES)
+        held.crossed_at_us = crossing.done_us(size)
+        return parts, size

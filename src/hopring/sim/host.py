@@ -43,6 +43,7 @@ class Host:
     receive_buffer_bytes: int = RECEIVE_BUFFER_BYTES_DEFAULT
     state: HostState = HostState.RUNNING
     starts: int = 1
+    next_stream_port: int = 10_000  # Never used again, not even after a crash.
     ports: dict[int, Receive] = field(default_factory=dict)
     waiting: deque[tuple[Address, int, bytes]] = field(default_factory=deque)
     waiting_bytes: int = 0

@@ -70,6 +70,7 @@ class Daemon:
         self._heads = {family: encode_header(stack.own.header(family)) for family in (Family.HOP, Family.RING)}
         self._address = Address(name, DATAGRAM_PORT)
         self._streams: dict[DaemonId, Connection] = {}
+        self._stream_host: StreamHost | None = None
         world.network.bind(self._address, self._receive)
         world.network.join(f"site {self.site}", self._address)
         self.driver: Driver[Input, Output] = Driver(world.network, name, stack, self._carry_out)
@@ -109,7 +110,7 @@ class Daemon:
         links = [daemon for daemon, link in sorted(self.stack.links.items()) if isinstance(link, tcp.Tcp)]
         if not links:
             return
-        host = StreamHost(self.world.network, self.name)
+        host = self._stream_host = StreamHost(self.world.network, self.name)
         self._streams = {daemon: Connection(partial(self._from_stream, daemon)) for daemon in links}
         host.listen(STREAM_PORT, lambda remote: self._streams[self.world.numbers[remote]])
         for daemon in links:
@@ -124,6 +125,8 @@ class Daemon:
     def stop(self) -> None:
         """Takes the stack off its host."""
         self.driver.stop()
+        if self._stream_host is not None:
+            self._stream_host.close()
         self.world.network.unbind(self._address)
         self.world.network.leave(f"site {self.site}", self._address)
 

@@ -36,7 +36,7 @@ def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
     count = fragment_count(len(bundle), object_bytes_max)
     assert count <= FRAGMENTS_MAX, "the objects are too small for this bundle"
     if count == 1:
-        return [Routed(meta.source, meta.seq, meta.lts, meta.mask, 0, 1, bundle)]
+        return [Routed(meta.source, meta.seq, meta.lts, meta.mask, 0, 1, bundle, meta.prev)]
     return [
         Routed(
             meta.source,
@@ -46,6 +46,7 @@ def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
             index,
             count,
             bundle[index * chunk_bytes : (index + 1) * chunk_bytes],
+            meta.prev,
         )
         for index in range(count)
     ]

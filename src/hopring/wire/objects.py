@@ -23,6 +23,8 @@ class ObjectType(IntEnum):
 
     ROUTED = 1
     META = 2
+    UPDATE = 3
+    CONTROL = 4
 
 
 def encode_object(kind: ObjectType, body: bytes) -> bytes:

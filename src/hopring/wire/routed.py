@@ -1,7 +1,8 @@
 """Routed objects: a bundle, or a fragment of one, on its way along the tree of its source site.
 
-Where a branch holds no site of the mask, only the meta-data travels: site, sequence, Lamport stamp and mask. A
-pruned branch sees one for each bundle, so its numbers are written without their leading zeros.
+Where a branch holds no site of the mask, only the meta-data travels: site, sequence, Lamport stamp, mask, and
+the sequence of its session's bundle before, so that FIFO order can step over it. A pruned branch sees one for
+each bundle, so its numbers are written without their leading zeros.
 """
 
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, SiteId, SiteMask
 from hopring.wire.objects import ObjectType, encode_object
 
-# source, seq, lts, mask
-_META: Final = Struct("<BQQQ")
-# source, and the lengths of seq, lts and mask in bytes, four bits each
+# source, seq, lts, mask, prev
+_META: Final = Struct("<BQQQQ")
+# source, and the lengths of seq, lts, mask and prev in bytes, four bits each
 _META_SHORT: Final = Struct("<BH")
 _WORD_BYTES: Final = 8
 # fragment index, fragment count
@@ -30,6 +31,7 @@ class Meta:
     seq: int
     lts: int
     mask: SiteMask
+    prev: int = 0  # The sequence of the bundle before it of the same session; 0 if it is the first.
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +45,23 @@ class Routed:
     index: int
     count: int
     chunk: bytes
+    prev: int = 0
 
     def meta(self) -> Meta:
         """The same without its body."""
-        return Meta(self.source, self.seq, self.lts, self.mask)
+        return Meta(self.source, self.seq, self.lts, self.mask, self.prev)
 
 
 def encode_routed(routed: Routed) -> bytes:
     """The fragment as an object."""
-    head = _META.pack(routed.source, routed.seq, routed.lts, routed.mask) + _PART.pack(
-        routed.index, routed.count
-    )
-    return encode_object(ObjectType.ROUTED, head + routed.chunk)
+    head = _META.pack(routed.source, routed.seq, routed.lts, routed.mask, routed.prev)
+    return encode_object(ObjectType.ROUTED, head + _PART.pack(routed.index, routed.count) + routed.chunk)
 
 
 def encode_meta(meta: Meta) -> bytes:
     """The meta-data as an object."""
-    words = [_short(meta.seq), _short(meta.lts), _short(meta.mask)]
-    lengths = len(words[0]) | len(words[1]) << 4 | len(words[2]) << 8
+    words = [_short(meta.seq), _short(meta.lts), _short(meta.mask), _short(meta.prev)]
+    lengths = sum(len(word) << 4 * place for place, word in enumerate(words))
     return encode_object(ObjectType.META, b"".join([_META_SHORT.pack(meta.source, lengths), *words]))
 
 
@@ -76,19 +77,19 @@ def decode_routed(kind: int, body: memoryview) -> Routed | Meta:
         raise PeerError(Drop.UNKNOWN_TYPE, f"object of type {kind}")
     if len(body) < ROUTED_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"routed object of {len(body)} bytes")
-    source, seq, lts, mask = _META.unpack_from(body)
+    source, seq, lts, mask, prev = _META.unpack_from(body)
     index, count = _PART.unpack_from(body, _META.size)
     if index >= count:
         raise PeerError(Drop.INCONSISTENT, f"fragment {index} of {count}")
     chunk = bytes(body[ROUTED_HEAD_BYTES:])
-    return Routed(_site(source), seq, lts, SiteMask(mask), index, count, chunk)
+    return Routed(_site(source), seq, lts, SiteMask(mask), index, count, chunk, prev)
 
 
 def _decode_meta(body: memoryview) -> Meta:
     if len(body) < _META_SHORT.size:
         raise PeerError(Drop.TRUNCATED, f"meta-data of {len(body)} bytes")
     source, lengths = _META_SHORT.unpack_from(body)
-    sizes = (lengths & 0xF, lengths >> 4 & 0xF, lengths >> 8)
+    sizes = [lengths >> 4 * place & 0xF for place in range(4)]
     if max(sizes) > _WORD_BYTES or len(body) != _META_SHORT.size + sum(sizes):
         raise PeerError(Drop.LENGTH, f"numbers of {sizes} bytes in meta-data of {len(body)}")
     numbers: list[int] = []
@@ -98,8 +99,8 @@ def _decode_meta(body: memoryview) -> Meta:
         if size and not body[at - 1]:
             raise PeerError(Drop.INCONSISTENT, "meta-data with a leading zero")
         numbers.append(int.from_bytes(body[at - size : at], "little"))
-    seq, lts, mask = numbers
-    return Meta(_site(source), seq, lts, SiteMask(mask))
+    seq, lts, mask, prev = numbers
+    return Meta(_site(source), seq, lts, SiteMask(mask), prev)
 
 
 def _site(source: int) -> SiteId:

@@ -233,8 +233,8 @@ def test_congestion_control_starts_slowly_and_halves_its_hurry_at_a_loss() -> No
     assert before > 14_000
 
     sent = wire.a.state.sender.sent
-    wire.a.step(Nack((Missing(sent, 1),)), wire.now_us)
-    wire.a.step(Nack((Missing(sent - 1, 1),)), wire.now_us)
+    wire.a.step(Nack((Missing(sent, 1),)), wire.now_us + 500_000)
+    wire.a.step(Nack((Missing(sent - 1, 1),)), wire.now_us + 500_000)
 
     assert congestion.window_bytes == pytest.approx(before * 0.7)
     assert not congestion.slow_start
@@ -377,6 +377,60 @@ def test_segments_of_another_cut_are_refused_and_change_nothing() -> None:
         hop.step(Segment(1, 1, 2, 4, b"cd"), now_us=5)
 
     assert hop == same
+
+
+def test_a_long_train_on_a_slow_line_is_not_taken_for_lost() -> None:
+    hop = make_hop()
+    measured(hop, 4_000)
+    payload = bytes(45 * chunk_bytes_of(FAST.segment_bytes))
+    for number, segment in enumerate(cut(1, payload, chunk_bytes_of(FAST.segment_bytes))):
+        out = hop.step(segment, now_us=number * 11_000)
+        for at_us in range(number * 11_000, (number + 1) * 11_000, 1_000):
+            assert not any(isinstance(one, LinkFailed) for one in hop.step(Tick(), at_us))
+            hop.step(Ack(0, 0, 1, 1, 0, 0), at_us)
+
+    assert out == [Deliver(payload)]
+    assert hop.counters.nacks <= 45 + 1
+
+
+def test_a_request_that_comes_before_the_packet_can_have_crossed_is_premature() -> None:
+    hop = make_hop(HopOptions(rate_bytes_per_second=100_000))
+    measured(hop, 10_000)
+    hop.step(Submit(b"x" * 50_000), now_us=0)
+    hop.step(Tick(), now_us=0)
+
+    hop.step(Nack((Missing(1, 1),)), now_us=200_000)
+    assert hop.counters.retransmissions == 0
+    hop.step(Nack((Missing(1, 1),)), now_us=600_000)
+    assert hop.counters.retransmissions == 1
+
+
+def test_a_short_outage_with_a_gap_open_does_not_kill_a_short_link() -> None:
+    wire = make_wire(delay_us=1_000)
+    wire.run(500_000)
+    wire.lose = lambda end, frame: end == "a" and isinstance(frame, Data) and frame.seq == 1
+    wire.submit("a", b"one")
+    wire.run(501_000)
+    wire.submit("a", b"two")
+    wire.run(503_000)
+    wire.lose = lambda _end, _frame: True
+    wire.run(1_500_000)
+    wire.lose = lambda _end, _frame: False
+    wire.run(3_000_000)
+
+    assert wire.failed == {}
+    assert sorted(wire.delivered["b"]) == [b"one", b"two"]
+
+
+def test_a_pause_of_this_host_does_not_make_it_deaf_to_silence() -> None:
+    wire = make_wire()
+    wire.run(1_000_000)
+    late = [Ack(0, 0, 0, 1, (1_000_000 + at) & 0xFFFFFFFF, 0) for at in range(0, 30_000_000, 200_000)]
+    for ack in late:
+        wire.b.step(ack, now_us=31_000_000)
+
+    assert wire.b.wake_at_us <= 31_000_000 + 6_000_000
+    assert isinstance(wire.b.step(Tick(), now_us=37_000_001)[0], LinkFailed)
 
 
 def test_the_round_trip_is_measured_without_the_neighbours_delay() -> None:

@@ -165,12 +165,18 @@ def test_a_routed_object_of_an_unknown_site_or_type_is_refused() -> None:
             decode_routed(kind, memoryview(body))
 
 
+def test_a_fragment_past_the_last_one_is_refused() -> None:
+    for index in (2, 0xFFFF):
+        with pytest.raises(PeerError):
+            decode_routed(1, memoryview(bytes(25) + index.to_bytes(2, "little") + b"\x02\x00"))
+
+
 def test_meta_data_is_written_without_leading_zeros_and_taken_no_other_way() -> None:
     meta = Meta(SiteId(3), 0x1234, 0x56, SiteMask(0))
     body = memoryview(encode_meta(meta))[OBJECT_HEAD_BYTES:]
     overlong = b"\x03\x12\x00\x34\x00\x56"
     trailing = b"\x03\x12\x00\x34\x12\x56\x00"
-    nine_bytes = b"\x03\x09\x00" + bytes(9)
+    nine_bytes = b"\x03\x09\x00" + b"\x01" * 9
 
     assert bytes(body) == b"\x03\x12\x00\x34\x12\x56"
     assert decode_routed(ObjectType.META, body) == meta

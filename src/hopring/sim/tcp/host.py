@@ -7,16 +7,13 @@ connections with a reset.
 from collections.abc import Callable
 from typing import Final
 
-from hopring.sim.host import Address
+from hopring.sim.host import Address, HostState
 from hopring.sim.network import Network
 from hopring.sim.tcp.segment import Flags, StreamOptions, TcpSegment, decode_segment, encode_segment
 from hopring.sim.tcp.stream import State, Stream, StreamUser
 
 TCP_PORT: Final = 0x10000 + 6
 """Where segments arrive: beyond the ports of datagrams, at TCP's protocol number."""
-
-_FIRST_OWN_PORT: Final = 10_000
-_PORTS_PER_START: Final = 1_000
 
 Accept = Callable[[str], StreamUser]
 """Makes the user of a connection from the host of that name."""
@@ -31,8 +28,7 @@ class StreamHost:
         self.options = options or StreamOptions()
         self.streams: dict[tuple[str, int, int], Stream] = {}
         self._listeners: dict[int, Accept] = {}
-        # A restarted host uses other ports, as real ones do by chance.
-        self._next_port = _FIRST_OWN_PORT + _PORTS_PER_START * network.host(name).starts
+        self._start = network.host(name).starts
         network.bind(Address(name, TCP_PORT), self._receive)
 
     @property
@@ -47,10 +43,20 @@ class StreamHost:
 
     def connect(self, remote: str, port: int, user: StreamUser) -> Stream:
         """Begins a connection; the user hears of its success or failure."""
-        own_port, self._next_port = self._next_port, self._next_port + 1
-        stream = self._make(user, (own_port, port), remote)
+        host = self.network.host(self.name)
+        stream = self._make(user, (host.next_stream_port, port), remote)
+        host.next_stream_port += 1
         stream.open(State.SYN_SENT)
         return stream
+
+    def close(self) -> None:
+        """Resets all connections and gives the port back, unless the host has crashed since."""
+        host = self.network.host(self.name)
+        if host.state is HostState.DOWN or host.starts != self._start:
+            return
+        for stream in list(self.streams.values()):
+            stream.abort()
+        self.network.unbind(Address(self.name, TCP_PORT))
 
     def _make(self, user: StreamUser, ports: tuple[int, int], remote: str) -> Stream:
         stream = Stream(self, user, ports, remote, self.options)

@@ -1,0 +1,145 @@
+"""A history, indexed once for all checks: lives of processes, their stays in views, messages by number.
+
+Only the order of events within one process is used, and for the starts of one daemon the order in which they
+appear. Unreliable messages are left out of every list here: only 2.1, 2.5 and 2.6 speak of them, and these
+walk the events.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from hopring.check.evs.messages import Messages, number_messages
+from hopring.check.trace import (
+    Counters,
+    Crash,
+    Delivered,
+    Event,
+    Installed,
+    Process,
+    Recover,
+    Sent,
+    Signal,
+    ViewName,
+)
+from hopring.services import Service
+
+KINDS = frozenset({Recover, Crash, Installed, Signal, Sent, Delivered, Counters})
+
+
+@dataclass(slots=True, eq=False)
+class Stay:
+    """One process's time in one view."""
+
+    installed: Installed
+    before: "Stay | None"
+    after: "Stay | None" = None
+    members: frozenset[Process] = field(init=False)
+    together: frozenset[Process] = field(init=False)
+    delivered: list[int] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
+    cut: int | None = None  # How many messages came before the first signal.
+
+    def __post_init__(self) -> None:
+        self.members = frozenset(self.installed.members)
+        self.together = frozenset(self.installed.together)
+
+    @property
+    def process(self) -> Process:
+        """Whose stay it is."""
+        return self.installed.process
+
+    @property
+    def view(self) -> ViewName:
+        """Where."""
+        return self.installed.view
+
+    @property
+    def regular(self) -> list[int]:
+        """What was delivered before the signal, or all if there was none."""
+        return self.delivered[: self.cut]
+
+    @property
+    def transitional(self) -> list[int]:
+        """What was delivered after the signal."""
+        return [] if self.cut is None else self.delivered[self.cut :]
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """All that one process did."""
+
+    process: Process
+    events: list[Event] = field(default_factory=list)
+    stays: list[Stay] = field(default_factory=list)
+    homeless: list[Delivered | Signal] = field(default_factory=list)  # What came before the first view.
+    delivered: list[int] = field(default_factory=list)
+    got: set[int] = field(default_factory=set)  # The same as a set.
+    crashed: bool = False
+
+    @property
+    def sends(self) -> Iterator[Sent]:
+        """Its sends, in their order."""
+        return (event for event in self.events if type(event) is Sent)
+
+    @property
+    def deliveries(self) -> Iterator[Delivered]:
+        """Its deliveries, in their order."""
+        return (event for event in self.events if type(event) is Delivered)
+
+
+@dataclass(slots=True)
+class History:
+    """What all checks look into."""
+
+    quiet_end: bool  # Whether all that was under way could come to its end.
+    lives: dict[Process, Life]
+    messages: Messages
+    views: dict[ViewName, dict[Process, Stay]]  # The first stay, should a process install a view twice.
+    starts: dict[str, list[Process]]  # The lives of each daemon, the oldest first.
+
+    @property
+    def stays(self) -> Iterator[Stay]:
+        """All of them."""
+        return (stay for life in self.lives.values() for stay in life.stays)
+
+    def alive_at_quiet_end(self, process: Process) -> bool:
+        """Whether the process was there when everything had settled. The end of any other trace is a crash."""
+        life = self.lives.get(process)
+        return self.quiet_end and life is not None and not life.crashed
+
+    def crashed_in(self, stay: Stay) -> bool:
+        """Whether the process ended in this view; whoever is in it at a quiet end did not."""
+        return stay.after is None and not self.alive_at_quiet_end(stay.process)
+
+
+def index(events: Iterable[object], quiet_end: bool) -> History:
+    """Indexes a history; values that are no events of this trace are passed over."""
+    lives: dict[Process, Life] = {}
+    for event in events:
+        if type(event) in KINDS:
+            process: Process = event.process  # type: ignore[attr-defined]
+            life = lives.get(process)
+            if life is None:
+                life = lives[process] = Life(process)
+            life.events.append(event)  # type: ignore[arg-type]
+    messages = number_messages(
+        (event for life in lives.values() for event in life.sends),
+        (event for life in lives.values() for event in life.deliveries),
+    )
+    views: dict[ViewName, dict[Process, Stay]] = {}
+    for life in lives.values():
+        messages.place_in_session(life.sends)
+        _follow(life, messages)
+        for stay in life.stays:
+            views.setdefault(stay.view, {}).setdefault(life.process, stay)
+    return History(quiet_end, lives, messages, views, _starts(lives))
+
+
+def _follow(life: Life, messages: Messages) -> None:
+    """Cuts a life into its stays."""
+    stay: Stay | None = None
+    for event in life.events:
+        kind = type(event)
+        if kind is Delivered:
+            number = messages.number[event.message]  # type: ignore[union-attr]
+            ...

@@ -1,0 +1,129 @@
+"""What happened at the daemons, as values: one history of a run, made by whoever runs the protocol.
+
+A history is a list of these events. The checks use the order of the events of one process, and which message
+was sent where; they never compare times or places of two processes, so the histories of many machines may be
+put one behind the other. `trace_files` has the same events as flat rows, `docs/trace.md` says the columns.
+
+Names are named tuples: they are compared and looked up all the time, and tuples do that in C. Events are frozen
+structs of msgspec rather than dataclasses: a run makes hundreds of thousands, and a struct takes an eighth of
+the time to make. They hold no cycles, so the garbage collector may pass them by.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from hopring.services import Service
+
+
+class Process(NamedTuple):
+    """One life of a daemon; or one session of a client at it, with the session's number."""
+
+    daemon: str
+    incarnation: int
+    session: int = 0  # 0 is the daemon itself.
+
+
+class ViewName(NamedTuple):
+    """A view's id; its order is the order of views."""
+
+    counter: int
+    representative: int
+    nonce: int
+
+
+class MessageId(NamedTuple):
+    """A message: whose it is and which of theirs."""
+
+    daemon: str
+    incarnation: int
+    number: int
+    session: int = 0
+
+    @property
+    def sender(self) -> Process:
+        """The process that sent it; FIFO order is among the messages of one."""
+        return Process(self.daemon, self.incarnation, self.session)
+
+
+class Ord(NamedTuple):
+    """A message's place in the one order of all messages."""
+
+    lts: int
+    site: int
+    view: ViewName  # Both halves of a split site can issue the same (lts, site).
+    place: int = 0  # In its bundle.
+
+
+class Recover(msgspec.Struct, frozen=True, gc=False):
+    """A process began its life: always its first event."""
+
+    process: Process
+    at_us: int
+
+
+class Crash(msgspec.Struct, frozen=True, gc=False):
+    """A process ended: always its last event. A life that ends in silence has none."""
+
+    process: Process
+    at_us: int
+
+
+class Installed(msgspec.Struct, frozen=True, gc=False):
+    """A process installed a view."""
+
+    process: Process
+    at_us: int
+    view: ViewName
+    members: tuple[Process, ...]
+    together: tuple[Process, ...]  # The transitional set.
+    cause: str = ""
+
+
+class Signal(msgspec.Struct, frozen=True, gc=False):
+    """The transitional signal: from here on, what is delivered in this view is promised to `together` only."""
+
+    process: Process
+    at_us: int
+    view: ViewName  # The one it closes.
+    together: tuple[Process, ...]
+
+
+class Sent(msgspec.Struct, frozen=True, gc=False):
+    """A process sent a message; it is written down when the message gets its stamp."""
+
+    process: Process
+    at_us: int
+    view: ViewName  # The one it was stamped in.
+    message: MessageId
+    service: Service
+    ord: Ord
+    size: int = 0  # Bytes.
+
+
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """A process delivered a message, or passed over one whose body it does not want."""
+
+    process: Process
+    at_us: int
+    view: ViewName  # The one the receiver is in.
+    message: MessageId
+    service: Service
+    ord: Ord
+
+
+class Counters(msgspec.Struct, frozen=True, gc=False):
+    """What a link of a process has counted since it was made."""
+
+    process: Process
+    at_us: int
+    link: str
+    sent: int
+    received: int
+    lost: int
+    nacks: int
+    retransmissions: int
+    round_trip_us: int
+
+
+Event = Recover | Crash | Installed | Signal | Sent | Delivered | Counters

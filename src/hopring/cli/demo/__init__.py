@@ -1,0 +1,1 @@
+"""The demonstration: three sites on one machine, a process per daemon, real sockets, and a bad network between."""

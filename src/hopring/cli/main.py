@@ -1,0 +1,68 @@
+"""The command `hop`. Every verb lives in a module of its own, which is loaded only when it is called."""
+
+import signal
+import sys
+from importlib import import_module
+from typing import Final, NoReturn
+
+import click
+
+from hopring import __version__
+from hopring.cli.exits import Exit, Failure
+from hopring.config.error import ConfigError
+
+VERBS: Final = {
+    "config": "hopring.cli.config:config",
+    "routes": "hopring.cli.routes:routes",
+    "demo": "hopring.cli.demo.verb:demo",
+}
+
+
+class Verbs(click.Group):
+    """Loads a verb by its name, and turns what ends a verb early into the exit code for it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs as help lists them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb, or None if there is none of that name."""
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Runs a verb."""
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            raise Failure(str(error), Exit.BAD_CONFIGURATION) from None
+        except KeyboardInterrupt:
+            click.echo("hop: interrupted", err=True)
+            ctx.exit(Exit.INTERRUPTED)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="hop")
+def cli() -> None:
+    """Wide-area group communication: look at configurations and routes, see the network layer at work."""
+
+
+def main() -> None:
+    """The entry point."""
+    signal.signal(signal.SIGTERM, _leave)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without our signs shows question marks; that is no reason to fail.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
+    cli(prog_name="hop")
+
+
+def _leave(number: int, _frame: object) -> NoReturn:
+    """Unwinds, so that whatever the verb started ends with it."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

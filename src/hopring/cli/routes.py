@@ -1,0 +1,100 @@
+"""`hop routes`: the way that everything takes from each site, as a tree."""
+
+import json
+from collections.abc import Iterator
+
+import click
+
+from hopring.config import Config, load_config
+from hopring.ids import SiteId
+from hopring.routing.topology import topology_of
+from hopring.routing.trees import Pair, Tree, build_trees, islands, pair
+
+_NUMBER_WIDTH = 10  # The largest weight has ten digits.
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option("--from", "source", metavar="SITE", help="Only the tree of this site.")
+@click.option("--cut", "cuts", metavar="A,B", multiple=True, help="Without this link; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array instead of text.")
+def routes(file: str, source: str | None, cuts: tuple[str, ...], as_json: bool) -> None:
+    """Draw the trees that bundles follow in the cluster of FILE.
+
+    For each source site: whom it sends to and who forwards, with the weight of each link and the distance, which
+    is the sum of weights on the way.
+    """
+    config = load_config(file)
+    sources = range(len(config.sites)) if source is None else [_site(config, source, "--from")]
+    weights = topology_of(config).weights
+    cut = {_link(config, weights, one) for one in cuts}
+    trees = build_trees(map(SiteId, range(len(config.sites))), weights, cut)
+    chosen = [trees[SiteId(site)] for site in sources]
+    if as_json:
+        click.echo(json.dumps([_facts(tree, config, weights) for tree in chosen]))
+    else:
+        click.echo("\n\n".join(draw(tree, config, weights) for tree in chosen))
+    if len(islands(trees)) > 1:
+        parts = [" ".join(_names(config, mask)) for mask in islands(trees)]
+        click.echo(f"hop: the sites fall apart: {' | '.join(parts)}", err=True)
+
+
+def draw(tree: Tree, config: Config, weights: dict[Pair, int]) -> str:
+    """The tree as lines of text."""
+    rows = [(config.sites[tree.source].name, "weight", "distance")]
+    for rails, site in _walk(tree, tree.source, ""):
+        weight = weights[pair(site, tree.parent[site])]
+        rows.append((f"{rails}{config.sites[site].name}", str(weight), str(tree.distance[site])))
+    width = max(len(left) for left, _, _ in rows)
+    lines = [f"{left:{width}}  {mid:>{_NUMBER_WIDTH}}  {right:>{_NUMBER_WIDTH}}" for left, mid, right in rows]
+    lines += [f"{name} is not reached" for name in _unreached(tree, config)]
+    return "\n".join(lines)
+
+
+def _walk(tree: Tree, site: SiteId, rails: str) -> Iterator[tuple[str, SiteId]]:
+    """All sites below this one, each with the lines to its left."""
+    branches = tree.branches(site)
+    for branch in branches:
+        last = branch is branches[-1]
+        yield rails + ("└── " if last else "├── "), branch.site
+        yield from _walk(tree, branch.site, rails + ("    " if last else "│   "))
+
+
+def _facts(tree: Tree, config: Config, weights: dict[Pair, int]) -> dict[str, object]:
+    name = [site.name for site in config.sites]
+    reached = [
+        {
+            "site": name[site],
+            "parent": name[parent],
+            "weight": weights[pair(site, parent)],
+            "distance": tree.distance[site],
+        }
+        for site, parent in sorted(tree.parent.items())
+    ]
+    return {"source": name[tree.source], "reached": reached, "not_reached": _unreached(tree, config)}
+
+
+def _unreached(tree: Tree, config: Config) -> list[str]:
+    return _names(config, ~tree.reached)
+
+
+def _names(config: Config, mask: int) -> list[str]:
+    return [site.name for at, site in enumerate(config.sites) if mask >> at & 1]
+
+
+def _site(config: Config, name: str, option: str) -> SiteId:
+    try:
+        return config.site_id(name)
+    except KeyError:
+        known = ", ".join(site.name for site in config.sites)
+        raise click.BadParameter(f"no site {name!r}; there are {known}", param_hint=option) from None
+
+
+def _link(config: Config, weights: dict[Pair, int], text: str) -> Pair:
+    names = text.split(",")
+    if len(names) != 2:
+        raise click.BadParameter(f"{text!r} does not name two sites; write A,B", param_hint="--cut")
+    one, other = [_site(config, name.strip(), "--cut") for name in names]
+    if pair(one, other) not in weights:
+        raise click.BadParameter(f"there is no link between {names[0]} and {names[1]}", param_hint="--cut")
+    return pair(one, other)

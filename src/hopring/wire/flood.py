@@ -1,0 +1,87 @@
+"""Objects that go to every daemon of the network: a site's promise, and the control words of higher layers."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import SITES_MAX, DaemonId, SiteId
+from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
+
+# source, seq, lts, aru
+_UPDATE: Final = Struct("<BQQQ")
+# source, daemon, serial, fragment index, fragment count
+_CONTROL: Final = Struct("<BHIHH")
+CONTROL_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _CONTROL.size
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A site's ARU_Update: what it has sent so far, the lowest stamp it may still use, and its stability line.
+
+    `lts` counts only for those who hold everything of the site up to `seq`.
+    """
+
+    source: SiteId
+    seq: int
+    lts: int
+    aru: int
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A fragment of a control word; `serial` counts the words of the daemon that sent it."""
+
+    source: SiteId
+    daemon: DaemonId
+    serial: int
+    index: int
+    count: int
+    chunk: bytes
+
+
+def encode_update(update: Update) -> bytes:
+    """The update as an object."""
+    return encode_object(ObjectType.UPDATE, _UPDATE.pack(update.source, update.seq, update.lts, update.aru))
+
+
+def decode_update(body: memoryview) -> Update:
+    """An UPDATE object's body."""
+    if len(body) != _UPDATE.size:
+        raise PeerError(Drop.LENGTH, f"UPDATE of {len(body)} bytes")
+    source, seq, lts, aru = _UPDATE.unpack(body)
+    return Update(_site(source), seq, lts, aru)
+
+
+def encode_control(control: Control) -> bytes:
+    """The fragment as an object."""
+    head = _CONTROL.pack(control.source, control.daemon, control.serial, control.index, control.count)
+    return encode_object(ObjectType.CONTROL, head + control.chunk)
+
+
+def decode_control(body: memoryview) -> Control:
+    """A CONTROL object's body."""
+    if len(body) < _CONTROL.size:
+        raise PeerError(Drop.TRUNCATED, f"CONTROL of {len(body)} bytes")
+    source, daemon, serial, index, count = _CONTROL.unpack_from(body)
+    if index >= count:
+        raise PeerError(Drop.INCONSISTENT, f"fragment {index} of {count}")
+    return Control(_site(source), DaemonId(daemon), serial, index, count, bytes(body[_CONTROL.size :]))
+
+
+def cut_control(
+    source: SiteId, daemon: DaemonId, serial: int, word: bytes, object_bytes_max: int
+) -> list[Control]:
+    """A control word in fragments that fit an object of this size."""
+    size = object_bytes_max - CONTROL_OVERHEAD_BYTES
+    count = max(1, -(-len(word) // size))
+    return [
+        Control(source, daemon, serial, index, count, word[index * size : (index + 1) * size])
+        for index in range(count)
+    ]
+
+
+def _site(source: int) -> SiteId:
+    if source >= SITES_MAX:
+        raise PeerError(Drop.LIMIT, f"site {source}, the limit is {SITES_MAX}")
+    return SiteId(source)
