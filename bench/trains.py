@@ -27,6 +27,7 @@ from hopring.wire.train import Train, decode_train, encode
 SEGMENT_BYTES = SEGMENT_BYTES_DEFAULT
 CLUSTER = 0xBE
 WINDOW_TRAINS = 32
+GRACE_SECONDS = 10
 GO_ON = Train(b"go on", SEGMENT_BYTES)
 _HEAD = encode_header(Header(Family.HOP, CLUSTER, DaemonId(1), Incarnation(1), Generation(1)))
 _PAYLOAD = bytes(packet_bytes_of(SEGMENT_BYTES))
@@ -91,7 +92,11 @@ def _send(seconds: float, address: Address, options: UdpOptions, linked: bool) -
         nonlocal allowed
         allowed += 1
 
+    def give_up() -> None:
+        raise RuntimeError("datagrams were lost: the receiver waits for a window that will not fill")
+
     endpoint = UdpEndpoint(loop, ("127.0.0.1", 0), go_on, options)
+    loop.alarm(give_up).set(loop.now_us() + int((seconds + GRACE_SECONDS) * 1_000_000))
     start = time.perf_counter()
     windows = 0
     while time.perf_counter() - start < seconds:

@@ -65,10 +65,10 @@ def bundles() -> None:
     """A full client buffer of small messages."""
     bodies = [Random(seed).randbytes(100) for seed in range(320)]
     types, hints = [1] * 320, [0] * 320
-    encoded = encode_bundle(RUN, 5, bodies, types, hints)
+    encoded = encode_bundle(RUN, bodies, types, hints)
     bundle = decode_bundle(encoded)
     report("bundle of 320 x 100 B, append and seal", lambda: build(bodies))
-    report("bundle of 320 x 100 B, encode", lambda: encode_bundle(RUN, 5, bodies, types, hints))
+    report("bundle of 320 x 100 B, encode", lambda: encode_bundle(RUN, bodies, types, hints))
     report("bundle of 320 x 100 B, decode", lambda: decode_bundle(encoded))
     report("bundle of 320 x 100 B, all bodies", bundle.messages)
 
@@ -78,7 +78,7 @@ def build(bodies: list[bytes]) -> bytes:
     builder = BundleBuilder(RUN)
     for body in bodies:
         builder.append(body, 1)
-    return builder.seal(5)
+    return builder.seal()
 
 
 def main() -> None:

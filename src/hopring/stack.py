@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from hopring.config.model import LinkProtocol
 from hopring.errors import Drop, PeerError
@@ -21,11 +22,12 @@ from hopring.links import hop, tcp
 from hopring.links import ring as rings
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
-from hopring.ordering.stamps import Stamps
+from hopring.ordering.stamps import Stamped, Stamps
 from hopring.routing.network import (
     Failed,
     FromLink,
     FromRing,
+    Item,
     Neighbour,
     Network,
     NetworkFailed,
@@ -47,21 +49,40 @@ from hopring.stack_events import (
     LinkOutput,
     Multicast,
     Output,
+    Promise,
+    Promised,
     Receive,
     SendSite,
     SendTo,
     StackOptions,
     StreamEvent,
+    Tell,
+    Told,
+    Visited,
+    WishVisit,
     WriteTo,
 )
+from hopring.wire.bundle import BUNDLE_BYTES_MAX
 from hopring.wire.data import Data, Segment
+from hopring.wire.flood import (
+    Control,
+    Update,
+    cut_control,
+    decode_control,
+    decode_update,
+    encode_control,
+    encode_update,
+)
 from hopring.wire.fragments import Reassembly
 from hopring.wire.header import Family, Header
 from hopring.wire.hop import Ack, Nack
-from hopring.wire.objects import split_objects
+from hopring.wire.objects import ObjectType, split_objects
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 from hopring.wire.train import Frame, Packet
+
+WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX
+"""The longest control word that is put together."""
 
 
 class Stack:
@@ -87,6 +108,11 @@ class Stack:
         least = min([self.ring.object_bytes_max, *[link.object_bytes_max for link in self.links.values()]])
         self._stamps = Stamps(self.network.site, least)
         self._reassembly = Reassembly(self.options.bundle_bytes_max)
+        self._words = Reassembly(WORD_BYTES_MAX)
+        self._serial = 0
+        self._visited: Stamped | None = None
+        self.local_aru = 0
+        """The layer above keeps it at the line below which this daemon has everything."""
         self.drops: Counter[Drop] = Counter()
         self._out: list[Output] = []
 
@@ -125,8 +151,14 @@ class Stack:
         if self.failed:
             return []
         match event:
-            case Multicast(mask, bundle):
-                self._multicast(mask, bundle, now_us)
+            case Multicast():
+                self._multicast(event, now_us)
+            case Tell(word):
+                self._tell(word, now_us)
+            case Promise(update):
+                self._originate(update, now_us)
+            case WishVisit():
+                self._step_ring(Wish(), now_us)
             case Arrived(packet):
                 self._arrived(packet, now_us)
             case FromStream(neighbour, what):
@@ -138,10 +170,20 @@ class Stack:
 
     # Down: from the layer above to the links.
 
-    def _multicast(self, mask: SiteMask, bundle: bytes, now_us: int) -> None:
-        assert len(bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
-        self._stamps.put(mask, bundle)
+    def _multicast(self, event: Multicast, now_us: int) -> None:
+        assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
+        self._stamps.put(event.session, event.mask, event.bundle)
         self._step_ring(Wish(), now_us)
+
+    def _tell(self, word: bytes, now_us: int) -> None:
+        self._serial += 1
+        size = self._stamps.object_bytes_max
+        for control in cut_control(self.network.site, self.own.me, self._serial, word, size):
+            self._originate(control, now_us)
+
+    def _originate(self, item: Update | Control, now_us: int) -> None:
+        for output in self.network.step(Originate(item)):
+            self._carry_out(output, now_us)
 
     def _visit(self, visit: Visit, now_us: int) -> None:
         """The token is here: stamp, send, let it go."""
@@ -154,13 +196,15 @@ class Stack:
                 else:
                     self._carry_out(output, now_us)
         release = Release(
-            stamped.site_seq, stamped.site_lts, local_aru=0, objects=tuple(ring_objects), busy=self._stamps.busy
+            stamped.site_seq, stamped.site_lts, self.local_aru, tuple(ring_objects), self._stamps.busy
         )
+        self._visited = stamped
         self._step_ring(release, now_us)
 
-    def _to_ring(self, item: Routed | Meta, now_us: int) -> None:
-        if self.ring.transit_open:
-            self._step_ring(Submit(_encode(item)), now_us)
+    def _to_ring(self, item: Item, now_us: int) -> None:
+        urgent = isinstance(item, Update | Control)
+        if urgent or self.ring.transit_open:
+            self._step_ring(Submit(_encode(item), urgent=urgent), now_us)
         else:
             self._fail("the ring does not keep up with what comes from other sites", now_us)
 
@@ -198,24 +242,33 @@ class Stack:
             case _:
                 raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
 
-    def _deliver(self, payload: bytes, origin: Callable[[Routed | Meta], NetworkInput], now_us: int) -> None:
+    def _deliver(self, payload: bytes, origin: Callable[[Item], NetworkInput], now_us: int) -> None:
         """Takes a packet's objects apart; the link has acknowledged it, so a bad one cannot just be dropped."""
         try:
             for kind, body in split_objects(payload):
-                for output in self.network.step(origin(decode_routed(kind, body))):
+                for output in self.network.step(origin(_decode(kind, body))):
                     self._carry_out(output, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
             self._fail(f"a neighbour breaks the protocol: {error}", now_us)
 
-    def _up(self, item: Routed | Meta) -> None:
-        self._stamps.heard(item.lts)
-        bundle = None
-        if isinstance(item, Routed):
-            bundle = self._reassembly.add(item)
-            if bundle is None:
-                return
-        self._out.append(Receive(item.source, item.seq, item.lts, item.mask, bundle))
+    def _up(self, item: Item) -> None:
+        match item:
+            case Update():
+                self._stamps.heard(item.lts - 1)
+                self._out.append(Promised(item))
+            case Control():
+                word = self._words.add(_as_fragment(item))
+                if word is not None:
+                    self._out.append(Told(item.daemon, word))
+            case Meta():
+                self._stamps.heard(item.lts)
+                self._out.append(Receive(item.source, item.seq, item.lts, item.mask, None, item.prev))
+            case Routed():
+                self._stamps.heard(item.lts)
+                bundle = self._reassembly.add(item)
+                if bundle is not None:
+                    self._out.append(Receive(item.source, item.seq, item.lts, item.mask, bundle, item.prev))
 
     # The links and the network, and what they say.
 
@@ -254,15 +307,18 @@ class Stack:
                     self._deliver(payload, FromRing, now_us)
                 case Visit():
                     self._visit(output, now_us)
-                case Passed():
-                    pass  # The line below which all of the site has everything; ordering will want it.
+                case Passed(_, site_aru):
+                    stamped = self._visited
+                    assert stamped is not None, "a token passes on only after its visit"
+                    self._out.append(Visited(stamped.site_seq, stamped.site_lts, site_aru))
                 case LinkFailed(reason):
                     self._fail(f"ring: {reason}", now_us)
 
     def _carry_out(self, output: NetworkOutput, now_us: int) -> None:
         match output:
             case ToLink(neighbour, item):
-                submit = Submit(_encode(item), lazy=isinstance(item, Meta))
+                urgent = isinstance(item, Update | Control)
+                submit = Submit(_encode(item), urgent, lazy=isinstance(item, Meta))
                 link = self.links[neighbour]
                 self._carry_link(neighbour, link.step(submit, now_us), now_us)
             case ToRing(item):
@@ -277,5 +333,29 @@ class Stack:
             self._carry_out(output, now_us)
 
 
-def _encode(item: Routed | Meta) -> bytes:
-    return encode_routed(item) if isinstance(item, Routed) else encode_meta(item)
+def _encode(item: Item) -> bytes:
+    match item:
+        case Routed():
+            return encode_routed(item)
+        case Meta():
+            return encode_meta(item)
+        case Update():
+            return encode_update(item)
+        case Control():
+            return encode_control(item)
+
+
+def _decode(kind: int, body: memoryview) -> Item:
+    match kind:
+        case ObjectType.UPDATE:
+            return decode_update(body)
+        case ObjectType.CONTROL:
+            return decode_control(body)
+        case _:
+            return decode_routed(kind, body)
+
+
+def _as_fragment(control: Control) -> Routed:
+    """A control word's fragment in the shape that reassembly knows."""
+    number = control.daemon << 32 | control.serial
+    return Routed(control.source, number, 0, SiteMask(0), control.index, control.count, control.chunk)

@@ -9,7 +9,9 @@ from hopring.links.events import Tick
 from hopring.links.ring_options import RingOptions
 from hopring.routing.network import NetworkFailed
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
+from hopring.wire.flood import Update
 from hopring.wire.header import Family, Header
+from hopring.wire.routed import Meta
 from hopring.wire.train import Frame, Packet
 
 StreamEvent = tcp.Opened | tcp.Received | tcp.Written | tcp.Closed
@@ -22,6 +24,26 @@ class Multicast:
 
     mask: SiteMask
     bundle: bytes
+    session: int = 0  # Bundles of one session are chained for FIFO order.
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A control word for every other daemon of the network; it goes before bundles and needs no stamp."""
+
+    word: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The site's promise, read off the token by its representative in this very turn, for all other sites."""
+
+    update: Update
+
+
+@dataclass(frozen=True, slots=True)
+class WishVisit:
+    """The layer above wants to see the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +94,39 @@ class Receive:
     lts: int
     mask: SiteMask
     bundle: bytes | None
+    prev: int = 0  # The sequence of its session's bundle before; 0 if it is the first.
+
+    def meta(self) -> Meta:
+        """What the order needs of it."""
+        return Meta(self.source, self.seq, self.lts, self.mask, self.prev)
 
 
-Input = Multicast | Arrived | FromStream | Tick
-Output = SendTo | SendSite | WriteTo | Receive | NetworkFailed
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A control word from another daemon."""
+
+    daemon: DaemonId
+    word: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """Another site's promise has come."""
+
+    update: Update
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """The token was here: what it says of the own site, and the line that all its daemons have reached."""
+
+    site_seq: int
+    site_lts: int
+    site_aru: int
+
+
+Input = Multicast | Tell | Promise | WishVisit | Arrived | FromStream | Tick
+Output = SendTo | SendSite | WriteTo | Receive | Told | Promised | Visited | NetworkFailed
 
 
 @dataclass(frozen=True, slots=True)

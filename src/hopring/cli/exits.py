@@ -1,6 +1,7 @@
 """How the command ends: one number per kind of failure, and an error that carries it."""
 
 from enum import IntEnum
+from typing import IO
 
 import click
 
@@ -21,10 +22,14 @@ class Exit(IntEnum):
 class Failure(click.ClickException):
     """Ends the command with a message for people and a code for scripts."""
 
-    def __init__(self, message: str, code: Exit = Exit.FAILURE) -> None:
-        super().__init__(message)
-        self.exit_code = int(code)
+    exit_code = int(Exit.FAILURE)
 
-    def show(self, file: object = None) -> None:
+    def show(self, file: IO[str] | None = None) -> None:
         """Says what is wrong, on stderr."""
-        click.echo(f"hop: {self.message}", err=True)
+        click.echo(f"hop: {self.message}", file, err=True)
+
+
+class BadConfiguration(Failure):
+    """A configuration that cannot be used; the message names the place and the remedy."""
+
+    exit_code = int(Exit.BAD_CONFIGURATION)

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 import click
 
 from hopring import __version__
-from hopring.cli.exits import Exit, Failure
+from hopring.cli.exits import BadConfiguration, Exit
 from hopring.config.error import ConfigError
 
 VERBS: Final = {
@@ -23,12 +23,12 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs as help lists them."""
-        return list(VERBS)
+        return [*VERBS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The verb, or None if there is none of that name."""
         if cmd_name not in VERBS:
-            return None
+            return super().get_command(ctx, cmd_name)
         module, _, name = VERBS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
@@ -38,7 +38,7 @@ class Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except ConfigError as error:
-            raise Failure(str(error), Exit.BAD_CONFIGURATION) from None
+            raise BadConfiguration(str(error)) from None
         except KeyboardInterrupt:
             click.echo("hop: interrupted", err=True)
             ctx.exit(Exit.INTERRUPTED)

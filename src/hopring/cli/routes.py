@@ -21,8 +21,8 @@ _NUMBER_WIDTH = 10  # The largest weight has ten digits.
 def routes(file: str, source: str | None, cuts: tuple[str, ...], as_json: bool) -> None:
     """Draw the trees that bundles follow in the cluster of FILE.
 
-    For each source site: whom it sends to and who forwards, with the weight of each link and the distance, which
-    is the sum of weights on the way.
+    For each source site: whom it sends to and who forwards, with the weight of each link and the distance,
+    which is the sum of weights on the way.
     """
     config = load_config(file)
     sources = range(len(config.sites)) if source is None else [_site(config, source, "--from")]

@@ -12,7 +12,17 @@ from hopring.ids import DaemonId
 from hopring.links.hop import Hop
 from hopring.routing.network import NetworkFailed
 from hopring.stack import Stack
-from hopring.stack_events import Input, Output, Receive, SendSite, SendTo, WriteTo
+from hopring.stack_events import (
+    Input,
+    Output,
+    Promised,
+    Receive,
+    SendSite,
+    SendTo,
+    Told,
+    Visited,
+    WriteTo,
+)
 from hopring.wire.header import Family, encode_header
 from hopring.wire.train import Frame, encode
 
@@ -62,6 +72,8 @@ class StackPort(Port[Input, Output]):
                 self.connections[neighbour].write(data)
             case Receive() | NetworkFailed():
                 self._up(effect)
+            case Told() | Promised() | Visited():
+                pass  # Nobody orders here.
 
     def _outlet(self, daemon: DaemonId) -> Outlet:
         return Outlet(self._sites.send, self._sites.addresses[daemon])

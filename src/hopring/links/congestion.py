@@ -2,7 +2,8 @@
 
 Implements  CUBIC (RFC 9438), which is what a TCP flow beside us runs: growth by the cubic of the time since the
             last loss, never below what Reno would have; multiplicative decrease once per round trip of losses;
-            slow start that ends at the first loss or when the round trip grows (as in HyStart).
+            slow start that grows four times slower while the round trip is above its least (the
+            conservative phase of HyStart++, RFC 9406) and ends at the first loss.
 Deviation   the window limits bytes beyond the highest packet the neighbour has reported, so a missing packet
             does not block the link; retransmissions are not counted in it, but the pacing rate counts them.
 """
@@ -48,10 +49,7 @@ class Congestion:
         """The neighbour reported this much more; called only while the window was what held us back."""
         if self.slow_start:
             rise_us = max(_DELAY_RISE_US_MIN, min(_DELAY_RISE_US_MAX, least_us // 8))
-            if last_us > least_us + rise_us:
-                self._leave_slow_start(now_us)
-            else:
-                self.window_bytes += size_bytes
+            self.window_bytes += size_bytes / (4 if last_us > least_us + rise_us else 1)
             return
         segments = self.window_bytes / self.segment_bytes
         acked = size_bytes / self.segment_bytes
@@ -65,11 +63,6 @@ class Congestion:
         rise = float((max(0.0, self.peak_segments - self.start_segments) / _CUBIC) ** (1 / 3))
         elapsed = (now_us + round_trip_us - self.loss_at_us) / 1_000_000
         return float(_CUBIC * (elapsed - rise) ** 3 + self.peak_segments)
-
-    def _leave_slow_start(self, now_us: int) -> None:
-        self.threshold_bytes = self.window_bytes
-        self.peak_segments = self.window_bytes / self.segment_bytes
-        self._start_cubic(now_us)
 
     def _start_cubic(self, now_us: int) -> None:
         self.start_segments = self.reno_segments = self.window_bytes / self.segment_bytes

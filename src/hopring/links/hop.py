@@ -211,7 +211,10 @@ class Hop:
 
     def _tick(self, now_us: int) -> list[Output]:
         s = self.state
-        if now_us >= self._silent_at_us:
+        if now_us - self._silent_at_us > self.options.silence_us // 4:
+            # The tick itself is late: this daemon was asleep, and must not blame the neighbour for it.
+            s.heard_at_us = now_us - self.options.silence_us // 2
+        elif now_us >= self._silent_at_us:
             return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms")
         frames: list[Frame] = self._packets(now_us)
         requests = s.receiver.ask(now_us, s.round_trip.answer_us, self._patience)

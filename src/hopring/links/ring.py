@@ -169,7 +169,10 @@ class Ring:
     def _tick(self, now_us: int) -> list[Output]:
         timers = self.state.timers
         out: list[Output] = []
-        if now_us >= timers.loss_at_us:
+        if now_us - timers.loss_at_us > self.options.token_loss_us // 4:
+            # The tick itself is late: this daemon was asleep, and must not blame the others for it.
+            timers.loss_at_us = now_us + self.options.token_loss_us // 2
+        elif now_us >= timers.loss_at_us:
             return self._fail(f"no token for {self.options.token_loss_us} us")
         if now_us >= timers.resend_at_us:
             timers.resend_at_us = now_us + self.options.token_resend_us

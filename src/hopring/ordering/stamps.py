@@ -31,18 +31,19 @@ class Stamps:
     site: SiteId
     object_bytes_max: int
     clock: int = 0  # The highest stamp heard of.
-    waiting: deque[tuple[SiteMask, bytes]] = field(default_factory=deque)
+    waiting: deque[tuple[int, SiteMask, bytes]] = field(default_factory=deque)
     waiting_bytes: int = 0
     leaving: deque[Routed] = field(default_factory=deque)  # Stamped; found no room yet.
+    last_seq: dict[int, int] = field(default_factory=dict)  # By session: the bundle before the next one.
 
     @property
     def busy(self) -> bool:
         """Whether the next visit has something to do."""
         return bool(self.waiting or self.leaving)
 
-    def put(self, mask: SiteMask, bundle: bytes) -> None:
-        """Queues a bundle for the next visit."""
-        self.waiting.append((mask, bundle))
+    def put(self, session: int, mask: SiteMask, bundle: bytes) -> None:
+        """Queues a session's bundle for the next visit."""
+        self.waiting.append((session, mask, bundle))
         self.waiting_bytes += len(bundle)
 
     def heard(self, lts: int) -> None:
@@ -66,7 +67,8 @@ class Stamps:
         return Stamped(site_seq, self.clock, tuple(fragments))
 
     def _stamp(self, site_seq: int) -> None:
-        mask, bundle = self.waiting.popleft()
+        session, mask, bundle = self.waiting.popleft()
         self.waiting_bytes -= len(bundle)
-        meta = Meta(self.site, site_seq, self.clock, mask)
+        meta = Meta(self.site, site_seq, self.clock, mask, self.last_seq.get(session, 0))
+        self.last_seq[session] = site_seq
         self.leaving.extend(fragment(meta, bundle, self.object_bytes_max))

@@ -6,8 +6,9 @@ Below       the ring of the own site; for its representative also the links to r
 Above       ordering, which gets every bundle of the view: with its body where the bundle's mask names the own
             site, as meta-data otherwise. What a daemon originates comes up at itself too, with the body.
 Invariants  the mask in the object decides, never a table of a forwarder; nothing waits for anything earlier;
-            meta-data travels once for a bundle, with fragment 0; only the parent in the tree of a source, or a
-            member of the own ring, is believed; after a failure nothing comes out any more.
+            meta-data travels once for a bundle, with fragment 0; promises and control words go to everybody;
+            only the parent in the tree of a source, or a member of the own ring, is believed; after a failure
+            nothing comes out any more.
 Deviations  the papers say nothing of the source's own site when nobody there wants the body: its ring carries
             the body only if its representative needs it to forward, and hands up meta-data all the same.
 
@@ -22,21 +23,25 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
+from hopring.wire.flood import Control, Update
 from hopring.wire.routed import Meta, Routed
+
+Item = Routed | Meta | Update | Control
+"""What travels along the trees."""
 
 
 @dataclass(frozen=True, slots=True)
 class Originate:
-    """Send this fragment, stamped by me with the token in hand."""
+    """Send this: a fragment stamped by me with the token in hand, my site's promise, or a control word."""
 
-    routed: Routed
+    item: Routed | Update | Control
 
 
 @dataclass(frozen=True, slots=True)
 class FromRing:
     """Another daemon of my site sent this on the ring; which one, nobody can tell: any may repeat a packet."""
 
-    item: Routed | Meta
+    item: Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class FromLink:
     """The representative of a neighbouring site sent this on our link."""
 
     neighbour: DaemonId
-    item: Routed | Meta
+    item: Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Failed:
 class ToRing:
     """Send this on the ring of my site."""
 
-    item: Routed | Meta
+    item: Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +71,14 @@ class ToLink:
     """Send this on the link to that representative."""
 
     neighbour: DaemonId
-    item: Routed | Meta
+    item: Item
 
 
 @dataclass(frozen=True, slots=True)
 class Up:
     """Hand this to the layer above."""
 
-    item: Routed | Meta
+    item: Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +154,8 @@ class Network:
         if self.failure is not None:
             return []
         match event:
-            case Originate(routed):
-                return self._originate(routed)
+            case Originate(item):
+                return self._originate(item)
             case FromRing(item):
                 return self._from_ring(item)
             case FromLink(neighbour, item):
@@ -159,16 +164,16 @@ class Network:
                 self.failure = reason
                 return [NetworkFailed(reason)]
 
-    def _originate(self, routed: Routed) -> list[Output]:
-        assert routed.source == self.site, "a daemon originates for its own site only"
+    def _originate(self, item: Routed | Update | Control) -> list[Output]:
+        assert item.source == self.site, "a daemon originates for its own site only"
         # Only to a representative does a body matter that its site does not want.
-        wanted_by = self._here if self.is_representative else self._routes[self.site].below
-        outputs = self._forward(routed)
+        wanted_by = mask_of(self.site) if self.is_representative else mask_of(*self.sites)
+        outputs = self._forward(item)
         if len(self.ring) > 1:
-            outputs += [ToRing(part) for part in _prune(routed, wanted_by)]
-        return [*outputs, Up(routed)]
+            outputs += [ToRing(part) for part in _prune(item, wanted_by)]
+        return [*outputs, Up(item)] if isinstance(item, Routed) else outputs
 
-    def _from_ring(self, item: Routed | Meta) -> list[Output]:
+    def _from_ring(self, item: Item) -> list[Output]:
         route = self._checked_route(item)
         if item.source != self.site and self.is_representative:
             raise PeerError(Drop.FOREIGN_SENDER, f"site {item.source} speaks to this ring through me alone")
@@ -180,7 +185,7 @@ class Network:
         )
         return [*self._forward(item), *self._up(item)]
 
-    def _from_link(self, neighbour: DaemonId, item: Routed | Meta) -> list[Output]:
+    def _from_link(self, neighbour: DaemonId, item: Item) -> list[Output]:
         route = self._checked_route(item)
         if not self.is_representative or route.parent != neighbour:
             raise PeerError(
@@ -192,17 +197,17 @@ class Network:
             outputs += [ToRing(part) for part in _prune(item, self._here)]
         return [*outputs, *self._up(item)]
 
-    def _checked_route(self, item: Routed | Meta) -> _Route:
+    def _checked_route(self, item: Item) -> _Route:
         route = self._routes.get(item.source)
         if route is None:
             raise PeerError(Drop.INCONSISTENT, f"site {item.source} is not in this view")
         return route
 
-    def _forward(self, item: Routed | Meta) -> list[Output]:
+    def _forward(self, item: Item) -> list[Output]:
         branches = self._routes[item.source].branches
         return [ToLink(child, part) for child, below in branches for part in _prune(item, below)]
 
-    def _up(self, item: Routed | Meta) -> list[Output]:
+    def _up(self, item: Item) -> list[Output]:
         return [Up(part) for part in _prune(item, self._here)]
 
     def _find_neighbours(self) -> tuple[Neighbour, ...]:
@@ -224,14 +229,14 @@ class Network:
         )
 
 
-def _prune(item: Routed | Meta, below: SiteMask) -> Iterable[Routed | Meta]:
+def _prune(item: Item, below: SiteMask) -> Iterable[Item]:
     """What of an object goes to these sites: all of it, its meta-data, or nothing."""
-    if isinstance(item, Meta) or item.mask & below:
+    if not isinstance(item, Routed) or item.mask & below:
         return (item,)
     return (item.meta(),) if item.index == 0 else ()
 
 
-def _check_kind(item: Routed | Meta, must_have: SiteMask, may_have: SiteMask) -> None:
+def _check_kind(item: Item, must_have: SiteMask, may_have: SiteMask) -> None:
     """Refuses meta-data if the mask names one of the first sites, a body if it names none of the second."""
     if isinstance(item, Meta) and item.mask & must_have:
         raise PeerError(Drop.INCONSISTENT, f"no body of bundle {item.seq} from site {item.source}")

@@ -34,11 +34,14 @@ from hopring.stack_events import (
     Input,
     Multicast,
     Output,
+    Promised,
     Receive,
     SendSite,
     SendTo,
     StackOptions,
     StreamEvent,
+    Told,
+    Visited,
     WriteTo,
 )
 from hopring.wire.header import Family, encode_header
@@ -100,6 +103,8 @@ class Daemon:
                 self.world.received(self.name, output)
             case NetworkFailed(reason):
                 self.world.failed(self.name, reason)
+            case Told() | Promised() | Visited():
+                pass  # Nobody orders here.
 
     def _datagrams(self, family: Family, frames: tuple[Frame, ...]) -> Iterable[bytes]:
         for train in encode(self._heads[family], frames, self.stack.options.ring.segment_bytes):

@@ -2,7 +2,8 @@
 
 A bundle is a head, the columns of its messages (offsets, types, hints), the names of its groups, and then all
 bodies end to end. Offsets and bodies are Arrow's binary layout, and the offsets start at a multiple of 8, so
-that both can be mapped without a copy. Daemons look at the head; they never parse a body.
+that both can be mapped without a copy. Daemons look at the head; they never parse a body. Sequence and stamp
+are not in here: they come with the fragments (wire.routed).
 
 Invariant   offsets rise from 0 to the bytes of all bodies; whoever holds a Bundle may slice by them.
 Limit       columns are mapped in place, so the machine has to be little-endian.
@@ -23,8 +24,8 @@ from hopring.services import Service
 
 assert sys.byteorder == "little", "columns are mapped in place"
 
-# service, flags, channel, zero, daemon, groups, session, messages, prev_seq, groups bytes, bodies bytes
-_HEAD: Final = Struct("<BBBBHHIIQII")
+# service, flags, channel, zero, daemon, groups, session, messages, names bytes, bodies bytes
+_HEAD: Final = Struct("<BBBBHHIIII")
 BUNDLE_HEAD_BYTES: Final = _HEAD.size
 _OFFSET_BYTES: Final = 4
 _COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1  # Offset, type and hints of one message.
@@ -72,7 +73,6 @@ class Bundle:
     """A bundle, mapped and checked; its columns are views of the buffer that it was decoded from."""
 
     run: Run
-    prev_seq: int  # The site sequence of the session's previous bundle in this view; 0 for its first.
     offsets: Column = field(hash=False)
     types: Column = field(hash=False)
     hints: Column = field(hash=False)
@@ -98,9 +98,7 @@ class Bundle:
         return [end - start for start, end in pairwise(ends)]
 
 
-def encode_bundle(
-    run: Run, prev_seq: int, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]
-) -> bytes:
+def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]) -> bytes:
     """A bundle of these messages."""
     assert 0 < len(bodies) <= MESSAGES_MAX, "a bundle holds 1 to MESSAGES_MAX messages"
     assert len(bodies) == len(types) == len(hints), "one type and one set of hints for each message"
@@ -117,7 +115,6 @@ def encode_bundle(
         len(run.groups),
         run.session,
         len(bodies),
-        prev_seq,
         len(names),
         offsets[-1],
     )
@@ -129,7 +126,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     size = len(buffer)
     if size < BUNDLE_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
-    service, flags, channel, zero, daemon, groups, session, count, prev_seq, names_bytes, bodies_bytes = (
+    service, flags, channel, zero, daemon, groups, session, count, names_bytes, bodies_bytes = (
         _HEAD.unpack_from(buffer)
     )
     if service not in _SERVICES:
@@ -151,7 +148,6 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     names = decode_groups(bytes(view[names_at:bodies_at]), groups)
     return Bundle(
         Run(DaemonId(daemon), session, Service(service), names, bool(flags), channel),
-        prev_seq,
         offsets,
         view[types_at:hints_at].cast("H"),
         view[hints_at:names_at],
@@ -241,8 +237,8 @@ class BundleBuilder:
         self._types.append(message_type)
         self._hints.append(hints)
 
-    def seal(self, prev_seq: int) -> bytes:
+    def seal(self) -> bytes:
         """The bundle as bytes, to be stamped now."""
         assert not self.sealed, "a bundle is sealed once"
         self.sealed = True
-        return encode_bundle(self.run, prev_seq, self._bodies, self._types, self._hints)
+        return encode_bundle(self.run, self._bodies, self._types, self._hints)

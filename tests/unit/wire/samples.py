@@ -98,7 +98,7 @@ def a_bundle(rng: Random) -> bytes:
     bodies = [rng.randbytes(rng.choice([0, 1, 30])) for _ in range(rng.randint(1, 8))]
     types = [rng.getrandbits(16) for _ in bodies]
     hints = [rng.getrandbits(8) for _ in bodies]
-    return encode_bundle(a_run(rng), a_seq(rng), bodies, types, hints)
+    return encode_bundle(a_run(rng), bodies, types, hints)
 
 
 def a_stream(rng: Random) -> bytes:

@@ -29,7 +29,7 @@ from hopring.wire.header import (
 from hopring.wire.hop import Ack, decode_ack, decode_nack, encode_ack
 from hopring.wire.objects import OBJECT_HEAD_BYTES, OBJECTS_MAX, ObjectType, encode_object, split_objects
 from hopring.wire.ring import Token, decode_token, encode_token
-from hopring.wire.routed import Meta, decode_routed, encode_meta
+from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 
 HEADER = Header(Family.RING, CLUSTER, DaemonId(7), Incarnation(1), Generation(2))
 
@@ -168,7 +168,7 @@ def test_a_routed_object_of_an_unknown_site_or_type_is_refused() -> None:
 def test_a_fragment_past_the_last_one_is_refused() -> None:
     for index in (2, 0xFFFF):
         with pytest.raises(PeerError):
-            decode_routed(1, memoryview(bytes(25) + index.to_bytes(2, "little") + b"\x02\x00"))
+            decode_routed(1, memoryview(encode_routed(Routed(SiteId(0), 1, 1, SiteMask(0), index, 2, b"")))[4:])
 
 
 def test_meta_data_is_written_without_leading_zeros_and_taken_no_other_way() -> None:

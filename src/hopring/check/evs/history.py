@@ -23,7 +23,7 @@ from hopring.check.trace import (
 )
 from hopring.services import Service
 
-KINDS = frozenset({Recover, Crash, Installed, Signal, Sent, Delivered, Counters})
+KINDS = (Delivered, Sent, Installed, Signal, Recover, Crash, Counters)  # The most frequent first.
 
 
 @dataclass(slots=True, eq=False)
@@ -79,12 +79,12 @@ class Life:
     @property
     def sends(self) -> Iterator[Sent]:
         """Its sends, in their order."""
-        return (event for event in self.events if type(event) is Sent)
+        return (event for event in self.events if isinstance(event, Sent))
 
     @property
     def deliveries(self) -> Iterator[Delivered]:
         """Its deliveries, in their order."""
-        return (event for event in self.events if type(event) is Delivered)
+        return (event for event in self.events if isinstance(event, Delivered))
 
 
 @dataclass(slots=True)
@@ -114,32 +114,70 @@ class History:
 
 def index(events: Iterable[object], quiet_end: bool) -> History:
     """Indexes a history; values that are no events of this trace are passed over."""
-    lives: dict[Process, Life] = {}
-    for event in events:
-        if type(event) in KINDS:
-            process: Process = event.process  # type: ignore[attr-defined]
-            life = lives.get(process)
-            if life is None:
-                life = lives[process] = Life(process)
-            life.events.append(event)  # type: ignore[arg-type]
+    lives = _by_process(events)
     messages = number_messages(
         (event for life in lives.values() for event in life.sends),
         (event for life in lives.values() for event in life.deliveries),
     )
+    starts: dict[str, list[Process]] = {}
     views: dict[ViewName, dict[Process, Stay]] = {}
     for life in lives.values():
         messages.place_in_session(life.sends)
         _follow(life, messages)
         for stay in life.stays:
             views.setdefault(stay.view, {}).setdefault(life.process, stay)
-    return History(quiet_end, lives, messages, views, _starts(lives))
+        if not life.process.session:
+            starts.setdefault(life.process.daemon, []).append(life.process)
+    for processes in starts.values():
+        for process in processes[:-1]:
+            lives[process].crashed = True  # A daemon that starts again had ended, even if in silence.
+    return History(quiet_end, lives, messages, views, starts)
+
+
+def _by_process(events: Iterable[object]) -> dict[Process, Life]:
+    lives: dict[Process, Life] = {}
+    for event in events:
+        if isinstance(event, KINDS):
+            life = lives.get(event.process)
+            if life is None:
+                life = lives[event.process] = Life(event.process)
+            life.events.append(event)
+    return lives
 
 
 def _follow(life: Life, messages: Messages) -> None:
     """Cuts a life into its stays."""
     stay: Stay | None = None
     for event in life.events:
-        kind = type(event)
-        if kind is Delivered:
-            number = messages.number[event.message]  # type: ignore[union-attr]
-            ...
+        if isinstance(event, Delivered):
+            number = messages.number[event.message]
+            if stay is None:
+                life.homeless.append(event)
+            if messages.service[number] is not Service.UNRELIABLE:
+                life.delivered.append(number)
+                if stay is not None:
+                    stay.delivered.append(number)
+        elif isinstance(event, Installed):
+            stay = _enter(life, event, stay)
+        elif isinstance(event, Signal):
+            _close(life, event, stay)
+        elif isinstance(event, Crash):
+            life.crashed = True
+    life.got.update(life.delivered)
+
+
+def _enter(life: Life, event: Installed, before: Stay | None) -> Stay:
+    stay = Stay(event, before)
+    if before is not None:
+        before.after = stay
+    life.stays.append(stay)
+    return stay
+
+
+def _close(life: Life, event: Signal, stay: Stay | None) -> None:
+    if stay is None:
+        life.homeless.append(event)
+        return
+    stay.signals.append(event)
+    if stay.cut is None:
+        stay.cut = len(stay.delivered)

@@ -21,6 +21,7 @@ class Messages:
     ids: list[MessageId]
     service: list[Service]  # As it was sent; as it was first delivered, if it never was.
     sent: list[Sent | None]
+    ord: list[Ord]
     sender: list[Process] = field(init=False)
     place: list[int] = field(init=False)  # Among the messages of its session, in the order of their sends.
 
@@ -54,4 +55,5 @@ def number_messages(sends: Iterable[Sent], deliveries: Iterable[Delivered]) -> M
         ids=ids,
         service=[event.service for event in events],
         sent=[event if isinstance(event, Sent) else None for event in events],
+        ord=[event.ord for event in events],
     )

@@ -1,1 +1,1 @@
-"""The demonstration: three sites on one machine, a process per daemon, real sockets, and a bad network between."""
+"""The demonstration: three sites on one machine, a process per daemon, real sockets, a bad network."""

@@ -54,7 +54,7 @@ class NetworkEnded(ClusterError):
 
 
 class Cluster:
-    """One process for each daemon of a configuration. Open it as a context manager: `with Cluster(...).open()`."""
+    """One process for each daemon of a configuration; use it as `with Cluster(...).open() as cluster`."""
 
     def __init__(self, config: Config, directory: Path) -> None:
         self.config = config
@@ -153,12 +153,23 @@ class Cluster:
                 process.stdin.close()
             if process.stdout is not None:
                 process.stdout.close()
-        for end in (_wait, subprocess.Popen.terminate, subprocess.Popen.kill):
-            for process in self._processes.values():
-                if process.poll() is None:
-                    end(process)
-                    _wait(process)
+        self._await_end()
+        for end in (subprocess.Popen.terminate, subprocess.Popen.kill):
+            for process in self._alive():
+                end(process)
+            self._await_end()
+        for name in self._processes:
+            if not self._log(name).stat().st_size:
+                self._log(name).unlink()
         self._loop.close()
+
+    def _alive(self) -> list[subprocess.Popen[bytes]]:
+        return [process for process in self._processes.values() if process.poll() is None]
+
+    def _await_end(self) -> None:
+        for process in self._alive():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GOODBYE_SECONDS)
 
     def _spawn_all(self) -> None:
         file = self._directory / "hop.toml"
@@ -203,9 +214,7 @@ class Cluster:
                 self.history.add(event)
 
     def _died(self, name: str) -> ClusterError:
-        return ClusterError(f"daemon {name} died; see {self._log(name)}")
-
-
-def _wait(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GOODBYE_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._processes[name].wait(GOODBYE_SECONDS)
+        what = f"daemon {name} died with exit code {self._processes[name].returncode}"
+        return ClusterError(f"{what}; see {self._log(name)}" if self._log(name).stat().st_size else what)

@@ -14,8 +14,8 @@ from hopring.cli.demo.history import Mark
 from hopring.cli.demo.words import Happening, Received, Send, Sent, Shape, Start
 from hopring.cli.demo.world import CUT, DELAYS_MS, DETOUR, SITES, delay_ms
 
-EVERY_US: Final = 20_000
-EVERY_PRUNED_US: Final = 4_000
+EVERY_US: Final = 40_000
+EVERY_PRUNED_US: Final = 5_000
 WARM_UP_BUNDLES: Final = 10
 DELIVERY_SECONDS: Final = 30.0
 NOTICE_SECONDS: Final = 30.0

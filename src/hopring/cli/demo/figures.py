@@ -37,7 +37,7 @@ def tally_of(happenings: Iterable[Happening]) -> Tally:
 def latencies_of(
     happenings: Iterable[Happening], site_of: Mapping[str, str], wire_ms: Mapping[Sites, int]
 ) -> list[Latency]:
-    """For every pair of sites in `wire_ms`, and last for all sites within; receipts at the sender are left out."""
+    """For every pair of sites in `wire_ms`, and last within sites; receipts at the sender are left out."""
     samples: dict[Sites | None, list[float]] = {}
     sent: dict[str, Sent] = {}
     for one in happenings:

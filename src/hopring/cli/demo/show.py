@@ -6,9 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hopring.cli.demo.facts import Clean, Demo, Latency, LinkLoss, Lossy, Pruned, Rerouted, Tally
-from hopring.cli.demo.world import DAEMONS_PER_SITE, DELAYS_MS, DETOUR, SITES
+from hopring.cli.demo.world import DAEMONS_PER_SITE, DELAYS_MS, DETOUR, RATE_MBIT, SITES
 
 _INDENT = (0, 0, 0, 2)
+_BLANK = Text(" ")
 
 
 def opening() -> RenderableType:
@@ -19,6 +20,7 @@ def opening() -> RenderableType:
         Text("Reliable multicast across three sites", style="bold"),
         Text(f"daemons  {daemons}: a process each, on UDP sockets of this machine", style="dim"),
         Text(f"one way  {delays}, made in front of the sockets", style="dim"),
+        Text(f"links    Hop, at {RATE_MBIT} Mbit/s", style="dim"),
         Text(),
     )
 
@@ -37,7 +39,7 @@ def lossy(facts: Lossy, before: Clean) -> RenderableType:
     return _phase(
         f"2  The same, with {facts.loss_percent:g} % of all datagrams between sites lost",
         _latencies(facts.latencies, before.latencies),
-        Text(),
+        _BLANK,
         _links(facts.links),
         _outcome(facts.tally),
     )
@@ -53,22 +55,20 @@ def pruned(facts: Pruned) -> RenderableType:
         _size(facts.pruned_bytes),
         f"{facts.pruned_percent:.1f} %",
     )
-    title = f"3  Bundles from {facts.source} that only {facts.wanted_by} wants: the branch to {facts.pruned} is pruned"
+    title = f"3  Bundles from {facts.source} for {facts.wanted_by} only: the branch to {facts.pruned} is pruned"
     return _phase(title, table, _outcome(facts.tally))
 
 
 def rerouted(facts: Rerouted) -> RenderableType:
     """Phase 4."""
-    story = _table("", "", right=("after",))
-    for name, noticed_ms in facts.noticed_ms.items():
-        story.add_row(name, "notices that the other end is silent", f"{noticed_ms / 1_000:.2f} s")
-    story.add_row(
-        "all", f"on network {facts.generation}, first bundle across", f"{facts.flowing_ms / 1_000:.2f} s"
+    story = [(ms, f"{name} notices that the other end is silent") for name, ms in facts.noticed_ms.items()]
+    story.append(
+        (facts.flowing_ms, f"on network {facts.generation}, the first bundle crosses by way of {DETOUR}")
     )
     return _phase(
-        f"4  The link {_ends(facts.between)} is cut: the next network goes by {DETOUR}",
-        story,
-        Text(),
+        f"4  The link {_ends(facts.between)} is cut: the next network does without it",
+        *[Text(f"after {ms / 1_000:.2f} s  {what}") for ms, what in sorted(story)],
+        _BLANK,
         _latencies(facts.latencies, detour=facts.between),
         _outcome(facts.tally),
     )
@@ -85,11 +85,13 @@ def closing(facts: Demo) -> RenderableType:
         for verdict in facts.verdicts
     ]
     end = Text(f"trace    {facts.trace}\ntook     {facts.seconds:.0f} s", style="dim")
-    return _phase("All in all", table, Text(), *verdicts, Text(), end)
+    return _phase("All in all", table, _BLANK, *verdicts, _BLANK, end)
 
 
 def _phase(title: str, *parts: RenderableType) -> RenderableType:
-    return Group(Text(title, style="bold cyan"), *[Padding(part, _INDENT) for part in parts], Text())
+    return Group(
+        Text(title, style="bold cyan"), *[Padding(part, _INDENT, expand=False) for part in parts], Text()
+    )
 
 
 def _table(*left: str, right: tuple[str, ...]) -> Table:

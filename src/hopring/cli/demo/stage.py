@@ -1,7 +1,7 @@
 """The stage: results on stdout as they come, and on stderr one line that says what is going on.
 
-The line moves only on a terminal, and not with NO_COLOR; elsewhere each step is announced once. It is gone before
-anything is printed, so the two never get in each other's way.
+The line moves only on a terminal, and not with NO_COLOR; elsewhere each step is announced once. It is gone
+before anything is printed, so the two never get in each other's way.
 """
 
 import os

@@ -1,5 +1,6 @@
 """`hop demo`: the network layer at work, on this machine, in well under a minute."""
 
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -48,9 +49,9 @@ PORT_ATTEMPTS: Final = 5
 def demo(ctx: click.Context, seconds: float, loss_percent: float, out: str | None, as_json: bool) -> None:
     """Multicast reliably between three sites on real sockets.
 
-    Six daemons run as processes of their own; delays between the sites are made in front of their sockets. Links
-    are clean, then lossy, then one of them is cut. At the end the trace of all daemons is judged. Exit code 1
-    means that something was lost, doubled or invented.
+    Six daemons run as processes of their own; delays between the sites are made in front of their sockets.
+    Links are clean, then lossy, then one of them is cut. At the end the trace of all daemons is judged. Exit
+    code 1 means that something was lost, doubled or invented.
     """
     directory = _directory(out)
     with Stage(quiet=as_json) as stage:
@@ -58,6 +59,10 @@ def demo(ctx: click.Context, seconds: float, loss_percent: float, out: str | Non
             facts = _perform(stage, directory, seconds, loss_percent)
         except (ClusterError, OSError) as error:
             raise Failure(str(error)) from None
+        except KeyboardInterrupt:
+            if out is None:
+                shutil.rmtree(directory)
+            raise
     if as_json:
         click.echo(msgspec.json.encode(facts))
     ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
@@ -80,8 +85,8 @@ def _perform(stage: Stage, directory: Path, seconds: float, loss_percent: float)
         stage.show(show.rerouted(rerouted))
         stage.progress("judging the trace")
     history = cluster.history
-    # The first network ends with the cut, and nothing is promised for a network that ends. So what was before is
-    # judged by itself too.
+    # The first network ends with the cut, and nothing is promised for a network that ends. So what was before
+    # is judged by itself too.
     verdicts = judge(history.before(director.cut_mark), history.all())
     facts = Demo(
         ok=all(verdicts) and director.total.lost == 0 and director.total.duplicates == 0,

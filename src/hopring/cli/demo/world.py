@@ -5,16 +5,19 @@ import socket
 from dataclasses import replace
 from typing import Final
 
-from hopring.config import Config, RingTuning, local_config
+from hopring.config import Config, LinkTuning, RingTuning, local_config
 
 SITES: Final = ("eu", "us", "ap")
 DAEMONS_PER_SITE: Final = 2
 DELAYS_MS: Final = {("eu", "us"): 40, ("us", "ap"): 60, ("eu", "ap"): 80}
 CUT: Final = ("eu", "ap")
 DETOUR: Final = "us"
+RATE_MBIT: Final = 20
 
 # On a busy machine a process may not run for a while; that should not look like a lost token.
 _RING: Final = RingTuning(token_loss_us=3_000_000)
+# Loss here is not congestion, so the links run at a given rate; congestion control would slow down as TCP does.
+_LINK: Final = LinkTuning(rate_bytes_per_second=RATE_MBIT * 125_000)
 _PORTS: Final = range(20_000, 32_000)  # Below those that the kernel gives to others.
 _PORTS_PER_DAEMON: Final = 2
 
@@ -25,7 +28,11 @@ def make_config() -> Config:
     links: dict[tuple[str, str], int | str] = {ends: f"{ms}ms" for ends, ms in DELAYS_MS.items()}
     count = len(SITES) * DAEMONS_PER_SITE * _PORTS_PER_DAEMON
     config = local_config(sites, links, free_base_port(count), cluster="demo")
-    return replace(config, sites=tuple([replace(site, ring=_RING) for site in config.sites]))
+    return replace(
+        config,
+        sites=tuple([replace(site, ring=_RING) for site in config.sites]),
+        links=tuple([replace(link, tuning=_LINK) for link in config.links]),
+    )
 
 
 def delay_ms(one: str, other: str) -> int:

@@ -1,0 +1,1 @@
+"""Benches: each module measures one thing and runs by itself; `python -m bench` runs them all."""

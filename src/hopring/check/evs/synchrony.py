@@ -1,0 +1,113 @@
+"""Those who move together: 2.7 and 2.8."""
+
+from collections.abc import Callable, Hashable, Iterator
+from itertools import combinations
+
+from hopring.check.evs.history import History, Stay
+from hopring.check.evs.words import Words
+from hopring.check.trace import ViewName
+from hopring.check.verdict import Verdict, broken, holds
+from hopring.services import Service
+
+VIRTUAL_SYNCHRONY = "2.7 virtual synchrony"
+TRANSITIONAL_SIGNALS = "2.8 transitional signals"
+
+
+def virtual_synchrony(history: History) -> Verdict:
+    """2.7: two that move together have delivered the same set in the view they leave."""
+    pair = _first_difference(history, lambda stay: frozenset(stay.delivered))
+    if pair is None:
+        return holds(VIRTUAL_SYNCHRONY)
+    words = Words(history)
+    witness = _only_one(pair, (set(pair[0].delivered), set(pair[1].delivered)), "", words)
+    return broken(VIRTUAL_SYNCHRONY, witness)
+
+
+def transitional_signals(history: History) -> Verdict:
+    """2.8: at most one signal in a view, and the same agreed messages on either side of it."""
+    words = Words(history)
+    for stay in history.stays:
+        witness = _flaw_alone(stay, words)
+        if witness:
+            return broken(TRANSITIONAL_SIGNALS, f"(1) {witness}")
+    pair = _first_difference(history, lambda stay: _sides(history, stay))
+    if pair is None:
+        return holds(TRANSITIONAL_SIGNALS)
+    return broken(TRANSITIONAL_SIGNALS, f"(2) {_unlike_sides(history, pair, words)}")
+
+
+def _flaw_alone(stay: Stay, words: Words) -> str:
+    """A second signal, or one that names another set than the view it announces."""
+    who = f"{words.process(stay.process)} in {words.view(stay.view)}"
+    if len(stay.signals) > 1:
+        first, second, *_rest = stay.signals
+        return f"{who} got a signal at {first.at_us} us and another at {second.at_us} us"
+    if stay.signals and stay.after and frozenset(stay.signals[0].together) != stay.after.together:
+        said, came = words.processes(stay.signals[0].together), words.processes(stay.after.together)
+        return f"{who} got a signal for {said}, but {words.view(stay.after.view)} came with {came}"
+    return ""
+
+
+def _sides(history: History, stay: Stay) -> tuple[bool, frozenset[int], frozenset[int]]:
+    """Whether there was a signal, and the agreed messages before and after it."""
+    service = history.messages.service
+    before, after = (
+        frozenset([number for number in side if service[number] >= Service.CAUSAL])
+        for side in (stay.regular, stay.transitional)
+    )
+    return stay.cut is not None, before, after
+
+
+def _unlike_sides(history: History, pair: tuple[Stay, Stay], words: Words) -> str:
+    (signal, before, after), (other_signal, other_before, other_after) = (
+        _sides(history, stay) for stay in pair
+    )
+    if signal != other_signal:
+        got, not_got = pair if signal else pair[::-1]
+        signals = f"{words.process(got.process)} got a signal and {words.process(not_got.process)} none"
+        return f"{_moved(pair, words)}; {signals}"
+    if before != other_before:
+        return _only_one(pair, (set(before), set(other_before)), " before the signal", words)
+    return _only_one(pair, (set(after), set(other_after)), " after the signal", words)
+
+
+def _only_one(pair: tuple[Stay, Stay], sets: tuple[set[int], set[int]], side: str, words: Words) -> str:
+    number = min(sets[0] ^ sets[1])
+    one, other = pair if number in sets[0] else pair[::-1]
+    who = f"{words.delivered(one.process, number)}{side}, {words.process(other.process)} did not"
+    return f"{_moved(pair, words)}; {who}"
+
+
+def _moved(pair: tuple[Stay, Stay], words: Words) -> str:
+    one, other = pair
+    assert one.after is not None
+    way = f"from {words.view(one.view)} to {words.view(one.after.view)}"
+    return f"{words.process(one.process)} and {words.process(other.process)} moved together {way}"
+
+
+def _first_difference(history: History, look: Callable[[Stay], Hashable]) -> tuple[Stay, Stay] | None:
+    """Two stays that were left together and look different."""
+    for group in _same_way(history):
+        looks = [look(stay) for stay in group]
+        if looks.count(looks[0]) == len(looks):
+            continue
+        for (one, one_look), (other, other_look) in combinations(zip(group, looks, strict=True), 2):
+            if one_look != other_look and _together(one, other):
+                return one, other
+    return None
+
+
+def _same_way(history: History) -> Iterator[list[Stay]]:
+    """Stays in one view that were left for the same next view."""
+    for stays in history.views.values():
+        by_next: dict[ViewName, list[Stay]] = {}
+        for stay in stays.values():
+            if stay.after is not None:
+                by_next.setdefault(stay.after.view, []).append(stay)
+        yield from by_next.values()
+
+
+def _together(one: Stay, other: Stay) -> bool:
+    assert one.after is not None
+    assert other.after is not None
+    return other.process in one.after.together or one.process in other.after.together

@@ -1,0 +1,1 @@
+"""Daemon membership: views that stay meaningful through crashes, partitions and merges (EVS among daemons)."""

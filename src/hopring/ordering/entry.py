@@ -1,0 +1,65 @@
+"""Entries: bundles in the list of one view, held with their body or known by their meta-data only."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, NamedTuple
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, SiteId, SiteMask
+from hopring.services import Service
+
+# service, sending daemon, session
+_HEAD: Final = Struct("<BHI")
+MESSAGE_HEAD_BYTES: Final = _HEAD.size
+_SERVICES: Final = frozenset(Service)
+
+
+class Position(NamedTuple):
+    """A place in the order: Lamport stamp, then site."""
+
+    lts: int
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a bundle carries for its receivers: whose it is, and what it was promised."""
+
+    service: Service
+    daemon: DaemonId
+    session: int
+    payload: bytes
+
+
+@dataclass(slots=True)
+class Entry:
+    """One bundle of the view; without a message, only its meta-data is here."""
+
+    source: SiteId
+    seq: int
+    lts: int
+    mask: SiteMask
+    prev: int
+    message: Message | None
+    delivered: bool = False
+    passed: bool = False  # Delivered or pruned, and so is everything before it of its session.
+
+    @property
+    def position(self) -> Position:
+        """Its place in the order."""
+        return Position(self.lts, self.source)
+
+
+def encode_message(message: Message) -> bytes:
+    """The body of a bundle as it travels."""
+    return _HEAD.pack(message.service, message.daemon, message.session) + message.payload
+
+
+def decode_message(body: bytes) -> Message:
+    """A bundle's body."""
+    if len(body) < _HEAD.size:
+        raise PeerError(Drop.TRUNCATED, f"bundle of {len(body)} bytes")
+    service, daemon, session = _HEAD.unpack_from(body)
+    if service not in _SERVICES:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
+    return Message(Service(service), DaemonId(daemon), session, body[_HEAD.size :])

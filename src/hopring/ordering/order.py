@@ -1,0 +1,178 @@
+"""Order: which bundles of a view may be delivered, in which order, and when they may be forgotten.
+
+Implements  thesis chapter 5: AgreedLine, ARU, the four delivery rules of figure 5.1.
+Below       bundles and meta-data in any order, each at least once; promises of all sites; the site's own
+            stability line from the ring.
+Above       whoever wants messages: daemons' clients, and membership, which closes the view.
+Invariants  Agreed and Safe go in the order of (lts, site); a Safe one that is not stable holds back all behind
+            it; FIFO never passes an earlier bundle of its session; nothing is forgotten before all daemons have
+            it.
+Deviations  ties of the stamp count: from a site with a higher number, having everything below the stamp is
+            enough. All lines are exclusive. Causal is Agreed.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import SiteId
+from hopring.ordering.entry import Entry, Message, Position
+from hopring.ordering.lines import SiteLine
+from hopring.services import Service
+from hopring.wire.routed import Meta
+
+STAMP_AHEAD_MAX = 1 << 40
+"""A stamp further ahead of our clock than this is a fault or an attack."""
+
+Key = tuple[SiteId, int]
+
+
+@dataclass(slots=True)
+class Order:
+    """The order of one view at one daemon."""
+
+    sites: tuple[SiteId, ...]
+    start_lts: int  # Every stamp of the view is above it.
+    lines: dict[SiteId, SiteLine] = field(init=False)
+    entries: dict[Key, Entry] = field(default_factory=dict)
+    listed: list[tuple[Position, int]] = field(default_factory=list)  # All entries, in order.
+    walked: int = 0  # So many of the list are delivered in order.
+    reached: Position = field(init=False)  # Up to here the walk has come.
+    clock: int = field(init=False)
+    _waiting: dict[Key, list[Entry]] = field(default_factory=dict)  # By the bundle they wait for.
+
+    def __post_init__(self) -> None:
+        first = self.start_lts + 1
+        self.lines = {site: SiteLine(0, first, first) for site in self.sites}
+        self.reached = Position(self.start_lts, -1)
+        self.clock = self.start_lts
+
+    # What comes in.
+
+    def hold(self, meta: Meta, message: Message | None) -> list[Entry]:
+        """A bundle, or only its meta-data; returns what may be delivered before its turn because of it."""
+        line = self.lines.get(meta.source)
+        if line is None:
+            raise PeerError(Drop.INCONSISTENT, f"site {meta.source} is not in this view")
+        if line.holds(meta.seq):
+            return []
+        self._check_stamp(meta.lts)
+        self.clock = max(self.clock, meta.lts)
+        entry = Entry(meta.source, meta.seq, meta.lts, meta.mask, meta.prev, message)
+        self.entries[meta.source, meta.seq] = entry
+        insort(self.listed, (entry.position, meta.seq), lo=self.walked)
+        line.hold(meta.seq, meta.lts)
+        return self._early(entry)
+
+    def promise(self, site: SiteId, seq: int, lts: int) -> None:
+        """A site's word that beyond `seq` it stamps nothing below `lts`."""
+        self._check_stamp(lts)
+        self.clock = max(self.clock, lts - 1)
+        if site in self.lines:
+            self.lines[site].promise(seq, lts)
+
+    def stable(self, site: SiteId, aru: int) -> None:
+        """Every daemon of the site has everything below this stamp."""
+        if site in self.lines:
+            line = self.lines[site]
+            line.stable_lts = max(line.stable_lts, aru)
+
+    def _check_stamp(self, lts: int) -> None:
+        if lts > self.clock + STAMP_AHEAD_MAX:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts}, our clock is at {self.clock}")
+
+    # The lines.
+
+    @property
+    def agreed_line(self) -> int:
+        """Everything stamped below it is here."""
+        return min(line.next_lts for line in self.lines.values())
+
+    @property
+    def aru(self) -> int:
+        """Everything stamped below it is at every daemon."""
+        return min(line.stable_lts for line in self.lines.values())
+
+    @property
+    def edge(self) -> Position:
+        """The first place in the order at which something unknown may stand."""
+        return min(Position(line.next_lts, site) for site, line in self.lines.items())
+
+    # What goes out.
+
+    def deliver(self) -> list[Entry]:
+        """What has come to its turn in the order."""
+        edge, aru = self.edge, self.aru
+        out: list[Entry] = []
+        while self.walked < len(self.listed):
+            position, seq = self.listed[self.walked]
+            if position >= edge:
+                break
+            entry = self.entries[SiteId(position.site), seq]
+            message = entry.message
+            if message is not None and message.service is Service.SAFE and entry.lts >= aru:
+                break
+            self.walked += 1
+            self.reached = position
+            if not entry.delivered:
+                out.extend(self._delivered(entry))
+        return out
+
+    def discard(self) -> list[Entry]:
+        """Forgets what is delivered and stable, and returns it."""
+        stable = bisect_left(self.listed, (Position(self.aru, -1), -1), hi=self.walked)
+        gone = [self.entries.pop((SiteId(position.site), seq)) for position, seq in self.listed[:stable]]
+        del self.listed[:stable]
+        self.walked -= stable
+        return gone
+
+    def _early(self, entry: Entry) -> list[Entry]:
+        """Reliable goes at once; FIFO when all before it of its session has gone."""
+        if entry.message is not None and entry.message.service is Service.RELIABLE:
+            return self._delivered(entry)
+        return self._try_session(entry)
+
+    def _delivered(self, entry: Entry) -> list[Entry]:
+        entry.delivered = True
+        return [entry, *self._try_session(entry)]
+
+    def _try_session(self, entry: Entry) -> list[Entry]:
+        """Lets the session go on behind this entry, as far as it can."""
+        out: list[Entry] = []
+        queue = [entry]
+        while queue:
+            one = queue.pop(0)
+            if one.passed or not self._before_passed(one):
+                continue
+            if not one.delivered and one.message is not None:
+                if one.message.service is not Service.FIFO:
+                    continue
+                one.delivered = True
+                out.append(one)
+            one.passed = True
+            queue.extend(self._waiting.pop((one.source, one.seq), []))
+        return out
+
+    def _before_passed(self, entry: Entry) -> bool:
+        """Whether the session's bundle before this one has passed; if not, this one waits for it."""
+        if entry.prev == 0:
+            return True
+        key = (entry.source, entry.prev)
+        before = self.entries.get(key)
+        if before is None and entry.prev <= self.lines[entry.source].cseq:
+            return True  # Forgotten, so it was delivered.
+        if before is not None and before.passed:
+            return True
+        waiting = self._waiting.setdefault(key, [])
+        if entry not in waiting:
+            waiting.append(entry)
+        return False
+
+
+def new_order(sites: Iterable[SiteId], start_lts: int, seqs: Mapping[SiteId, int] | None = None) -> Order:
+    """The order of a view that begins; site sequences start above those given, or at 1."""
+    order = Order(tuple(sorted(sites)), start_lts)
+    for site, seq in (seqs or {}).items():
+        order.lines[site].cseq = order.lines[site].highest = seq
+    return order
