@@ -4,7 +4,7 @@ Daemons and sites have names in the configuration. Packets and tables carry thei
 configuration sorted by name, which is the same everywhere because the cluster hash covers the configuration.
 """
 
-from typing import NewType
+from typing import NamedTuple, NewType
 
 DaemonId = NewType("DaemonId", int)
 """A daemon's place in the sorted configuration."""
@@ -32,6 +32,24 @@ DAEMONS_MAX = 4096
 
 NEVER = 2**63 - 1
 """A deadline that does not come, in microseconds."""
+
+
+class Process(NamedTuple):
+    """One life of a daemon: after a restart the same daemon is another process."""
+
+    daemon: DaemonId
+    incarnation: Incarnation
+
+
+class ViewId(NamedTuple):
+    """The id of an attempt and of the view it becomes; compared from left to right.
+
+    The counter only grows, and a representative never uses it twice in one life, so no two views share an id.
+    """
+
+    counter: int
+    representative: DaemonId
+    nonce: Incarnation
 
 
 def mask_of(*sites: SiteId) -> SiteMask:

@@ -142,6 +142,14 @@ class Stack:
             return NEVER
         return min([self.ring.wake_at_us, *[link.wake_at_us for link in self.links.values()]])
 
+    def heard(self, lts: int) -> None:
+        """Stamps will be above this one."""
+        self._stamps.heard(lts)
+
+    def take_back(self) -> list[tuple[int, bytes]]:
+        """The bundles that no other daemon can have whole, with their sessions, the oldest first."""
+        return self._stamps.take_back()
+
     def counters(self) -> dict[DaemonId, LinkCounters]:
         """What the links to other sites have seen so far."""
         return {daemon: link.counters for daemon, link in self.links.items()}

@@ -208,7 +208,11 @@ class Tcp:
     # What goes out.
 
     def _tick(self, now_us: int) -> list[Output]:
-        if now_us >= self._silent_at_us:
+        late_us = now_us - self._silent_at_us
+        if late_us > self.options.silence_us // 4:
+            # The tick itself is late: this daemon was asleep, and must not blame the neighbour for it.
+            self.state.heard_at_us = now_us - self._patience_us // 2
+        elif late_us >= 0:
             silent_ms = (now_us - self.state.heard_at_us) // 1_000
             return self._fail(f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time")
         writes = self._packets(now_us)
@@ -252,8 +256,10 @@ class Tcp:
         return s.queue.send_at_us if self._window_open else NEVER
 
     @property
+    def _patience_us(self) -> int:
+        return self.options.greeting_us if self.greeting is None else self.options.silence_us
+
+    @property
     def _silent_at_us(self) -> int:
-        s = self.state
-        if s.heard_at_us < 0:
-            return 0
-        return s.heard_at_us + (self.options.greeting_us if self.greeting is None else self.options.silence_us)
+        heard_at_us = self.state.heard_at_us
+        return 0 if heard_at_us < 0 else heard_at_us + self._patience_us

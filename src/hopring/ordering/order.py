@@ -59,11 +59,24 @@ class Order:
             return []
         self._check_stamp(meta.lts)
         self.clock = max(self.clock, meta.lts)
+        return self._early(self._insert(meta, message))
+
+    def recover(self, meta: Meta, message: Message | None) -> None:
+        """A bundle that was sent again after the view broke; nothing is delivered because of it yet."""
+        entry = self.entries.get((meta.source, meta.seq))
+        if entry is not None:
+            entry.message = entry.message or message
+        elif meta.source in self.lines and not self.lines[meta.source].holds(meta.seq):
+            self._check_stamp(meta.lts)
+            self.clock = max(self.clock, meta.lts)
+            self._insert(meta, message)
+
+    def _insert(self, meta: Meta, message: Message | None) -> Entry:
         entry = Entry(meta.source, meta.seq, meta.lts, meta.mask, meta.prev, message)
         self.entries[meta.source, meta.seq] = entry
         insort(self.listed, (entry.position, meta.seq), lo=self.walked)
-        line.hold(meta.seq, meta.lts)
-        return self._early(entry)
+        self.lines[meta.source].hold(meta.seq, meta.lts)
+        return entry
 
     def promise(self, site: SiteId, seq: int, lts: int) -> None:
         """A site's word that beyond `seq` it stamps nothing below `lts`."""
@@ -165,7 +178,7 @@ class Order:
         if before is not None and before.passed:
             return True
         waiting = self._waiting.setdefault(key, [])
-        if entry not in waiting:
+        if all(one is not entry for one in waiting):
             waiting.append(entry)
         return False
 

@@ -34,6 +34,7 @@ class Stamps:
     waiting: deque[tuple[int, SiteMask, bytes]] = field(default_factory=deque)
     waiting_bytes: int = 0
     leaving: deque[Routed] = field(default_factory=deque)  # Stamped; found no room yet.
+    in_part: tuple[int, bytes] = (0, b"")  # The bundle that `leaving` is of.
     last_seq: dict[int, int] = field(default_factory=dict)  # By session: the bundle before the next one.
 
     @property
@@ -45,6 +46,16 @@ class Stamps:
         """Queues a session's bundle for the next visit."""
         self.waiting.append((session, mask, bundle))
         self.waiting_bytes += len(bundle)
+
+    def take_back(self) -> list[tuple[int, bytes]]:
+        """What nobody else can have whole: the bundles still here, with their sessions, the oldest first."""
+        back = [(session, bundle) for session, _, bundle in self.waiting]
+        if self.leaving:
+            back.insert(0, self.in_part)
+        self.waiting.clear()
+        self.leaving.clear()
+        self.waiting_bytes = 0
+        return back
 
     def heard(self, lts: int) -> None:
         """The clock rises on receipt."""
@@ -71,4 +82,5 @@ class Stamps:
         self.waiting_bytes -= len(bundle)
         meta = Meta(self.site, site_seq, self.clock, mask, self.last_seq.get(session, 0))
         self.last_seq[session] = site_seq
+        self.in_part = (session, bundle)
         self.leaving.extend(fragment(meta, bundle, self.object_bytes_max))

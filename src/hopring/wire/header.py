@@ -34,6 +34,7 @@ class Family(IntEnum):
     HOP = 1
     RING = 2
     TCP = 3  # Only in the greeting of a stream; no datagram carries it.
+    MEMBERSHIP = 4
 
 
 _FAMILIES: Final = frozenset(Family)
@@ -48,6 +49,7 @@ class FrameType(IntEnum):
     TOKEN = 4
     HURRY = 5
     HELD = 6
+    WORD = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,9 @@ from hopring.wire.ring import (
     encode_hurry,
     encode_token,
 )
+from hopring.wire.word import Word, decode_word, encode_word
 
-Frame = Data | Segment | Ack | Nack | Token | Hurry | Held
+Frame = Data | Segment | Ack | Nack | Token | Hurry | Held | Word
 
 # A train's segment up to its index, and from there to its chunk.
 _BEFORE_INDEX: Final = Struct("<BBHQ")
@@ -138,6 +139,8 @@ def _encode_frame(frame: Frame) -> bytes:
             return encode_hurry(frame)
         case Held():
             return encode_held(frame)
+        case Word():
+            return encode_word(frame)
 
 
 def decode(datagram: bytes | memoryview, cluster: int) -> Packet:
@@ -158,6 +161,7 @@ _DECODERS: Final[dict[int, Callable[[memoryview], Frame]]] = {
     FrameType.TOKEN: decode_token,
     FrameType.HURRY: decode_hurry,
     FrameType.HELD: decode_held,
+    FrameType.WORD: decode_word,
 }
 
 

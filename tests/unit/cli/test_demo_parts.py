@@ -2,9 +2,9 @@
 
 import io
 
-import pytest
 from rich.console import Console, RenderableType
 
+from hopring.check.network import check_network
 from hopring.check.verdict import Verdict
 from hopring.cli.demo import show, world
 from hopring.cli.demo.bundles import BUNDLE_BYTES, identify, make_bundle
@@ -187,12 +187,18 @@ def test_the_story_of_the_cut_is_told_in_its_order() -> None:
     assert "eu–us 40 ms" in text_of(show.opening())
 
 
-@pytest.mark.parametrize(("holds", "sign"), [(True, "✓ 2.21 x"), (False, "✗ 2.21 x: a story")])
-def test_a_broken_property_is_told_with_its_witness(holds: bool, sign: str) -> None:
-    verdicts = [Verdict("2.21 x", holds, "" if holds else "a story")]
-    facts = Demo(holds, "0", 20.0, CLEAN, LOSSY, PRUNED, REROUTED, FINE, verdicts, [], "out/trace.jsonl")
+def whole(*verdicts: Verdict) -> Demo:
+    judged = verdicts or tuple(check_network([]))
+    return Demo(
+        all(judged), "0", 20.0, CLEAN, LOSSY, PRUNED, REROUTED, FINE, list(judged), [], "out/trace.jsonl"
+    )
 
-    assert sign in text_of(show.closing(facts))
+
+def test_a_broken_property_is_told_with_its_witness() -> None:
+    shown = text_of(show.closing(whole(Verdict("2.21 x", True), Verdict("2.22 y", False, "a story"))))
+
+    assert "✓ 2.21 x\n" in shown
+    assert "✗ 2.22 y: a story\n" in shown
 
 
 def test_events_are_spelled_as_in_the_thesis() -> None:

@@ -181,6 +181,14 @@ def test_a_sign_of_life_is_not_delivered_but_keeps_the_link_up() -> None:
     assert tcp.step(Tick(), 1_900_000) == [LinkFailed("nothing heard for 1000 ms")]
 
 
+def test_a_daemon_that_overslept_listens_before_it_blames_the_neighbour() -> None:
+    tcp = make_open()
+
+    assert LinkFailed not in map(type, tcp.step(Tick(), 30_000_000))
+    assert LinkFailed not in map(type, tcp.step(Tick(), 30_499_999))
+    assert LinkFailed in map(type, tcp.step(Tick(), 30_500_000))
+
+
 def test_a_stuck_connection_gets_no_signs_of_life_on_top() -> None:
     tcp = make_open()
     tcp.step(Submit(b"stuck"), 0)

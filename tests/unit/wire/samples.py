@@ -7,12 +7,14 @@ from hopring.ids import DaemonId, Generation, GroupName, Incarnation, SiteId, Si
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
 from hopring.wire.data import SEGMENTS_MAX, Data, Missing, Segment, cut
+from hopring.wire.flood import Control, Update
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.stream import encode_greeting, encode_packet
 from hopring.wire.train import Frame, encode
+from hopring.wire.word import Word
 
 CLUSTER: Final = 0x5EED_CAFE
 EDGES: Final = [
@@ -72,14 +74,32 @@ def a_token(rng: Random) -> Token:
 
 
 def a_meta(rng: Random) -> Meta:
-    return Meta(SiteId(rng.randrange(64)), a_seq(rng), a_seq(rng), SiteMask(rng.getrandbits(64)))
+    mask = SiteMask(rng.getrandbits(64))
+    return Meta(SiteId(rng.randrange(64)), a_seq(rng), a_seq(rng), mask, a_seq(rng))
 
 
 def a_routed(rng: Random) -> Routed:
     meta = a_meta(rng)
     count = rng.choice([1, rng.randint(1, 16), 0xFFFF])
     chunk = rng.randbytes(rng.randrange(60))
-    return Routed(meta.source, meta.seq, meta.lts, meta.mask, rng.randrange(count), count, chunk)
+    index = rng.randrange(count)
+    return Routed(meta.source, meta.seq, meta.lts, meta.mask, index, count, chunk, meta.prev)
+
+
+def an_update(rng: Random) -> Update:
+    return Update(SiteId(rng.randrange(64)), a_seq(rng), a_seq(rng), a_seq(rng))
+
+
+def a_control(rng: Random) -> Control:
+    count = rng.choice([1, rng.randint(1, 16), 0xFFFF])
+    return Control(
+        SiteId(rng.randrange(64)),
+        DaemonId(rng.getrandbits(16)),
+        rng.getrandbits(32),
+        rng.randrange(count),
+        count,
+        rng.randbytes(rng.randrange(60)),
+    )
 
 
 def a_run(rng: Random) -> Run:
@@ -108,7 +128,7 @@ def a_stream(rng: Random) -> bytes:
 
 def some_frames(rng: Random) -> list[Frame]:
     frames: list[Frame] = [a_data(rng), an_ack(rng), Nack(a_missing_list(rng, 3)), a_token(rng), Hurry()]
-    return rng.sample([*frames, Held(a_seq(rng))], rng.randint(1, 5))
+    return rng.sample([*frames, Held(a_seq(rng)), Word(rng.randbytes(20))], rng.randint(1, 5))
 
 
 def a_datagram(rng: Random) -> bytes:

@@ -160,15 +160,20 @@ def test_a_packet_holds_its_objects_end_to_end_and_not_too_many() -> None:
 
 
 def test_a_routed_object_of_an_unknown_site_or_type_is_refused() -> None:
-    for kind, body in ((1, b"\x40" + bytes(28)), (2, b"\x40" + bytes(24)), (3, bytes(25))):
-        with pytest.raises(PeerError):
+    routed = encode_routed(Routed(SiteId(64), 1, 1, SiteMask(0), 0, 1, b""))[OBJECT_HEAD_BYTES:]
+    meta = encode_meta(Meta(SiteId(64), 1, 1, SiteMask(0)))[OBJECT_HEAD_BYTES:]
+
+    for kind, body, reason in ((1, routed, Drop.LIMIT), (2, meta, Drop.LIMIT), (3, meta, Drop.UNKNOWN_TYPE)):
+        with pytest.raises(PeerError) as caught:
             decode_routed(kind, memoryview(body))
+        assert caught.value.reason is reason
 
 
 def test_a_fragment_past_the_last_one_is_refused() -> None:
     for index in (2, 0xFFFF):
-        with pytest.raises(PeerError):
-            decode_routed(1, memoryview(encode_routed(Routed(SiteId(0), 1, 1, SiteMask(0), index, 2, b"")))[4:])
+        routed = encode_routed(Routed(SiteId(0), 1, 1, SiteMask(0), index, 2, b""))
+        with pytest.raises(PeerError, match=f"fragment {index} of 2"):
+            decode_routed(ObjectType.ROUTED, memoryview(routed)[OBJECT_HEAD_BYTES:])
 
 
 def test_meta_data_is_written_without_leading_zeros_and_taken_no_other_way() -> None:

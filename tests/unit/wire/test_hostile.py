@@ -18,6 +18,7 @@ from tests.unit.wire.samples import (
     CLUSTER,
     EDGES,
     a_bundle,
+    a_control,
     a_data,
     a_datagram,
     a_header,
@@ -28,6 +29,7 @@ from tests.unit.wire.samples import (
     a_stream,
     a_token,
     an_ack,
+    an_update,
 )
 
 from hopring.errors import PeerError
@@ -41,6 +43,7 @@ from hopring.wire.data import (
     encode_missing,
     encode_segment,
 )
+from hopring.wire.flood import decode_control, decode_update, encode_control, encode_update
 from hopring.wire.header import (
     FRAME_HEAD_BYTES,
     HEAD_BYTES,
@@ -64,6 +67,7 @@ from hopring.wire.ring import (
 from hopring.wire.routed import Meta, decode_routed, encode_meta, encode_routed
 from hopring.wire.stream import StreamReader, encode_greeting, encode_packet
 from hopring.wire.train import decode, encode
+from hopring.wire.word import decode_word, encode_word
 
 CASES: Final = {
     "header": 20_000,
@@ -76,9 +80,12 @@ CASES: Final = {
     "token": 20_000,
     "hurry": 10_000,
     "held": 10_000,
+    "word": 10_000,
     "objects": 20_000,
     "routed": 20_000,
     "meta": 20_000,
+    "update": 20_000,
+    "control": 20_000,
     "bundle": 40_000,
     "stream": 20_000,
 }
@@ -182,9 +189,21 @@ FORMATS: Final[dict[str, Format]] = {
         lambda rng: encode_held(Held(a_seq(rng)))[FRAME_HEAD_BYTES:],
         lambda data: encode_held(decode_held(memoryview(data)))[FRAME_HEAD_BYTES:],
     ),
+    "word": Format(
+        lambda rng: rng.randbytes(rng.randint(1, 40)),
+        lambda data: encode_word(decode_word(memoryview(data)))[FRAME_HEAD_BYTES:],
+    ),
     "objects": Format(lambda rng: encode_meta(a_meta(rng)) + encode_routed(a_routed(rng)), objects_again),
     "routed": Format(lambda rng: encode_routed(a_routed(rng))[OBJECT_HEAD_BYTES:], routed_again),
     "meta": Format(lambda rng: encode_meta(a_meta(rng))[OBJECT_HEAD_BYTES:], meta_again),
+    "update": Format(
+        lambda rng: encode_update(an_update(rng))[OBJECT_HEAD_BYTES:],
+        lambda data: encode_update(decode_update(memoryview(data)))[OBJECT_HEAD_BYTES:],
+    ),
+    "control": Format(
+        lambda rng: encode_control(a_control(rng))[OBJECT_HEAD_BYTES:],
+        lambda data: encode_control(decode_control(memoryview(data)))[OBJECT_HEAD_BYTES:],
+    ),
     "bundle": Format(a_bundle, bundle_again),
     "stream": Format(a_stream, stream_again),
 }

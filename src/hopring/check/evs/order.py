@@ -15,6 +15,8 @@ CAUSAL = "2.12 causal messages"
 AGREED = "2.13(2) agreed messages come in their order"
 AGREEMENT = "one order for common agreed messages"
 
+CIRCLE_SHOWN_MAX = 8
+
 
 def fifo_order(history: History) -> Verdict:
     """2.11: a FIFO message (or better) comes after each earlier message of its session that comes at all."""
@@ -28,7 +30,7 @@ def fifo_order(history: History) -> Verdict:
             session = messages.sender[number]
             last = latest.get(session)
             if last is not None and place < messages.place[last]:
-                return broken(FIFO, _too_late(history, life, number, last) + ", but sent it before")
+                return broken(FIFO, _too_late(history, life, number, last) + ", which was sent later")
             if messages.service[number] >= Service.FIFO:
                 latest[session] = number
     return holds(FIFO)
@@ -77,7 +79,7 @@ def agreed_order(history: History) -> Verdict:
         top = -1  # The last agreed message, and therefore the highest.
         for number in life.delivered:
             if number < top:
-                return broken(AGREED, _too_late(history, life, number, top) + ", but its stamp is lower")
+                return broken(AGREED, _too_late(history, life, number, top) + ", which has a higher stamp")
             if service[number] >= Service.CAUSAL:
                 top = number
     return holds(AGREED)
@@ -131,5 +133,14 @@ def _one_order_for_all(history: History, courses: dict[Process, list[int]]) -> V
         sorter.prepare()
     except CycleError as error:
         circle: list[int] = error.args[1]
-        return broken(AGREEMENT, f"in a circle, each before the next: {', '.join(map(words.number, circle))}")
+        return broken(AGREEMENT, f"each before the next, at one process or another: {_round(circle[1:], words)}")
     return holds(AGREEMENT)
+
+
+def _round(circle: list[int], words: Words) -> str:
+    """From the lowest message round to itself; of a long way only the beginning and the end."""
+    lowest = circle.index(min(circle))
+    names = [words.number(number) for number in (*circle[lowest:], *circle[: lowest + 1])]
+    if len(names) > CIRCLE_SHOWN_MAX:
+        names[CIRCLE_SHOWN_MAX - 2 : -2] = [f"{len(names) - CIRCLE_SHOWN_MAX} more"]
+    return ", ".join(names)

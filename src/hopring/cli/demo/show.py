@@ -9,7 +9,7 @@ from hopring.cli.demo.facts import Clean, Demo, Latency, LinkLoss, Lossy, Pruned
 from hopring.cli.demo.world import DAEMONS_PER_SITE, DELAYS_MS, DETOUR, RATE_MBIT, SITES
 
 _INDENT = (0, 0, 0, 2)
-_BLANK = Text(" ")
+_BLANK = Text()
 
 
 def opening() -> RenderableType:
@@ -21,7 +21,7 @@ def opening() -> RenderableType:
         Text(f"daemons  {daemons}: a process each, on UDP sockets of this machine", style="dim"),
         Text(f"one way  {delays}, made in front of the sockets", style="dim"),
         Text(f"links    Hop, at {RATE_MBIT} Mbit/s", style="dim"),
-        Text(),
+        _BLANK,
     )
 
 
@@ -30,6 +30,7 @@ def clean(facts: Clean) -> RenderableType:
     return _phase(
         "1  All multicast to all: 1 KB bundles over clean links",
         _latencies(facts.latencies),
+        _BLANK,
         _outcome(facts.tally),
     )
 
@@ -41,6 +42,7 @@ def lossy(facts: Lossy, before: Clean) -> RenderableType:
         _latencies(facts.latencies, before.latencies),
         _BLANK,
         _links(facts.links),
+        _BLANK,
         _outcome(facts.tally),
     )
 
@@ -56,7 +58,7 @@ def pruned(facts: Pruned) -> RenderableType:
         f"{facts.pruned_percent:.1f} %",
     )
     title = f"3  Bundles from {facts.source} for {facts.wanted_by} only: the branch to {facts.pruned} is pruned"
-    return _phase(title, table, _outcome(facts.tally))
+    return _phase(title, table, _BLANK, _outcome(facts.tally))
 
 
 def rerouted(facts: Rerouted) -> RenderableType:
@@ -70,6 +72,7 @@ def rerouted(facts: Rerouted) -> RenderableType:
         *[Text(f"after {ms / 1_000:.2f} s  {what}") for ms, what in sorted(story)],
         _BLANK,
         _latencies(facts.latencies, detour=facts.between),
+        _BLANK,
         _outcome(facts.tally),
     )
 
@@ -84,14 +87,13 @@ def closing(facts: Demo) -> RenderableType:
         Text.assemble(_sign(verdict.holds), verdict.property, "" if verdict.holds else f": {verdict.witness}")
         for verdict in facts.verdicts
     ]
-    end = Text(f"trace    {facts.trace}\ntook     {facts.seconds:.0f} s", style="dim")
-    return _phase("All in all", table, _BLANK, *verdicts, _BLANK, end)
+    end = (Text(f"trace  {facts.trace}", style="dim"), Text(f"took   {facts.seconds:.0f} s", style="dim"))
+    return _phase("All in all", table, _BLANK, *verdicts, _BLANK, *end)
 
 
 def _phase(title: str, *parts: RenderableType) -> RenderableType:
-    return Group(
-        Text(title, style="bold cyan"), *[Padding(part, _INDENT, expand=False) for part in parts], Text()
-    )
+    indented = [part if part is _BLANK else Padding(part, _INDENT, expand=False) for part in parts]
+    return Group(Text(title, style="bold cyan"), *indented, _BLANK)
 
 
 def _table(*left: str, right: tuple[str, ...]) -> Table:
@@ -133,7 +135,7 @@ def _outcome(tally: Tally) -> Text:
     words = f"{tally.received} of {tally.expected} received"
     if tally.duplicates:
         words += f", {tally.duplicates} twice"
-    return Text.assemble("\n", _sign(good), words)
+    return Text.assemble(_sign(good), words)
 
 
 def _sign(good: bool) -> tuple[str, str]:

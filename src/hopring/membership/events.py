@@ -1,0 +1,108 @@
+"""The words between the membership and its driver, and between it and the layer above."""
+
+from dataclasses import dataclass
+
+from hopring.ids import DaemonId, Process, ViewId
+from hopring.links.events import Tick
+from hopring.membership.words import Datagram
+from hopring.ordering.entry import Message, Position
+from hopring.services import Service
+from hopring.stack_events import Identity, SendSite, SendTo, StreamEvent, WriteTo
+from hopring.wire.train import Packet
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """A message of one of this daemon's sessions, for all daemons of the view."""
+
+    service: Service
+    payload: bytes
+    session: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A packet from the wire, for whichever network it belongs to."""
+
+    packet: Packet
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A membership word from the wire."""
+
+    sender: DaemonId
+    word: Datagram
+
+
+@dataclass(frozen=True, slots=True)
+class FromStream:
+    """What happened to a connection of the present network's TCP link with this neighbour."""
+
+    neighbour: DaemonId
+    event: StreamEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A membership word for these daemons, as datagrams."""
+
+    to: tuple[DaemonId, ...]
+    word: Datagram
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a network wants to have sent; the identity goes into the heads."""
+
+    own: Identity
+    output: SendTo | SendSite | WriteTo
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkStarted:
+    """A network begins, and the one before is over; a driver has TCP links to connect."""
+
+    own: Identity
+    streams: tuple[DaemonId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """A submitted message has its place in the order: the thesis' send event."""
+
+    view: ViewId
+    message: Message
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message for the layer above."""
+
+    view: ViewId
+    message: Message
+    sender: Process
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionalSignal:
+    """The view is closing; what follows until the next one is promised only among these."""
+
+    view: ViewId
+    together: tuple[Process, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A new view."""
+
+    view: ViewId
+    members: tuple[Process, ...]
+    together: tuple[Process, ...]  # Those who came along from my view before.
+    cause: str
+
+
+Input = Submit | Arrived | Heard | FromStream | Tick
+Output = Say | Network | NetworkStarted | Stamped | Delivered | TransitionalSignal | Installed

@@ -1,0 +1,311 @@
+"""Gathering: who is alive, first in the site (SEG, REP), then among the representatives (GATHER).
+
+Implements  thesis 6.1.6 to 6.1.8.
+Below       unreliable datagrams to single daemons or to the own site.
+Above       the membership, which is told when a set of processes should form a view.
+Deviations  representatives pass on each other's records, so that two sites find each other through a third and
+            the missing link between them is known to all; a represented daemon keeps telling its
+            representative that it lives; the smallest representative of a connected component decides.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hopring.ids import NEVER, DaemonId, Process, SiteId
+from hopring.membership.options import MembershipOptions
+from hopring.membership.words import Alive, Datagram, Join, Record, Refer, SitePair
+from hopring.routing.trees import Pair, build_trees, pair
+
+FRESH_JOINS = 4
+"""A representative that was not heard for so many of its intervals is gone."""
+
+
+class Phase(Enum):
+    """The three ways of looking around."""
+
+    SEG = "seg"
+    REP = "rep"
+    GATHER = "gather"
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A word for these daemons."""
+
+    to: tuple[DaemonId, ...]
+    word: Datagram
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """These processes should form a view."""
+
+    members: tuple[Process, ...]
+    cut: tuple[SitePair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """There is nobody new: the view goes on."""
+
+
+@dataclass(slots=True)
+class Known:
+    """A representative's record, and when something new of it came."""
+
+    record: Record
+    at_us: int
+
+
+@dataclass(slots=True)
+class Gather:
+    """One daemon's search, from its beginning to a NEWMEMB."""
+
+    me: Process
+    site_of: Mapping[DaemonId, SiteId]
+    weights: Mapping[Pair, int]
+    options: MembershipOptions
+    round_trip_us: int
+    counter: int  # The highest view counter heard of.
+    active: bool = False  # A whole view stands behind this daemon, which only probes.
+    phase: Phase = Phase.SEG
+    segment: dict[DaemonId, Process] = field(default_factory=dict)
+    known: dict[DaemonId, Known] = field(default_factory=dict)
+    heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Representatives, directly.
+    cut: tuple[SitePair, ...] = ()  # What this daemon knows to be cut.
+    excluded: frozenset[Process] = frozenset()
+    representative: DaemonId | None = None
+    seq: int = 0
+    deadline_us: int = 0
+    limit_us: int = NEVER
+    say_at_us: int = 0
+
+    @property
+    def wake_at_us(self) -> int:
+        """When the next tick is due."""
+        return min(self.deadline_us, self.say_at_us)
+
+    @property
+    def gather_us(self) -> int:
+        """How long to look for representatives."""
+        far = any(site != self.site_of[self.me.daemon] for site in self.site_of.values())
+        return self.options.gather_us + (2 * self.round_trip_us if far else 0)
+
+    # The ways in.
+
+    def seek(self, now_us: int) -> list[Say | Form | Rest]:
+        """The view is broken: look for the daemons of the site."""
+        self.phase = Phase.SEG
+        self.active = False
+        self.segment = {self.me.daemon: self.me}
+        self.deadline_us = now_us + self.options.seg_us
+        return self._say_alive(now_us)
+
+    def probe(self, members: Iterable[Process], now_us: int) -> list[Say | Form | Rest]:
+        """The view is whole: look for others on its behalf."""
+        self.active = True
+        self.segment = {one.daemon: one for one in members}
+        return self._gather(now_us)
+
+    def _gather(self, now_us: int) -> list[Say | Form | Rest]:
+        self.phase = Phase.GATHER
+        self.deadline_us = now_us + self.gather_us
+        self.limit_us = now_us + 3 * self.gather_us
+        return self._say_join(now_us)
+
+    # What is heard.
+
+    def alive(self, word: Alive, now_us: int) -> list[Say | Form | Rest]:
+        """A daemon of the site looks around."""
+        self.counter = max(self.counter, word.counter)
+        if self.active or word.sender in self.excluded:
+            return []
+        if self.phase is Phase.REP:
+            return []
+        if self.segment.get(word.sender.daemon) != word.sender:
+            self.segment[word.sender.daemon] = word.sender
+            self._news(now_us)
+        return []
+
+    def join(self, word: Join, now_us: int) -> list[Say | Form | Rest]:
+        """A representative looks around."""
+        sender = word.sender
+        self.counter = max([self.counter, *[record.counter for record in word.records]])
+        if sender in self.excluded:
+            return []
+        if self.phase is Phase.GATHER:
+            return self._hear_records(word, now_us)
+        if self.site_of[sender.daemon] != self.site_of[self.me.daemon] or word.active:
+            return []
+        if sender.daemon < self.me.daemon and sender.daemon <= min(self.segment):
+            return self._represented_by(sender, now_us)
+        return []
+
+    def _represented_by(self, sender: Process, now_us: int) -> list[Say | Form | Rest]:
+        self.phase = Phase.REP
+        self.representative = sender.daemon
+        self.segment.setdefault(sender.daemon, sender)
+        self.deadline_us = now_us + self.options.represented_us
+        return []
+
+    def _hear_records(self, word: Join, now_us: int) -> list[Say | Form | Rest]:
+        own_site = self.site_of[self.me.daemon]
+        sender = word.sender
+        if not self.active and not word.active and self.site_of[sender.daemon] == own_site:
+            if sender.daemon < self.me.daemon:
+                # A lower one represents the site: let it speak for us.
+                return self._represented_by(sender, now_us)
+            self.segment[sender.daemon] = sender
+        if sender.daemon not in self.heard_at_us:
+            self._news(now_us)
+        self.heard_at_us[sender.daemon] = now_us
+        for record in word.records:
+            self._learn(record, now_us)
+        return []
+
+    def _learn(self, record: Record, now_us: int) -> None:
+        if record.rep == self.me or record.rep in self.excluded:
+            return
+        known = self.known.get(record.rep.daemon)
+        if known is None or known.record.rep != record.rep or known.record.seq < record.seq:
+            if known is None or known.record.members != record.members:
+                self._news(now_us)
+            self.known[record.rep.daemon] = Known(record, now_us)
+
+    def refer(self, word: Refer, _now_us: int) -> list[Say | Form | Rest]:
+        """The one to speak to is that one; JOIN goes to everybody absent, so there is nothing more to do."""
+        del word
+        return []
+
+    def _news(self, now_us: int) -> None:
+        """Something changed: wait a little longer, for there may be more."""
+        if self.phase is Phase.GATHER:
+            self.deadline_us = min(max(self.deadline_us, now_us + self.gather_us), self.limit_us)
+
+    # What is said, and decided.
+
+    def tick(self, now_us: int) -> list[Say | Form | Rest]:
+        """Time passes."""
+        if now_us >= self.deadline_us:
+            return self._late(now_us)
+        if now_us < self.say_at_us:
+            return []
+        return self._say_join(now_us) if self.phase is Phase.GATHER else self._say_alive(now_us)
+
+    def _late(self, now_us: int) -> list[Say | Form | Rest]:
+        match self.phase:
+            case Phase.SEG:
+                if min(self.segment) == self.me.daemon:
+                    return self._gather(now_us)
+                self.phase = Phase.REP
+                self.representative = min(self.segment)
+                self.deadline_us = now_us + self.options.represented_us
+                return self._say_alive(now_us)
+            case Phase.REP:
+                return self.seek(now_us)
+            case Phase.GATHER:
+                return self._decide(now_us)
+
+    def _decide(self, now_us: int) -> list[Say | Form | Rest]:
+        component = self._component(now_us)
+        if min(component) != self.me.daemon:
+            if self.active:
+                return [Rest()]
+            return self._gather(now_us)
+        form = self._form(component, now_us)
+        if self.active and set(form.members) == set(self.segment.values()):
+            return [Rest()]
+        return [form]
+
+    def _component(self, now_us: int) -> dict[DaemonId, Record]:
+        """The representatives that hear each other, directly or through others; myself among them."""
+        fresh_us = FRESH_JOINS * self.options.join_us + self.round_trip_us
+        records = {one: known.record for one, known in self.known.items() if now_us - known.at_us <= fresh_us}
+        records[self.me.daemon] = self._own_record(now_us)
+        found = {self.me.daemon: records[self.me.daemon]}
+        queue = [self.me.daemon]
+        while queue:
+            one = queue.pop()
+            for other in sorted(records):
+                if (
+                    other not in found
+                    and _mutual(records, one, other)
+                    and self._site_agrees(records, found, other)
+                ):
+                    found[other] = records[other]
+                    queue.append(other)
+        return found
+
+    def _site_agrees(
+        self, records: Mapping[DaemonId, Record], found: Iterable[DaemonId], other: DaemonId
+    ) -> bool:
+        """Inside a site all must hear each other: a ring goes through every pair."""
+        rivals = [one for one in found if self.site_of[one] == self.site_of[other]]
+        return all(_mutual(records, one, other) for one in rivals)
+
+    def _form(self, component: Mapping[DaemonId, Record], now_us: int) -> Form:
+        members: dict[DaemonId, Process] = {}
+        by_age = sorted(component.values(), key=lambda record: self._age_us(record, now_us), reverse=True)
+        for record in by_age:
+            members.update({one.daemon: one for one in record.members if one not in self.excluded})
+        members.update({record.rep.daemon: record.rep for record in component.values()})
+        cut = self._missing_links(component) | {pair(*ends) for record in by_age for ends in record.cut}  # type: ignore[arg-type]
+        cut = self._connected(members, cut)
+        return Form(tuple(sorted(members.values())), tuple(sorted(cut)))
+
+    def _age_us(self, record: Record, now_us: int) -> int:
+        known = self.known.get(record.rep.daemon)
+        return now_us - known.at_us if known is not None else 0
+
+    def _missing_links(self, component: Mapping[DaemonId, Record]) -> set[Pair]:
+        reps: dict[SiteId, list[DaemonId]] = {}
+        for one in component:
+            reps.setdefault(self.site_of[one], []).append(one)
+        return {
+            pair(near, far)
+            for near in reps
+            for far in reps
+            if near < far
+            and not any(_mutual(component, one, other) for one in reps[near] for other in reps[far])
+        }
+
+    def _connected(self, members: dict[DaemonId, Process], cut: set[Pair]) -> set[Pair]:
+        """Leaves out the sites that no route reaches, and the cuts that no longer matter."""
+        sites = {self.site_of[one] for one in members}
+        reached = build_trees(sites, self.weights, cut)[self.site_of[self.me.daemon]].reached
+        for one in [one for one in members if not reached >> self.site_of[one] & 1]:
+            del members[one]
+        left = {self.site_of[one] for one in members}
+        return {ends for ends in cut if left.issuperset(ends)}
+
+    def _own_record(self, now_us: int) -> Record:
+        fresh_us = FRESH_JOINS * self.options.join_us + self.round_trip_us
+        hears = sorted(one for one, at_us in self.heard_at_us.items() if now_us - at_us <= fresh_us)
+        members = [one for one in self.segment.values() if one not in self.excluded]
+        return Record(self.me, self.seq, tuple(sorted(members)), tuple(hears), self.counter, self.cut)
+
+    def _say_alive(self, now_us: int) -> list[Say | Form | Rest]:
+        self.say_at_us = now_us + self.options.alive_us
+        word = Alive(self.me, self.counter)
+        if self.phase is Phase.REP and self.representative is not None:
+            return [Say((self.representative,), word)]
+        site = self.site_of[self.me.daemon]
+        others = [one for one in sorted(self.site_of) if self.site_of[one] == site and one != self.me.daemon]
+        return [Say(tuple(others), word)]
+
+    def _say_join(self, now_us: int) -> list[Say | Form | Rest]:
+        self.say_at_us = now_us + self.options.join_us
+        self.seq += 1
+        records = [known.record for _, known in sorted(self.known.items())]
+        word = Join((self._own_record(now_us), *records), self.active)
+        return [Say(self._targets(), word)]
+
+    def _targets(self) -> tuple[DaemonId, ...]:
+        """Everybody who may be a representative, and those I represent, so that they know that I live."""
+        skip = set(self.segment) if self.active else set()
+        return tuple(one for one in sorted(self.site_of) if one != self.me.daemon and one not in skip)
+
+
+def _mutual(records: Mapping[DaemonId, Record], one: DaemonId, other: DaemonId) -> bool:
+    return other in records[one].hears and one in records[other].hears

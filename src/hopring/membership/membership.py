@@ -1,0 +1,504 @@
+"""Membership: extended virtual synchrony among daemons. The door of the room.
+
+Implements  thesis 6.1: the states OP, SEG, REP, GATHER, STATETRANS and EVS.
+Below       datagrams for words; a network (stack) for each attempt, which becomes the view's.
+Above       whoever wants messages and views, in one ordered stream.
+Invariants  the installed view, its store and its promises change only by an installation, however many attempts
+            fail; view ids only grow; nothing of another network than the present one is believed.
+Deviations  see docs/protocols/membership.md.
+"""
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from enum import Enum
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER, DaemonId, Process, SiteId, ViewId, mask_of
+from hopring.links import hop, tcp
+from hopring.links.events import Tick
+from hopring.membership import gather as gathering
+from hopring.membership.attempt import Attempt
+from hopring.membership.events import (
+    Arrived,
+    Delivered,
+    FromStream,
+    Heard,
+    Input,
+    Installed,
+    Network,
+    NetworkStarted,
+    Output,
+    Say,
+    Stamped,
+    Submit,
+    TransitionalSignal,
+)
+from hopring.membership.gather import Form, Gather, Rest
+from hopring.membership.generation import generation_of
+from hopring.membership.options import MembershipOptions
+from hopring.membership.updates import Updates
+from hopring.membership.view import View
+from hopring.membership.words import Alive, Join, NewMemb, Refer, Told, decode_told, encode
+from hopring.ordering.entry import Entry, Message, decode_message, encode_message
+from hopring.ordering.order import new_order
+from hopring.routing.network import NetworkFailed
+from hopring.routing.topology import Topology
+from hopring.stack import Stack
+from hopring.stack_events import Arrived as PacketArrived
+from hopring.stack_events import FromStream as StreamHappened
+from hopring.stack_events import (
+    Identity,
+    Multicast,
+    Promise,
+    Promised,
+    Receive,
+    SendSite,
+    SendTo,
+    StackOptions,
+    Tell,
+    Visited,
+    WishVisit,
+    WriteTo,
+)
+from hopring.stack_events import Input as StackInput
+from hopring.stack_events import Output as StackOutput
+from hopring.stack_events import Told as WordTold
+
+
+class Phase(Enum):
+    """The states of the thesis; SEG, REP and GATHER are the search's own."""
+
+    OP = "op"
+    SEARCH = "search"
+    STATETRANS = "statetrans"
+    EVS = "evs"
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """What a daemon knows of itself and of the cluster."""
+
+    me: Process
+    cluster: int
+    topology: Topology
+
+
+class Membership:
+    """One daemon among the others."""
+
+    def __init__(
+        self, who: Who, counter: int, now_us: int, options: MembershipOptions, stack: StackOptions
+    ) -> None:
+        self.who = who
+        self.options = options
+        self.stack_options = stack
+        self.site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
+        self.site = self.site_of[who.me.daemon]
+        self.counter = counter
+        self.phase = Phase.SEARCH
+        self.drops: Counter[Drop] = Counter()
+        self.view = self._first_view()
+        self.stack: Stack | None = None
+        self.attempt: Attempt | None = None
+        self.gather: Gather | None = None
+        self.updates = Updates(options.update_delta_us, options.update_floor_us)
+        self.queue: deque[Message] = deque()
+        self.queued_bytes = 0
+        self.unstable_bytes = 0
+        self.unstable_bundles = 0
+        self.highest = self.view.id  # Of all attempts accepted.
+        self.deadline_us = NEVER
+        self.repeat_at_us = NEVER
+        self.probe_at_us = NEVER
+        self.cause = "start"
+        self.round_trip_us = options.round_trip_us
+        self._out: list[Output] = []
+        self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
+        self._search(now_us)
+
+    def _first_view(self) -> View:
+        me = self.who.me
+        view = View(ViewId(self.counter, me.daemon, me.incarnation), me, (me,), new_order([self.site], 0))
+        view.break_up()
+        return view
+
+    @property
+    def wake_at_us(self) -> int:
+        """When the next tick is due."""
+        if self._out:
+            return 0
+        parts = [self.deadline_us, self.repeat_at_us, self.probe_at_us]
+        if self.gather is not None:
+            parts.append(self.gather.wake_at_us)
+        if self.stack is not None:
+            parts.append(self.stack.wake_at_us)
+            if self.phase is Phase.OP:
+                parts.append(self.updates.wake_at_us)
+        return min(parts)
+
+    def step(self, event: Input, now_us: int) -> list[Output]:
+        """Takes one event; what a peer should not have sent is dropped and counted."""
+        try:
+            self._take(event, now_us)
+        except PeerError as error:
+            self.drops[error.reason] += 1
+        out, self._out = self._out, []
+        return out
+
+    def _take(self, event: Input, now_us: int) -> None:
+        match event:
+            case Submit():
+                self._submit(event)
+            case Arrived(packet):
+                if self.stack is not None:
+                    self._stack(PacketArrived(packet), now_us)
+            case FromStream(neighbour, happening):
+                if self.stack is not None:
+                    self._stack(StreamHappened(neighbour, happening), now_us)
+            case Heard(sender, word):
+                self._heard(sender, word, now_us)
+            case Tick():
+                self._tick(now_us)
+        self._flush(now_us)
+
+    # Messages.
+
+    def _submit(self, event: Submit) -> None:
+        assert self.queued_bytes < self.options.queue_bytes_max, "look at queue_open before Submit"
+        self.queue.append(Message(event.service, self.who.me.daemon, event.session, event.payload))
+        self.queued_bytes += len(event.payload)
+
+    @property
+    def queue_open(self) -> bool:
+        """Whether `Submit` may bring another message."""
+        return self.queued_bytes < self.options.queue_bytes_max
+
+    def _flush(self, now_us: int) -> None:
+        """In a whole view: sends what the window lets through, delivers what has come to its turn."""
+        if self.phase is not Phase.OP or self.stack is None or self.view.broken:
+            return
+        while self.queue and self._window_open:
+            message = self.queue.popleft()
+            self.queued_bytes -= len(message.payload)
+            self.unstable_bytes += len(message.payload)
+            self.unstable_bundles += 1
+            mask = mask_of(*self.stack.network.sites)
+            self._stack(Multicast(mask, encode_message(message), message.session), now_us)
+        if self.view.broken:
+            return
+        order = self.view.order
+        self._deliver(order.deliver())
+        for entry in order.discard():
+            if entry.message is not None and entry.message.daemon == self.who.me.daemon:
+                self.unstable_bytes -= len(entry.message.payload)
+                self.unstable_bundles -= 1
+        self.stack.local_aru = order.agreed_line
+        self._wish(now_us)
+
+    @property
+    def _window_open(self) -> bool:
+        if not self.unstable_bundles:
+            return True
+        o = self.options
+        return self.unstable_bytes < o.window_bytes and self.unstable_bundles < o.window_bundles
+
+    def _deliver(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            entry.delivered = True
+            message = entry.message
+            if message is not None:
+                sender = self.view.processes[message.daemon]
+                self._out.append(Delivered(self.view.id, message, sender, entry.position))
+
+    # The present network.
+
+    def _stack(self, event: StackInput, now_us: int) -> None:
+        stack = self.stack
+        assert stack is not None, "there is a network"
+        for output in stack.step(event, now_us):
+            if self.stack is not stack:
+                return  # What the rest was about is over.
+            self._from_stack(stack, output, now_us)
+
+    def _from_stack(self, stack: Stack, output: StackOutput, now_us: int) -> None:
+        match output:
+            case SendTo() | SendSite() | WriteTo():
+                self._out.append(Network(stack.own, output))
+            case NetworkFailed(reason):
+                self._lose(reason, now_us)
+            case WordTold(daemon, word):
+                self._told(daemon, word, now_us)
+            case Receive() | Promised() if self.phase is not Phase.OP:
+                self._early(output, now_us)
+            case Receive():
+                self._receive(output)
+            case Promised(update):
+                self.view.order.promise(update.source, update.seq, update.lts)
+                self.view.order.stable(update.source, update.aru)
+            case Visited() if self.phase is Phase.OP:
+                self._visited(output, now_us)
+
+    def _receive(self, received: Receive) -> None:
+        message = None if received.bundle is None else decode_message(received.bundle)
+        if message is not None and message.daemon not in self.view.processes:
+            raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
+        early = self.view.order.hold(received.meta(), message)
+        if message is not None and message.daemon == self.who.me.daemon:
+            position = self.view.order.entries[received.source, received.seq].position
+            self._out.append(Stamped(self.view.id, message, position))
+        self._deliver(early)
+
+    def _visited(self, visited: Visited, now_us: int) -> None:
+        """The token was here: its word on the own site counts here at once, elsewhere by way of a promise."""
+        order = self.view.order
+        order.promise(self.site, visited.site_seq, visited.site_lts + 1)
+        order.stable(self.site, visited.site_aru)
+        stack = self.stack
+        assert stack is not None, "a visit comes from a network"
+        if len(stack.network.sites) > 1 and stack.network.is_representative:
+            update = self.updates.visited(self.site, visited, now_us)
+            if update is not None:
+                self._stack(Promise(update), now_us)
+
+    def _wish(self, now_us: int) -> None:
+        """A representative that owes the other sites a promise wants the token."""
+        stack = self.stack
+        if stack is None or len(stack.network.sites) == 1 or not stack.network.is_representative:
+            return
+        if self.updates.wants(self.view.order.clock, self.view.order.agreed_line, now_us):
+            self._stack(WishVisit(), now_us)
+
+    # Words.
+
+    def _heard(self, sender: DaemonId, word: Alive | Join | Refer | NewMemb, now_us: int) -> None:
+        if not isinstance(word, NewMemb) and word.sender.daemon != sender:
+            raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender} speaks as {word.sender.daemon}")
+        match word:
+            case NewMemb():
+                self._newmemb(word, now_us)
+            case Refer():
+                pass
+            case Alive() | Join():
+                self._looks_around(word, now_us)
+
+    def _looks_around(self, word: Alive | Join, now_us: int) -> None:
+        counter = word.counter if isinstance(word, Alive) else word.records[0].counter
+        if self.attempt is not None:
+            self._counter(counter)
+            # Who knows of the attempt and still looks around has given it up.
+            if word.sender in self.attempt.new.members and counter >= self.attempt.new.view.counter:
+                self._lose(f"daemon {word.sender.daemon} gave the attempt up", now_us)
+            return
+        if self.phase is Phase.OP and word.sender in self.view.members:
+            if counter >= self.view.id.counter and not (isinstance(word, Join) and word.active):
+                self._lose(f"daemon {word.sender.daemon} lost the view", now_us)
+            return
+        self._counter(counter)
+        if self.phase is Phase.OP and self.gather is None:
+            self._asked(word, now_us)
+        if self.gather is not None:
+            self.gather.counter = max(self.gather.counter, self.counter)
+            if isinstance(word, Alive):
+                self._carry_out(self.gather.alive(word, now_us), now_us)
+            else:
+                self._carry_out(self.gather.join(word, now_us), now_us)
+            self._counter(self.gather.counter if self.gather is not None else 0)
+
+    def _asked(self, word: Alive | Join, now_us: int) -> None:
+        """Somebody outside looks around while our view is whole."""
+        if isinstance(word, Alive):
+            return
+        first = min(self.view.members).daemon
+        if first == self.who.me.daemon:
+            self._probe(now_us)
+        else:
+            self._out.append(Say((word.sender.daemon,), Refer(self.who.me, first)))
+
+    def _counter(self, counter: int) -> None:
+        self.counter = max(self.counter, counter)
+
+    # Searching.
+
+    def _search(self, now_us: int) -> None:
+        self.phase = Phase.SEARCH
+        self.deadline_us = self.repeat_at_us = self.probe_at_us = NEVER
+        self.gather = self._new_gather()
+        self._carry_out(self.gather.seek(now_us), now_us)
+
+    def _probe(self, now_us: int) -> None:
+        self.gather = self._new_gather()
+        self._carry_out(self.gather.probe(self.view.members, now_us), now_us)
+
+    def _new_gather(self) -> Gather:
+        return Gather(
+            me=self.who.me,
+            site_of=self.site_of,
+            weights=self.who.topology.weights,
+            options=self.options,
+            round_trip_us=self.round_trip_us,
+            counter=self.counter,
+        )
+
+    def _carry_out(self, outputs: list[gathering.Say | Form | Rest], now_us: int) -> None:
+        for output in outputs:
+            match output:
+                case gathering.Say(to, word):
+                    self._out.append(Say(to, word))
+                case Rest():
+                    self.gather = None
+                    self.probe_at_us = now_us + self.options.probe_us
+                case Form(members, cut):
+                    self._counter(self.counter + 1)
+                    view = ViewId(self.counter, self.who.me.daemon, self.who.me.incarnation)
+                    self._newmemb(NewMemb(view, members, cut), now_us)
+
+    # Attempts.
+
+    def _newmemb(self, word: NewMemb, now_us: int) -> None:
+        me = self.who.me
+        if me not in word.members or word.view <= self.highest:
+            return
+        self._counter(word.view.counter)
+        self.highest = word.view
+        self._leave_view()
+        self.phase = Phase.STATETRANS
+        self.gather = None
+        self.probe_at_us = NEVER
+        self.attempt = Attempt(word, self.view, self.site_of, self.counter)
+        self._spread(word)
+        self._start_network(word, now_us)
+        self._news(now_us)
+        self.repeat_at_us = now_us + self.options.newmemb_us
+        self._tell(self.attempt.start(), now_us)
+        self._check_attempt(now_us)
+
+    def _spread(self, word: NewMemb) -> None:
+        """The representative tells all; the lowest of each site passes it on, in case the way was cut."""
+        mine = [one.daemon for one in word.members if self.site_of[one.daemon] == self.site]
+        if word.view.representative == self.who.me.daemon:
+            to = [one.daemon for one in word.members]
+        elif min(mine) == self.who.me.daemon:
+            lowest = {self.site_of[one.daemon]: one.daemon for one in sorted(word.members, reverse=True)}
+            to = [*mine, *lowest.values()]
+        else:
+            to = []
+        others = tuple(sorted({one for one in to if one != self.who.me.daemon}))
+        if others:
+            self._out.append(Say(others, word))
+
+    def _start_network(self, word: NewMemb, now_us: int) -> None:
+        members = {one.daemon: one.incarnation for one in word.members}
+        me = self.who.me
+        own = Identity(me.daemon, me.incarnation, self.who.cluster, generation_of(word.view))
+        cut = frozenset((SiteId(one), SiteId(other)) for one, other in word.cut)
+        self.stack = Stack(own, self.who.topology, members, cut, self.stack_options, now_us)
+        streams = tuple(one for one, link in sorted(self.stack.links.items()) if isinstance(link, tcp.Tcp))
+        self._out.append(NetworkStarted(own, streams))
+
+    def _tell(self, words: list[Told], now_us: int) -> None:
+        for word in words:
+            if self.stack is not None:
+                self._stack(Tell(encode(word)), now_us)
+
+    def _told(self, daemon: DaemonId, payload: bytes, now_us: int) -> None:
+        attempt = self.attempt
+        if attempt is None:
+            return
+        self._news(now_us)
+        self._tell(attempt.told(daemon, decode_told(payload)), now_us)
+        if self.attempt is attempt:
+            self._check_attempt(now_us)
+
+    def _check_attempt(self, now_us: int) -> None:
+        attempt = self.attempt
+        if attempt is None:
+            return
+        if attempt.decision is not None:
+            self.phase = Phase.EVS
+            self.repeat_at_us = NEVER
+        if attempt.complete:
+            self._install(now_us)
+
+    def _early(self, output: Receive | Promised, now_us: int) -> None:
+        """Data of the new view: who sent it knows that all are done, so we may install too."""
+        attempt = self.attempt
+        if attempt is None or not attempt.bound:
+            raise PeerError(Drop.INCONSISTENT, "data of a view that is not agreed on")
+        self._install(now_us)
+        stack = self.stack
+        assert stack is not None, "the installed view has its network"
+        self._from_stack(stack, output, now_us)
+
+    def _news(self, now_us: int) -> None:
+        self.deadline_us = now_us + self.options.statetrans_us + 4 * self.round_trip_us
+
+    def _install(self, now_us: int) -> None:
+        attempt, stack = self.attempt, self.stack
+        assert attempt is not None, "an attempt is complete"
+        assert attempt.decision is not None, "and has decided"
+        assert stack is not None, "over its network"
+        old, decision = self.view, attempt.decision
+        self._deliver(old.before_signal(decision))
+        self._out.append(TransitionalSignal(old.id, decision.together))
+        self._deliver(old.after_signal(decision))
+        members = tuple(sorted(attempt.new.members))
+        sites = {self.site_of[one.daemon] for one in members}
+        self.view = View(attempt.new.view, self.who.me, members, new_order(sites, attempt.clock))
+        stack.heard(attempt.clock)
+        self.attempt = None
+        self.phase = Phase.OP
+        self.unstable_bytes = self.unstable_bundles = 0
+        self.updates = Updates(self.options.update_delta_us, self.options.update_floor_us)
+        self.deadline_us = self.repeat_at_us = NEVER
+        self.probe_at_us = NEVER
+        if members[0] == self.who.me:
+            self.probe_at_us = now_us + self.options.probe_us
+        self._out.append(Installed(self.view.id, members, decision.together, self.cause))
+        self.cause = "merge"
+
+    # Losing.
+
+    def _leave_view(self) -> None:
+        """Freezes the view, and takes back what nobody else can have."""
+        if self.stack is not None and not self.view.broken:
+            for _session, bundle in reversed(self.stack.take_back()):
+                message = decode_message(bundle)
+                self.queue.appendleft(message)
+                self.queued_bytes += len(message.payload)
+        if self.stack is not None:
+            trips = [
+                link.counters.round_trip_us for link in self.stack.links.values() if isinstance(link, hop.Hop)
+            ]
+            self.round_trip_us = max([*trips, 1_000]) if any(trips) else self.round_trip_us
+        self.view.break_up()
+        self.stack = None
+
+    def _lose(self, reason: str, now_us: int) -> None:
+        self.cause = reason
+        self._leave_view()
+        self.attempt = None
+        self._search(now_us)
+
+    def _tick(self, now_us: int) -> None:
+        if now_us >= self.deadline_us:
+            self._lose("the attempt took too long", now_us)
+        if now_us >= self.repeat_at_us:
+            self._repeat(now_us)
+        if now_us >= self.probe_at_us:
+            self.probe_at_us = NEVER
+            self._probe(now_us)
+        if self.gather is not None and now_us >= self.gather.wake_at_us:
+            self._carry_out(self.gather.tick(now_us), now_us)
+        if self.stack is not None and now_us >= self.stack.wake_at_us:
+            self._stack(Tick(), now_us)
+
+    def _repeat(self, now_us: int) -> None:
+        """NEWMEMB again for those that have not answered."""
+        self.repeat_at_us = NEVER
+        attempt = self.attempt
+        if attempt is None or attempt.new.view.representative != self.who.me.daemon:
+            return
+        silent = tuple(one.daemon for one in attempt.silent)
+        if silent:
+            self._out.append(Say(silent, attempt.new))
+            self.repeat_at_us = now_us + self.options.newmemb_us

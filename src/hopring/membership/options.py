@@ -1,0 +1,25 @@
+"""The timers and limits of membership; the same at all daemons, or nearly."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipOptions:
+    """What can be tuned. Times that have to span a round trip between sites grow with the measured one."""
+
+    alive_us: int = 15_000
+    seg_us: int = 45_000  # How long a daemon looks for others in its site.
+    join_us: int = 25_000
+    gather_us: int = 75_000  # How long a representative looks for others, beyond two round trips.
+    represented_us: int = 300_000  # Without a word of its representative, a daemon looks around again.
+    statetrans_us: int = 400_000  # Without news, an attempt is given up; beyond four round trips.
+    newmemb_us: int = 30_000  # How often NEWMEMB is repeated to those that have not answered.
+    probe_us: int = 2_000_000  # How often a whole view looks for daemons outside.
+    update_delta_us: int = 20_000  # Least time between two promises of a site, unless there is reason to hurry.
+    update_floor_us: int = 1_000_000  # A promise at least so often, be there news or not.
+    round_trip_us: int = 100_000  # Guess between sites before any was measured.
+    back_off_us: int = 2_000_000  # First exclusion after a pair has failed again; doubles up to
+    back_off_us_max: int = 60_000_000
+    window_bytes: int = 2 * 1024 * 1024  # Own bundles that not everybody is known to have.
+    window_bundles: int = 1_024
+    queue_bytes_max: int = 64 * 1024 * 1024  # Submitted, and not yet stamped.

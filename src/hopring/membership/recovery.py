@@ -1,0 +1,141 @@
+"""Recovery: what the members of an old view decide about its last bundles, from their STATETRANS alone.
+
+Implements  thesis 6.1.9 and 6.1.10, with the delivery line, the commit line and the exemption of Reliable and
+            FIFO bundles that the thesis lacks.
+Invariants  everybody who comes from the same view and takes part in the same attempt decides the same, because
+            nothing but the words of STATETRANS goes in.
+
+Words: T is the set of processes that come from my view. A hole is a bundle that is known to exist and that
+nobody in T has, or of which nobody in T has the body although a site in T wants it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hopring.ids import NEVER, DaemonId, Process, SiteId, ViewId
+from hopring.membership.words import SiteState, StateTrans
+from hopring.ordering.entry import Position
+
+NOWHERE = Position(NEVER, 0)
+
+Key = tuple[SiteId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One bundle of the old view that may not be stable: its stamp, and who has what of it."""
+
+    lts: int
+    mask: int
+    bodies: frozenset[Process]
+    metas: frozenset[Process]  # With the body or without.
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What all of T do alike."""
+
+    together: tuple[Process, ...]  # T, sorted.
+    items: Mapping[Key, Item]  # All that somebody in T has.
+    holes: frozenset[Key]
+    delivered: Position  # Up to here somebody delivered in order before the view broke.
+    edge: Position  # Below it there is no hole that counts.
+    commit: frozenset[Process]
+
+    def owed(self, site: SiteId) -> dict[Key, bool]:
+        """What a daemon of this site must hold before it is done: by bundle, whether with its body."""
+        return {key: bool(item.mask >> site & 1) for key, item in self.items.items() if key not in self.holes}
+
+    def resends(self, me: Process, site_of: Mapping[DaemonId, SiteId]) -> list[tuple[Key, bool]]:
+        """What falls to me to send again: the lowest holder sends what somebody else in T lacks."""
+        out: list[tuple[Key, bool]] = []
+        for key, item in sorted(self.items.items()):
+            if key in self.holes:
+                continue
+            wanting = [one for one in self.together if item.mask >> site_of[one.daemon] & 1]
+            if any(one not in item.bodies for one in wanting):
+                if me == min(item.bodies):
+                    out.append((key, True))
+            elif any(one not in item.metas for one in self.together) and me == min(item.metas):
+                out.append((key, False))
+        return out
+
+
+def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[DaemonId, SiteId]) -> Decision:
+    """The decision of all that come from this view."""
+    mine = sorted([state for state in states if state.installed == installed], key=lambda state: state.sender)
+    together = tuple([state.sender for state in mine])
+    aru = max(state.aru for state in mine)
+    items = _collect(mine, aru)
+    holes, first = _holes(mine, items, aru, {site_of[one.daemon] for one in together})
+    commit = frozenset([*together, *[one for state in mine for one in state.commit]])
+    return Decision(
+        together=together,
+        items=items,
+        holes=holes,
+        delivered=max(Position(*state.delivered) for state in mine),
+        edge=max([first, *[Position(*state.line) for state in mine]]),
+        commit=commit,
+    )
+
+
+def _collect(mine: list[StateTrans], aru: int) -> dict[Key, Item]:
+    """Everything unstable that somebody in T has."""
+    known: dict[Key, tuple[int, int]] = {}
+    bodies: dict[Key, set[Process]] = {}
+    metas: dict[Key, set[Process]] = {}
+    for state in mine:
+        for site_state in state.sites:
+            for held in site_state.held:
+                if held.lts < aru:
+                    continue
+                key = (SiteId(site_state.site), held.seq)
+                known[key] = (held.lts, held.mask)
+                metas.setdefault(key, set()).add(state.sender)
+                if held.body:
+                    bodies.setdefault(key, set()).add(state.sender)
+    return {
+        key: Item(lts, mask, frozenset(bodies.get(key, ())), frozenset(metas[key]))
+        for key, (lts, mask) in known.items()
+    }
+
+
+def _holes(
+    mine: list[StateTrans], items: Mapping[Key, Item], aru: int, sites: set[SiteId]
+) -> tuple[frozenset[Key], Position]:
+    """All holes, and the place of the first."""
+    holes: set[Key] = set()
+    first = NOWHERE
+    for key, item in items.items():
+        needed = any(item.mask >> site & 1 for site in sites)
+        if needed and not item.bodies:
+            holes.add(key)
+            first = min(first, Position(item.lts, key[0]))
+    for site in sorted({SiteId(one.site) for state in mine for one in state.sites}):
+        states = [one for state in mine for one in state.sites if one.site == site]
+        for seq, position in _unknown(site, states, items, aru):
+            holes.add((site, seq))
+            first = min(first, position)
+    return frozenset(holes), first
+
+
+def _unknown(
+    site: SiteId, states: list[SiteState], items: Mapping[Key, Item], aru: int
+) -> list[tuple[int, Position]]:
+    """Sequences of a site that are known to exist and that nobody in T has, with a place that is not too high.
+
+    What everybody has or once had is below the lowest contiguous sequence; up to the highest contiguous one,
+    somebody holds it, or it was stable and is forgotten.
+    """
+    low = max(state.cseq for state in states)
+    high = max(state.highest for state in states)
+    # Nobody in T lacks anything below its own next_lts, so the hole's stamp is at least the highest of those.
+    floor = max([aru, *[state.next_lts for state in states]])
+    out: list[tuple[int, Position]] = []
+    for seq in range(low + 1, high + 1):
+        item = items.get((site, seq))
+        if item is not None:
+            floor = max(floor, item.lts + 1)
+        else:
+            out.append((seq, Position(floor, site)))
+    return out

@@ -1,0 +1,125 @@
+"""A view: the processes that are together, their network, and the order of their bundles.
+
+Of a broken view the network is gone and the rest is frozen: store, commit set and lines wait, through any
+number of failed attempts, for the view that will follow. Only an installation replaces them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId
+from hopring.membership.recovery import Decision
+from hopring.membership.words import Held, Resend, SiteState, StateTrans
+from hopring.ordering.entry import Entry, Position, decode_message, encode_message
+from hopring.ordering.order import Order
+from hopring.services import Service
+from hopring.wire.routed import Meta
+
+NO_LINE = Position(0, -1)
+
+
+@dataclass(slots=True)
+class View:
+    """An installed view at one of its members."""
+
+    id: ViewId
+    me: Process
+    members: tuple[Process, ...]  # Sorted.
+    order: Order
+    broken: bool = False
+    commit: frozenset[Process] = frozenset()
+    line: Position = NO_LINE
+
+    processes: dict[DaemonId, Process] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.processes = {one.daemon: one for one in self.members}
+
+    def break_up(self) -> None:
+        """The view is over; from here on only recovery changes what is held."""
+        if not self.broken:
+            self.broken = True
+            self.commit = frozenset([self.me])
+            self.line = self.order.edge
+
+    def state(self, attempt: ViewId, counter: int) -> StateTrans:
+        """What this daemon tells the others of the attempt."""
+        order = self.order
+        held: dict[SiteId, list[Held]] = {site: [] for site in order.sites}
+        for position, seq in order.listed:
+            entry = order.entries[SiteId(position.site), seq]
+            held[entry.source].append(Held(seq, entry.lts, entry.mask, entry.message is not None))
+        sites = [
+            SiteState(site, line.cseq, line.next_lts, line.highest, tuple(held[site]))
+            for site, line in sorted(order.lines.items())
+        ]
+        return StateTrans(
+            view=attempt,
+            sender=self.me,
+            installed=self.id,
+            clock=order.clock,
+            counter=counter,
+            commit=tuple(sorted(self.commit)),
+            aru=order.aru,
+            delivered=order.reached,
+            line=self.line,
+            sites=tuple(sites),
+        )
+
+    def resend(self, key: tuple[SiteId, int], with_body: bool, attempt: ViewId) -> Resend:
+        """A bundle for those who lack it."""
+        entry = self.order.entries[key]
+        body = None
+        if with_body:
+            assert entry.message is not None, "who is to send a body has it"
+            body = encode_message(entry.message)
+        return Resend(attempt, self.id, entry.source, entry.seq, entry.lts, entry.mask, entry.prev, body)
+
+    def recover(self, resend: Resend) -> None:
+        """Takes in what was sent again."""
+        mask = SiteMask(resend.mask)
+        meta = Meta(SiteId(resend.source), resend.seq, resend.lts, mask, resend.prev)
+        self.order.recover(meta, None if resend.body is None else decode_message(resend.body))
+
+    def lacks(self, owed: Mapping[tuple[SiteId, int], bool]) -> bool:
+        """Whether something is still to come."""
+        for key, with_body in owed.items():
+            entry = self.order.entries.get(key)
+            if entry is None:
+                if not self.order.lines[key[0]].holds(key[1]):
+                    return True
+            elif with_body and entry.message is None:
+                return True
+        return False
+
+    def bind(self, decision: Decision) -> None:
+        """From here on this daemon keeps to the decision, whatever becomes of the attempt."""
+        self.commit = decision.commit
+        self.line = max(self.line, decision.edge)
+
+    def before_signal(self, decision: Decision) -> list[Entry]:
+        """What somebody delivered in order before the view broke, and I did not yet."""
+        return [entry for entry in self._rest() if entry.position <= decision.delivered]
+
+    def after_signal(self, decision: Decision) -> list[Entry]:
+        """Of the rest, what meets its promises among those who stay together."""
+        out: list[Entry] = []
+        skipped: set[tuple[DaemonId, int]] = set()
+        for entry in self._rest():
+            message = entry.message
+            assert message is not None, "entries without a message are not delivered"
+            session = (message.daemon, message.session)
+            sender = self.processes.get(message.daemon)
+            keeps = entry.position < decision.edge or sender in decision.commit
+            loose = message.service is Service.RELIABLE or (
+                message.service is Service.FIFO and session not in skipped
+            )
+            if keeps or loose:
+                out.append(entry)
+            else:
+                skipped.add(session)
+        return out
+
+    def _rest(self) -> list[Entry]:
+        entries = [self.order.entries[SiteId(position.site), seq] for position, seq in self.order.listed]
+        return [entry for entry in entries if not entry.delivered and entry.message is not None]

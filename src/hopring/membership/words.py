@@ -1,0 +1,148 @@
+"""The words of membership: ALIVE, JOIN, REFER and NEWMEMB as datagrams, the others over the attempt's network.
+
+Encoded with msgspec, strictly typed; what does not fit its type is a peer's mistake.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DAEMONS_MAX, SITES_MAX, Process, ViewId
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Daemon = Annotated[int, msgspec.Meta(ge=0, lt=DAEMONS_MAX)]
+Site = Annotated[int, msgspec.Meta(ge=0, lt=SITES_MAX)]
+Place = tuple[Count, Annotated[int, msgspec.Meta(ge=-1, lt=SITES_MAX)]]
+SitePair = tuple[Site, Site]
+
+
+class Alive(msgspec.Struct, frozen=True, array_like=True, tag="A"):
+    """I look for the daemons of my site. `counter` is the highest view counter the sender has seen."""
+
+    sender: Process
+    counter: Count
+    suspects: tuple[Process, ...] = ()
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """What a representative says of itself: whom it stands for, and which representatives it hears."""
+
+    rep: Process
+    seq: Count  # Grows with every saying; a lower one is old news.
+    members: tuple[Process, ...]
+    hears: tuple[Daemon, ...]
+    counter: Count
+    cut: tuple[SitePair, ...] = ()
+
+
+class Join(msgspec.Struct, frozen=True, array_like=True, tag="J"):
+    """Representatives look for each other; everybody passes on what it knows, its own record first."""
+
+    records: tuple[Record, ...]
+    active: bool = False  # The sender stands for a view that is whole.
+
+    @property
+    def sender(self) -> Process:
+        """Who says it."""
+        return self.records[0].rep
+
+
+class Refer(msgspec.Struct, frozen=True, array_like=True, tag="R"):
+    """Not me: that one speaks for us."""
+
+    sender: Process
+    rep: Daemon
+
+
+class NewMemb(msgspec.Struct, frozen=True, array_like=True, tag="N"):
+    """The attempt: these processes shall form this view, over a network without the cut links."""
+
+    view: ViewId
+    members: tuple[Process, ...]
+    cut: tuple[SitePair, ...] = ()
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A bundle that a daemon has and that is not stable yet, as far as it knows."""
+
+    seq: Count
+    lts: Count
+    mask: Annotated[int, msgspec.Meta(ge=0)]
+    body: bool
+
+
+class SiteState(msgspec.Struct, frozen=True, array_like=True):
+    """What a daemon knows of one site's bundles in its installed view."""
+
+    site: Site
+    cseq: Count
+    next_lts: Count
+    highest: Count
+    held: tuple[Held, ...]
+
+
+class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
+    """A daemon's state at the end of its installed view."""
+
+    view: ViewId  # The attempt.
+    sender: Process
+    installed: ViewId
+    clock: Count
+    counter: Count
+    commit: tuple[Process, ...]
+    aru: Count
+    delivered: Place
+    line: Place
+    sites: tuple[SiteState, ...]
+
+
+class Resend(msgspec.Struct, frozen=True, array_like=True, tag="D"):
+    """A bundle of an old view that some of its members lack; without a body where only meta-data is owed."""
+
+    view: ViewId
+    installed: ViewId
+    source: Site
+    seq: Count
+    lts: Count
+    mask: Annotated[int, msgspec.Meta(ge=0)]
+    prev: Count
+    body: bytes | None
+
+
+class Done(msgspec.Struct, frozen=True, array_like=True, tag="E"):
+    """The sender has all that can be had, and is bound to this attempt's decisions."""
+
+    view: ViewId
+
+
+Datagram = Alive | Join | Refer | NewMemb
+Told = StateTrans | Resend | Done
+
+_encoder = msgspec.msgpack.Encoder()
+_datagrams: msgspec.msgpack.Decoder[Datagram] = msgspec.msgpack.Decoder(Datagram)
+_told: msgspec.msgpack.Decoder[Told] = msgspec.msgpack.Decoder(Told)
+
+
+def encode(word: Datagram | Told) -> bytes:
+    """A word as bytes."""
+    return _encoder.encode(word)
+
+
+def decode_datagram(payload: bytes) -> Datagram:
+    """A word that came as a datagram."""
+    try:
+        word = _datagrams.decode(payload)
+    except msgspec.DecodeError as error:
+        raise PeerError(Drop.INCONSISTENT, f"membership word: {error}") from None
+    if isinstance(word, Join) and not word.records:
+        raise PeerError(Drop.INCONSISTENT, "JOIN without a record")
+    return word
+
+
+def decode_told(payload: bytes) -> Told:
+    """A word that came over an attempt's network."""
+    try:
+        return _told.decode(payload)
+    except msgspec.DecodeError as error:
+        raise PeerError(Drop.INCONSISTENT, f"membership word: {error}") from None

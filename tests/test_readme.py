@@ -1,0 +1,70 @@
+"""What README shows is what happens, and what it links to is there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.test_demo_parts import CLEAN, LOSSY, PRUNED, REROUTED, text_of, whole
+
+from hopring.cli.demo import show
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_make_targets_are_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"^    make (\w+)$", README, re.MULTILINE)) | set(
+        re.findall(r"`make (\w+)`", README)
+    )
+
+    assert {"demo", "test", "setup"} <= named <= targets
+
+
+@pytest.mark.slow
+def test_commands_print_what_is_shown(tmp_path: Path) -> None:
+    place = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    steps = [step for block in blocks("console") for step in block.split("$ ")[1:]]
+    for step in steps:
+        command, _, shown = step.partition("\n")
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=place, capture_output=True, text=True, check=True
+        )
+
+        assert (done.stdout, done.stderr) == (shown, "")
+    assert len(steps) == 3
+
+
+def test_the_python_runs() -> None:
+    (code,) = blocks("python")
+
+    exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_picture_of_the_demonstration_has_the_words_that_it_prints() -> None:
+    (picture,) = blocks("text")
+    facts = (show.clean(CLEAN), show.lossy(LOSSY, CLEAN), show.pruned(PRUNED), show.rerouted(REROUTED))
+    printed = words_of(text_of(*facts, show.closing(whole())))
+
+    assert words_of(picture) <= printed
+
+
+def words_of(text: str) -> set[str]:
+    """The lines without their figures; names of sites and daemons are figures here too."""
+    return {" ".join(re.sub(r"[\d.]+|\b(eu|us|ap)\b", " ", line).split()) for line in text.splitlines()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    local = [target for target in targets if "://" not in target]
+
+    assert [target for target in local if not (page.parent / target).exists()] == []

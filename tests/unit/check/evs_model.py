@@ -1,0 +1,287 @@
+"""A small model of an ideal system of daemons: it makes histories that keep every promise, from a seed.
+
+The model knows everything at once (who holds what, everybody's clock), so it needs no protocol: a message is
+settled when nothing lower can come any more, and stable when all members hold everything up to it. Views change
+by splits, merges, crashes and restarts; some members of an attempt die half way through, and some fall out when
+they are bound by it already and end in another view. Messages lost with their holders leave holes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from hopring.check.trace import (
+    Crash,
+    Delivered,
+    Event,
+    Installed,
+    MessageId,
+    Ord,
+    Process,
+    Recover,
+    Sent,
+    Signal,
+    ViewName,
+)
+from hopring.services import Service
+
+
+@dataclass(eq=False)
+class View:
+    """A view, all that was sent in it, and who has what of that."""
+
+    name: ViewName
+    members: tuple[Process, ...]
+    log: list[Sent] = field(default_factory=list)  # In the order of the stamps.
+    held: dict[Process, set[MessageId]] = field(default_factory=dict)  # By those who installed it.
+    delivered: dict[Process, set[MessageId]] = field(default_factory=dict)
+    line: dict[Process, int] = field(default_factory=dict)  # How many of the log are delivered in order.
+
+
+@dataclass
+class Run:
+    """What came of a seed."""
+
+    events: list[Event]
+    components: list[set[str]]
+
+
+class Model:
+    """The daemons, the views they are in, and the history so far."""
+
+    def __init__(self, seed: int, daemons: int = 5) -> None:
+        self.dice = Random(seed)
+        self.names = "abcdefghi"[:daemons]
+        self.clock = dict.fromkeys(self.names, 0)
+        self.counter = dict.fromkeys(self.names, 0)  # Of views; it survives restarts.
+        self.sent = dict.fromkeys(self.names, 0)
+        self.up: dict[str, Process] = {}
+        self.at: dict[Process, View] = {}
+        self.loose: list[tuple[Sent, set[Process]]] = []  # Unreliable messages, and who had them.
+        self.events: list[Event] = []
+        self.components: list[list[Process]] = []
+
+    def run(self, views: int = 6, steps: int = 40) -> Run:
+        """Some views with some traffic in each, then a quiet end."""
+        for daemon in self.names:
+            self._start(daemon)
+        for _ in range(views):
+            self._reform(trouble=True)
+            for _ in range(self.dice.randrange(steps)):
+                self._traffic()
+        self._reform(trouble=False)
+        for _ in range(steps):
+            self._traffic()
+        self._drain()
+        return Run(self.events, [{process.daemon for process in component} for component in self.components])
+
+    # Traffic within a view.
+
+    def _traffic(self) -> None:
+        process = self.dice.choice(list(self.at))
+        match self.dice.randrange(4):
+            case 0:
+                self._send(process, self.dice.choice(list(Service)))
+            case 1 | 2:
+                self._receive(process)
+            case _:
+                self._promise(process)
+        self._deliver(process)
+
+    def _send(self, process: Process, service: Service) -> None:
+        daemon, view = process.daemon, self.at[process]
+        self.clock[daemon] += 1
+        self.sent[daemon] += 1
+        message = MessageId(daemon, process.incarnation, self.sent[daemon])
+        stamp = Ord(self.clock[daemon], self.names.index(daemon), view.name)
+        sent = Sent(process, self._now(), view.name, message, service, stamp, self.dice.randrange(100))
+        self.events.append(sent)
+        if service is Service.UNRELIABLE:
+            self.loose.append((sent, set()))
+            return
+        view.log.append(sent)
+        view.log.sort(key=lambda sent: sent.ord)
+        view.held[process].add(message)
+
+    def _receive(self, process: Process) -> None:
+        view = self.at[process]
+        coming = [sent for sent in view.log if sent.message not in view.held[process]]
+        if coming:
+            sent = self.dice.choice(coming)
+            view.held[process].add(sent.message)
+            self.clock[process.daemon] = max(self.clock[process.daemon], sent.ord.lts)
+
+    def _promise(self, process: Process) -> None:
+        """The clock may rise at any time; here, to the highest of the view."""
+        here = [other.daemon for other, view in self.at.items() if view is self.at[process]]
+        self.clock[process.daemon] = max(self.clock[daemon] for daemon in here)
+
+    def _deliver(self, process: Process) -> None:
+        self._deliver_loose(process)
+        self._deliver_early(process)
+        view = self.at[process]
+        while view.line[process] < len(view.log):
+            sent = view.log[view.line[process]]
+            if sent.message not in view.held[process] or not self._settled(view, sent):
+                break
+            if sent.service is Service.SAFE and not self._stable(view, sent):
+                break
+            self._give(process, sent)
+            view.line[process] += 1
+
+    def _deliver_loose(self, process: Process) -> None:
+        for sent, had in self.loose:
+            if process not in had and self.dice.random() < 0.05:
+                had.add(process)
+                self._give(process, sent)
+
+    def _deliver_early(self, process: Process) -> None:
+        """Reliable at once, FIFO after all earlier ones of its session."""
+        view = self.at[process]
+        waiting: set[Process] = set()  # Sessions with an earlier message that is not delivered.
+        for sent in view.log:
+            if sent.message in view.delivered[process]:
+                continue
+            early = sent.service is Service.RELIABLE
+            early |= sent.service is Service.FIFO and sent.process not in waiting
+            if early and sent.message in view.held[process]:
+                self._give(process, sent)
+            else:
+                waiting.add(sent.process)
+
+    def _settled(self, view: View, sent: Sent) -> bool:
+        """Nothing lower can come any more: all members are here, and their clocks have reached the stamp."""
+        return all(member in view.held and self.clock[member.daemon] >= sent.ord.lts for member in view.members)
+
+    def _stable(self, view: View, sent: Sent) -> bool:
+        lower = {other.message for other in view.log if other.ord <= sent.ord}
+        return all(lower <= view.held.get(member, set()) for member in view.members)
+
+    def _give(self, process: Process, sent: Sent) -> None:
+        view = self.at[process]
+        if sent.service is not Service.UNRELIABLE:
+            if sent.message in view.delivered[process]:
+                return
+            view.delivered[process].add(sent.message)
+        event = Delivered(process, self._now(), view.name, sent.message, sent.service, sent.ord)
+        self.events.append(event)
+
+    # From view to view.
+
+    def _reform(self, trouble: bool) -> None:
+        if trouble:
+            self._crash_and_restart()
+        processes = list(self.up.values())
+        self.dice.shuffle(processes)
+        cuts = sorted(self.dice.randrange(len(processes) + 1) for _ in range(self.dice.randrange(3)))
+        bounds = list(zip([0, *cuts], [*cuts, len(processes)], strict=True))
+        self.components = [processes[low:high] for low, high in bounds if low < high]
+        for component in self.components:
+            self._move(component, trouble)
+
+    def _crash_and_restart(self) -> None:
+        for daemon in self.names:
+            if daemon not in self.up and self.dice.random() < 0.5:
+                self._start(daemon)
+            elif daemon in self.up and len(self.up) > 1 and self.dice.random() < 0.15:
+                self._crash(self.up[daemon])
+
+    def _start(self, daemon: str) -> None:
+        self.up[daemon] = Process(daemon, self.dice.getrandbits(64))
+        self.events.append(Recover(self.up[daemon], self._now()))
+
+    def _crash(self, process: Process) -> None:
+        self.events.append(Crash(process, self._now()))
+        del self.up[process.daemon]
+        self.at.pop(process, None)
+
+    def _move(self, component: list[Process], trouble: bool) -> None:
+        """An attempt: all are bound by it, most install its view, a few end elsewhere or die."""
+        view = self._new_view(component)
+        stragglers = [process for process in component[1:] if trouble and self.dice.random() < 0.1]
+        elsewhere = self._new_view(stragglers) if stragglers else view
+        old = {process: self.at.get(process) for process in component}
+        bound = [(process, self._companions(process, component, old)) for process in component]
+        recovered = [(process, *self._recovered(old[process], bound_to)) for process, bound_to in bound]
+        for process, regular, transitional in recovered:
+            target, party = (elsewhere, stragglers) if process in stragglers else (view, component)
+            together = self._companions(process, party, old)
+            dies = trouble and len(self.up) > 1 and self.dice.random() < 0.05
+            if old[process] is not None:
+                self._walk(process, (*regular, None, *transitional), together, dies)
+            if dies:
+                self._crash(process)
+            else:
+                self._install(process, target, together)
+
+    def _companions(
+        self, process: Process, party: Iterable[Process], old: dict[Process, View | None]
+    ) -> tuple[Process, ...]:
+        if old[process] is None:
+            return (process,)
+        return tuple(sorted(other for other in party if old[other] is old[process]))
+
+    def _recovered(self, view: View | None, bound: tuple[Process, ...]) -> tuple[list[Sent], list[Sent]]:
+        """What those bound together deliver before and after the signal."""
+        if view is None:
+            return [], []
+        held = set().union(*(view.held[process] for process in bound))
+        done = max(view.line[process] for process in bound)
+        hole = next((place for place, sent in enumerate(view.log) if sent.message not in held), len(view.log))
+        transitional: list[Sent] = []
+        skipped: set[Process] = set()
+        for place, sent in enumerate(view.log[done:], start=done):
+            if sent.message not in held:
+                continue
+            early = sent.service is Service.RELIABLE
+            early |= sent.service is Service.FIFO and sent.process not in skipped
+            if place < hole or sent.process in bound or early:
+                transitional.append(sent)
+            else:
+                skipped.add(sent.process)
+        return view.log[:done], transitional
+
+    def _walk(
+        self, process: Process, walk: tuple[Sent | None, ...], together: tuple[Process, ...], dies: bool
+    ) -> None:
+        """Delivers what was recovered, with the signal where the walk says None; who dies does not finish."""
+        for sent in walk[: self.dice.randrange(len(walk)) if dies else None]:
+            if sent is None:
+                self.events.append(Signal(process, self._now(), self.at[process].name, together))
+            else:
+                self._give(process, sent)
+
+    def _new_view(self, members: list[Process]) -> View:
+        counter = max(self.counter[process.daemon] for process in members) + 1
+        clock = max(self.clock[process.daemon] for process in members)
+        for process in members:
+            self.counter[process.daemon] = counter
+            self.clock[process.daemon] = clock
+        first = min(members)
+        name = ViewName(counter, self.names.index(first.daemon), first.incarnation)
+        return View(name, tuple(sorted(members)))
+
+    def _install(self, process: Process, view: View, together: tuple[Process, ...]) -> None:
+        self.at[process] = view
+        view.held[process], view.delivered[process], view.line[process] = set(), set(), 0
+        self.events.append(Installed(process, self._now(), view.name, view.members, together, "model"))
+
+    def _drain(self) -> None:
+        """All that is under way arrives."""
+        for process, view in self.at.items():
+            view.held[process] = {sent.message for sent in view.log}
+        top = max(self.clock.values())
+        self.clock = dict.fromkeys(self.names, top)
+        for process in self.at:
+            self._deliver(process)
+
+    def _now(self) -> int:
+        return len(self.events)
+
+
+def run(seed: int) -> Run:
+    """The run of a seed, with its own number of daemons and views."""
+    dice = Random(-seed - 1)
+    return Model(seed, daemons=dice.randrange(2, 7)).run(
+        views=dice.randrange(1, 9), steps=dice.randrange(10, 90)
+    )

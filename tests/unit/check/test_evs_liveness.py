@@ -1,0 +1,158 @@
+"""2.15, 2.16 and 2.17 on histories written by hand."""
+
+import pytest
+from tests.unit.check.evs_notation import history
+
+from hopring.check.evs.history import index
+from hopring.check.evs.liveness import membership_precision, self_delivery, termination
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: view 1 a | send 1 reliable | deliver a:1",
+        "a: view 1 a | send 1 | signal | deliver a:1 | view 2 a",
+        "a: view 1 a | send 1 | crash",
+        "a: view 1 a | send 1 unreliable",
+        """
+        a:   view 1 a | send 1
+        a.2: view 2 a.2
+        """,
+    ],
+)
+def test_who_is_there_has_its_own_messages(text: str) -> None:
+    assert self_delivery(index(history(text), quiet_end=True))
+
+
+def test_own_messages_that_never_come() -> None:
+    text = """
+    a: view 1 ab | send 1 | view 2 a
+    b: view 1 ab | deliver a:1 | view 3 b
+    """
+
+    assert self_delivery(index(history(text), quiet_end=False))
+    witness = self_delivery(index(history(text), quiet_end=True)).witness
+    assert witness == "a sent a:1 at 2 us and never delivered it"
+
+
+@pytest.mark.parametrize(
+    ("text", "components"),
+    [
+        (
+            """
+            a: view 1 a | view 3 ab with a
+            b: view 2 b | view 3 ab with b
+            """,
+            ["ab"],
+        ),
+        (
+            """
+            a: view 1a ab | view 2a a
+            b: view 1a ab | view 2b b
+            """,
+            ["a", "b"],
+        ),
+        (
+            """
+            a:   view 1 ab | view 2 a | view 3 ab.2 with a
+            b:   view 1 ab | crash
+            b.2: view 3 ab.2
+            """,
+            ["ab"],
+        ),
+        ("a: view 1 ab", []),
+    ],
+)
+def test_components_that_found_themselves(text: str, components: list[str]) -> None:
+    assert membership_precision(index(history(text), quiet_end=True), components)
+
+
+@pytest.mark.parametrize(
+    ("text", "components", "witness"),
+    [
+        (
+            """
+            a: view 1 ab
+            b: view 1 ab
+            """,
+            ["a", "b"],
+            "a ended in view 1 of {a b}, not of {a}",
+        ),
+        (
+            """
+            a: view 1 ab
+            b: view 1 ab | view 2 ab
+            """,
+            ["ab"],
+            "a ended in view 1, b in view 2",
+        ),
+        (
+            """
+            a:   view 1 ab
+            b:   view 1 ab
+            b.2: view 2 ab.2
+            """,
+            ["ab"],
+            "a ended in view 1 of {a b}, not of {a b.2}",
+        ),
+        ("a: view 1 a", ["ab"], "b should be in a view with {a b} and did nothing at all"),
+        ("a: recover", ["a"], "a should be in a view with {a} and never installed one"),
+        ("a: view 1 a | crash", ["a"], "a should be in a view with {a} and has crashed"),
+    ],
+)
+def test_components_that_did_not(text: str, components: list[str], witness: str) -> None:
+    assert membership_precision(index(history(text), quiet_end=True), components).witness == witness
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """
+        a: view 1 ab | send 1 fifo | deliver a:1
+        b: view 1 ab | deliver a:1
+        """,
+        # a moves on, or dies: what b gets is for other properties to say.
+        """
+        a: view 1 ab | send 1 | deliver a:1 | view 2 ab
+        b: view 1 ab | view 2 ab
+        """,
+        """
+        a: view 1 ab | send 1 | deliver a:1 | crash
+        b: view 1 ab
+        """,
+        """
+        a: view 1 ab | send 1 unreliable
+        b: view 1 ab
+        """,
+    ],
+)
+def test_what_is_sent_in_a_lasting_view_arrives(text: str) -> None:
+    assert termination(index(history(text), quiet_end=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "witness"),
+    [
+        (
+            """
+            a: view 1 ab | send 1 reliable | deliver a:1
+            b: view 1 ab
+            """,
+            "a sent a:1 at 2 us in view 1 and stayed there, but b never delivered it",
+        ),
+        (
+            """
+            a: view 1 ab | send 1 | deliver a:1
+            b: view 1 ab | view 2 b
+            """,
+            "a sent a:1 at 2 us in view 1 and stayed there, but b never delivered it",
+        ),
+        (
+            "a: view 1 ab | send 1 | deliver a:1",
+            "a sent a:1 at 2 us in view 1 and stayed there, but b never delivered it",
+        ),
+    ],
+)
+def test_what_is_sent_in_a_lasting_view_and_does_not(text: str, witness: str) -> None:
+    assert termination(index(history(text), quiet_end=True)).witness == witness
+    assert termination(index(history(text), quiet_end=False))
