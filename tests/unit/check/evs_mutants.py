@@ -1,46 +1,350 @@
 """Small wrongs done to right histories, each with the property that must notice.
 
-A mutant looks for the places in a history where its wrong can be done, and is given one of them by chance. It
-returns nothing where there is none.
+A mutant yields every edit that does its wrong to a given history. An edit says what takes the place of an event:
+nothing, another one, or several.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from random import Random
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 
 from msgspec.structs import replace
 
 from hopring.check.evs import agreed, integrity, liveness, order, safe, shape, synchrony, views
-from hopring.check.evs.history import History, Stay, index
+from hopring.check.evs.history import History, Life, Stay, index
 from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Ord, Process, Sent, Signal
 from hopring.services import Service
+
+Edit = dict[int, list[Event]]
 
 
 @dataclass
 class Sound:
-    """A right history to do wrong to."""
+    """A right history to do wrong to, and where its events are."""
 
-    dice: Random
     events: list[Event]
-    history: History
+    history: History = field(init=False)
+    deliveries: dict[tuple[Process, MessageId], int] = field(default_factory=dict)
+    sends: dict[MessageId, int] = field(default_factory=dict)
 
-    def positions(self, kind: type[Event]) -> list[int]:
-        return [place for place, event in enumerate(self.events) if isinstance(event, kind)]
+    def __post_init__(self) -> None:
+        self.history = index(self.events, quiet_end=True)
+        for place, event in enumerate(self.events):
+            if isinstance(event, Delivered):
+                self.deliveries[event.process, event.message] = place
+            elif isinstance(event, Sent):
+                self.sends[event.message] = place
 
-    def delivery(self, process: Process, number: int) -> int:
-        message = self.history.messages.ids[number]
-        return next(
-            place
-            for place, event in enumerate(self.events)
-            if isinstance(event, Delivered) and event.process == process and event.message == message
-        )
+    def of(self, kind: type[Event]) -> Iterator[int]:
+        return (place for place, event in enumerate(self.events) if isinstance(event, kind))
 
-    def install(self, stay: Stay) -> int:
-        return self.events.index(stay.installed)
+    def views(self, first: bool = False) -> Iterator[tuple[int, Stay]]:
+        for stay in self.history.stays:
+            if first == (stay.before is None):
+                yield self.events.index(stay.installed), stay
 
-    def any[T](self, choices: Iterator[T] | list[T]) -> T | None:
-        found = list(choices)
-        return self.dice.choice(found) if found else None
+    def lives(self) -> Iterator[tuple[Life, list[int]]]:
+        for life in self.history.lives.values():
+            yield life, [place for place, event in enumerate(self.events) if event.process == life.process]
 
-    def agreed(self, number: int) -> bool:
+    def place(self, process: Process, number: int) -> int:
+        return self.deliveries[process, self.history.messages.ids[number]]
+
+    def is_agreed(self, number: int) -> bool:
         return self.history.messages.service[number] >= Service.CAUSAL
+
+    def drop(self, process: Process, number: int) -> Edit:
+        return {self.place(process, number): []}
+
+    def move(self, old: int, new: int) -> Edit:
+        """The event at `old` comes right before that at `new` instead."""
+        return {old: [], new: [self.events[old], self.events[new]]}
+
+    def swap(self, one: int, other: int) -> Edit:
+        return {one: [self.events[other]], other: [self.events[one]]}
+
+    def stamp(self, message: MessageId, ord: Ord) -> Edit:
+        """The message with another stamp wherever it occurs."""
+        return {
+            place: [replace(event, ord=ord)]
+            for place, event in enumerate(self.events)
+            if isinstance(event, Sent | Delivered) and event.message == message
+        }
+
+    def companions(self) -> Iterator[tuple[Stay, Stay]]:
+        """Two that moved together, in both orders."""
+        for stay in self.history.stays:
+            for other in self.history.views[stay.view].values():
+                if stay.after and other.after and other is not stay and stay.after.view == other.after.view:
+                    yield stay, other
+
+
+def delivers_twice(sound: Sound) -> Iterator[Edit]:
+    for place in sound.of(Delivered):
+        yield {place: [sound.events[place], sound.events[place]]}
+
+
+def delivers_what_nobody_sent(sound: Sound) -> Iterator[Edit]:
+    for _process, message in sound.deliveries:
+        yield {sound.sends[message]: []}
+
+
+def delivers_as_another_service(sound: Sound) -> Iterator[Edit]:
+    for place in sound.of(Delivered):
+        event = sound.events[place]
+        assert isinstance(event, Delivered)
+        other = Service.SAFE if event.service is not Service.SAFE else Service.AGREED
+        yield {place: [replace(event, service=other)]}
+
+
+def delivers_before_its_first_view(sound: Sound) -> Iterator[Edit]:
+    for life, places in sound.lives():
+        own = [place for place in places if isinstance(sound.events[place], Delivered)]
+        if own:
+            yield sound.move(own[0], sound.events.index(life.stays[0].installed))
+
+
+def is_not_in_its_own_view(sound: Sound) -> Iterator[Edit]:
+    for place in sound.of(Installed):
+        event = sound.events[place]
+        assert isinstance(event, Installed)
+        yield {place: [replace(event, members=tuple(m for m in event.members if m != event.process))]}
+
+
+def reuses_a_view_id(sound: Sound) -> Iterator[Edit]:
+    for place, stay in sound.views():
+        assert stay.before is not None
+        yield {place: [replace(stay.installed, view=stay.before.view)]}
+
+
+def sees_other_members(sound: Sound) -> Iterator[Edit]:
+    for first in (True, False):
+        for place, stay in sound.views(first):
+            strangers = stay.members - {stay.process}
+            if strangers and len(sound.history.views[stay.view]) > 1:
+                members = tuple(sorted(stay.members - {min(strangers)}))
+                yield {place: [replace(stay.installed, members=members)]}
+
+
+def starts_in_company(sound: Sound) -> Iterator[Edit]:
+    for place, stay in sound.views(first=True):
+        if len(stay.members) > 1:
+            yield {place: [replace(stay.installed, together=stay.installed.members)]}
+
+
+def forgets_a_companion(sound: Sound) -> Iterator[Edit]:
+    for stay, other in sound.companions():
+        assert stay.after is not None
+        together = tuple(sorted(stay.after.together - {other.process}))
+        yield {sound.events.index(stay.after.installed): [replace(stay.after.installed, together=together)]}
+
+
+def lacks_what_its_companion_delivered(sound: Sound) -> Iterator[Edit]:
+    for stay, _other in sound.companions():
+        for number in stay.delivered:
+            yield sound.drop(stay.process, number)
+
+
+def signals_twice(sound: Sound) -> Iterator[Edit]:
+    for place in sound.of(Signal):
+        yield {place: [sound.events[place], sound.events[place]]}
+
+
+def has_no_signal(sound: Sound) -> Iterator[Edit]:
+    for stay, _other in sound.companions():
+        yield {sound.events.index(stay.signals[0]): []}
+
+
+def delivers_on_the_other_side_of_the_signal(sound: Sound) -> Iterator[Edit]:
+    for stay, _other in sound.companions():
+        for number in filter(sound.is_agreed, stay.transitional):
+            yield sound.move(sound.place(stay.process, number), sound.events.index(stay.signals[0]))
+
+
+def delivers_in_a_later_view(sound: Sound) -> Iterator[Edit]:
+    for place, stay in sound.views():
+        assert stay.before is not None
+        for number in stay.before.delivered:
+            old = sound.place(stay.process, number)
+            event = sound.events[old]
+            assert isinstance(event, Delivered)
+            yield {old: [], place: [stay.installed, replace(event, view=stay.view)]}
+
+
+def delivers_in_a_later_view_than_another(sound: Sound) -> Iterator[Edit]:
+    messages = sound.history.messages
+    for edit in delivers_in_a_later_view(sound):
+        event = sound.events[next(place for place, new in edit.items() if not new)]
+        assert isinstance(event, Delivered)
+        number = messages.number[event.message]
+        if sum(number in life.got for life in sound.history.lives.values()) > 1:
+            yield edit
+
+
+def delivers_agreed_out_of_order(sound: Sound) -> Iterator[Edit]:
+    for stay in sound.history.stays:
+        for one, other in pairwise(filter(sound.is_agreed, stay.delivered)):
+            yield sound.swap(sound.place(stay.process, one), sound.place(stay.process, other))
+
+
+def delivers_agreed_in_another_order_than_others(sound: Sound) -> Iterator[Edit]:
+    for stay in sound.history.stays:
+        others = [life.got for life in sound.history.lives.values() if life.process != stay.process]
+        for one, other in pairwise(filter(sound.is_agreed, stay.delivered)):
+            if any(one in got and other in got for got in others):
+                yield sound.swap(sound.place(stay.process, one), sound.place(stay.process, other))
+
+
+def delivers_fifo_out_of_order(sound: Sound) -> Iterator[Edit]:
+    messages = sound.history.messages
+    for stay in sound.history.stays:
+        for one, other in combinations(stay.delivered, 2):
+            same = (
+                messages.sender[one] == messages.sender[other] and messages.place[one] < messages.place[other]
+            )
+            if same and messages.service[other] >= Service.FIFO:
+                yield sound.move(sound.place(stay.process, other), sound.place(stay.process, one))
+
+
+def stamps_below_a_cause(sound: Sound) -> Iterator[Edit]:
+    for life, places in sound.lives():
+        caused = False
+        for place in places:
+            event = sound.events[place]
+            if isinstance(event, Sent | Delivered) and event.service is not Service.UNRELIABLE:
+                if caused and isinstance(event, Sent) and event.process == life.process:
+                    yield sound.stamp(event.message, event.ord._replace(lts=0))
+                caused = True
+
+
+def knows_another_stamp(sound: Sound) -> Iterator[Edit]:
+    for place in sound.of(Delivered):
+        event = sound.events[place]
+        assert isinstance(event, Delivered)
+        if event.service is not Service.UNRELIABLE:
+            yield {place: [replace(event, ord=event.ord._replace(place=7))]}
+
+
+def shares_a_stamp(sound: Sound) -> Iterator[Edit]:
+    messages = sound.history.messages
+    reliable = [number for number, service in enumerate(messages.service) if service is not Service.UNRELIABLE]
+    for one, other in pairwise(reliable):
+        yield sound.stamp(messages.ids[one], messages.ord[other])
+
+
+def delivers_agreed_over_a_gap(sound: Sound) -> Iterator[Edit]:
+    for stay in sound.history.stays:
+        top = max(filter(sound.is_agreed, stay.regular), default=-1)
+        for other in sound.history.views[stay.view].values():
+            for number in {*stay.regular} & {*other.delivered}:
+                if other is not stay and number < top:
+                    yield sound.drop(stay.process, number)
+
+
+def delivers_agreed_over_a_gap_after_the_signal(sound: Sound) -> Iterator[Edit]:
+    sender = sound.history.messages.sender
+    for stay in sound.history.stays:
+        top = max(filter(sound.is_agreed, stay.transitional), default=-1)
+        for other in sound.history.views[stay.view].values():
+            for number in {*stay.delivered} & {*other.delivered}:
+                if other is not stay and number < top and stay.after and sender[number] in stay.after.together:
+                    yield sound.drop(stay.process, number)
+
+
+def misses_what_was_safe(sound: Sound) -> Iterator[Edit]:
+    for stay in sound.history.stays:
+        yield from _missed_safe(sound, stay, stay.regular, stay.members)
+
+
+def misses_what_was_safe_after_the_signal(sound: Sound) -> Iterator[Edit]:
+    for stay in sound.history.stays:
+        if stay.after is not None:
+            yield from _missed_safe(sound, stay, stay.transitional, stay.after.together)
+
+
+def misses_what_was_safe_and_fell_out(sound: Sound) -> Iterator[Edit]:
+    """The member of the transitional set that lacks the message never came to the next view."""
+    for stay in sound.history.stays:
+        if stay.after is not None:
+            fallen = stay.after.together - sound.history.views[stay.after.view].keys()
+            yield from _missed_safe(sound, stay, stay.transitional, fallen)
+
+
+def _missed_safe(sound: Sound, stay: Stay, side: list[int], owed_to: frozenset[Process]) -> Iterator[Edit]:
+    for number in side:
+        if sound.history.messages.service[number] is Service.SAFE:
+            for process in owed_to - {stay.process}:
+                other = sound.history.views[stay.view][process]
+                if number in other.delivered and not sound.history.crashed_in(other):
+                    yield sound.drop(process, number)
+
+
+def lacks_its_own_message(sound: Sound) -> Iterator[Edit]:
+    messages = sound.history.messages
+    for life in sound.history.lives.values():
+        for number in life.delivered:
+            if messages.sender[number] == life.process and not life.crashed:
+                yield sound.drop(life.process, number)
+
+
+def does_not_finish(sound: Sound) -> Iterator[Edit]:
+    for life in sound.history.lives.values():
+        if not life.crashed:
+            for number in life.stays[-1].delivered:
+                yield sound.drop(life.process, number)
+
+
+def ends_in_another_view(sound: Sound) -> Iterator[Edit]:
+    for life in sound.history.lives.values():
+        if not life.crashed and len(life.stays[-1].members) > 1:
+            yield {sound.events.index(life.stays[-1].installed): []}
+
+
+def lives_on_after_its_crash(sound: Sound) -> Iterator[Edit]:
+    for place in sound.of(Crash):
+        yield {place: [sound.events[place], sound.events[place]]}
+
+
+def sends_twice(sound: Sound) -> Iterator[Edit]:
+    for place in sound.of(Sent):
+        yield {place: [sound.events[place], sound.events[place]]}
+
+
+MUTANTS: dict[Callable[[Sound], Iterator[Edit]], str] = {
+    lives_on_after_its_crash: shape.LIFE,
+    sends_twice: shape.UNIQUE,
+    knows_another_stamp: shape.ORD,
+    shares_a_stamp: shape.ORD,
+    delivers_before_its_first_view: views.INITIAL_VIEW,
+    is_not_in_its_own_view: views.SELF_INCLUSION,
+    reuses_a_view_id: views.LOCAL_MONOTONICITY,
+    sees_other_members: views.MEMBERSHIP_AGREEMENT,
+    starts_in_company: views.TRANSITIONAL_SET,
+    forgets_a_companion: views.TRANSITIONAL_SET,
+    delivers_twice: integrity.NO_DUPLICATION,
+    delivers_what_nobody_sent: integrity.DELIVERY_INTEGRITY,
+    delivers_as_another_service: integrity.DELIVERY_INTEGRITY,
+    delivers_in_a_later_view: integrity.SANE_VIEW,
+    delivers_in_a_later_view_than_another: integrity.SAME_VIEW,
+    lacks_what_its_companion_delivered: synchrony.VIRTUAL_SYNCHRONY,
+    signals_twice: synchrony.TRANSITIONAL_SIGNALS,
+    has_no_signal: synchrony.TRANSITIONAL_SIGNALS,
+    delivers_on_the_other_side_of_the_signal: synchrony.TRANSITIONAL_SIGNALS,
+    delivers_fifo_out_of_order: order.FIFO,
+    stamps_below_a_cause: order.CAUSAL,
+    delivers_agreed_out_of_order: order.AGREED,
+    delivers_agreed_in_another_order_than_others: order.AGREEMENT,
+    delivers_agreed_over_a_gap: agreed.AGREED_REGULAR,
+    delivers_agreed_over_a_gap_after_the_signal: agreed.AGREED_TRANSITIONAL,
+    misses_what_was_safe: safe.SAFE_REGULAR,
+    misses_what_was_safe_after_the_signal: safe.SAFE_TRANSITIONAL,
+    misses_what_was_safe_and_fell_out: safe.SAFE_TRANSITIONAL,
+    lacks_its_own_message: liveness.SELF_DELIVERY,
+    ends_in_another_view: liveness.MEMBERSHIP_PRECISION,
+    does_not_finish: liveness.TERMINATION,
+}
+
+
+def edited(events: list[Event], edit: Edit) -> list[Event]:
+    """The history with the wrong in it."""
+    return [new for place, event in enumerate(events) for new in edit.get(place, [event])]

@@ -33,6 +33,8 @@ class Stay:
     installed: Installed
     before: "Stay | None"
     after: "Stay | None" = None
+    process: Process = field(init=False)
+    view: ViewName = field(init=False)
     members: frozenset[Process] = field(init=False)
     together: frozenset[Process] = field(init=False)
     delivered: list[int] = field(default_factory=list)
@@ -40,18 +42,10 @@ class Stay:
     cut: int | None = None  # How many messages came before the first signal.
 
     def __post_init__(self) -> None:
+        self.process = self.installed.process
+        self.view = self.installed.view
         self.members = frozenset(self.installed.members)
         self.together = frozenset(self.installed.together)
-
-    @property
-    def process(self) -> Process:
-        """Whose stay it is."""
-        return self.installed.process
-
-    @property
-    def view(self) -> ViewName:
-        """Where."""
-        return self.installed.view
 
     @property
     def regular(self) -> list[int]:
@@ -65,26 +59,30 @@ class Stay:
 
 
 @dataclass(slots=True, eq=False)
+class Sending:
+    """A send, and where in its sender's life it lies."""
+
+    event: Sent
+    number: int
+    stay: Stay | None
+    heard: int  # How many messages of a reliable service the sender had delivered.
+
+
+@dataclass(slots=True, eq=False)
 class Life:
     """All that one process did."""
 
     process: Process
     events: list[Event] = field(default_factory=list)
-    stays: list[Stay] = field(default_factory=list)
-    homeless: list[Delivered | Signal] = field(default_factory=list)  # What came before the first view.
+    deliveries: list[Delivered] = field(default_factory=list)  # Of all services.
+    numbers: list[int] = field(default_factory=list)  # The messages of these.
     delivered: list[int] = field(default_factory=list)
     got: set[int] = field(default_factory=set)  # The same as a set.
+    sends: list[Sending] = field(default_factory=list)
+    stays: list[Stay] = field(default_factory=list)
+    homeless: list[Delivered | Signal] = field(default_factory=list)  # What came before the first view.
+    misplaced: list[Delivered | Signal] = field(default_factory=list)  # What names another view than it is in.
     crashed: bool = False
-
-    @property
-    def sends(self) -> Iterator[Sent]:
-        """Its sends, in their order."""
-        return (event for event in self.events if isinstance(event, Sent))
-
-    @property
-    def deliveries(self) -> Iterator[Delivered]:
-        """Its deliveries, in their order."""
-        return (event for event in self.events if isinstance(event, Delivered))
 
 
 @dataclass(slots=True)
@@ -102,6 +100,11 @@ class History:
         """All of them."""
         return (stay for life in self.lives.values() for stay in life.stays)
 
+    def has(self, process: Process, number: int) -> bool:
+        """Whether the process delivered this message, wherever."""
+        life = self.lives.get(process)
+        return life is not None and number in life.got
+
     def alive_at_quiet_end(self, process: Process) -> bool:
         """Whether the process was there when everything had settled. The end of any other trace is a crash."""
         life = self.lives.get(process)
@@ -114,15 +117,11 @@ class History:
 
 def index(events: Iterable[object], quiet_end: bool) -> History:
     """Indexes a history; values that are no events of this trace are passed over."""
-    lives = _by_process(events)
-    messages = number_messages(
-        (event for life in lives.values() for event in life.sends),
-        (event for life in lives.values() for event in life.deliveries),
-    )
+    lives, sends = _by_process(events)
+    messages = number_messages(sends, (event for life in lives.values() for event in life.deliveries))
     starts: dict[str, list[Process]] = {}
     views: dict[ViewName, dict[Process, Stay]] = {}
     for life in lives.values():
-        messages.place_in_session(life.sends)
         _follow(life, messages)
         for stay in life.stays:
             views.setdefault(stay.view, {}).setdefault(life.process, stay)
@@ -134,29 +133,40 @@ def index(events: Iterable[object], quiet_end: bool) -> History:
     return History(quiet_end, lives, messages, views, starts)
 
 
-def _by_process(events: Iterable[object]) -> dict[Process, Life]:
+def _by_process(events: Iterable[object]) -> tuple[dict[Process, Life], list[Sent]]:
     lives: dict[Process, Life] = {}
+    sends: list[Sent] = []
     for event in events:
-        if isinstance(event, KINDS):
-            life = lives.get(event.process)
-            if life is None:
-                life = lives[event.process] = Life(event.process)
-            life.events.append(event)
-    return lives
+        if not isinstance(event, KINDS):
+            continue
+        life = lives.get(event.process)
+        if life is None:
+            life = lives[event.process] = Life(event.process)
+        life.events.append(event)
+        if isinstance(event, Delivered):
+            life.deliveries.append(event)
+        elif isinstance(event, Sent):
+            sends.append(event)
+    return lives, sends
 
 
 def _follow(life: Life, messages: Messages) -> None:
     """Cuts a life into its stays."""
     stay: Stay | None = None
+    life.numbers = [messages.number[event.message] for event in life.deliveries]
+    numbers = iter(life.numbers)
     for event in life.events:
         if isinstance(event, Delivered):
-            number = messages.number[event.message]
-            if stay is None:
-                life.homeless.append(event)
+            number = next(numbers)
             if messages.service[number] is not Service.UNRELIABLE:
                 life.delivered.append(number)
                 if stay is not None:
                     stay.delivered.append(number)
+            if stay is None or event.view != stay.view:
+                _out_of_place(life, event, stay)
+        elif isinstance(event, Sent):
+            number = messages.number[event.message]
+            life.sends.append(Sending(event, number, stay, len(life.delivered)))
         elif isinstance(event, Installed):
             stay = _enter(life, event, stay)
         elif isinstance(event, Signal):
@@ -164,6 +174,7 @@ def _follow(life: Life, messages: Messages) -> None:
         elif isinstance(event, Crash):
             life.crashed = True
     life.got.update(life.delivered)
+    messages.place_in_session(sending.event for sending in life.sends)
 
 
 def _enter(life: Life, event: Installed, before: Stay | None) -> Stay:
@@ -175,9 +186,13 @@ def _enter(life: Life, event: Installed, before: Stay | None) -> Stay:
 
 
 def _close(life: Life, event: Signal, stay: Stay | None) -> None:
-    if stay is None:
-        life.homeless.append(event)
-        return
-    stay.signals.append(event)
-    if stay.cut is None:
-        stay.cut = len(stay.delivered)
+    if stay is None or event.view != stay.view:
+        _out_of_place(life, event, stay)
+    if stay is not None:
+        stay.signals.append(event)
+        if stay.cut is None:
+            stay.cut = len(stay.delivered)
+
+
+def _out_of_place(life: Life, event: Delivered | Signal, stay: Stay | None) -> None:
+    (life.homeless if stay is None else life.misplaced).append(event)

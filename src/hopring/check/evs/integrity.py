@@ -1,8 +1,10 @@
 """Each delivery for itself: 2.5, 2.6, and the view it belongs to, 2.18 and 2.19 (with 2.9)."""
 
-from hopring.check.evs.history import History, Life
+from collections.abc import Iterator
+
+from hopring.check.evs.history import History, Life, Stay
 from hopring.check.evs.words import Words
-from hopring.check.trace import Delivered, Installed, MessageId, Process, Sent, ViewName
+from hopring.check.trace import Delivered, Process, ViewName
 from hopring.check.verdict import Verdict, broken, holds
 from hopring.services import Service
 
@@ -16,59 +18,55 @@ def no_duplication(history: History) -> Verdict:
     """2.5: a process delivers a message at most once, whatever its service."""
     words = Words(history)
     for life in history.lives.values():
-        seen: dict[MessageId, Delivered] = {}
-        for event in life.deliveries:
-            first = seen.setdefault(event.message, event)
-            if first is not event:
-                return broken(NO_DUPLICATION, f"{words.delivery(event)}, and before that at {first.at_us} us")
+        seen: dict[int, Delivered] = {}
+        for event, number in zip(life.deliveries, life.numbers, strict=True):
+            if number in seen:
+                first = seen[number].at_us
+                return broken(NO_DUPLICATION, f"{words.delivery(event)}, and before that at {first} us")
+            seen[number] = event
     return holds(NO_DUPLICATION)
 
 
 def delivery_integrity(history: History) -> Verdict:
     """2.6: what is delivered was sent, by a member of the view, as what it is, and by oneself before."""
-    words = Words(history)
     for life in history.lives.values():
-        members: frozenset[Process] = frozenset()
-        own: set[MessageId] = set()
-        for event in life.events:
-            if isinstance(event, Delivered):
-                flaw = _flaw(history, event, members, own)
-                if flaw:
-                    return broken(DELIVERY_INTEGRITY, f"{words.delivery(event)}, {flaw}")
-            elif isinstance(event, Sent):
-                own.add(event.message)
-            elif isinstance(event, Installed):
-                members = frozenset(event.members)
+        for witness in _out_of_nothing(history, life):
+            return broken(DELIVERY_INTEGRITY, witness)
     return holds(DELIVERY_INTEGRITY)
 
 
-def _flaw(history: History, event: Delivered, members: frozenset[Process], own: set[MessageId]) -> str:
-    number = history.messages.number[event.message]
-    sent, sender = history.messages.sent[number], history.messages.sender[number]
-    if sent is None:
-        return "which nobody sent"
-    if sender == event.process and event.message not in own:
-        return f"but sent it only later, at {sent.at_us} us"
-    if event.service is not sent.service:
-        return f"as {event.service.name}, but it was sent as {sent.service.name}"
+def _out_of_nothing(history: History, life: Life) -> Iterator[str]:
+    messages, words = history.messages, Words(history)
+    for event, number in zip(life.deliveries, life.numbers, strict=True):
+        sent = messages.sent[number]
+        if sent is None:
+            yield f"{words.delivery(event)}, which nobody sent"
+        elif event.service is not sent.service:
+            yield f"{words.delivery(event)} as {event.service.name}, but it was sent as {sent.service.name}"
+    for sending in life.sends:
+        if sending.number in life.delivered[: sending.heard]:
+            what = words.delivered(life.process, sending.number)
+            yield f"{what}, but sent it only later, at {sending.event.at_us} us"
     # The daemons are a closed group (the thesis' footnote to 2.6). An unreliable straggler may outlive a view.
-    if members and sender not in members and sent.service is not Service.UNRELIABLE:
-        return f"but {Words(history).process(sender)} is not in its {Words(history).view(event.view)}"
-    return ""
+    for stay in life.stays:
+        for number in stay.delivered:
+            sender = messages.sender[number]
+            if sender not in stay.members:
+                what = words.delivered(life.process, number)
+                yield f"{what}, but {words.process(sender)} is not in its {words.view(stay.view)}"
 
 
 def same_view_delivery(history: History) -> Verdict:
     """2.18: all who deliver a message do so in the same view."""
     words = Words(history)
-    where: dict[int, tuple[ViewName, Process]] = {}
+    first_stay: dict[int, Stay] = {}
     for stay in history.stays:
-        here = (stay.view, stay.process)
         for number in stay.delivered:
-            view, process = where.setdefault(number, here)
-            if view != stay.view:
-                first = f"{words.delivered(process, number)} in {words.view(view)}"
-                second = f"{words.process(stay.process)} in {words.view(stay.view)}"
-                return broken(SAME_VIEW, f"{first}, {second}")
+            first = first_stay.setdefault(number, stay)
+            if first.view != stay.view:
+                here = f"{words.delivered(first.process, number)} in {words.view(first.view)}"
+                there = f"{words.process(stay.process)} in {words.view(stay.view)}"
+                return broken(SAME_VIEW, f"{here}, {there}")
     return holds(SAME_VIEW)
 
 
@@ -78,30 +76,24 @@ def sane_view_delivery(history: History, counters_survive: bool = True) -> Verdi
     The thesis only wants no earlier view than that of the send; daemons promise the very view. Its clause on
     restarts compares view ids over lives of a daemon, which holds only where the counter of views survives.
     """
-    words = Words(history)
     for life in history.lives.values():
-        witness = _stamped_too_early(life, words)
-        if witness:
+        for witness in _elsewhere(history, life):
             return broken(SANE_VIEW, f"(1) {witness}")
-    sent = history.messages.sent
-    for stay in history.stays:
-        for number in stay.delivered:
-            send = sent[number]
-            if send is not None and send.view != stay.view:
-                stamp = f"it was stamped in {words.view(send.view)}"
-                what = f"{words.delivered(stay.process, number)} in {words.view(stay.view)}"
-                return broken(SANE_VIEW, f"(1) {what}, but {stamp}")
     return _before_the_restart(history) if counters_survive else holds(SANE_VIEW)
 
 
-def _stamped_too_early(life: Life, words: Words) -> str:
-    view: ViewName | None = None
-    for event in life.events:
-        if isinstance(event, Installed):
-            view = event.view
-        elif isinstance(event, Sent) and event.service is not Service.UNRELIABLE and view and event.view < view:
-            return f"{words.send(event)} in {words.view(view)} with a stamp of {words.view(event.view)}"
-    return ""
+def _elsewhere(history: History, life: Life) -> Iterator[str]:
+    sent, words = history.messages.sent, Words(history)
+    for sending in life.sends:
+        event, stay = sending.event, sending.stay
+        if stay is not None and event.view < stay.view and event.service is not Service.UNRELIABLE:
+            yield f"{words.send(event)} in {words.view(stay.view)} with a stamp of {words.view(event.view)}"
+    for stay in life.stays:
+        for number in stay.delivered:
+            send = sent[number]
+            if send is not None and send.view != stay.view:
+                what = f"{words.delivered(stay.process, number)} in {words.view(stay.view)}"
+                yield f"{what}, but it was stamped in {words.view(send.view)}"
 
 
 def _before_the_restart(history: History) -> Verdict:

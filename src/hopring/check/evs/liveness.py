@@ -19,9 +19,9 @@ def self_delivery(history: History) -> Verdict:
     for life in history.lives.values():
         if not history.alive_at_quiet_end(life.process):
             continue
-        for sent in life.sends:
-            if sent.service is not Service.UNRELIABLE and history.messages.number[sent.message] not in life.got:
-                return broken(SELF_DELIVERY, f"{words.send(sent)} and never delivered it")
+        for sending in life.sends:
+            if sending.event.service is not Service.UNRELIABLE and sending.number not in life.got:
+                return broken(SELF_DELIVERY, f"{words.send(sending.event)} and never delivered it")
     return holds(SELF_DELIVERY)
 
 
@@ -68,14 +68,11 @@ def termination(history: History) -> Verdict:
         if not life.stays or not history.alive_at_quiet_end(life.process):
             continue
         last = life.stays[-1]
-        got = [
-            (member, history.lives[member].got if member in history.lives else set()) for member in last.members
-        ]
-        for sent in life.sends:
+        for sending in life.sends:
+            sent = sending.event
             if sent.view != last.view or sent.service is Service.UNRELIABLE:
                 continue
-            number = history.messages.number[sent.message]
-            without = [member for member, delivered in got if number not in delivered]
+            without = [member for member in last.members if not history.has(member, sending.number)]
             if without:
                 what = f"{words.send(sent)} in {words.view(last.view)} and stayed there"
                 return broken(TERMINATION, f"{what}, but {words.process(min(without))} never delivered it")

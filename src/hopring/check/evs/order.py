@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from hopring.check.evs.history import History, Life
 from hopring.check.evs.messages import NEVER_SENT
 from hopring.check.evs.words import Words, first_delivery
-from hopring.check.trace import Delivered, Process, Sent
+from hopring.check.trace import Process, Sent
 from hopring.check.verdict import Verdict, broken, holds
 from hopring.services import Service
 
@@ -42,18 +42,16 @@ def causal_order(history: History) -> Verdict:
     The thesis asks this of the stamps of all messages (definition 2.7), and of all it must be asked: a chain
     of causes may pass through a Reliable message. With 2.13(2), every receiver then keeps causal order.
     """
-    number_of, service = history.messages.number, history.messages.service
     for life in history.lives.values():
-        top = -1
-        for event in life.events:
-            if not isinstance(event, Delivered | Sent):
+        top, heard = -1, 0  # The highest message so far; how many of the deliveries are in it.
+        for sending in life.sends:
+            if sending.event.service is Service.UNRELIABLE:
                 continue
-            number = number_of[event.message]
-            if service[number] is Service.UNRELIABLE:
-                continue
-            if isinstance(event, Sent) and number <= top:
-                return broken(CAUSAL, _out_of_cause(history, event, top))
-            top = max(top, number)
+            top = max(top, *life.delivered[heard : sending.heard], -1)
+            heard = sending.heard
+            if sending.number <= top:
+                return broken(CAUSAL, _out_of_cause(history, sending.event, top))
+            top = sending.number
     return holds(CAUSAL)
 
 
@@ -133,7 +131,9 @@ def _one_order_for_all(history: History, courses: dict[Process, list[int]]) -> V
         sorter.prepare()
     except CycleError as error:
         circle: list[int] = error.args[1]
-        return broken(AGREEMENT, f"each before the next, at one process or another: {_round(circle[1:], words)}")
+        return broken(
+            AGREEMENT, f"each before the next, at one process or another: {_round(circle[1:], words)}"
+        )
     return holds(AGREEMENT)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from hopring.check.evs.history import History, Life
 from hopring.check.evs.words import Words
-from hopring.check.trace import Crash, Delivered, Installed, MessageId, Recover, Sent, Signal, ViewName
+from hopring.check.trace import Crash, Event, MessageId, Recover, Sent
 from hopring.check.verdict import Verdict, broken, holds
 from hopring.services import Service
 
@@ -30,26 +30,18 @@ def _flaws_of_life(life: Life, words: Words) -> Iterator[str]:
     who = words.process(life.process)
     if not isinstance(life.events[0], Recover):
         yield f"{who} has no recover as its first event"
-    view: ViewName | None = None
-    crash: Crash | None = None
     for place, event in enumerate(life.events):
-        if crash is not None:
-            yield f"{who} crashed at {crash.at_us} us, yet {_kind(event)} at {event.at_us} us"
-        match event:
-            case Recover() if place > 0:
-                yield f"{who} recovered again at {event.at_us} us without a new incarnation"
-            case Crash():
-                crash = event
-            case Installed():
-                view = event.view
-            case Delivered() | Signal() if view is not None and event.view != view:
-                said = f"{_kind(event)} at {event.at_us} us is said to be in {words.view(event.view)}"
-                yield f"{who} is in {words.view(view)}, yet its {said}"
-            case _:
-                pass
+        if isinstance(event, Recover) and place > 0:
+            yield f"{who} recovered again at {event.at_us} us without a new incarnation"
+        if isinstance(event, Crash) and place + 1 < len(life.events):
+            more = life.events[place + 1]
+            yield f"{who} crashed at {event.at_us} us, yet {_kind(more)} at {more.at_us} us"
+    for misplaced in life.misplaced:
+        said = f"is said to be in {words.view(misplaced.view)}"
+        yield f"{who} {_kind(misplaced)} at {misplaced.at_us} us, which {said}, but that is not where it was"
 
 
-def _kind(event: object) -> str:
+def _kind(event: Event) -> str:
     return type(event).__name__.lower()
 
 
@@ -58,15 +50,17 @@ def sent_once(history: History) -> Verdict:
     words = Words(history)
     seen: dict[MessageId, Sent] = {}
     for life in history.lives.values():
-        for event in life.sends:
-            first = seen.setdefault(event.message, event)
-            if first is not event:
+        for sending in life.sends:
+            event = sending.event
+            first = seen.get(event.message)
+            if first is not None:
                 return broken(UNIQUE, f"{words.send(event)}, and {words.send(first)}")
             if event.message.sender != life.process:
                 return broken(UNIQUE, f"{words.send(event)}, which is not its own")
             if event.view != event.ord.view and event.service is not Service.UNRELIABLE:
                 views = f"in {words.view(event.view)} with a stamp of {words.view(event.ord.view)}"
                 return broken(UNIQUE, f"{words.send(event)} {views}")
+            seen[event.message] = event
     return holds(UNIQUE)
 
 
@@ -79,8 +73,7 @@ def one_stamp(history: History) -> Verdict:
             both = f"{words.number(low)} and {words.number(high)}"
             return broken(ORD, f"{both} have the same stamp, {words.ord(messages.ord[low])}")
     for life in history.lives.values():
-        for event in life.deliveries:
-            number = messages.number[event.message]
+        for event, number in zip(life.deliveries, life.numbers, strict=True):
             ord_sent = messages.ord[number]
             if event.ord != ord_sent and messages.service[number] is not Service.UNRELIABLE:
                 stamps = f"with stamp {words.ord(event.ord)}, others with {words.ord(ord_sent)}"

@@ -1,0 +1,152 @@
+"""One world, run and judged: chaos by schedule, then all is healed, and all must come together again."""
+
+from dataclasses import dataclass
+
+from hopring.check.evs import check_evs
+from hopring.check.trace import Event, Installed
+from hopring.check.verdict import Verdict, broken
+from hopring.services import Service
+from hopring.sim.campaign.draw import CHAOS_US, HEALED_US, Fault, World, draw_world
+from hopring.sim.chance import generator
+from hopring.sim.cluster import Cluster
+from hopring.sim.engine import BudgetSpent
+from hopring.sim.host import HostState
+
+CONVERGENCE = "I7 all daemons share one view after the heal"
+BUDGET = "I8 the world comes to its end"
+SERVICES = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
+SIZES = (10, 100, 100, 1_000, 5_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a seed."""
+
+    seed: int
+    events: int
+    broken: tuple[Verdict, ...]
+    history: list[Event]
+    faults: int
+
+    @property
+    def views(self) -> int:
+        """How many views were installed, at all daemons together."""
+        return sum(isinstance(event, Installed) for event in self.history)
+
+
+def run_seed(seed: int) -> Outcome:
+    """The world of a seed, from start to verdict."""
+    return run_world(draw_world(seed))
+
+
+def run_world(world: World) -> Outcome:
+    """A world, from start to verdict."""
+    run = Run(world)
+    try:
+        run.live()
+    except BudgetSpent as spent:
+        return Outcome(
+            world.seed, run.cluster.engine.events, (broken(BUDGET, str(spent)),), run.cluster.history, 0
+        )
+    return run.judge()
+
+
+class Run:
+    """A world in motion."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.cluster = Cluster(world.config, world.seed, world.quality, world.membership, world.stack)
+        self.load = generator(world.seed, "load")
+        for link in world.config.links:
+            self._shape(*link.sites)
+
+    def _shape(self, one: str, other: str) -> None:
+        sites = {site.name: site.daemons for site in self.world.config.sites}
+        for near in sites[one]:
+            for far in sites[other]:
+                delay_us = self.world.wide_delay_us
+                self.cluster.network.shape_both(near.name, far.name, delay_us=delay_us)
+
+    def live(self) -> None:
+        """Chaos, then quiet."""
+        cluster = self.cluster
+        engine = cluster.engine
+        cluster.start()
+        for fault in self.world.schedule:
+            engine.at(fault.at_us, self._happen, fault)
+        engine.at(CHAOS_US, self._heal)
+        self._plan_load()
+        engine.run_until(CHAOS_US + HEALED_US)
+
+    def judge(self) -> Outcome:
+        """The verdicts on what happened."""
+        cluster = self.cluster
+        up = [sorted(cluster.hosts)]
+        verdicts = check_evs(cluster.history, quiet_end=cluster.settled(), components=up)
+        wrong = [verdict for verdict in verdicts if not verdict]
+        if not cluster.settled():
+            wrong.insert(0, broken(CONVERGENCE, self._who_is_where()))
+        events = cluster.engine.events
+        return Outcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
+
+    def _who_is_where(self) -> str:
+        return "; ".join(
+            f"{name} is {host.membership.phase.value} in view {host.membership.view.id.counter}"
+            f" of {len(host.membership.view.members)}"
+            for name, host in sorted(self.cluster.hosts.items())
+        )
+
+    # Load.
+
+    def _plan_load(self) -> None:
+        wait_us = int(self.load.expovariate(self.world.load_per_second) * 1_000_000)
+        at_us = self.cluster.engine.now_us + wait_us
+        if at_us < CHAOS_US + HEALED_US // 2:
+            self.cluster.engine.at(at_us, self._send)
+
+    def _send(self) -> None:
+        names = sorted(self.cluster.numbers)
+        name = self.load.choice(names)
+        service, size = self.load.choice(SERVICES), self.load.choice(SIZES)
+        host = self.cluster.hosts.get(name)
+        if host is not None and self.cluster.network.host(name).state is HostState.RUNNING:
+            host.submit(service, size)
+        self._plan_load()
+
+    # Faults.
+
+    def _happen(self, fault: Fault) -> None:
+        network = self.cluster.network
+        match fault.kind:
+            case "crash" if fault.what[0] in self.cluster.hosts:
+                self.cluster.crash(fault.what[0])
+            case "restart" if fault.what[0] not in self.cluster.hosts:
+                self.cluster.restart(fault.what[0])
+            case "partition":
+                sides: dict[str, list[str]] = {}
+                for word in fault.what:
+                    name, side = word.split("=")
+                    sides.setdefault(side, []).append(name)
+                network.partition(*sides.values())
+            case "sever":
+                network.cut_both(*fault.what)
+            case "one_way":
+                network.cut(*fault.what)
+            case "pause":
+                if network.host(fault.what[0]).state is HostState.RUNNING:
+                    network.pause(fault.what[0], int(fault.number * 1_000))
+            case "loss":
+                network.shape_all(loss=fault.number)
+            case "heal":
+                network.heal()
+
+    def _heal(self) -> None:
+        network = self.cluster.network
+        network.heal()
+        network.shape_all(loss=0.0, duplicate=0.0, reorder=0.0)
+        for name in sorted(self.cluster.numbers):
+            if network.host(name).state is HostState.PAUSED:
+                network.resume(name)
+            if name not in self.cluster.hosts:
+                self.cluster.restart(name)

@@ -1,0 +1,223 @@
+"""A cluster in virtual time: every daemon with its real membership, order and links, on a faulty network.
+
+What happens is written down in the words of `check.trace`, so that the checks of extended virtual synchrony can
+judge it.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final
+
+from hopring.check import trace
+from hopring.config.model import Config
+from hopring.errors import PeerError
+from hopring.ids import DaemonId, Generation, Incarnation, Process, ViewId
+from hopring.membership.events import (
+    Arrived,
+    Delivered,
+    Heard,
+    Input,
+    Installed,
+    NetworkStarted,
+    Output,
+    Say,
+    Stamped,
+    Submit,
+    TransitionalSignal,
+)
+from hopring.membership.events import Network as FromNetwork
+from hopring.membership.membership import Membership, Phase, Who
+from hopring.membership.options import MembershipOptions
+from hopring.membership.words import decode_datagram, encode
+from hopring.ordering.entry import Message, Position
+from hopring.routing.topology import topology_of
+from hopring.services import Service
+from hopring.sim.drive import Driver
+from hopring.sim.engine import Engine
+from hopring.sim.host import Address
+from hopring.sim.network import Network
+from hopring.sim.path import Quality
+from hopring.stack_events import DEFAULTS, Identity, SendSite, SendTo, StackOptions
+from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.train import Frame, decode
+from hopring.wire.train import encode as encode_frames
+from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
+
+CLUSTER: Final = 0x51AB1E
+PORT: Final = 4892
+EVENTS_MAX: Final = 20_000_000
+
+# daemon, incarnation, number: a message's name, in front of its payload.
+_NAME: Final = Struct("<HQI")
+
+
+class Host:
+    """One life of a daemon on its simulated machine."""
+
+    def __init__(self, cluster: "Cluster", name: str, incarnation: Incarnation) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.process = trace.Process(name, incarnation)
+        me = Process(cluster.numbers[name], incarnation)
+        self.address = Address(name, PORT)
+        self.sent = 0
+        self._heads: dict[tuple[Family, Generation], bytes] = {}
+        self.me = me
+        who = Who(me, CLUSTER, cluster.topology)
+        now_us = cluster.engine.now_us
+        cluster.note(trace.Recover(self.process, now_us))
+        self.membership = Membership(
+            who, cluster.counters[name], now_us, cluster.options, cluster.stack_options
+        )
+        cluster.network.bind(self.address, self._receive)
+        cluster.network.join(f"site {self.membership.site}", self.address)
+        self.driver: Driver[Input, Output] = Driver(cluster.network, name, self.membership, self._carry_out)
+
+    def submit(self, service: Service, size: int) -> None:
+        """Sends a message of this service."""
+        self.sent += 1
+        name = _NAME.pack(self.me.daemon, self.me.incarnation, self.sent)
+        self.driver.step(Submit(service, name + bytes(size)))
+
+    def _receive(self, _source: Address, datagram: bytes) -> None:
+        try:
+            packet = decode(datagram, CLUSTER)
+            if packet.header.family is Family.MEMBERSHIP:
+                for frame in packet.frames:
+                    if isinstance(frame, Word):
+                        self.driver.step(Heard(packet.header.sender, decode_datagram(frame.payload)))
+            else:
+                self.driver.step(Arrived(packet))
+        except PeerError as error:
+            self.membership.drops[error.reason] += 1
+
+    def _carry_out(self, output: Output) -> None:
+        match output:
+            case FromNetwork(own, sending):
+                self._send_frames(own, sending)
+            case Say(to, word):
+                self._say(to, encode(word))
+            case NetworkStarted():
+                self.cluster.counters[self.name] = max(
+                    self.cluster.counters[self.name], self.membership.counter
+                )
+            case Stamped() | Delivered() | TransitionalSignal() | Installed():
+                self.cluster.note(self._event(output))
+
+    def _send_frames(self, own: Identity, output: object) -> None:
+        match output:
+            case SendTo(daemon, family, frames):
+                target = Address(self.cluster.names[daemon], PORT)
+                for datagram in self._datagrams(own, family, frames):
+                    self.cluster.network.send(self.address, target, datagram)
+            case SendSite(frames):
+                for datagram in self._datagrams(own, Family.RING, frames):
+                    self.cluster.network.multicast(self.address, f"site {self.membership.site}", datagram)
+
+    def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...]) -> Iterable[bytes]:
+        key = (family, own.generation)
+        if key not in self._heads:
+            self._heads[key] = encode_header(own.header(family))
+        for train in encode_frames(self._heads[key], frames, self.cluster.stack_options.ring.segment_bytes):
+            yield from train.datagrams()
+
+    def _say(self, to: tuple[DaemonId, ...], word: bytes) -> None:
+        header = Header(Family.MEMBERSHIP, CLUSTER, self.me.daemon, self.me.incarnation, Generation(0))
+        (train,) = encode_frames(encode_header(header), (Word(word),), WORD_DATAGRAM_BYTES_MAX)
+        for daemon in to:
+            self.cluster.network.send(self.address, Address(self.cluster.names[daemon], PORT), train.buffer)
+
+    # The trace.
+
+    def _event(self, output: Stamped | Delivered | TransitionalSignal | Installed) -> trace.Event:
+        at_us = self.cluster.engine.now_us
+        view = _view(output.view)
+        match output:
+            case Stamped(_, message, position):
+                stamp = _stamp(view, position)
+                name = self._name(message)
+                return trace.Sent(self.process, at_us, view, name, message.service, stamp, len(message.payload))
+            case Delivered(_, message, _, position):
+                name = self._name(message)
+                return trace.Delivered(self.process, at_us, view, name, message.service, _stamp(view, position))
+            case TransitionalSignal(_, together):
+                return trace.Signal(self.process, at_us, view, self._processes(together))
+            case Installed(_, members, together, cause):
+                both = self._processes(members), self._processes(together)
+                return trace.Installed(self.process, at_us, view, *both, cause)
+
+    def _name(self, message: Message) -> trace.MessageId:
+        daemon, incarnation, number = _NAME.unpack_from(message.payload)
+        return trace.MessageId(self.cluster.names[daemon], incarnation, number)
+
+    def _processes(self, processes: tuple[Process, ...]) -> tuple[trace.Process, ...]:
+        names = self.cluster.names
+        return tuple([trace.Process(names[one.daemon], one.incarnation) for one in processes])
+
+
+class Cluster:
+    """All daemons of a configuration, starting, crashing and coming back."""
+
+    def __init__(
+        self,
+        config: Config,
+        seed: int,
+        quality: Quality | None = None,
+        options: MembershipOptions | None = None,
+        stack_options: StackOptions = DEFAULTS,
+    ) -> None:
+        self.config = config
+        self.topology = topology_of(config)
+        self.options = options or MembershipOptions()
+        self.stack_options = stack_options
+        self.engine = Engine(events_max=EVENTS_MAX)
+        self.network = Network(self.engine, seed, quality)
+        self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+        self.numbers = {name: daemon for daemon, name in self.names.items()}
+        self.counters = dict.fromkeys(self.numbers, 0)  # What survives a crash on disk.
+        self.hosts: dict[str, Host] = {}
+        self.history: list[trace.Event] = []
+        self._lives = dict.fromkeys(self.numbers, 0)
+
+    def note(self, event: trace.Event) -> None:
+        """Writes an event down."""
+        self.history.append(event)
+
+    def start(self, *names: str) -> None:
+        """Starts these daemons, or all."""
+        for name in names or sorted(self.numbers):
+            self._lives[name] += 1
+            incarnation = Incarnation(self.numbers[name] * 1000 + self._lives[name])
+            self.hosts[name] = Host(self, name, incarnation)
+
+    def crash(self, name: str) -> None:
+        """Ends a daemon without a word."""
+        host = self.hosts.pop(name)
+        host.driver.stop()
+        self.network.crash(name)
+        self.note(trace.Crash(host.process, self.engine.now_us))
+
+    def restart(self, name: str) -> None:
+        """Starts a daemon again, as another process."""
+        self.network.restart(name)
+        self.start(name)
+
+    def run_for(self, duration_us: int) -> None:
+        """Lets time pass."""
+        self.engine.run_until(self.engine.now_us + duration_us)
+
+    def settled(self) -> bool:
+        """Whether all living daemons share one view."""
+        views = {host.membership.view.id for host in self.hosts.values()}
+        alive = {host.me for host in self.hosts.values()}
+        one = next(iter(self.hosts.values())).membership
+        phases = {host.membership.phase for host in self.hosts.values()}
+        return len(views) == 1 and phases == {Phase.OP} and set(one.view.members) == alive
+
+
+def _view(view: ViewId) -> trace.ViewName:
+    return trace.ViewName(*view)
+
+
+def _stamp(view: trace.ViewName, position: Position) -> trace.Ord:
+    return trace.Ord(position.lts, position.site, view)
