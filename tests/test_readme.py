@@ -59,7 +59,7 @@ def test_the_picture_of_the_demonstration_has_the_words_that_it_prints() -> None
 
 def words_of(text: str) -> set[str]:
     """The lines without their figures; names of sites and daemons are figures here too."""
-    return {" ".join(re.sub(r"[\d.]+|\b(eu|us|ap)\b", " ", line).split()) for line in text.splitlines()}
+    return {" ".join(re.sub(r"\b(eu|us|ap)\d?\b|[\d.]+", " ", line).split()) for line in text.splitlines()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

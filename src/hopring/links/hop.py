@@ -254,13 +254,16 @@ class Hop:
     def _queue_at_us(self) -> int:
         """When the queue has something that the windows let through."""
         s = self.state
+        wanted_at_us = s.sender.queue.send_at_us
+        if wanted_at_us == NEVER:
+            return NEVER
         if s.sender.queue.urgent and s.sender.reserve_open:
             return 0
         if not s.sender.window_open:
             return NEVER
         if s.congestion is not None and s.sender.flight_bytes >= s.congestion.window_bytes:
             return NEVER
-        return s.sender.queue.send_at_us
+        return wanted_at_us
 
     @property
     def _send_at_us(self) -> int:

@@ -1,6 +1,6 @@
 """The limits and timers of a ring; the same at all its members."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hopring.wire.data import (
     MISSING_BYTES,
@@ -37,7 +37,15 @@ class RingOptions:
     free_rotation_us: int = 1_000  # After traffic the token keeps going for so long: more is likely to come.
     lone_visit_us: int = 250  # Between the visits of a ring of one that has something left to settle.
 
+    chunk_bytes: int = field(init=False)  # What one segment carries of a packet.
+    packet_bytes: int = field(init=False)  # The largest packet; an object may be as long.
+    packet_segments: int = field(init=False)  # The segments of the largest packet.
+
     def __post_init__(self) -> None:
+        # Looked at in every visit, so computed once; the value is frozen all the same.
+        object.__setattr__(self, "chunk_bytes", chunk_bytes_of(self.segment_bytes))
+        object.__setattr__(self, "packet_bytes", packet_bytes_of(self.segment_bytes))
+        object.__setattr__(self, "packet_segments", self.packet_bytes // self.chunk_bytes)
         assert self.requests_max > 0, "a datagram has to hold a token with a request"
         assert self.personal_window_segments > 0
         assert self.global_window_segments > 0
@@ -47,21 +55,6 @@ class RingOptions:
         assert self.unstable_packets_max - self.urgent_packets_reserve >= 5, "room for one of each other kind"
         assert 0 < self.token_resend_us < self.token_loss_us
         assert 2 * self.hold_us <= self.token_loss_us, "a held token must not look like a lost one"
-
-    @property
-    def chunk_bytes(self) -> int:
-        """What one segment carries of a packet."""
-        return chunk_bytes_of(self.segment_bytes)
-
-    @property
-    def packet_bytes(self) -> int:
-        """The largest packet; an object may be as long."""
-        return packet_bytes_of(self.segment_bytes)
-
-    @property
-    def packet_segments(self) -> int:
-        """The segments of the largest packet."""
-        return self.packet_bytes // self.chunk_bytes
 
     @property
     def requests_max(self) -> int:

@@ -165,7 +165,7 @@ class Gather:
         return []
 
     def _learn(self, record: Record, now_us: int) -> None:
-        if record.rep == self.me or record.rep in self.excluded:
+        if record.rep.daemon == self.me.daemon or record.rep in self.excluded:
             return
         known = self.known.get(record.rep.daemon)
         if known is None or known.record.rep != record.rep or known.record.seq < record.seq:
@@ -210,13 +210,20 @@ class Gather:
     def _decide(self, now_us: int) -> list[Say | Form | Rest]:
         component = self._component(now_us)
         if min(component) != self.me.daemon:
-            if self.active:
-                return [Rest()]
-            return self._gather(now_us)
+            return self._wait_for_the_smallest(now_us)
         form = self._form(component, now_us)
         if self.active and set(form.members) == set(self.segment.values()):
             return [Rest()]
         return [form]
+
+    def _wait_for_the_smallest(self, now_us: int) -> list[Say | Form | Rest]:
+        """Keeps speaking, or the one that decides would take us for gone."""
+        if not self.active:
+            return self._gather(now_us)
+        if now_us >= self.limit_us:
+            return [Rest()]
+        self.deadline_us = min(self.limit_us, now_us + self.gather_us)
+        return []
 
     def _component(self, now_us: int) -> dict[DaemonId, Record]:
         """The representatives that hear each other, directly or through others; myself among them."""

@@ -466,12 +466,15 @@ class Membership:
                 self.queue.appendleft(message)
                 self.queued_bytes += len(message.payload)
         if self.stack is not None:
-            trips = [
-                link.counters.round_trip_us for link in self.stack.links.values() if isinstance(link, hop.Hop)
-            ]
-            self.round_trip_us = max([*trips, 1_000]) if any(trips) else self.round_trip_us
+            self._measure(self.stack)
         self.view.break_up()
         self.stack = None
+
+    def _measure(self, stack: Stack) -> None:
+        """Takes the longest of the links' least round trips: the smoothed ones include pauses and queues."""
+        least = [link.state.round_trip.least_us for link in stack.links.values() if isinstance(link, hop.Hop)]
+        if any(least):
+            self.round_trip_us = 3 * max(least) // 2
 
     def _lose(self, reason: str, now_us: int) -> None:
         self.cause = reason

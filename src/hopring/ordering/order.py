@@ -116,8 +116,10 @@ class Order:
 
     def deliver(self) -> list[Entry]:
         """What has come to its turn in the order."""
-        edge, aru = self.edge, self.aru
         out: list[Entry] = []
+        if self.walked == len(self.listed):
+            return out
+        edge, aru = self.edge, self.aru
         while self.walked < len(self.listed):
             position, seq = self.listed[self.walked]
             if position >= edge:
@@ -134,6 +136,8 @@ class Order:
 
     def discard(self) -> list[Entry]:
         """Forgets what is delivered and stable, and returns it."""
+        if not self.walked:
+            return []
         stable = bisect_left(self.listed, (Position(self.aru, -1), -1), hi=self.walked)
         gone = [self.entries.pop((SiteId(position.site), seq)) for position, seq in self.listed[:stable]]
         del self.listed[:stable]

@@ -1,7 +1,7 @@
-"""The properties once more, word for word and without a thought for speed: what the fast checks are held against.
+"""The properties once more, word for word and without a thought for speed, to hold the fast checks against.
 
-Each is a plain statement over all pairs of events. `at(event)` is the installation that an event lies in, and the
-events of a process are compared by their places in its history; nothing is shared with the code under test.
+Each is a plain statement over all pairs of events. `at` gives the installation that an event lies in; events of
+a process are compared by their places in its history. With the code under test it shares only the names.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,8 +10,6 @@ from itertools import pairwise, product
 from hopring.check.evs import agreed, integrity, liveness, order, safe, synchrony, views
 from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Ord, Process, Sent, Signal
 from hopring.services import Service
-
-Placed = tuple[int, Event]
 
 
 class Literal:
@@ -256,9 +254,9 @@ def sane_view(h: Literal) -> bool:
     for p, own in h.by.items():
         for place, event in enumerate(own):
             here = h.at(p, place)
-            if isinstance(event, Sent) and event.service is not Service.UNRELIABLE and here:
-                if event.view < here[1].view:
-                    return False
+            reliable = isinstance(event, Sent) and event.service is not Service.UNRELIABLE
+            if isinstance(event, Sent) and reliable and here and event.view < here[1].view:
+                return False
     lives = list(h.by)
     return all(
         view < h.installs(later)[0][1].view

@@ -1,7 +1,7 @@
 """Small wrongs done to right histories, each with the property that must notice.
 
-A mutant yields every edit that does its wrong to a given history. An edit says what takes the place of an event:
-nothing, another one, or several.
+A mutant yields every edit that does its wrong to a given history. An edit says what takes the place of an
+event: nothing, another one, or several.
 """
 
 from collections.abc import Callable, Iterator

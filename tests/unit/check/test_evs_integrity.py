@@ -36,7 +36,10 @@ def test_a_life(text: str) -> None:
         ("a: bare | view 1 a", "a has no recover as its first event"),
         ("a: view 1 a | recover", "a recovered again at 2 us without a new incarnation"),
         ("a: crash | view 1 a", "a crashed at 1 us, yet installed at 2 us"),
-        ("a: view 1 a | deliver a:1 in 2", "a is in view 1, yet its delivered at 2 us is said to be in view 2"),
+        (
+            "a: view 1 a | deliver a:1 in 2",
+            "a was in another view when its delivered at 2 us is said to be in view 2",
+        ),
     ],
 )
 def test_what_is_no_life(text: str, witness: str) -> None:
@@ -150,7 +153,7 @@ def test_what_is_delivered_was_sent(text: str) -> None:
             a: view 1 ab | send 1 agreed
             b: view 1 ab | deliver a:1 as safe
             """,
-            "b delivered a:1 at 2 us, as SAFE, but it was sent as AGREED",
+            "b delivered a:1 at 2 us as SAFE, but it was sent as AGREED",
         ),
         (
             """

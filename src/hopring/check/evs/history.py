@@ -65,7 +65,7 @@ class Sending:
     event: Sent
     number: int
     stay: Stay | None
-    heard: int  # How many messages of a reliable service the sender had delivered.
+    heard: int  # How many messages the sender had delivered.
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +82,7 @@ class Life:
     stays: list[Stay] = field(default_factory=list)
     homeless: list[Delivered | Signal] = field(default_factory=list)  # What came before the first view.
     misplaced: list[Delivered | Signal] = field(default_factory=list)  # What names another view than it is in.
+    borders: list[tuple[int, Recover | Crash]] = field(default_factory=list)  # With their places.
     crashed: bool = False
 
 
@@ -147,6 +148,8 @@ def _by_process(events: Iterable[object]) -> tuple[dict[Process, Life], list[Sen
             life.deliveries.append(event)
         elif isinstance(event, Sent):
             sends.append(event)
+        elif isinstance(event, Recover | Crash):
+            life.borders.append((len(life.events) - 1, event))
     return lives, sends
 
 
@@ -154,10 +157,11 @@ def _follow(life: Life, messages: Messages) -> None:
     """Cuts a life into its stays."""
     stay: Stay | None = None
     life.numbers = [messages.number[event.message] for event in life.deliveries]
-    numbers = iter(life.numbers)
+    heard = 0
     for event in life.events:
         if isinstance(event, Delivered):
-            number = next(numbers)
+            number = life.numbers[heard]
+            heard += 1
             if messages.service[number] is not Service.UNRELIABLE:
                 life.delivered.append(number)
                 if stay is not None:
@@ -166,7 +170,7 @@ def _follow(life: Life, messages: Messages) -> None:
                 _out_of_place(life, event, stay)
         elif isinstance(event, Sent):
             number = messages.number[event.message]
-            life.sends.append(Sending(event, number, stay, len(life.delivered)))
+            life.sends.append(Sending(event, number, stay, heard))
         elif isinstance(event, Installed):
             stay = _enter(life, event, stay)
         elif isinstance(event, Signal):

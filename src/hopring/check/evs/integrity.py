@@ -43,10 +43,11 @@ def _out_of_nothing(history: History, life: Life) -> Iterator[str]:
             yield f"{words.delivery(event)}, which nobody sent"
         elif event.service is not sent.service:
             yield f"{words.delivery(event)} as {event.service.name}, but it was sent as {sent.service.name}"
-    for sending in life.sends:
-        if sending.number in life.delivered[: sending.heard]:
-            what = words.delivered(life.process, sending.number)
-            yield f"{what}, but sent it only later, at {sending.event.at_us} us"
+    own = {sending.number: sending for sending in reversed(life.sends)}
+    for place, number in enumerate(life.numbers):
+        if number in own and place < own[number].heard:
+            later = f"but sent it only later, at {own[number].event.at_us} us"
+            yield f"{words.delivery(life.deliveries[place])}, {later}"
     # The daemons are a closed group (the thesis' footnote to 2.6). An unreliable straggler may outlive a view.
     for stay in life.stays:
         for number in stay.delivered:

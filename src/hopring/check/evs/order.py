@@ -42,12 +42,15 @@ def causal_order(history: History) -> Verdict:
     The thesis asks this of the stamps of all messages (definition 2.7), and of all it must be asked: a chain
     of causes may pass through a Reliable message. With 2.13(2), every receiver then keeps causal order.
     """
+    service = history.messages.service
     for life in history.lives.values():
         top, heard = -1, 0  # The highest message so far; how many of the deliveries are in it.
         for sending in life.sends:
             if sending.event.service is Service.UNRELIABLE:
                 continue
-            top = max(top, *life.delivered[heard : sending.heard], -1)
+            for number in life.numbers[heard : sending.heard]:
+                if number > top and service[number] is not Service.UNRELIABLE:
+                    top = number
             heard = sending.heard
             if sending.number <= top:
                 return broken(CAUSAL, _out_of_cause(history, sending.event, top))

@@ -30,7 +30,7 @@ def _flaws_of_life(life: Life, words: Words) -> Iterator[str]:
     who = words.process(life.process)
     if not isinstance(life.events[0], Recover):
         yield f"{who} has no recover as its first event"
-    for place, event in enumerate(life.events):
+    for place, event in life.borders:
         if isinstance(event, Recover) and place > 0:
             yield f"{who} recovered again at {event.at_us} us without a new incarnation"
         if isinstance(event, Crash) and place + 1 < len(life.events):
@@ -38,7 +38,7 @@ def _flaws_of_life(life: Life, words: Words) -> Iterator[str]:
             yield f"{who} crashed at {event.at_us} us, yet {_kind(more)} at {more.at_us} us"
     for misplaced in life.misplaced:
         said = f"is said to be in {words.view(misplaced.view)}"
-        yield f"{who} {_kind(misplaced)} at {misplaced.at_us} us, which {said}, but that is not where it was"
+        yield f"{who} was in another view when its {_kind(misplaced)} at {misplaced.at_us} us {said}"
 
 
 def _kind(event: Event) -> str:

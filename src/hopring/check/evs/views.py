@@ -62,17 +62,20 @@ def transitional_set(history: History) -> Verdict:
 
 def _flaws_alone(stay: Stay, words: Words) -> Iterator[str]:
     """(1), with {self} in place of the thesis' empty set; (2); and (3) where both processes are the same."""
-    what = f"{words.install(stay)} with the transitional set {words.processes(stay.together)}"
     if stay.before is None:
         if stay.together != {stay.process}:
-            yield f"(1) {what}, but it is its first view"
+            yield f"(1) {_with_set(stay, words)}, but it is its first view"
         return
     strangers = stay.together - (stay.members & stay.before.members)
     if strangers:
         views = f"{words.view(stay.before.view)}, which it came from, and {words.view(stay.view)}"
-        yield f"(2) {what}, but {words.processes(strangers)} is not in both {views}"
+        yield f"(2) {_with_set(stay, words)}, but {words.processes(strangers)} is not in both {views}"
     if stay.process not in stay.together:
-        yield f"(3) {what}, which leaves itself out"
+        yield f"(3) {_with_set(stay, words)}, which leaves itself out"
+
+
+def _with_set(stay: Stay, words: Words) -> str:
+    return f"{words.install(stay)} with the transitional set {words.processes(stay.together)}"
 
 
 def _flaws_together(stays: dict[Process, Stay], words: Words) -> Iterator[str]:

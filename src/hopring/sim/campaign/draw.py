@@ -83,20 +83,20 @@ def draw_world(seed: int) -> World:
     dice = generator(seed, "world")
     config = _draw_config(dice)
     quality = Quality(
-        delay_us=dice.choice([100, 300, 1_000]),
-        jitter_us=dice.choice([0, 100, 1_500]),
+        delay_us=dice.choice([500, 1_500, 4_000]),
+        jitter_us=dice.choice([0, 300, 3_000]),
         loss=dice.choice([0, 0, 0.005, 0.02, 0.08]),
         duplicate=dice.choice([0, 0, 0.02]),
         reorder=dice.choice([0, 0, 0.02]),
-        reorder_delay_us=3_000,
+        reorder_delay_us=8_000,
     )
     names = [daemon.name for daemon in config.daemons]
     return World(
         seed=seed,
         config=config,
         quality=quality,
-        wide_delay_us=dice.choice([1_000, 3_000, 8_000]),
-        load_per_second=dice.choice([30, 80, 200]),
+        wide_delay_us=dice.choice([2_000, 5_000, 15_000]),
+        load_per_second=dice.choice([20, 60, 150]),
         schedule=_draw_schedule(generator(seed, "faults"), names),
     )
 

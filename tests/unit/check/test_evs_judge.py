@@ -1,0 +1,77 @@
+"""What is judged when, and how a witness names things."""
+
+import pytest
+from tests.unit.check.evs_notation import history
+
+from hopring.check.evs import check_evs, first_broken
+from hopring.check.evs.history import index
+from hopring.check.evs.words import Words
+from hopring.check.trace import MessageId, Process, ViewName
+
+EMPTY_HISTORY = ""
+QUIET = """
+a: view 1 ab | send 1 safe | deliver a:1
+b: view 1 ab | deliver a:1
+"""
+
+
+def test_nothing_happened_and_nothing_is_broken() -> None:
+    assert all(check_evs(history(EMPTY_HISTORY), quiet_end=True, components=[]))
+
+
+def test_liveness_is_judged_after_a_quiet_end_and_precision_where_components_are_known() -> None:
+    loud = {verdict.property for verdict in check_evs(history(QUIET), quiet_end=False)}
+    quiet = {verdict.property for verdict in check_evs(history(QUIET), quiet_end=True)}
+    known = {verdict.property for verdict in check_evs(history(QUIET), quiet_end=True, components=["ab"])}
+
+    assert quiet - loud == {"2.15 self delivery", "2.17 termination of delivery"}
+    assert known - quiet == {"2.16 membership precision"}
+
+
+def test_the_first_broken_property_is_the_nearest_to_the_cause() -> None:
+    text = """
+    a: view 1 ab | send 1 | deliver a:1 | view 2 ab
+    b: view 1 ab | deliver a:1 | deliver a:1 | view 2 ab
+    """
+
+    verdict = first_broken(history(text), quiet_end=False)
+
+    assert verdict is not None
+    assert verdict.property == "2.5 no duplication"
+    assert first_broken(history(QUIET), quiet_end=True, components=["ab"]) is None
+
+
+def test_the_counter_of_views_may_be_lost() -> None:
+    text = """
+    a:   view 5 ab | send 1 | crash
+    b:   view 5 ab | deliver a:1
+    a.2: view 1 a.2
+    """
+
+    assert first_broken(history(text), quiet_end=False) is not None
+    assert first_broken(history(text), quiet_end=False, counters_survive=False) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "view", "name"),
+    [
+        ("a: view 1 a", ViewName(1, 0, 0), "view 1"),
+        ("a: view 1a a | view 1b a", ViewName(1, 1, 0), "view 1 of 1"),
+        ("a: view 1a a", ViewName(1, 0, 0xBEE), "view 1 of 0 (bee)"),
+    ],
+)
+def test_a_view_is_named_by_as_much_of_its_id_as_it_takes(text: str, view: ViewName, name: str) -> None:
+    assert Words(index(history(text), quiet_end=False)).view(view) == name
+
+
+def test_processes_are_named_by_their_starts() -> None:
+    text = """
+    a:   view 1 a | crash
+    a.2: view 2 a.2
+    """
+    words = Words(index(history(text), quiet_end=False))
+
+    assert words.processes([Process("a", 2), Process("a", 1), Process("b", 9)]) == "{a a.2 b}"
+    assert words.process(Process("a", 0xBEE)) == "a.bee?"
+    assert words.process(Process("a", 2, session=7)) == "a.2/7"
+    assert words.message(MessageId("a", 2, 12)) == "a.2:12"

@@ -1,0 +1,139 @@
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.check.evs_model import run
+from tests.unit.check.evs_notation import history
+
+from hopring.check.trace import Counters, Delivered, Event, MessageId, Ord, Process, Sent, ViewName
+from hopring.check.trace_files import (
+    SCHEMA_VERSION,
+    Row,
+    TraceError,
+    events,
+    read_json_lines,
+    read_parquet,
+    rows,
+    write_json_lines,
+    write_parquet,
+)
+from hopring.services import Service
+
+LAST_NONCE = 2**64 - 1
+
+
+def all_kinds() -> list[Event]:
+    """A run of the model, a link's counters, and names as awkward as they come."""
+    awkward = Process("nyc#1/rack:2", LAST_NONCE, session=3)
+    view = ViewName(2**40, 4095, LAST_NONCE)
+    message = MessageId(*awkward[:2], number=7, session=3)
+    return [
+        *run(3).events,
+        Counters(awkward, 5, "nyc-sjc", 1, 2, 3, 4, 5, 60_000),
+        Sent(awkward, 6, view, message, Service.SAFE, Ord(2**62, 63, view, 9), size=0),
+        Delivered(awkward, 7, view, message, Service.SAFE, Ord(2**62, 63, view, 9)),
+    ]
+
+
+def json_lines(history: list[Event]) -> bytes:
+    file = BytesIO()
+    write_json_lines(history, file)
+    return file.getvalue()
+
+
+def test_json_lines_come_back_as_they_were() -> None:
+    assert read_json_lines(BytesIO(json_lines(all_kinds()))) == all_kinds()
+
+
+@pytest.mark.slow  # The import of pyarrow is.
+def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
+    write_parquet(all_kinds(), tmp_path / "trace.parquet")
+
+    assert read_parquet(tmp_path / "trace.parquet") == all_kinds()
+
+
+def test_an_empty_history_is_a_file_too(tmp_path: Path) -> None:
+    write_parquet([], tmp_path / "trace.parquet")
+
+    assert read_parquet(tmp_path / "trace.parquet") == []
+    assert read_json_lines(BytesIO(json_lines([]))) == []
+
+
+def test_a_row_is_flat_and_its_ids_sort_as_the_views_do() -> None:
+    recover, view, sent = rows(history("a: view 10b ab | send 1"))
+
+    assert (recover.kind, recover.position, recover.time_us) == ("recover", 0, 0)
+    assert view == Row(
+        schema=SCHEMA_VERSION,
+        kind="view",
+        process="a#0000000000000001/0",
+        daemon="a",
+        position=1,
+        time_us=1,
+        view="000000000000000a.0001.0000000000000000",
+        members=["a#0000000000000001/0", "b#0000000000000001/0"],
+        transitional_set=["a#0000000000000001/0"],
+        cause="",
+    )
+    assert (sent.kind, sent.message, sent.sender) == ("send", "a#0000000000000001/0:1", "a#0000000000000001/0")
+    assert (sent.service, sent.ord_lts, sent.ord_site, sent.ord_view, sent.ord_place) == (
+        "agreed",
+        1,
+        0,
+        view.view,
+        0,
+    )
+
+
+def test_empty_columns_are_left_out_of_json() -> None:
+    line = json_lines(history("a: recover"))
+
+    assert line == (
+        b'{"schema":1,"kind":"recover","process":"a#0000000000000001/0","daemon":"a","position":0,"time_us":1}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"schema": 99}, "row of schema 99, this is schema 1"),
+        ({"position": 2}, "position 2 of a#0000000000000001/0: rows are missing or out of order, 1 was next"),
+        ({"kind": "dance"}, "not a dance event of a daemon: unknown kind"),
+        ({"group": "seismic"}, "not a send event of a daemon: it is in group seismic"),
+        ({"view": "7"}, "position 1 of a#0000000000000001/0: not a send event of a daemon"),
+        ({"size": None}, "a column is empty that it needs"),
+        ({"service": "best"}, "not a send event of a daemon: 'BEST'"),
+    ],
+)
+def test_a_row_that_is_no_event_is_named(change: dict[str, object], problem: str) -> None:
+    recover, sent = rows(history("a: send 1 in 1"))
+
+    with pytest.raises(TraceError) as error:
+        list(events([recover, replace(sent, **change)]))
+
+    assert problem in str(error.value)
+
+
+def test_a_line_that_is_no_row_is_named() -> None:
+    with pytest.raises(TraceError, match=r"line 2: "):
+        read_json_lines(BytesIO(json_lines(history("a: recover")) + b"{}\n"))
+
+
+def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"schema": [1]}), tmp_path / "other.parquet")
+
+    with pytest.raises(TraceError, match="not a trace: there is no column kind"):
+        read_parquet(tmp_path / "other.parquet")
+
+
+def test_without_pyarrow_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(TraceError, match=r"pip install 'hopring\[trace\]'"):
+        write_parquet([], tmp_path / "trace.parquet")
