@@ -106,6 +106,7 @@ class Membership:
         self.queued_bytes = 0
         self.unstable_bytes = 0
         self.unstable_bundles = 0
+        self.shown_aru = 0  # The line that the token was last told of.
         self.highest = self.view.id  # Of all attempts accepted.
         self.deadline_us = NEVER
         self.repeat_at_us = NEVER
@@ -255,6 +256,7 @@ class Membership:
         order.stable(self.site, visited.site_aru)
         stack = self.stack
         assert stack is not None, "a visit comes from a network"
+        self.shown_aru = stack.local_aru
         if len(stack.network.sites) > 1 and stack.network.is_representative:
             update = self.updates.visited(self.site, visited, now_us)
             if update is not None:
@@ -265,7 +267,10 @@ class Membership:
         stack = self.stack
         if stack is None or len(stack.network.sites) == 1 or not stack.network.is_representative:
             return
-        if self.updates.wants(self.view.order.clock, self.view.order.agreed_line, now_us):
+        order = self.view.order
+        wants = self.updates.wants(order.clock, order.agreed_line, now_us)
+        # The ring takes two visits to agree on a line, so it should begin before a promise is due.
+        if wants or order.agreed_line > self.shown_aru:
             self._stack(WishVisit(), now_us)
 
     # Words.
@@ -447,7 +452,7 @@ class Membership:
         stack.heard(attempt.clock)
         self.attempt = None
         self.phase = Phase.OP
-        self.unstable_bytes = self.unstable_bundles = 0
+        self.unstable_bytes = self.unstable_bundles = self.shown_aru = 0
         self.updates = Updates(self.options.update_delta_us, self.options.update_floor_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self.probe_at_us = NEVER

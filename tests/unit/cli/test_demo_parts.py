@@ -1,6 +1,7 @@
 """The pure parts of the demonstration: bundles, words, history, figures, and what is shown."""
 
 import io
+from dataclasses import replace
 
 from rich.console import Console, RenderableType
 
@@ -145,7 +146,7 @@ def test_the_configuration_of_the_demonstration_is_one_that_could_be_written_to_
 def text_of(*results: RenderableType) -> str:
     console = Console(file=io.StringIO(), width=100)
     for result in results:
-        console.print(result)
+        console.print(result, soft_wrap=True)
     file = console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()
@@ -185,6 +186,13 @@ def test_the_story_of_the_cut_is_told_in_its_order() -> None:
     assert "eu–ap by us" in shown
     assert "4.0 %" in text_of(show.pruned(PRUNED))
     assert "eu–us 40 ms" in text_of(show.opening())
+
+
+def test_a_network_that_ended_by_itself_is_told_in_full() -> None:
+    reason = "network 1 ended at us1: " + "a long story " * 10
+    shown = text_of(show.closing(replace(whole(), restarts=[reason])))
+
+    assert f"  ! {reason}; its phase was repeated\n" in shown
 
 
 def whole(*verdicts: Verdict) -> Demo:

@@ -19,7 +19,7 @@ def virtual_synchrony(history: History) -> Verdict:
     if pair is None:
         return holds(VIRTUAL_SYNCHRONY)
     words = Words(history)
-    witness = _only_one(pair, (set(pair[0].delivered), set(pair[1].delivered)), "", words)
+    witness = _only_one(pair, (frozenset(pair[0].delivered), frozenset(pair[1].delivered)), "", words)
     return broken(VIRTUAL_SYNCHRONY, witness)
 
 
@@ -48,30 +48,32 @@ def _flaw_alone(stay: Stay, words: Words) -> str:
     return ""
 
 
-def _sides(history: History, stay: Stay) -> tuple[bool, frozenset[int], frozenset[int]]:
-    """Whether there was a signal, and the agreed messages before and after it."""
+def _sides(history: History, stay: Stay) -> tuple[frozenset[int], frozenset[int]] | None:
+    """The agreed messages before and after the signal; None without one, and then 2.7 says all there is to say."""
+    if stay.cut is None:
+        return None
     service = history.messages.service
     before, after = (
         frozenset([number for number in side if service[number] >= Service.CAUSAL])
         for side in (stay.regular, stay.transitional)
     )
-    return stay.cut is not None, before, after
+    return before, after
 
 
 def _unlike_sides(history: History, pair: tuple[Stay, Stay], words: Words) -> str:
-    (signal, before, after), (other_signal, other_before, other_after) = (
-        _sides(history, stay) for stay in pair
-    )
-    if signal != other_signal:
-        got, not_got = pair if signal else pair[::-1]
+    one, other = (_sides(history, stay) for stay in pair)
+    if one is None or other is None:
+        got, not_got = pair if other is None else pair[::-1]
         signals = f"{words.process(got.process)} got a signal and {words.process(not_got.process)} none"
         return f"{_moved(pair, words)}; {signals}"
-    if before != other_before:
-        return _only_one(pair, (set(before), set(other_before)), " before the signal", words)
-    return _only_one(pair, (set(after), set(other_after)), " after the signal", words)
+    if one[0] != other[0]:
+        return _only_one(pair, (one[0], other[0]), " before the signal", words)
+    return _only_one(pair, (one[1], other[1]), " after the signal", words)
 
 
-def _only_one(pair: tuple[Stay, Stay], sets: tuple[set[int], set[int]], side: str, words: Words) -> str:
+def _only_one(
+    pair: tuple[Stay, Stay], sets: tuple[frozenset[int], frozenset[int]], side: str, words: Words
+) -> str:
     number = min(sets[0] ^ sets[1])
     one, other = pair if number in sets[0] else pair[::-1]
     who = f"{words.delivered(one.process, number)}{side}, {words.process(other.process)} did not"

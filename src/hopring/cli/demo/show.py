@@ -8,7 +8,6 @@ from rich.text import Text
 from hopring.cli.demo.facts import Clean, Demo, Latency, LinkLoss, Lossy, Pruned, Rerouted, Tally
 from hopring.cli.demo.world import DAEMONS_PER_SITE, DELAYS_MS, DETOUR, RATE_MBIT, SITES
 
-_INDENT = (0, 0, 0, 2)
 _BLANK = Text()
 
 
@@ -87,13 +86,19 @@ def closing(facts: Demo) -> RenderableType:
         Text.assemble(_sign(verdict.holds), verdict.property, "" if verdict.holds else f": {verdict.witness}")
         for verdict in facts.verdicts
     ]
+    notes = [Text(f"! {restart}; its phase was repeated", style="yellow") for restart in facts.restarts]
     end = (Text(f"trace  {facts.trace}", style="dim"), Text(f"took   {facts.seconds:.0f} s", style="dim"))
-    return _phase("All in all", table, _BLANK, *verdicts, _BLANK, *end)
+    return _phase("All in all", table, _BLANK, *verdicts, *notes, _BLANK, *end)
 
 
 def _phase(title: str, *parts: RenderableType) -> RenderableType:
-    indented = [part if part is _BLANK else Padding(part, _INDENT, expand=False) for part in parts]
-    return Group(Text(title, style="bold cyan"), *indented, _BLANK)
+    return Group(Text(title, style="bold cyan"), *[_indented(part) for part in parts], _BLANK)
+
+
+def _indented(part: RenderableType) -> RenderableType:
+    if isinstance(part, Text):
+        return Text.assemble("  ", part) if part else part  # Never cropped, however long a path or a reason is.
+    return Padding(part, (0, 0, 0, 2), expand=False)
 
 
 def _table(*left: str, right: tuple[str, ...]) -> Table:
