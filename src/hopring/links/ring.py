@@ -173,7 +173,7 @@ class Ring:
             # The tick itself is late: this daemon was asleep, and must not blame the others for it.
             timers.loss_at_us = now_us + self.options.token_loss_us // 2
         elif now_us >= timers.loss_at_us:
-            return self._fail(f"no token for {self.options.token_loss_us} us")
+            return self._fail(f"no token for {self.options.token_loss_us // 1_000} ms")
         if now_us >= timers.resend_at_us:
             timers.resend_at_us = now_us + self.options.token_resend_us
             out.append(TransmitTo(self._neighbour(1), (self.state.passed,)))

@@ -171,7 +171,8 @@ class Cluster:
         self.options = options or MembershipOptions()
         self.stack_options = stack_options
         self.engine = Engine(events_max=EVENTS_MAX)
-        self.network = Network(self.engine, seed, quality)
+        # Without any delay a token would go round for ever in one instant.
+        self.network = Network(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
         self.counters = dict.fromkeys(self.numbers, 0)  # What survives a crash on disk.

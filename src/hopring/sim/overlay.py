@@ -177,7 +177,8 @@ class Overlay:
     def __init__(self, config: Config, seed: int, quality: Quality | None = None) -> None:
         self.config = config
         self.engine = Engine()
-        self.network = Network(self.engine, seed, quality)
+        # Without any delay a token would go round for ever in one instant.
+        self.network = Network(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
         self.daemons: dict[str, Daemon] = {}

@@ -373,7 +373,7 @@ def test_a_dead_member_fails_the_ring_once_at_all_the_others(dead: int) -> None:
     wire.run(20 * MS + 50 * MS + 300 * MS + 10 * MS)
 
     for daemon in wire.all:
-        assert daemon.failures == ["no token for 300000 us"]
+        assert daemon.failures == ["no token for 300 ms"]
         assert daemon.ring.wake_at_us == NEVER
 
 

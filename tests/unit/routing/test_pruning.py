@@ -7,12 +7,10 @@ from random import Random
 import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.routing.network import FromLink, FromRing, Network, Originate, Output, ToLink, ToRing, Up
+from hopring.routing.network import FromLink, FromRing, Item, Network, Originate, Output, ToLink, ToRing, Up
 from hopring.routing.topology import LinkPlan, Topology
 from hopring.routing.trees import Pair, build_trees, islands
-from hopring.wire.routed import Meta, Routed
-
-Item = Routed | Meta
+from hopring.wire.routed import Routed
 
 
 @dataclass

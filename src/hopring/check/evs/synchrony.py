@@ -49,7 +49,7 @@ def _flaw_alone(stay: Stay, words: Words) -> str:
 
 
 def _sides(history: History, stay: Stay) -> tuple[frozenset[int], frozenset[int]] | None:
-    """The agreed messages before and after the signal; None without one, and then 2.7 says all there is to say."""
+    """The agreed messages before and after the signal; None without one, and then all is said by 2.7."""
     if stay.cut is None:
         return None
     service = history.messages.service

@@ -1,9 +1,10 @@
 """One world, run and judged: chaos by schedule, then all is healed, and all must come together again."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from hopring.check.evs import check_evs
-from hopring.check.trace import Event, Installed
+from hopring.check.trace import Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
 from hopring.services import Service
 from hopring.sim.campaign.draw import CHAOS_US, HEALED_US, Fault, World, draw_world
@@ -13,6 +14,7 @@ from hopring.sim.engine import BudgetSpent
 from hopring.sim.host import HostState
 
 CONVERGENCE = "I7 all daemons share one view after the heal"
+SELF_SENDING = "I5 what a daemon takes it sends"
 BUDGET = "I8 the world comes to its end"
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
 SIZES = (10, 100, 100, 1_000, 5_000)
@@ -87,8 +89,19 @@ class Run:
         wrong = [verdict for verdict in verdicts if not verdict]
         if not cluster.settled():
             wrong.insert(0, broken(CONVERGENCE, self._who_is_where()))
+        else:
+            wrong.extend(self._unstamped())
         events = cluster.engine.events
         return Outcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
+
+    def _unstamped(self) -> list[Verdict]:
+        """Messages that a living daemon took and never sent: no property of the order can see them."""
+        stamped = Counter(event.process for event in self.cluster.history if isinstance(event, Sent))
+        return [
+            broken(SELF_SENDING, f"{name} took {host.sent} messages and sent {stamped[host.process]}")
+            for name, host in sorted(self.cluster.hosts.items())
+            if stamped[host.process] != host.sent
+        ]
 
     def _who_is_where(self) -> str:
         return "; ".join(

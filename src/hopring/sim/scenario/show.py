@@ -20,6 +20,7 @@ from hopring.wire.objects import split_objects
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, decode_routed
 from hopring.wire.train import Frame, decode
+from hopring.wire.word import Word
 
 KINDS: Final = frozenset(("DATA", "ACK", "NACK", "TOKEN", "HURRY", "HELD", "SYN", "FIN", "RST", "BYTES"))
 """The kinds of frames and, from SYN on, of TCP segments."""
@@ -168,6 +169,8 @@ def _frame(frame: Frame | TcpSegment, names: Names) -> str:
             return "HURRY"
         case Held():
             return f"HELD {frame.number}"
+        case Word():
+            return f"WORD of {len(frame.payload)}B"
         case TcpSegment():
             return _tcp(frame)
 
