@@ -38,6 +38,8 @@ def wait_for(count: int, directory: Path) -> list[int]:
 
 
 def start(directory: Path) -> "subprocess.Popen[str]":
+    # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return subprocess.Popen(
         [*HOP, "demo", "--out", str(directory), "--json"],
         stdout=subprocess.PIPE,

@@ -10,10 +10,12 @@ Invariants  an attempt changes the broken view only by adding recovered bundles,
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process, SiteId
 from hopring.membership.recovery import Decision, decide
 from hopring.membership.view import View
 from hopring.membership.words import Done, NewMemb, Resend, StateTrans, Told
+from hopring.ordering.order import STAMP_AHEAD_MAX
 
 
 @dataclass(slots=True)
@@ -41,6 +43,8 @@ class Attempt:
             return []
         match word:
             case StateTrans() if word.sender == sender:
+                if word.clock > self.old.order.clock + STAMP_AHEAD_MAX:
+                    raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {word.clock}")
                 self.states.setdefault(sender, word)
             case Resend() if word.installed == self.old.id:
                 self.old.recover(word)

@@ -36,13 +36,15 @@ from hopring.membership.events import (
 from hopring.membership.gather import Form, Gather, Rest
 from hopring.membership.generation import generation_of
 from hopring.membership.options import MembershipOptions
+from hopring.membership.suspicions import Suspicions
 from hopring.membership.updates import Updates
 from hopring.membership.view import View
-from hopring.membership.words import Alive, Join, NewMemb, Refer, Told, decode_told, encode
+from hopring.membership.words import Alive, Join, NewMemb, Refer, Told, check_word, decode_told, encode
 from hopring.ordering.entry import Entry, Message, decode_message, encode_message
 from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
 from hopring.routing.topology import Topology
+from hopring.routing.trees import pair
 from hopring.stack import Stack
 from hopring.stack_events import Arrived as PacketArrived
 from hopring.stack_events import FromStream as StreamHappened
@@ -113,6 +115,8 @@ class Membership:
         self.probe_at_us = NEVER
         self.cause = "start"
         self.round_trip_us = options.round_trip_us
+        self.suspicions = Suspicions(options.back_off_us, options.back_off_us_max)
+        self.started_at_us = now_us  # The present network.
         self._out: list[Output] = []
         self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
         self._search(now_us)
@@ -278,6 +282,7 @@ class Membership:
     def _heard(self, sender: DaemonId, word: Alive | Join | Refer | NewMemb, now_us: int) -> None:
         if not isinstance(word, NewMemb) and word.sender.daemon != sender:
             raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender} speaks as {word.sender.daemon}")
+        check_word(word, self.site_of, self.counter + self.options.counter_ahead_max)
         match word:
             case NewMemb():
                 self._newmemb(word, now_us)
@@ -327,14 +332,14 @@ class Membership:
     def _search(self, now_us: int) -> None:
         self.phase = Phase.SEARCH
         self.deadline_us = self.repeat_at_us = self.probe_at_us = NEVER
-        self.gather = self._new_gather()
+        self.gather = self._new_gather(now_us)
         self._carry_out(self.gather.seek(now_us), now_us)
 
     def _probe(self, now_us: int) -> None:
-        self.gather = self._new_gather()
+        self.gather = self._new_gather(now_us)
         self._carry_out(self.gather.probe(self.view.members, now_us), now_us)
 
-    def _new_gather(self) -> Gather:
+    def _new_gather(self, now_us: int) -> Gather:
         return Gather(
             me=self.who.me,
             site_of=self.site_of,
@@ -342,6 +347,7 @@ class Membership:
             options=self.options,
             round_trip_us=self.round_trip_us,
             counter=self.counter,
+            cut=self.suspicions.cut(now_us),
         )
 
     def _carry_out(self, outputs: list[gathering.Say | Form | Rest], now_us: int) -> None:
@@ -397,6 +403,7 @@ class Membership:
         own = Identity(me.daemon, me.incarnation, self.who.cluster, generation_of(word.view))
         cut = frozenset((SiteId(one), SiteId(other)) for one, other in word.cut)
         self.stack = Stack(own, self.who.topology, members, cut, self.stack_options, now_us)
+        self.started_at_us = now_us
         streams = tuple(one for one, link in sorted(self.stack.links.items()) if isinstance(link, tcp.Tcp))
         self._out.append(NetworkStarted(own, streams))
 
@@ -483,9 +490,18 @@ class Membership:
 
     def _lose(self, reason: str, now_us: int) -> None:
         self.cause = reason
+        self._blame(now_us)
         self._leave_view()
         self.attempt = None
         self._search(now_us)
+
+    def _blame(self, now_us: int) -> None:
+        """Remembers which links fail as soon as they are used."""
+        if self.stack is None or now_us - self.started_at_us > self.options.flap_us:
+            return
+        for neighbour, link in sorted(self.stack.links.items()):
+            if link.state.failure:
+                self.suspicions.blame(pair(self.site, self.site_of[neighbour]), now_us)
 
     def _tick(self, now_us: int) -> None:
         if now_us >= self.deadline_us:

@@ -18,8 +18,10 @@ class MembershipOptions:
     update_delta_us: int = 20_000  # Least time between two promises of a site, unless there is reason to hurry.
     update_floor_us: int = 1_000_000  # A promise at least so often, be there news or not.
     round_trip_us: int = 100_000  # Guess between sites before any was measured.
-    back_off_us: int = 2_000_000  # First exclusion after a pair has failed again; doubles up to
+    flap_us: int = 5_000_000  # A network that fails sooner after its start makes the link suspect that failed.
+    back_off_us: int = 2_000_000  # How long a link is left out that failed so twice; doubles up to
     back_off_us_max: int = 60_000_000
+    counter_ahead_max: int = 1 << 32  # A view counter further ahead than this is a fault or an attack.
     window_bytes: int = 2 * 1024 * 1024  # Own bundles that not everybody is known to have.
     window_bundles: int = 1_024
     queue_bytes_max: int = 64 * 1024 * 1024  # Submitted, and not yet stamped.

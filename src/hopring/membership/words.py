@@ -3,12 +3,13 @@
 Encoded with msgspec, strictly typed; what does not fit its type is a peer's mistake.
 """
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import DAEMONS_MAX, SITES_MAX, Process, ViewId
+from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, Process, SiteId, ViewId
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Daemon = Annotated[int, msgspec.Meta(ge=0, lt=DAEMONS_MAX)]
@@ -138,6 +139,30 @@ def decode_datagram(payload: bytes) -> Datagram:
     if isinstance(word, Join) and not word.records:
         raise PeerError(Drop.INCONSISTENT, "JOIN without a record")
     return word
+
+
+def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: int) -> None:
+    """Refuses a word that names daemons or sites nobody knows, or a counter that nobody can have reached."""
+    match word:
+        case Alive():
+            processes, counter = [word.sender, *word.suspects], word.counter
+            pairs: list[SitePair] = []
+        case Join():
+            processes = [one for record in word.records for one in (record.rep, *record.members)]
+            counter = max(record.counter for record in word.records)
+            pairs = [ends for record in word.records for ends in record.cut]
+        case Refer():
+            processes, counter, pairs = [word.sender], 0, []
+        case NewMemb():
+            processes, counter, pairs = list(word.members), word.view.counter, list(word.cut)
+            if len({one.daemon for one in processes}) != len(processes):
+                raise PeerError(Drop.INCONSISTENT, "NEWMEMB with two lives of one daemon")
+    if any(one.daemon not in site_of for one in processes):
+        raise PeerError(Drop.FOREIGN_SENDER, "a word of daemons that are not configured")
+    if any(one >= other for one, other in pairs):
+        raise PeerError(Drop.INCONSISTENT, "a cut link that names its ends the wrong way round")
+    if counter > counter_max:
+        raise PeerError(Drop.OUT_OF_WINDOW, f"view counter {counter}")
 
 
 def decode_told(payload: bytes) -> Told:

@@ -43,7 +43,9 @@ MEMBERSHIP: Final = MembershipOptions(
     update_delta_us=5_000,
     update_floor_us=250_000,
     round_trip_us=20_000,
-    back_off_us=400_000,
+    flap_us=200_000,
+    back_off_us=200_000,
+    back_off_us_max=800_000,
 )
 
 
