@@ -8,7 +8,7 @@ Invariants  the installed view, its store and its promises change only by an ins
 Deviations  see docs/protocols/membership.md.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
@@ -36,6 +36,7 @@ from hopring.membership.events import (
 from hopring.membership.gather import Form, Gather, Rest
 from hopring.membership.generation import generation_of
 from hopring.membership.options import MembershipOptions
+from hopring.membership.outbox import Outbox
 from hopring.membership.suspicions import Suspicions
 from hopring.membership.updates import Updates
 from hopring.membership.view import View
@@ -104,10 +105,7 @@ class Membership:
         self.attempt: Attempt | None = None
         self.gather: Gather | None = None
         self.updates = Updates(options.update_delta_us, options.update_floor_us)
-        self.queue: deque[Message] = deque()
-        self.queued_bytes = 0
-        self.unstable_bytes = 0
-        self.unstable_bundles = 0
+        self.outbox = Outbox(options.window_bytes, options.window_bundles, options.queue_bytes_max)
         self.shown_aru = 0  # The line that the token was last told of.
         self.highest = self.view.id  # Of all attempts accepted.
         self.deadline_us = NEVER
@@ -169,43 +167,33 @@ class Membership:
     # Messages.
 
     def _submit(self, event: Submit) -> None:
-        assert self.queued_bytes < self.options.queue_bytes_max, "look at queue_open before Submit"
-        self.queue.append(Message(event.service, self.who.me.daemon, event.session, event.payload))
-        self.queued_bytes += len(event.payload)
+        self.outbox.put(Message(event.service, self.who.me.daemon, event.session, event.payload))
 
     @property
     def queue_open(self) -> bool:
         """Whether `Submit` may bring another message."""
-        return self.queued_bytes < self.options.queue_bytes_max
+        return self.outbox.open
 
     def _flush(self, now_us: int) -> None:
         """In a whole view: sends what the window lets through, delivers what has come to its turn."""
-        if self.phase is not Phase.OP or self.stack is None or self.view.broken:
-            return
-        while self.queue and self._window_open:
-            message = self.queue.popleft()
-            self.queued_bytes -= len(message.payload)
-            self.unstable_bytes += len(message.payload)
-            self.unstable_bundles += 1
-            mask = mask_of(*self.stack.network.sites)
-            self._stack(Multicast(mask, encode_message(message), message.session), now_us)
-        if self.view.broken:
+        while self._whole and self.outbox.ready:
+            self._multicast(self.outbox.take(), now_us)
+        if not self._whole or self.stack is None:
             return
         order = self.view.order
         self._deliver(order.deliver())
-        for entry in order.discard():
-            if entry.message is not None and entry.message.daemon == self.who.me.daemon:
-                self.unstable_bytes -= len(entry.message.payload)
-                self.unstable_bundles -= 1
+        self.outbox.stable(order.discard(), self.who.me.daemon)
         self.stack.local_aru = order.agreed_line
         self._wish(now_us)
 
     @property
-    def _window_open(self) -> bool:
-        if not self.unstable_bundles:
-            return True
-        o = self.options
-        return self.unstable_bytes < o.window_bytes and self.unstable_bundles < o.window_bundles
+    def _whole(self) -> bool:
+        return self.phase is Phase.OP and self.stack is not None and not self.view.broken
+
+    def _multicast(self, message: Message, now_us: int) -> None:
+        assert self.stack is not None, "a whole view has its network"
+        mask = mask_of(*self.stack.network.sites)
+        self._stack(Multicast(mask, encode_message(message), message.session), now_us)
 
     def _deliver(self, entries: list[Entry]) -> None:
         for entry in entries:
@@ -459,7 +447,8 @@ class Membership:
         stack.heard(attempt.clock)
         self.attempt = None
         self.phase = Phase.OP
-        self.unstable_bytes = self.unstable_bundles = self.shown_aru = 0
+        self.outbox.settle()
+        self.shown_aru = 0
         self.updates = Updates(self.options.update_delta_us, self.options.update_floor_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self.probe_at_us = NEVER
@@ -473,10 +462,7 @@ class Membership:
     def _leave_view(self) -> None:
         """Freezes the view, and takes back what nobody else can have."""
         if self.stack is not None and not self.view.broken:
-            for _session, bundle in reversed(self.stack.take_back()):
-                message = decode_message(bundle)
-                self.queue.appendleft(message)
-                self.queued_bytes += len(message.payload)
+            self.outbox.put_back([decode_message(bundle) for _, bundle in self.stack.take_back()])
         if self.stack is not None:
             self._measure(self.stack)
         self.view.break_up()

@@ -1,0 +1,70 @@
+"""The outbox: messages of this daemon on their way into the order, and how many may be on their way at once.
+
+The window is the papers' global flow control: a daemon's own bundles that not everybody is known to have. The
+slowest receiver holds back the stability line, so it governs everybody; and since every daemon has the same
+window, nobody gets more than the others for long.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hopring.ordering.entry import Entry, Message
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What waits, and what is out and not stable."""
+
+    window_bytes: int
+    window_bundles: int
+    queue_bytes_max: int
+    waiting: deque[Message] = field(default_factory=deque)
+    waiting_bytes: int = 0
+    out_bytes: int = 0
+    out_bundles: int = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether another message may be put."""
+        return self.waiting_bytes < self.queue_bytes_max
+
+    @property
+    def ready(self) -> bool:
+        """Whether a message waits and the window lets it through; one is always let through."""
+        if not self.waiting:
+            return False
+        return not self.out_bundles or (
+            self.out_bytes < self.window_bytes and self.out_bundles < self.window_bundles
+        )
+
+    def put(self, message: Message) -> None:
+        """Queues a message."""
+        assert self.open, "look at queue_open before Submit"
+        self.waiting.append(message)
+        self.waiting_bytes += len(message.payload)
+
+    def take(self) -> Message:
+        """The next message, which is now out."""
+        message = self.waiting.popleft()
+        self.waiting_bytes -= len(message.payload)
+        self.out_bytes += len(message.payload)
+        self.out_bundles += 1
+        return message
+
+    def stable(self, entries: Iterable[Entry], me: int) -> None:
+        """Everybody has these."""
+        for entry in entries:
+            if entry.message is not None and entry.message.daemon == me:
+                self.out_bytes -= len(entry.message.payload)
+                self.out_bundles -= 1
+
+    def put_back(self, messages: Iterable[Message]) -> None:
+        """The oldest first: these were taken and have not gone anywhere."""
+        for message in reversed(list(messages)):
+            self.waiting.appendleft(message)
+            self.waiting_bytes += len(message.payload)
+
+    def settle(self) -> None:
+        """A new view begins: what was out in the old one is dealt with."""
+        self.out_bytes = self.out_bundles = 0
