@@ -136,6 +136,14 @@ class Stack:
         return self._stamps.waiting_bytes
 
     @property
+    def word_room(self) -> bool:
+        """Whether the links take another control word now; their queues are bounded."""
+        if self.failed:
+            return False
+        links = all(2 * link.backlog_bytes < link.options.backlog_bytes_max for link in self.links.values())
+        return links and 2 * self.ring.state.outbox.urgent.total_bytes < self.options.ring.queue_bytes_max
+
+    @property
     def wake_at_us(self) -> int:
         """The next moment at which some layer wants a Tick."""
         if self.failed:
@@ -147,7 +155,7 @@ class Stack:
         self._stamps.heard(lts)
 
     def take_back(self) -> list[tuple[int, bytes]]:
-        """The bundles that no other daemon can have whole, with their sessions, the oldest first."""
+        """The bundles that are not stamped yet, with their sessions, the oldest first."""
         return self._stamps.take_back()
 
     def counters(self) -> dict[DaemonId, LinkCounters]:
@@ -194,14 +202,18 @@ class Stack:
             self._carry_out(output, now_us)
 
     def _visit(self, visit: Visit, now_us: int) -> None:
-        """The token is here: stamp, send, let it go."""
+        """The token is here: stamp, send, let it go. What is stamped is held here at once, sent or not."""
+        if self.failed:
+            return
         stamped = self._stamps.visit(visit.site_seq, visit.site_lts, visit.room_bytes)
+        for meta, bundle in stamped.sealed:
+            self._out.append(Receive(meta.source, meta.seq, meta.lts, meta.mask, bundle, meta.prev))
         ring_objects: list[bytes] = []
         for fragment in stamped.fragments:
             for output in self.network.step(Originate(fragment)):
                 if isinstance(output, ToRing):
                     ring_objects.append(_encode(output.item))
-                else:
+                elif not isinstance(output, Up):
                     self._carry_out(output, now_us)
         release = Release(
             stamped.site_seq, stamped.site_lts, self.local_aru, tuple(ring_objects), self._stamps.busy
@@ -282,9 +294,9 @@ class Stack:
 
     def _tick(self, now_us: int) -> None:
         for daemon, link in self.links.items():
-            if link.wake_at_us <= now_us:
+            if link.wake_at_us <= now_us and not self.failed:
                 self._carry_link(daemon, link.step(Tick(), now_us), now_us)
-        if self.ring.wake_at_us <= now_us:
+        if self.ring.wake_at_us <= now_us and not self.failed:
             self._step_ring(Tick(), now_us)
 
     def _from_stream(self, neighbour: DaemonId, event: StreamEvent, now_us: int) -> None:

@@ -15,6 +15,7 @@ VERBS: Final = {
     "config": "hopring.cli.config:config",
     "routes": "hopring.cli.routes:routes",
     "demo": "hopring.cli.demo.verb:demo",
+    "sim": "hopring.cli.sim:sim",
 }
 
 

@@ -29,8 +29,8 @@ Input = Submit | Data | Segment | Ack | Nack | Tick
 Output = Deliver | Transmit | LinkFailed
 
 _RIDER_BYTES = 96  # Left free in a packet of one datagram, so that an ACK and a short NACK ride along.
-_PACKET_SPAN_US = 2_000  # A packet is no longer than what the rate sends in this time.
-_BURST_SPAN_US = 4_000
+_PACKET_SPAN_US = 1_000  # A packet is no longer than what the rate sends in this time.
+_BURST_SPAN_US = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class HopOptions:
     ack_every_segments: int = 16
     nacks_max: int = 16
     lazy_us: int = 5_000
-    heartbeat_us: int = 200_000
-    silence_us: int = 1_500_000
+    heartbeat_us: int = 150_000
+    silence_us: int = 1_200_000
     initial_round_trip_us: int = 100_000
 
 

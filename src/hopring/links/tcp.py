@@ -72,8 +72,8 @@ class TcpOptions:
     unsent_bytes_max: int = 256 * 1024
     backlog_bytes_max: int = 64 * 1024 * 1024
     lazy_us: int = 5_000
-    heartbeat_us: int = 200_000
-    silence_us: int = 1_500_000
+    heartbeat_us: int = 150_000
+    silence_us: int = 1_200_000
     greeting_us: int = 3_000_000  # From the link's first step to the neighbour's greeting.
 
 

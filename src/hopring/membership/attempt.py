@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process, SiteId
-from hopring.membership.recovery import Decision, decide
+from hopring.membership.recovery import Decision, Key, decide
 from hopring.membership.view import View
-from hopring.membership.words import Done, NewMemb, Resend, StateTrans, Told
+from hopring.membership.words import Done, NewMemb, Resend, StateTrans, Told, check_state
 from hopring.ordering.order import STAMP_AHEAD_MAX
 
 
@@ -29,6 +29,7 @@ class Attempt:
     states: dict[Process, StateTrans] = field(default_factory=dict)
     done: set[Process] = field(default_factory=set)
     decision: Decision | None = None
+    missing: dict[Key, bool] = field(default_factory=dict)  # Owed to this daemon, and with a body or not.
 
     def start(self) -> list[Told]:
         """What to tell first."""
@@ -43,11 +44,13 @@ class Attempt:
             return []
         match word:
             case StateTrans() if word.sender == sender:
+                check_state(word, self.old.order.sites if word.installed == self.old.id else None)
                 if word.clock > self.old.order.clock + STAMP_AHEAD_MAX:
                     raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {word.clock}")
                 self.states.setdefault(sender, word)
             case Resend() if word.installed == self.old.id:
                 self.old.recover(word)
+                self._recovered((SiteId(word.source), word.seq))
             case Done():
                 self.done.add(sender)
         return self._advance()
@@ -72,16 +75,24 @@ class Attempt:
         """The highest clock of any member."""
         return max(state.clock for state in self.states.values())
 
+    def _recovered(self, key: Key) -> None:
+        if key in self.missing and not self.old.lacks(key, self.missing[key]):
+            del self.missing[key]
+
     def _advance(self) -> list[Told]:
         out: list[Told] = []
         if self.decision is None and not self.silent:
-            self.decision = decide(self.states.values(), self.old.id, self.site_of)
-            for key, with_body in self.decision.resends(self.old.me, self.site_of):
-                out.append(self.old.resend(key, with_body, self.new.view))
-        if self.decision is not None and not self.bound:
-            owed = self.decision.owed(self.site_of[self.old.me.daemon])
-            if not self.old.lacks(owed):
-                self.old.bind(self.decision)
-                self.done.add(self.old.me)
-                out.append(Done(self.new.view))
+            out = self._decide()
+        if self.decision is not None and not self.bound and not self.missing:
+            self.old.bind(self.decision)
+            self.done.add(self.old.me)
+            out.append(Done(self.new.view))
         return out
+
+    def _decide(self) -> list[Told]:
+        """All states are here: what is to be had, and what of it falls to me to send again."""
+        self.decision = decide(self.states.values(), self.old.id, self.site_of)
+        owed = self.decision.owed(self.site_of[self.old.me.daemon])
+        self.missing = {key: body for key, body in owed.items() if self.old.lacks(key, body)}
+        resends = self.decision.resends(self.old.me, self.site_of)
+        return [self.old.resend(key, with_body, self.new.view) for key, with_body in resends]

@@ -8,7 +8,8 @@ Invariants  the installed view, its store and its promises change only by an ins
 Deviations  see docs/protocols/membership.md.
 """
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -45,7 +46,7 @@ from hopring.ordering.entry import Entry, Message, decode_message, encode_messag
 from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
 from hopring.routing.topology import Topology
-from hopring.routing.trees import pair
+from hopring.routing.trees import Pair, build_trees, islands, pair
 from hopring.stack import Stack
 from hopring.stack_events import Arrived as PacketArrived
 from hopring.stack_events import FromStream as StreamHappened
@@ -115,11 +116,15 @@ class Membership:
         self.round_trip_us = options.round_trip_us
         self.suspicions = Suspicions(options.back_off_us, options.back_off_us_max)
         self.started_at_us = now_us  # The present network.
+        self._pending: deque[StackInput] = deque()
+        self._untold: deque[Told] = deque()
         self._out: list[Output] = []
         self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
         self._search(now_us)
 
     def _first_view(self) -> View:
+        """Alone, and above every view of an earlier life."""
+        self.counter += 1
         me = self.who.me
         view = View(ViewId(self.counter, me.daemon, me.incarnation), me, (me,), new_order([self.site], 0))
         view.break_up()
@@ -162,6 +167,7 @@ class Membership:
                 self._heard(sender, word, now_us)
             case Tick():
                 self._tick(now_us)
+        self._feed(now_us)
         self._flush(now_us)
 
     # Messages.
@@ -206,19 +212,40 @@ class Membership:
     # The present network.
 
     def _stack(self, event: StackInput, now_us: int) -> None:
-        stack = self.stack
-        assert stack is not None, "there is a network"
+        """Hands an event to the network; one that comes up while its outputs are carried out waits its turn.
+
+        All that a step puts out is taken in before anything else happens, the network's failure last.
+        """
+        self._pending.append(event)
+        if len(self._pending) > 1:
+            return
+        while self._pending and self.stack is not None:
+            stack = self.stack
+            failure = self._run(stack, self._pending[0], now_us)
+            self._pending.popleft()
+            if failure and self.stack is stack:
+                self._lose(failure, now_us)
+        self._pending.clear()
+
+    def _run(self, stack: Stack, event: StackInput, now_us: int) -> str:
+        """One step of the network; returns why it is over, if it is."""
+        failure = ""
         for output in stack.step(event, now_us):
-            if self.stack is not stack:
-                return  # What the rest was about is over.
-            self._from_stack(stack, output, now_us)
+            if isinstance(output, NetworkFailed):
+                failure = output.reason
+                continue
+            try:
+                self._from_stack(stack, output, now_us)
+            except PeerError as error:
+                # What the network has acknowledged cannot be dropped: it would be a gap for ever.
+                self.drops[error.reason] += 1
+                failure = f"a member breaks the protocol: {error}"
+        return failure
 
     def _from_stack(self, stack: Stack, output: StackOutput, now_us: int) -> None:
         match output:
             case SendTo() | SendSite() | WriteTo():
                 self._out.append(Network(stack.own, output))
-            case NetworkFailed(reason):
-                self._lose(reason, now_us)
             case WordTold(daemon, word):
                 self._told(daemon, word, now_us)
             case Receive() | Promised() if self.phase is not Phase.OP:
@@ -335,7 +362,7 @@ class Membership:
             options=self.options,
             round_trip_us=self.round_trip_us,
             counter=self.counter,
-            cut=self.suspicions.cut(now_us),
+            cut=tuple(sorted({*self.suspicions.cut(now_us), *(() if self.view.broken else self.view.cut)})),
         )
 
     def _carry_out(self, outputs: list[gathering.Say | Form | Rest], now_us: int) -> None:
@@ -357,6 +384,9 @@ class Membership:
         me = self.who.me
         if me not in word.members or word.view <= self.highest:
             return
+        sites = {self.site_of[one.daemon] for one in word.members}
+        if len(islands(build_trees(sites, self.who.topology.weights, _pairs(word.cut)))) > 1:
+            raise PeerError(Drop.INCONSISTENT, "NEWMEMB of sites that do not reach each other")
         self._counter(word.view.counter)
         self.highest = word.view
         self._leave_view()
@@ -389,16 +419,21 @@ class Membership:
         members = {one.daemon: one.incarnation for one in word.members}
         me = self.who.me
         own = Identity(me.daemon, me.incarnation, self.who.cluster, generation_of(word.view))
-        cut = frozenset((SiteId(one), SiteId(other)) for one, other in word.cut)
+        cut = frozenset(_pairs(word.cut))
         self.stack = Stack(own, self.who.topology, members, cut, self.stack_options, now_us)
         self.started_at_us = now_us
         streams = tuple(one for one, link in sorted(self.stack.links.items()) if isinstance(link, tcp.Tcp))
         self._out.append(NetworkStarted(own, streams))
 
     def _tell(self, words: list[Told], now_us: int) -> None:
-        for word in words:
-            if self.stack is not None:
-                self._stack(Tell(encode(word)), now_us)
+        self._untold.extend(words)
+        self._feed(now_us)
+
+    def _feed(self, now_us: int) -> None:
+        """Tells as much as the network has room for; much may have to be sent again."""
+        # While a step is under way, what was told in it has not reached the queues that tell of room.
+        while self._untold and not self._pending and self.stack is not None and self.stack.word_room:
+            self._stack(Tell(encode(self._untold.popleft())), now_us)
 
     def _told(self, daemon: DaemonId, payload: bytes, now_us: int) -> None:
         attempt = self.attempt
@@ -443,7 +478,8 @@ class Membership:
         self._deliver(old.after_signal(decision))
         members = tuple(sorted(attempt.new.members))
         sites = {self.site_of[one.daemon] for one in members}
-        self.view = View(attempt.new.view, self.who.me, members, new_order(sites, attempt.clock))
+        order = new_order(sites, attempt.clock)
+        self.view = View(attempt.new.view, self.who.me, members, order, _pairs(attempt.new.cut))
         stack.heard(attempt.clock)
         self.attempt = None
         self.phase = Phase.OP
@@ -462,9 +498,12 @@ class Membership:
     def _leave_view(self) -> None:
         """Freezes the view, and takes back what nobody else can have."""
         if self.stack is not None and not self.view.broken:
-            self.outbox.put_back([decode_message(bundle) for _, bundle in self.stack.take_back()])
+            queued = [event.bundle for event in self._pending if isinstance(event, Multicast)]
+            unsent = [*[bundle for _, bundle in self.stack.take_back()], *queued]
+            self.outbox.put_back([decode_message(bundle) for bundle in unsent])
         if self.stack is not None:
             self._measure(self.stack)
+        self._untold.clear()
         self.view.break_up()
         self.stack = None
 
@@ -512,3 +551,7 @@ class Membership:
         if silent:
             self._out.append(Say(silent, attempt.new))
             self.repeat_at_us = now_us + self.options.newmemb_us
+
+
+def _pairs(cut: Iterable[tuple[int, int]]) -> tuple[Pair, ...]:
+    return tuple([(SiteId(one), SiteId(other)) for one, other in cut])

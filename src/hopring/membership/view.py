@@ -4,14 +4,15 @@ Of a broken view the network is gone and the rest is frozen: store, commit set a
 number of failed attempts, for the view that will follow. Only an installation replaces them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId
 from hopring.membership.recovery import Decision
 from hopring.membership.words import Held, Resend, SiteState, StateTrans
 from hopring.ordering.entry import Entry, Position, decode_message, encode_message
 from hopring.ordering.order import Order
+from hopring.routing.trees import Pair
 from hopring.services import Service
 from hopring.wire.routed import Meta
 
@@ -26,6 +27,7 @@ class View:
     me: Process
     members: tuple[Process, ...]  # Sorted.
     order: Order
+    cut: tuple[Pair, ...] = ()  # The links that its network does without.
     broken: bool = False
     commit: frozenset[Process] = frozenset()
     line: Position = NO_LINE
@@ -77,20 +79,19 @@ class View:
 
     def recover(self, resend: Resend) -> None:
         """Takes in what was sent again."""
+        message = None if resend.body is None else decode_message(resend.body)
+        if message is not None and message.daemon not in self.processes:
+            raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
         mask = SiteMask(resend.mask)
         meta = Meta(SiteId(resend.source), resend.seq, resend.lts, mask, resend.prev)
-        self.order.recover(meta, None if resend.body is None else decode_message(resend.body))
+        self.order.recover(meta, message)
 
-    def lacks(self, owed: Mapping[tuple[SiteId, int], bool]) -> bool:
-        """Whether something is still to come."""
-        for key, with_body in owed.items():
-            entry = self.order.entries.get(key)
-            if entry is None:
-                if not self.order.lines[key[0]].holds(key[1]):
-                    return True
-            elif with_body and entry.message is None:
-                return True
-        return False
+    def lacks(self, key: tuple[SiteId, int], with_body: bool) -> bool:
+        """Whether this bundle is still to come; what is forgotten was delivered."""
+        entry = self.order.entries.get(key)
+        if entry is None:
+            return not self.order.lines[key[0]].holds(key[1])
+        return with_body and entry.message is None
 
     def bind(self, decision: Decision) -> None:
         """From here on this daemon keeps to the decision, whatever becomes of the attempt."""

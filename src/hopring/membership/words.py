@@ -3,7 +3,7 @@
 Encoded with msgspec, strictly typed; what does not fit its type is a peer's mistake.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated
 
 import msgspec
@@ -117,6 +117,9 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="E"):
     view: ViewId
 
 
+UNSEEN_MAX = 1 << 20
+"""More bundles than all windows together can hold."""
+
 Datagram = Alive | Join | Refer | NewMemb
 Told = StateTrans | Resend | Done
 
@@ -163,6 +166,15 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
         raise PeerError(Drop.INCONSISTENT, "a cut link that names its ends the wrong way round")
     if counter > counter_max:
         raise PeerError(Drop.OUT_OF_WINDOW, f"view counter {counter}")
+
+
+def check_state(state: StateTrans, sites: Collection[SiteId] | None) -> None:
+    """Refuses a state that cannot be: of sites outside the view, or with sequences beyond any window."""
+    for one in state.sites:
+        if sites is not None and one.site not in sites:
+            raise PeerError(Drop.INCONSISTENT, f"STATETRANS about site {one.site}, which is not in the view")
+        if one.highest - one.cseq > UNSEEN_MAX:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"STATETRANS with {one.highest - one.cseq} bundles missing")
 
 
 def decode_told(payload: bytes) -> Told:

@@ -21,7 +21,8 @@ class Stamped:
 
     site_seq: int
     site_lts: int
-    fragments: tuple[Routed, ...]
+    sealed: tuple[tuple[Meta, bytes], ...]  # Stamped in this visit.
+    fragments: tuple[Routed, ...]  # Of these and earlier ones, what leaves in this visit.
 
 
 @dataclass(slots=True)
@@ -34,7 +35,6 @@ class Stamps:
     waiting: deque[tuple[int, SiteMask, bytes]] = field(default_factory=deque)
     waiting_bytes: int = 0
     leaving: deque[Routed] = field(default_factory=deque)  # Stamped; found no room yet.
-    in_part: tuple[int, bytes] = (0, b"")  # The bundle that `leaving` is of.
     last_seq: dict[int, int] = field(default_factory=dict)  # By session: the bundle before the next one.
 
     @property
@@ -48,12 +48,9 @@ class Stamps:
         self.waiting_bytes += len(bundle)
 
     def take_back(self) -> list[tuple[int, bytes]]:
-        """What nobody else can have whole: the bundles still here, with their sessions, the oldest first."""
+        """The bundles that are not stamped, with their sessions, the oldest first."""
         back = [(session, bundle) for session, _, bundle in self.waiting]
-        if self.leaving:
-            back.insert(0, self.in_part)
         self.waiting.clear()
-        self.leaving.clear()
         self.waiting_bytes = 0
         return back
 
@@ -64,23 +61,24 @@ class Stamps:
     def visit(self, site_seq: int, site_lts: int, room_bytes: int) -> Stamped:
         """Stamps as much as there is room for; fragments that find none go first next time."""
         self.clock = max(self.clock, site_lts)
+        sealed: list[tuple[Meta, bytes]] = []
         fragments: list[Routed] = []
         while self.busy:
             if not self.leaving:
                 site_seq += 1
                 self.clock += 1
-                self._stamp(site_seq)
+                sealed.append(self._stamp(site_seq))
             size = FRAGMENT_OVERHEAD_BYTES + len(self.leaving[0].chunk)
             if size > room_bytes:
                 break
             room_bytes -= size
             fragments.append(self.leaving.popleft())
-        return Stamped(site_seq, self.clock, tuple(fragments))
+        return Stamped(site_seq, self.clock, tuple(sealed), tuple(fragments))
 
-    def _stamp(self, site_seq: int) -> None:
+    def _stamp(self, site_seq: int) -> tuple[Meta, bytes]:
         session, mask, bundle = self.waiting.popleft()
         self.waiting_bytes -= len(bundle)
         meta = Meta(self.site, site_seq, self.clock, mask, self.last_seq.get(session, 0))
         self.last_seq[session] = site_seq
-        self.in_part = (session, bundle)
         self.leaving.extend(fragment(meta, bundle, self.object_bytes_max))
+        return meta, bundle

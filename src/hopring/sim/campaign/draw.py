@@ -75,6 +75,7 @@ class World:
     quality: Quality
     wide_delay_us: int
     load_per_second: int
+    burst: int  # So many messages are sent just before each break, on top of the load.
     schedule: tuple[Fault, ...]
     membership: MembershipOptions = MEMBERSHIP
     stack: StackOptions = STACK
@@ -99,6 +100,7 @@ def draw_world(seed: int) -> World:
         quality=quality,
         wide_delay_us=dice.choice([2_000, 5_000, 15_000]),
         load_per_second=dice.choice([20, 60, 150]),
+        burst=dice.choice([0, 4, 8]),
         schedule=_draw_schedule(generator(seed, "faults"), names),
     )
 
@@ -125,7 +127,8 @@ def _draw_schedule(dice: Random, names: list[str]) -> tuple[Fault, ...]:
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
-KINDS: Final = ("crash", "partition", "sever", "one_way", "heal", "pause", "loss")
+KINDS: Final = ("crash", "partition", "sever", "one_way", "heal", "pause", "loss", "storm")
+BREAKS: Final = ("crash", "partition", "sever", "one_way")
 
 
 def _draw_fault(dice: Random, names: list[str], kind: str, at_us: int) -> list[Fault]:
@@ -143,5 +146,10 @@ def _draw_fault(dice: Random, names: list[str], kind: str, at_us: int) -> list[F
             return [Fault(at_us, "pause", (one,), dice.randint(20, 500))]
         case "loss":
             return [Fault(at_us, "loss", (), dice.choice([0.0, 0.01, 0.1, 0.3]))]
+        case "storm":
+            # Much is lost just before something breaks: some have what others lack, and nobody can ask.
+            worse = _draw_fault(dice, names, dice.choice(BREAKS), at_us + dice.randint(10_000, 40_000))
+            calm_us = at_us + dice.randint(50_000, 300_000)
+            return [Fault(at_us, "loss", (), 0.4), *worse, Fault(calm_us, "loss", (), dice.choice([0.0, 0.05]))]
         case _:
             return [Fault(at_us, "heal")]

@@ -2,12 +2,15 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from traceback import extract_tb
 
 from hopring.check.evs import check_evs
 from hopring.check.trace import Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
 from hopring.services import Service
-from hopring.sim.campaign.draw import CHAOS_US, HEALED_US, Fault, World, draw_world
+from hopring.sim.campaign.draw import BREAKS, CHAOS_US, HEALED_US, Fault, World, draw_world
 from hopring.sim.chance import generator
 from hopring.sim.cluster import Cluster
 from hopring.sim.engine import BudgetSpent
@@ -16,8 +19,10 @@ from hopring.sim.host import HostState
 CONVERGENCE = "I7 all daemons share one view after the heal"
 SELF_SENDING = "I5 what a daemon takes it sends"
 BUDGET = "I8 the world comes to its end"
+NO_CRASH = "the code keeps its own assertions"
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
 SIZES = (10, 100, 100, 1_000, 5_000)
+BURST_SPAN_US = 25_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,17 @@ def run_world(world: World) -> Outcome:
     run = Run(world)
     try:
         run.live()
+        return run.judge()
     except BudgetSpent as spent:
-        return Outcome(
-            world.seed, run.cluster.engine.events, (broken(BUDGET, str(spent)),), run.cluster.history, 0
-        )
-    return run.judge()
+        return run.cut_short(broken(BUDGET, str(spent)))
+    except Exception as error:  # Whatever the code raises is a finding: that is what a campaign is for.
+        return run.cut_short(broken(NO_CRASH, _last_line(error)))
+
+
+def _last_line(error: Exception) -> str:
+    frames = extract_tb(error.__traceback__)
+    where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}, " if frames else ""
+    return f"{where}{type(error).__name__}: {error}"
 
 
 class Run:
@@ -77,9 +88,18 @@ class Run:
         cluster.start()
         for fault in self.world.schedule:
             engine.at(fault.at_us, self._happen, fault)
+            if fault.kind in BREAKS:
+                self._plan_burst(fault)
         engine.at(CHAOS_US, self._heal)
         self._plan_load()
         engine.run_until(CHAOS_US + HEALED_US)
+
+    def cut_short(self, verdict: Verdict) -> Outcome:
+        """The outcome of a world that did not come to its end."""
+        cluster = self.cluster
+        return Outcome(
+            self.world.seed, cluster.engine.events, (verdict,), cluster.history, len(self.world.schedule)
+        )
 
     def judge(self) -> Outcome:
         """The verdicts on what happened."""
@@ -113,19 +133,30 @@ class Run:
     # Load.
 
     def _plan_load(self) -> None:
+        if not self.world.load_per_second:
+            return
         wait_us = int(self.load.expovariate(self.world.load_per_second) * 1_000_000)
         at_us = self.cluster.engine.now_us + wait_us
         if at_us < CHAOS_US + HEALED_US // 2:
             self.cluster.engine.at(at_us, self._send)
 
     def _send(self) -> None:
-        names = sorted(self.cluster.numbers)
-        name = self.load.choice(names)
-        service, size = self.load.choice(SERVICES), self.load.choice(SIZES)
+        self._submit(self.load)
+        self._plan_load()
+
+    def _plan_burst(self, fault: Fault) -> None:
+        """A break is only worth something if there is something under way."""
+        # A generator for each: with one fault less, the luck of the others stays.
+        dice = generator(self.world.seed, f"burst {fault}")
+        for _ in range(self.world.burst if self.world.load_per_second else 0):
+            self.cluster.engine.at(fault.at_us - dice.randint(0, BURST_SPAN_US), self._submit, dice)
+
+    def _submit(self, dice: Random) -> None:
+        name = dice.choice(sorted(self.cluster.numbers))
+        service, size = dice.choice(SERVICES), dice.choice(SIZES)
         host = self.cluster.hosts.get(name)
         if host is not None and self.cluster.network.host(name).state is HostState.RUNNING:
             host.submit(service, size)
-        self._plan_load()
 
     # Faults.
 

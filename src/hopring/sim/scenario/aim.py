@@ -1,13 +1,16 @@
-"""Which datagrams an aimed fault is meant for: `a->b DATA 2`, `token 3`, `NACK 1..3`, `DATA seq=7`."""
+"""Which datagrams an aimed fault is meant for: `a->b DATA 2`, `token 3`, `NACK 1..3`, `BUNDLE seq=7`."""
 
 import re
 from collections.abc import Callable
 from typing import Final
 
 from hopring.sim.faults import Effect, Flight, TargetedFault
+from hopring.sim.scenario.insight import INNER_KINDS, inside
 from hopring.sim.scenario.show import KINDS, frames_of, kind
 from hopring.sim.scenario.values import BadValue
+from hopring.sim.tcp.segment import TcpSegment
 from hopring.wire.data import Data, Segment
+from hopring.wire.train import Frame
 
 _TURNS: Final = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
@@ -16,8 +19,8 @@ def aimed(words: list[str], effect: Effect) -> TargetedFault:
     """A fault for the first such datagram, or for those of the given turns, counted from now."""
     rest = list(words)
     source, target = _direction(rest)
-    if not rest or rest[0].upper() not in KINDS:
-        raise BadValue(f"name a kind: {', '.join(sorted(KINDS))}")
+    if not rest or rest[0].upper() not in KINDS | INNER_KINDS:
+        raise BadValue(f"name a kind: {', '.join(sorted(KINDS | INNER_KINDS))}")
     wanted = rest.pop(0).upper()
     seq = _seq(rest)
     first, last = _turns(rest)
@@ -52,9 +55,15 @@ def _matcher(source: str, target: str, wanted: str, seq: int | None) -> Callable
     def matches(flight: Flight) -> bool:
         if source and (flight.source.host, flight.target.host) != (source, target):
             return False
-        frames = [frame for frame in frames_of(flight.source, flight.datagram) if kind(frame) == wanted]
-        if seq is None:
-            return bool(frames)
-        return any(isinstance(frame, Data | Segment) and frame.seq == seq for frame in frames)
+        return any(_is(frame, wanted, seq) for frame in frames_of(flight.source, flight.datagram))
 
     return matches
+
+
+def _is(frame: Frame | TcpSegment, wanted: str, seq: int | None) -> bool:
+    if wanted in INNER_KINDS:
+        inner = [] if isinstance(frame, TcpSegment) else inside(frame)
+        return any(name == wanted and seq in (None, its) for name, its in inner)
+    if kind(frame) != wanted:
+        return False
+    return seq is None or (isinstance(frame, Data | Segment) and frame.seq == seq)

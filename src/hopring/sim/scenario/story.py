@@ -5,6 +5,7 @@ from typing import Final
 
 from hopring.sim.path import Quality
 from hopring.sim.scenario.columns import align
+from hopring.sim.scenario.daemons import Daemons
 from hopring.sim.scenario.mischief import Mischief
 from hopring.sim.scenario.overlay_stage import OverlayStage
 from hopring.sim.scenario.show import KINDS, Line, Names, line_of
@@ -22,7 +23,8 @@ class Story:
     def __init__(self, seed: int) -> None:
         self.world = World(seed, Quality(delay_us=DELAY_US_DEFAULT))
         self._overlay = OverlayStage(self.world)
-        self._tellers = (self, Stage(self.world), self._overlay, Mischief(self.world))
+        self._tellers: tuple[object, ...] = (self, Stage(self.world), self._overlay, Mischief(self.world))
+        self._daemons: Daemons | None = None
         self._shown = 0  # Events of the trace that were shown or passed over.
         self._summed = 0
         self._hidden: set[str] = set()
@@ -42,8 +44,17 @@ class Story:
         attributes = [name for teller in self._tellers for name in dir(teller)]
         return sorted(name.removeprefix("do_") for name in attributes if name.startswith("do_"))
 
+    def do_daemons(self, words: list[str]) -> None:
+        """`daemons SITE=COUNT ... [KEY=VALUE ...]`: whole daemons, whose commands come before all others."""
+        if self._daemons is not None:
+            raise BadValue("a story has one cluster of daemons")
+        self._daemons = Daemons(self.world, words)
+        self._tellers = (self._daemons, *self._tellers)
+
     def happened(self) -> list[str]:
         """What has happened since this was last asked, to the end of the present moment."""
+        if self._daemons is not None:
+            return self._daemons.happened()
         self.world.run_for(0)
         names = Names({number: host for host, number in self.world.numbers.items()}, self._overlay.site_names)
         lines = [line_of(event, names) for event in self.world.trace[self._shown :]]

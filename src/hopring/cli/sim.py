@@ -1,0 +1,182 @@
+"""`hop sim`: the fault campaign. Thousands of small worlds, each a cluster with a bad network, each judged."""
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import click
+
+from hopring.check.trace_files import TraceError, write_json_lines, write_parquet
+from hopring.cli import sim_show as show
+from hopring.cli.exits import Exit, Failure
+from hopring.cli.sim_progress import Progress
+from hopring.sim.campaign.bugs import Bug, all_bugs, plant
+from hopring.sim.campaign.draw import draw_world
+from hopring.sim.campaign.many import Tally, run_many
+from hopring.sim.campaign.run import Outcome, run_world
+from hopring.sim.campaign.shrink import Shrinker
+from hopring.sim.campaign.story import story
+
+SEEDS_DEFAULT: Final = 100
+SEEDS_DEFAULT_WITH_BUG: Final = 2_000
+
+_Seed = click.IntRange(min=0)
+
+
+@click.command()
+@click.option(
+    "--seeds",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help=f"Run so many worlds: {SEEDS_DEFAULT} if nothing is said; with --bug at most so many, by default"
+    f" {SEEDS_DEFAULT_WITH_BUG}.",
+)
+@click.option("--start", metavar="S", type=_Seed, default=1, show_default=True, help="The first seed.")
+@click.option("--jobs", metavar="J", type=click.IntRange(min=1), help="Processes; default: one per processor.")
+@click.option("--seed", metavar="S", type=_Seed, help="Run one world and tell its story.")
+@click.option(
+    "--trace",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --seed or --shrink: write the history there, as JSON lines, and as Parquet if pyarrow is here.",
+)
+@click.option("--shrink", metavar="S", type=_Seed, help="The fewest faults with which this world still fails.")
+@click.option("--bug", "bug_name", metavar="NAME", help="Plant a bug first, and stop when it is caught.")
+@click.option("--bugs", is_flag=True, help="List the bugs that can be planted.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.pass_context
+def sim(
+    ctx: click.Context,
+    seeds: int | None,
+    start: int,
+    jobs: int | None,
+    seed: int | None,
+    trace: Path | None,
+    shrink: int | None,
+    bug_name: str | None,
+    bugs: bool,
+    as_json: bool,
+) -> None:
+    """Run the fault campaign in the simulator.
+
+    A seed draws a cluster, a network, a load and a schedule of crashes, cuts, pauses and loss. The daemons'
+    real membership runs in it, in virtual time, and the history is judged by the properties of extended
+    virtual synchrony. The same seed always gives the same history.
+
+    Exit code 1 means that something is broken. That holds for planted bugs too: 1 says that the bug was caught,
+    which is what one wants to see, and 0 that it got away.
+    """
+    _check_usage(seeds, seed, shrink, bugs, bug_name, trace)
+    bug = _bug(bug_name)
+    if bugs:
+        click.echo(show.bugs(all_bugs().values(), as_json))
+    elif seed is not None:
+        ctx.exit(_replay(seed, bug, trace, as_json))
+    elif shrink is not None:
+        ctx.exit(_shrink(shrink, bug, trace, as_json))
+    else:
+        count = seeds or (SEEDS_DEFAULT_WITH_BUG if bug else SEEDS_DEFAULT)
+        ctx.exit(_campaign(range(start, start + count), jobs or os.cpu_count() or 1, bug, as_json))
+
+
+def _check_usage(
+    seeds: int | None,
+    seed: int | None,
+    shrink: int | None,
+    bugs: bool,
+    bug_name: str | None,
+    trace: Path | None,
+) -> None:
+    chosen = [
+        name
+        for name, given in {
+            "--seeds": seeds is not None,
+            "--seed": seed is not None,
+            "--shrink": shrink is not None,
+            "--bugs": bugs,
+        }.items()
+        if given
+    ]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{chosen[0]} and {chosen[1]} do not go together")
+    if bugs and bug_name is not None:
+        raise click.UsageError("--bugs and --bug do not go together")
+    if trace is not None and seed is None and shrink is None:
+        raise click.UsageError("--trace needs --seed or --shrink")
+
+
+def _bug(name: str | None) -> Bug | None:
+    if name is None:
+        return None
+    if name not in all_bugs():
+        raise click.BadParameter(f"no bug {name!r}; hop sim --bugs lists them", param_hint="--bug")
+    return all_bugs()[name]
+
+
+def _campaign(seeds: range, jobs: int, bug: Bug | None, as_json: bool) -> Exit:
+    began_s = time.monotonic()
+    tally = Tally()
+    with Progress(len(seeds)) as progress, closing(run_many(seeds, jobs, bug.name if bug else None)) as reports:
+        try:
+            for report in reports:
+                tally.add(report)
+                progress.done(report)
+                if bug is not None and report.failed:
+                    break
+        except KeyboardInterrupt:
+            progress.note(f"{show.count(tally.seeds, 'seed')} were run, {len(tally.failed)} failed")
+            raise
+    seconds = time.monotonic() - began_s
+    click.echo(show.campaign(tally, seeds, bug, seconds, as_json))
+    return Exit.FAILURE if tally.failed else Exit.OK
+
+
+def _replay(seed: int, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
+    began_s = time.monotonic()
+    world = draw_world(seed)
+    with plant(bug):
+        outcome = run_world(world)
+    files = _write_trace(trace, outcome)
+    seconds = time.monotonic() - began_s
+    if as_json:
+        click.echo(show.one_json(outcome, seconds, files))
+    else:
+        click.echo("\n".join(story(world, outcome)))
+    return Exit.FAILURE if outcome.broken else Exit.OK
+
+
+def _shrink(seed: int, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
+    began_s = time.monotonic()
+    with plant(bug), Progress(None) as progress:
+        shrunk = Shrinker(draw_world(seed), progress.shrinking).shrink()
+    seconds = time.monotonic() - began_s
+    if shrunk is None:
+        click.echo(show.not_shrunk(seed, seconds, as_json))
+        return Exit.OK
+    files = _write_trace(trace, shrunk.outcome)
+    click.echo(show.shrunk(shrunk, seconds, files, as_json))
+    return Exit.FAILURE
+
+
+def _write_trace(directory: Path | None, outcome: Outcome) -> list[str]:
+    if directory is None:
+        return []
+    lines = directory / f"seed-{outcome.seed}.jsonl"
+    columns = directory / f"seed-{outcome.seed}.parquet"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with lines.open("wb") as file:
+            write_json_lines(outcome.history, file)
+        files = [str(lines)]
+        try:
+            write_parquet(outcome.history, columns)
+            files.append(str(columns))
+        except TraceError:
+            pass  # Parquet is an extra; the lines say the same.
+    except OSError as error:
+        raise Failure(f"{directory}: cannot be written ({error.strerror or error})") from None
+    for name in files:
+        click.echo(f"hop: wrote {name}", err=True)
+    return files

@@ -1,0 +1,111 @@
+"""Planted bugs: small wrongs done to the real code, to see whether the campaign would notice them.
+
+A bug replaces one function, or a few that make one mistake together, while it is planted, and everything is put
+back afterwards. The product knows nothing of it. A place that is not there any more is an error: a bug that is
+planted nowhere would be missed for ever, in silence.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from importlib import import_module
+from typing import Any, Final
+
+from hopring.errors import HopError
+
+
+class MisplacedBug(HopError):
+    """The place where a bug is to be planted is gone: the code has moved, and the bug must move with it."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(f"there is no {place} to plant a bug in")
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One function to replace: where it is, as `module:Class.name`, and what to make of it."""
+
+    place: str
+    make: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A mistake that somebody could make."""
+
+    name: str
+    breaks: str  # Which rule or trap of the protocol notes it ignores.
+    story: str  # What goes wrong, in one line.
+    patches: tuple[Patch, ...]
+
+
+@dataclass(slots=True)
+class Planted:
+    """A bug in its place."""
+
+    runs: int = 0  # How often the wrong code ran; a bug that never runs proves nothing.
+
+
+def bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+    """A bug, in the words of a table."""
+    return Bug(name, breaks, story, tuple(Patch(place, make) for place, make in patches))
+
+
+@contextmanager
+def plant(one: Bug | None) -> Iterator[Planted]:
+    """The code with this bug in it, for as long as the block lasts; with None, the code as it is."""
+    planted = Planted()
+    with ExitStack() as undo:
+        for patch in one.patches if one is not None else ():
+            undo.enter_context(_replaced(patch, planted))
+        yield planted
+
+
+@contextmanager
+def _replaced(patch: Patch, planted: Planted) -> Iterator[None]:
+    owner, name = _find(patch.place)
+    original = vars(owner)[name]
+    setattr(owner, name, _counted(patch.make(original), planted))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _find(place: str) -> tuple[Any, str]:
+    """The module or class that holds the function itself, not by inheritance, and the function's name there."""
+    module, _, path = place.partition(":")
+    *classes, name = path.split(".")
+    try:
+        owner: Any = import_module(module)
+        for one in classes:
+            owner = vars(owner)[one]
+        vars(owner)[name]
+    except (ModuleNotFoundError, KeyError):
+        raise MisplacedBug(place) from None
+    return owner, name
+
+
+def _counted(made: Any, planted: Planted) -> Any:
+    if isinstance(made, property):
+        assert made.fget is not None, "a property that can be read"
+        return property(_counted(made.fget, planted))
+
+    @wraps(made)
+    def run(*args: Any, **named: Any) -> Any:
+        planted.runs += 1
+        return made(*args, **named)
+
+    return run
+
+
+def all_bugs() -> dict[str, Bug]:
+    """All of them, by name, in the order in which they are listed."""
+    bugs = [one for room in ROOMS for one in import_module(room).BUGS]
+    assert len({one.name for one in bugs}) == len(bugs), "every bug has a name of its own"
+    return {one.name: one for one in bugs}
+
+
+ROOMS: Final = tuple(f"hopring.sim.campaign.bugs_{room}" for room in ("order", "links", "recovery", "views"))

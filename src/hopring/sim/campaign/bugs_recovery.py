@@ -1,0 +1,223 @@
+"""Planted bugs of recovery: what the members of an old view report, decide, resend and deliver."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from hopring.ids import DaemonId, SiteId, ViewId
+from hopring.membership.attempt import Attempt
+from hopring.membership.events import Arrived, Input, Output
+from hopring.membership.membership import Membership
+from hopring.membership.recovery import Decision, Key
+from hopring.membership.view import NO_LINE, View
+from hopring.membership.words import StateTrans, Told
+from hopring.ordering.entry import Entry, decode_message
+from hopring.sim.campaign.bugs import Bug, bug
+from hopring.stack_events import Arrived as PacketArrived
+from hopring.stack_events import Receive
+
+Decide = Callable[[Iterable[StateTrans], ViewId, Mapping[DaemonId, SiteId]], Decision]
+
+
+def _changed(change: Callable[[Decision, list[StateTrans]], Decision]) -> Callable[[Decide], Any]:
+    """A bug that changes what was decided."""
+
+    def make(decide: Decide) -> Any:
+        def decide_wrongly(
+            states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[DaemonId, SiteId]
+        ) -> Decision:
+            told = list(states)
+            return change(decide(told, installed, site_of), told)
+
+        return decide_wrongly
+
+    return make
+
+
+def _delivered_line_missing(decision: Decision, _told: list[StateTrans]) -> Decision:
+    return replace(decision, delivered=NO_LINE)
+
+
+def _together_with_all(decision: Decision, told: list[StateTrans]) -> Decision:
+    return replace(decision, together=tuple(sorted(state.sender for state in told)))
+
+
+def _foreign_state_counted(decide: Decide) -> Any:
+    def decide_by_all(
+        states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[DaemonId, SiteId]
+    ) -> Decision:
+        told = list(states)
+        aru = max(state.aru for state in told)
+        return decide([msgspec.structs.replace(state, aru=aru) for state in told], installed, site_of)
+
+    return decide_by_all
+
+
+def _reliable_skipped(after: Callable[[View, Decision], list[Entry]]) -> Any:
+    def after_without_exemption(self: View, decision: Decision) -> list[Entry]:
+        return [
+            entry
+            for entry in after(self, decision)
+            if entry.position < decision.edge
+            or (entry.message and self.processes.get(entry.message.daemon) in decision.commit)
+        ]
+
+    return after_without_exemption
+
+
+def _companions_skipped(decision: Decision, _told: list[StateTrans]) -> Decision:
+    return replace(decision, commit=frozenset())
+
+
+def _holes_in_store(break_up: Callable[[View], None]) -> Any:
+    def break_up_and_fill(self: View) -> None:
+        break_up(self)
+        for line in self.order.lines.values():
+            for seq in range(line.cseq + 1, line.highest + 1):
+                if not line.holds(seq):
+                    line.hold(seq, line.next_lts)
+
+    return break_up_and_fill
+
+
+def _dummies_kept(advance: Callable[[Attempt], list[Told]]) -> Any:
+    def advance_with_dummies(self: Attempt) -> list[Told]:
+        out = advance(self)
+        for site, seq in sorted(self.decision.holes if self.decision is not None else ()):
+            line = self.old.order.lines[site]
+            if not line.holds(seq):
+                line.hold(seq, line.next_lts)
+        return out
+
+    return advance_with_dummies
+
+
+def _keep_old_network(leave: Callable[[Membership], None]) -> Any:
+    def leave_ajar(self: Membership) -> None:
+        if self.stack is not None and not self.view.broken:
+            vars(self)["planted_network"] = self.stack
+        leave(self)
+
+    return leave_ajar
+
+
+def _old_packet_taken(step: Callable[[Membership, Input, int], list[Output]]) -> Any:
+    def step_with_old_packets(self: Membership, event: Input, now_us: int) -> list[Output]:
+        old = vars(self).get("planted_network")
+        if old is not None and self.view.broken and isinstance(event, Arrived):
+            # The old network refuses packets of any other by itself.
+            for output in old.step(PacketArrived(event.packet), now_us):
+                if isinstance(output, Receive) and output.bundle is not None:
+                    self.view.order.recover(output.meta(), decode_message(output.bundle))
+        return step(self, event, now_us)
+
+    return step_with_old_packets
+
+
+def _commit_forgotten(break_up: Callable[[View], None]) -> Any:
+    def break_up_anew(self: View) -> None:
+        break_up(self)
+        self.commit = frozenset([self.me])
+
+    return break_up_anew
+
+
+def _line_forgotten(bind: Callable[[View, Decision], None]) -> Any:
+    def bind_without_line(self: View, decision: Decision) -> None:
+        line = self.line
+        bind(self, decision)
+        self.line = line
+
+    return bind_without_line
+
+
+def _done_too_soon(lacks: Callable[..., bool]) -> Any:
+    del lacks
+    return lambda _self, _owed: False
+
+
+def _last_not_resent(resends: Callable[..., list[tuple[Key, bool]]]) -> Any:
+    return lambda *args: resends(*args)[:-1]
+
+
+DECIDE: Final = "hopring.membership.attempt:decide"
+VIEW: Final = "hopring.membership.view:View"
+MEMBERSHIP: Final = "hopring.membership.membership:Membership"
+
+BUGS: Final[tuple[Bug, ...]] = (
+    bug(
+        "delivered-line-missing",
+        "rule 31",
+        "nobody tells how far it had delivered, so the signal comes at different places of the order",
+        (DECIDE, _changed(_delivered_line_missing)),
+    ),
+    bug(
+        "reliable-skipped",
+        "rule 33",
+        "behind a hole Reliable and FIFO messages are skipped too, which others delivered early",
+        (f"{VIEW}.after_signal", _reliable_skipped),
+    ),
+    bug(
+        "holes-in-store",
+        "rule 34",
+        "when its view breaks, a daemon closes its gaps with dummies, and reports what it does not have",
+        (f"{VIEW}.break_up", _holes_in_store),
+    ),
+    bug(
+        "dummies-kept",
+        "rule 34",
+        "the dummies of an attempt's holes enter the store, and stay there when the attempt fails",
+        ("hopring.membership.attempt:Attempt._advance", _dummies_kept),
+    ),
+    bug(
+        "companions-skipped",
+        "rule 30i",
+        "behind a hole, messages of those who stay together are skipped too",
+        (DECIDE, _changed(_companions_skipped)),
+    ),
+    bug(
+        "old-packet-taken",
+        "rule 30b",
+        "a packet of the old view is accepted after the state was reported",
+        (f"{MEMBERSHIP}._leave_view", _keep_old_network),
+        (f"{MEMBERSHIP}.step", _old_packet_taken),
+    ),
+    bug(
+        "commit-forgotten",
+        "rule 30j, trap 23",
+        "a failed attempt resets the commit set",
+        (f"{VIEW}.break_up", _commit_forgotten),
+    ),
+    bug(
+        "line-forgotten",
+        "rule 32",
+        "who is bound by a decision does not remember how far it reached",
+        (f"{VIEW}.bind", _line_forgotten),
+    ),
+    bug(
+        "foreign-state-counted",
+        "rule 30c, trap 18",
+        "the stability line of members that come from another view counts",
+        (DECIDE, _foreign_state_counted),
+    ),
+    bug(
+        "done-too-soon",
+        "rule 30j",
+        "a daemon says that it is done before it has what is sent again",
+        (f"{VIEW}.lacks", _done_too_soon),
+    ),
+    bug(
+        "last-not-resent",
+        "rule 30g",
+        "of the bundles to send again, each daemon leaves out the last",
+        ("hopring.membership.recovery:Decision.resends", _last_not_resent),
+    ),
+    bug(
+        "together-with-all",
+        "property 2.4",
+        "the transitional set is the whole new view",
+        (DECIDE, _changed(_together_with_all)),
+    ),
+)

@@ -1,0 +1,106 @@
+"""Planted bugs of the membership: view ids, NEWMEMB, and the moment of installation."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from hopring.ids import Incarnation, ViewId
+from hopring.membership.attempt import Attempt
+from hopring.membership.membership import Membership, Phase, Who
+from hopring.membership.options import MembershipOptions
+from hopring.membership.words import NewMemb
+from hopring.sim.campaign.bugs import Bug, bug
+from hopring.stack_events import StackOptions
+
+
+def _counts_from_zero(init: Callable[..., None]) -> Any:
+    def init_without_counter(
+        self: Membership, who: Who, counter: int, now_us: int, options: MembershipOptions, stack: StackOptions
+    ) -> None:
+        del counter
+        init(self, who, 0, now_us, options, stack)
+
+    return init_without_counter
+
+
+def _without_incarnation(view_id: type[ViewId]) -> Any:
+    return lambda counter, representative, _nonce: view_id(counter, representative, Incarnation(0))
+
+
+def _counter_not_raised(counter: Callable[[Membership, int], None]) -> Any:
+    def count_only_own(self: Membership, heard: int) -> None:
+        if heard == self.counter + 1:
+            counter(self, heard)
+
+    return count_only_own
+
+
+def _old_newmemb(newmemb: Callable[[Membership, NewMemb, int], None]) -> Any:
+    def newmemb_again(self: Membership, word: NewMemb, now_us: int) -> None:
+        if self.phase is Phase.OP and word.view == self.view.id:
+            self.highest = ViewId(0, self.who.me.daemon, self.who.me.incarnation)
+        newmemb(self, word, now_us)
+
+    return newmemb_again
+
+
+def _early_data_dropped(early: Callable[..., None]) -> Any:
+    del early
+    return lambda _self, _output, _now_us: None
+
+
+def _installs_alone(complete: property) -> Any:
+    del complete
+
+    def complete_without_the_others(self: Attempt) -> bool:
+        return self.decision is not None and self.bound
+
+    return property(complete_without_the_others)
+
+
+def _clock_reset(clock: property) -> Any:
+    del clock
+    return property(lambda _self: 0)
+
+
+ATTEMPT: Final = "hopring.membership.attempt:Attempt"
+MEMBERSHIP: Final = "hopring.membership.membership:Membership"
+
+BUGS: Final[tuple[Bug, ...]] = (
+    bug(
+        "view-id-reused",
+        "rule 38, traps 21 and 22",
+        "a restarted daemon counts views from zero, and its incarnation is not in their ids",
+        (f"{MEMBERSHIP}.__init__", _counts_from_zero),
+        ("hopring.membership.membership:ViewId", _without_incarnation),
+    ),
+    bug(
+        "counter-not-raised",
+        "rule 39",
+        "the view counters of others are not heeded",
+        (f"{MEMBERSHIP}._counter", _counter_not_raised),
+    ),
+    bug(
+        "old-newmemb",
+        "trap 17",
+        "a NEWMEMB that comes again is taken for a new one",
+        (f"{MEMBERSHIP}._newmemb", _old_newmemb),
+    ),
+    bug(
+        "early-data-dropped",
+        "rule 36, trap 31",
+        "data of the new view that comes before its installation is dropped",
+        (f"{MEMBERSHIP}._early", _early_data_dropped),
+    ),
+    bug(
+        "installs-alone",
+        "rule 30k",
+        "a daemon installs the view as soon as it is done itself",
+        (f"{ATTEMPT}.complete", _installs_alone),
+    ),
+    bug(
+        "clock-reset",
+        "rule 8",
+        "a new view starts its stamps at zero",
+        (f"{ATTEMPT}.clock", _clock_reset),
+    ),
+)

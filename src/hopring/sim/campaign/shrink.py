@@ -1,0 +1,111 @@
+"""Shrinking: the smallest schedule of faults that still breaks the same property of a seed's world.
+
+Delta debugging (Zeller and Hildebrandt, 2002) on the plain list of faults: leave out ever smaller parts of it
+for as long as the world still fails. Then the load goes, and what makes the paths unreliable, where they are
+not needed. The smaller world has its own luck: it fails by the same property, not by the same message.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from hopring.check.verdict import Verdict
+from hopring.sim.campaign.draw import Fault, World
+from hopring.sim.campaign.run import Outcome, run_world
+
+RUNS_MAX: Final = 300
+"""A world takes about a second; whoever waits for a smaller one does not want to wait for ever."""
+
+LOADS_PER_SECOND: Final = (0, 5, 20, 60)
+CALM: Final = ("loss", "duplicate", "reorder", "jitter_us")
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The smallest world found, and what breaks in it."""
+
+    world: World
+    verdict: Verdict
+    outcome: Outcome
+    faults_before: int
+    runs: int
+
+
+class Shrinker:
+    """Smaller and smaller worlds of one seed; `tell` hears of each run and of the number of faults left."""
+
+    def __init__(
+        self,
+        world: World,
+        tell: Callable[[int, int], None] = lambda _runs, _faults: None,
+        run: Callable[[World], Outcome] = run_world,
+        runs_max: int = RUNS_MAX,
+    ) -> None:
+        self._world = world
+        self._tell = tell
+        self._run = run
+        self._runs_max = runs_max
+        self._runs = 0
+        self._outcome: Outcome | None = None
+
+    def shrink(self) -> Shrunk | None:
+        """The smallest world found, or None if this one does not fail."""
+        faults_before = len(self._world.schedule)
+        self._runs = 1
+        outcome = self._run(self._world)
+        if not outcome.broken:
+            return None
+        self._outcome = outcome
+        self._drop_faults()
+        self._calm_down()
+        assert self._outcome is not None, "the first run failed"
+        return Shrunk(self._world, self._outcome.broken[0], self._outcome, faults_before, self._runs)
+
+    def _drop_faults(self) -> None:
+        if self._without(()):
+            return
+        parts = 2
+        while len(faults := self._world.schedule) >= 2 and self._runs < self._runs_max:
+            if any(self._without(rest) for rest in _rests(faults, parts)):
+                parts = max(2, parts - 1)
+            elif parts >= len(faults):
+                return
+            else:
+                parts = min(len(faults), 2 * parts)
+
+    def _calm_down(self) -> None:
+        """Less load, and paths with less trouble."""
+        for load in LOADS_PER_SECOND:
+            smaller = load < self._world.load_per_second
+            if smaller and self._still_fails(replace(self._world, load_per_second=load)):
+                break
+        if self._world.burst:
+            self._still_fails(replace(self._world, burst=0))
+        for trouble in CALM:
+            quality = self._world.quality
+            if getattr(quality, trouble):
+                self._still_fails(replace(self._world, quality=replace(quality, **{trouble: 0})))
+
+    def _without(self, schedule: tuple[Fault, ...]) -> bool:
+        return self._still_fails(replace(self._world, schedule=schedule))
+
+    def _still_fails(self, world: World) -> bool:
+        """Runs a smaller world, and keeps it if the same property breaks first."""
+        assert self._outcome is not None, "there is something to compare with"
+        if self._runs >= self._runs_max:
+            return False
+        self._runs += 1
+        self._tell(self._runs, len(self._world.schedule))
+        outcome = self._run(world)
+        if not outcome.broken or outcome.broken[0].property != self._outcome.broken[0].property:
+            return False
+        self._world, self._outcome = world, outcome
+        return True
+
+
+def _rests(faults: tuple[Fault, ...], parts: int) -> Iterator[tuple[Fault, ...]]:
+    """The schedule without each of so many parts of nearly the same length."""
+    cuts = [len(faults) * at // parts for at in range(parts + 1)]
+    for start, end in pairwise(cuts):
+        yield faults[:start] + faults[end:]

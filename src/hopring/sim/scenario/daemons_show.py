@@ -1,0 +1,147 @@
+"""What happened at daemons, as lines: views, signals and deliveries, those alike of several daemons in one."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.check.trace import Delivered, Event, Installed, MessageId, Process, Signal
+from hopring.ids import DaemonId
+from hopring.sim.scenario.show import time, words
+
+_DAEMON: Final = re.compile(r"\bdaemon (\d+)\b")
+_NAMES_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What things are called: messages that have a word for a payload, and daemons by their numbers."""
+
+    messages: Mapping[MessageId, str]
+    daemons: Mapping[DaemonId, str]
+
+    def message(self, message: MessageId) -> str:
+        """A message, by its word or by its sender and number."""
+        return self.messages.get(message) or f"{message.daemon}:{message.number}"
+
+    def cause(self, cause: str) -> str:
+        """Why a view was installed; membership knows daemons by their numbers only."""
+        return _DAEMON.sub(lambda found: self.daemons[DaemonId(int(found.group(1)))], cause)
+
+
+@dataclass(slots=True)
+class Happening:
+    """One line: what several daemons did alike, from the first of them to the last."""
+
+    what: str
+    daemons: list[str]
+    first_us: int
+    last_us: int
+    messages: list[str] = field(default_factory=list)  # Of deliveries, before they become a text.
+
+
+def tell(events: Iterable[Event], called: Called) -> list[str]:
+    """The events in aligned columns. Lines are moved together only past those of other daemons."""
+    rows: list[Happening] = []
+    for one in _runs(events, called):
+        same = _same(rows, one)
+        if same is None:
+            rows.append(one)
+        else:
+            same.daemons.extend(one.daemons)
+            same.last_us = max(same.last_us, one.last_us)
+    times = [_span(row) for row in rows]
+    where = [_who(row.daemons) for row in rows]
+    wide, far = max(map(len, times), default=0), max(map(len, where), default=0)
+    return [f"{at:>{wide}}  {who:<{far}}  {row.what}" for at, who, row in zip(times, where, rows, strict=True)]
+
+
+def _span(row: Happening) -> str:
+    first, last = time(row.first_us), time(row.last_us)
+    return first if first == last else f"{first.removesuffix('ms')}..{last}"
+
+
+def _same(rows: list[Happening], one: Happening) -> Happening | None:
+    """The line that says the same of others, unless this daemon did something in between."""
+    for row in reversed(rows):
+        if one.daemons[0] in row.daemons:
+            return None
+        if row.what == one.what:
+            return row
+    return None
+
+
+def _runs(events: Iterable[Event], called: Called) -> list[Happening]:
+    """One line for each view and signal, and for the deliveries between them, by the time of the first."""
+    rows: list[Happening] = []
+    open_runs: dict[str, Happening] = {}
+    for event in events:
+        name = event.process.daemon
+        match event:
+            case Delivered():
+                row = open_runs.get(name)
+                if row is None:
+                    row = open_runs[name] = Happening("", [name], event.at_us, event.at_us)
+                    rows.append(row)
+                row.messages.append(called.message(event.message))
+                row.last_us = event.at_us
+            case Installed() | Signal():
+                open_runs.pop(name, None)
+                rows.append(Happening(_view(event, called), [name], event.at_us, event.at_us))
+            case _:
+                pass
+    for row in rows:
+        if row.messages:
+            row.what = f"deliver {_messages(row.messages)}"
+    return rows
+
+
+def _messages(messages: list[str]) -> str:
+    listed = words(messages)
+    return listed if not listed.endswith("objects") else f"{len(messages)}, {messages[0]} to {messages[-1]}"
+
+
+def _view(event: Installed | Signal, called: Called) -> str:
+    together = "alone" if event.together == (event.process,) else f"together {_names(event.together)}"
+    if isinstance(event, Signal):
+        return f"signal: view {event.view.counter} ends, {together}"
+    along = "" if event.together == event.members else f", came {together}"
+    members = "alone" if event.members == (event.process,) else _names(event.members)
+    return f"view {event.view.counter}: {members}{along} ({called.cause(event.cause)})"
+
+
+def _names(processes: Sequence[Process]) -> str:
+    return _who([process.daemon for process in processes])
+
+
+def count(events: Iterable[Event]) -> list[str]:
+    """What daemons delivered, and how often they changed views; those alike in one line."""
+    totals: dict[str, Counter[str]] = {}
+    for event in events:
+        totals.setdefault(event.process.daemon, Counter())[type(event).__name__] += 1
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, counts in sorted(totals.items()):
+        key = (f"{counts['Delivered']} delivered", _views(counts["Installed"]))
+        alike.setdefault(key, []).append(name)
+    return table([(_who(names), *key) for key, names in alike.items()])
+
+
+def _who(names: list[str]) -> str:
+    """Daemons by name, or so many from the first to the last."""
+    ordered = sorted(names)
+    if len(ordered) <= _NAMES_MAX:
+        return " ".join(ordered)
+    return f"{len(ordered)} from {ordered[0]} to {ordered[-1]}"
+
+
+def _views(number: int) -> str:
+    return "1 view" if number == 1 else f"{number} views"
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

@@ -1,0 +1,83 @@
+"""A short fault campaign, for every commit; `hop sim --seeds N` runs a long one."""
+
+from pathlib import Path
+
+import pytest
+
+from hopring.sim.campaign.bugs import Bug, all_bugs, plant
+from hopring.sim.campaign.many import run_many
+from hopring.sim.campaign.run import run_seed
+from hopring.sim.trace import digest
+
+SEEDS_FILE = Path(__file__).parent / "seeds.txt"
+JOBS = 2
+
+# By bug: a seed whose world is quick and catches it, and the property that does.
+CAUGHT = {
+    "fifo-at-once": (20011, "2.11 FIFO messages"),
+    "promise-before-data": (20011, "2.13(2) agreed messages come in their order"),
+    "together-with-all": (20011, "2.4 transitional set"),
+    "unstamped-lost": (20011, "I5 what a daemon takes it sends"),
+}
+
+
+def seeds_that_failed() -> dict[int, str]:
+    lines = [line.partition("#")[0].strip() for line in SEEDS_FILE.read_text().splitlines()]
+    rows = [line.split(maxsplit=1) for line in lines if line]
+    return {int(seed): what for seed, what in rows}
+
+
+@pytest.mark.slow
+def test_a_short_campaign_finds_nothing_broken() -> None:
+    reports = list(run_many(range(1, 41), JOBS))
+
+    assert [report.seed for report in reports] == list(range(1, 41))
+    assert [(report.seed, report.broken) for report in reports if report.failed] == []
+    assert sum(report.views for report in reports) > 40
+
+
+@pytest.mark.slow
+def test_seeds_that_failed_once_hold_now() -> None:
+    reports = list(run_many(sorted(seeds_that_failed()), JOBS))
+
+    assert [(report.seed, report.broken) for report in reports if report.failed] == []
+
+
+def test_every_seed_in_the_file_says_what_it_was() -> None:
+    assert all(len(what.split()) > 2 for what in seeds_that_failed().values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [20011, 20004])
+def test_a_seed_gives_the_same_history_twice(seed: int) -> None:
+    first, second = run_seed(seed), run_seed(seed)
+
+    assert digest(first.history) == digest(second.history)
+    assert first.events == second.events
+
+
+@pytest.mark.slow
+def test_seeds_give_different_histories() -> None:
+    assert digest(run_seed(20011).history) != digest(run_seed(20012).history)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CAUGHT))
+def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> None:
+    seed, property_name = CAUGHT[name]
+    one: Bug = all_bugs()[name]
+
+    with plant(one) as planted:
+        outcome = run_seed(seed)
+
+    assert planted.runs > 0
+    assert property_name in [verdict.property for verdict in outcome.broken]
+    assert run_seed(seed).broken == ()
+
+
+@pytest.mark.slow
+def test_a_planted_bug_is_planted_in_every_process() -> None:
+    reports = list(run_many([20011, 20011], JOBS, "fifo-at-once"))
+
+    assert all(report.failed and report.planted_runs for report in reports)
+    assert reports[0].broken == reports[1].broken

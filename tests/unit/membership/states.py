@@ -1,0 +1,73 @@
+"""STATETRANS in a few words, for tests of recovery. Daemons 0 to 3 are A to D."""
+
+from collections.abc import Mapping
+
+from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
+from hopring.membership.words import Held, Place, SiteState, StateTrans
+
+OLD = ViewId(7, DaemonId(0), Incarnation(1))
+ELSEWHERE = ViewId(7, DaemonId(3), Incarnation(1))
+ATTEMPT = ViewId(9, DaemonId(0), Incarnation(1))
+ALL_SITES = 0b1111
+A, B, C, D = [Process(DaemonId(at), Incarnation(at * 1000 + 1)) for at in range(4)]
+
+
+def sites(*places: int) -> dict[DaemonId, SiteId]:
+    """Where daemons 0, 1, 2, ... are."""
+    return {DaemonId(at): SiteId(place) for at, place in enumerate(places)}
+
+
+def body(seq: int, lts: int, mask: int = ALL_SITES) -> Held:
+    """A bundle with its body."""
+    return Held(seq, lts, mask, body=True)
+
+
+def meta(seq: int, lts: int, mask: int = ALL_SITES) -> Held:
+    """A bundle by its meta-data only."""
+    return Held(seq, lts, mask, body=False)
+
+
+def site(number: int, cseq: int, next_lts: int, *held: Held, highest: int = 0) -> SiteState:
+    """What one knows of a site; `highest` may be known from a promise or a token alone."""
+    top = max([highest, cseq, *[one.seq for one in held]])
+    return SiteState(number, cseq, next_lts, top, held)
+
+
+def state(
+    sender: Process,
+    *known: SiteState,
+    aru: int = 0,
+    delivered: Place = (0, -1),
+    line: Place = (0, -1),
+    commit: tuple[Process, ...] = (),
+    installed: ViewId = OLD,
+    clock: int = 50,
+) -> StateTrans:
+    """What a daemon says of its old view."""
+    return StateTrans(
+        view=ATTEMPT,
+        sender=sender,
+        installed=installed,
+        clock=clock,
+        counter=8,
+        commit=commit or (sender,),
+        aru=aru,
+        delivered=delivered,
+        line=line,
+        sites=known,
+    )
+
+
+def holes(found: frozenset[tuple[SiteId, int]]) -> list[tuple[int, int]]:
+    """Holes as plain pairs, in order."""
+    return sorted((int(place), seq) for place, seq in found)
+
+
+def resends(found: list[tuple[tuple[SiteId, int], bool]]) -> list[tuple[int, int, str]]:
+    """Resends as (site, sequence, what)."""
+    return [(int(key[0]), key[1], "body" if with_body else "meta") for key, with_body in found]
+
+
+def owed(found: Mapping[tuple[SiteId, int], bool]) -> dict[tuple[int, int], str]:
+    """What a daemon must have, by (site, sequence)."""
+    return {(int(place), seq): "body" if with_body else "meta" for (place, seq), with_body in found.items()}

@@ -1,0 +1,162 @@
+import pytest
+from tests.unit.membership.states import ATTEMPT, ELSEWHERE, OLD, A, B, C, sites, state
+
+from hopring.errors import PeerError
+from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
+from hopring.membership.attempt import Attempt
+from hopring.membership.view import View
+from hopring.membership.words import Done, NewMemb, Resend, StateTrans, Told
+from hopring.ordering.entry import Message
+from hopring.ordering.order import STAMP_AHEAD_MAX, new_order
+from hopring.services import Service
+from hopring.wire.routed import Meta
+
+WHERE = sites(0, 1, 2)
+ANOTHER_ATTEMPT = ViewId(8, DaemonId(0), Incarnation(1))
+
+
+def old_view(me: Process = A) -> View:
+    view = View(OLD, me, (A, B, C), new_order([SiteId(0), SiteId(1), SiteId(2)], 0))
+    view.break_up()
+    return view
+
+
+def attempt_of(*members: Process, view: View | None = None) -> Attempt:
+    return Attempt(NewMemb(ATTEMPT, members), view or old_view(), WHERE, counter=9)
+
+
+def kinds(words: list[Told]) -> list[str]:
+    return [type(word).__name__ for word in words]
+
+
+def test_one_alone_is_done_at_once() -> None:
+    attempt = attempt_of(A)
+
+    assert kinds(attempt.start()) == ["StateTrans", "Done"]
+    assert attempt.complete
+
+
+def test_nothing_is_decided_before_all_states_have_come() -> None:
+    attempt = attempt_of(A, B, C)
+    attempt.start()
+
+    assert attempt.told(B.daemon, old_view(B).state(ATTEMPT, 9)) == []
+    assert attempt.silent == [C]
+    assert not attempt.bound
+
+    assert kinds(attempt.told(C.daemon, old_view(C).state(ATTEMPT, 9))) == ["Done"]
+    assert attempt.bound
+    assert not attempt.complete
+
+
+def test_it_is_complete_when_all_are_done_in_whatever_order_the_words_come() -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+
+    attempt.told(B.daemon, Done(ATTEMPT))
+    assert not attempt.complete
+
+    attempt.told(B.daemon, old_view(B).state(ATTEMPT, 9))
+    assert attempt.complete
+
+
+def test_words_of_another_attempt_or_of_strangers_do_not_count() -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+
+    attempt.told(B.daemon, old_view(B).state(ANOTHER_ATTEMPT, 9))
+    attempt.told(B.daemon, Done(ANOTHER_ATTEMPT))
+    attempt.told(C.daemon, old_view(C).state(ATTEMPT, 9))
+
+    assert attempt.silent == [B]
+    assert attempt.done == set()
+
+
+def test_another_life_of_a_member_does_not_speak_for_it() -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+    other_life = Process(B.daemon, Incarnation(9))
+
+    attempt.told(B.daemon, state(other_life))
+
+    assert attempt.silent == [B]
+
+
+def test_the_first_state_counts_and_a_second_changes_nothing() -> None:
+    attempt = attempt_of(A, B, C)
+    attempt.start()
+    first = old_view(B).state(ATTEMPT, 9)
+
+    attempt.told(B.daemon, first)
+    attempt.told(B.daemon, state(B, installed=ELSEWHERE))
+
+    assert attempt.states[B] == first
+
+
+def test_a_daemon_is_bound_only_when_it_has_what_it_lacked() -> None:
+    holder = old_view(B)
+    message = Message(Service.AGREED, C.daemon, 1, b"m")
+    holder.order.recover(Meta(SiteId(2), 1, 5, SiteMask(0b111), 0), message)
+    lacking = old_view(A)
+    mine, theirs = attempt_of(A, B, view=lacking), attempt_of(A, B, view=holder)
+    (asked,) = mine.start()
+    (told,) = theirs.start()
+    assert isinstance(told, StateTrans)
+
+    assert mine.told(B.daemon, told) == []
+    assert not mine.bound
+
+    words = theirs.told(A.daemon, asked)
+    assert kinds(words) == ["Resend", "Done"]
+    assert kinds(mine.told(B.daemon, words[0])) == ["Done"]
+    mine.told(B.daemon, words[1])
+    assert mine.complete
+
+
+def test_a_resend_of_another_view_is_not_taken() -> None:
+    view = old_view()
+    attempt = attempt_of(A, B, view=view)
+    attempt.start()
+
+    attempt.told(B.daemon, Resend(ATTEMPT, ELSEWHERE, 2, 1, 5, 0b111, 0, b"\x05\x02\x00\x01\x00\x00\x00m"))
+
+    assert not view.order.entries
+
+
+def test_a_failed_attempt_leaves_the_old_view_as_it_was() -> None:
+    view = old_view()
+    before = view.state(ATTEMPT, 9)
+    attempt = attempt_of(A, B, C, view=view)
+    attempt.start()
+    attempt.told(B.daemon, old_view(B).state(ATTEMPT, 9))
+
+    assert view.state(ATTEMPT, 9) == before
+
+
+def test_the_clock_of_the_new_view_is_the_highest_of_all_members() -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+
+    attempt.told(B.daemon, state(B, installed=ELSEWHERE, clock=77))
+
+    assert attempt.clock == 77
+
+
+def test_a_clock_far_ahead_is_refused_and_changes_nothing() -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+
+    with pytest.raises(PeerError):
+        attempt.told(B.daemon, state(B, clock=STAMP_AHEAD_MAX + 1))
+
+    assert attempt.silent == [B]
+
+
+@pytest.mark.parametrize("clock", [2**32 - 1, 2**40])
+def test_a_clock_just_below_a_limit_is_taken(clock: int) -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+
+    attempt.told(B.daemon, state(B, installed=ELSEWHERE, clock=clock))
+
+    assert attempt.clock == clock

@@ -1,0 +1,303 @@
+"""The search for others, one daemon's side of it; the others are words.
+
+Daemons 0 and 1 are in site 0, daemon 2 in site 1, daemon 3 in site 2.
+"""
+
+from hopring.ids import DaemonId, Incarnation, Process, SiteId
+from hopring.membership.gather import FRESH_JOINS, Form, Gather, Phase, Rest, Say
+from hopring.membership.options import MembershipOptions
+from hopring.membership.words import Alive, Join, Record
+from hopring.routing.trees import Pair
+
+OPTIONS = MembershipOptions()
+SITE_OF = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(0), DaemonId(2): SiteId(1), DaemonId(3): SiteId(2)}
+WEIGHTS: dict[Pair, int] = {
+    (SiteId(0), SiteId(1)): 10,
+    (SiteId(0), SiteId(2)): 10,
+    (SiteId(1), SiteId(2)): 10,
+}
+P0, P1, P2, P3 = [Process(DaemonId(at), Incarnation(at * 1000 + 1)) for at in range(4)]
+ROUND_TRIP_US = 20_000
+GATHER_US = OPTIONS.gather_us + 2 * ROUND_TRIP_US
+
+Outputs = list[Say | Form | Rest]
+
+
+def gather_of(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather:
+    return Gather(
+        me=me,
+        site_of=SITE_OF,
+        weights=WEIGHTS,
+        options=OPTIONS,
+        round_trip_us=ROUND_TRIP_US,
+        counter=4,
+        cut=cut,
+    )
+
+
+def gathering(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather:
+    """Past the search in the own site, which found nobody; the time is OPTIONS.seg_us."""
+    gather = gather_of(me, cut)
+    gather.seek(0)
+    gather.tick(OPTIONS.seg_us)
+    assert gather.phase is Phase.GATHER
+    return gather
+
+
+def join(
+    rep: Process, *members: Process, hears: tuple[int, ...] = (), seq: int = 1, active: bool = False
+) -> Join:
+    return Join((Record(rep, seq, tuple(sorted({rep, *members})), hears, 4),), active)
+
+
+def decide(gather: Gather) -> Form | Rest | None:
+    """Lets the deadline pass, and returns what was decided then."""
+    out = gather.tick(gather.deadline_us)
+    found = [one for one in out if isinstance(one, Form | Rest)]
+    return found[0] if found else None
+
+
+# In the site.
+
+
+def test_the_search_begins_in_the_own_site() -> None:
+    gather = gather_of()
+
+    assert gather.seek(0) == [Say((DaemonId(1),), Alive(P0, 4))]
+    assert gather.phase is Phase.SEG
+
+
+def test_alive_is_said_again_and_again() -> None:
+    gather = gather_of()
+    gather.seek(0)
+
+    assert gather.tick(OPTIONS.alive_us - 1) == []
+    assert gather.tick(OPTIONS.alive_us) == [Say((DaemonId(1),), Alive(P0, 4))]
+
+
+def test_the_lowest_of_the_site_gathers_and_speaks_for_all() -> None:
+    gather = gather_of()
+    gather.seek(0)
+    gather.alive(Alive(P1, 4), 10_000)
+
+    (said,) = gather.tick(OPTIONS.seg_us)
+
+    assert gather.phase is Phase.GATHER
+    assert isinstance(said, Say)
+    assert isinstance(said.word, Join)
+    assert said.word.records[0].members == (P0, P1)
+
+
+def test_who_hears_a_lower_one_is_represented_and_tells_it_alone_that_it_lives() -> None:
+    gather = gather_of(P1)
+    gather.seek(0)
+    gather.alive(Alive(P0, 4), 10_000)
+
+    assert gather.tick(OPTIONS.seg_us) == [Say((DaemonId(0),), Alive(P1, 4))]
+    assert gather.phase is Phase.REP
+
+
+def test_the_join_of_a_lower_one_of_the_site_ends_the_search_at_once() -> None:
+    gather = gather_of(P1)
+    gather.seek(0)
+
+    gather.join(join(P0), 5_000)
+
+    assert gather.phase is Phase.REP
+
+
+def test_the_join_of_a_higher_one_of_the_site_does_not() -> None:
+    gather = gather_of(P0)
+    gather.seek(0)
+
+    gather.join(join(P1), 5_000)
+
+    assert gather.phase is Phase.SEG
+
+
+def test_a_representative_that_falls_silent_is_looked_for_anew() -> None:
+    gather = gather_of(P1)
+    gather.seek(0)
+    gather.join(join(P0), 5_000)
+
+    gather.tick(5_000 + OPTIONS.represented_us)
+
+    assert gather.phase is Phase.SEG
+    assert set(gather.segment) == {DaemonId(1)}
+
+
+def test_two_that_both_took_themselves_for_the_representative_agree_on_the_lower() -> None:
+    low, high = gathering(P0), gathering(P1)
+
+    low.join(join(P1), 50_000)
+    high.join(join(P0), 50_000)
+
+    assert high.phase is Phase.REP
+    assert low.phase is Phase.GATHER
+    assert set(low.segment) == {DaemonId(0), DaemonId(1)}
+
+
+# Between sites.
+
+
+def test_one_alone_forms_a_view_of_its_own() -> None:
+    assert decide(gathering()) == Form((P0,), ())
+
+
+def test_two_that_hear_each_other_form_a_view_decided_by_the_lower() -> None:
+    low, high = gathering(P0), gathering(P2)
+
+    low.join(join(P2, hears=(0,)), 50_000)
+    high.join(join(P0, hears=(2,)), 50_000)
+
+    assert decide(low) == Form((P0, P2), ())
+    assert decide(high) is None
+
+
+def test_one_that_does_not_hear_me_is_left_out() -> None:
+    gather = gathering()
+
+    gather.join(join(P2, hears=()), 50_000)
+
+    assert decide(gather) == Form((P0,), ())
+
+
+def test_a_third_is_found_through_the_second_and_the_missing_link_is_named() -> None:
+    gather = gathering()
+    second = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(3)), 4)
+    third = Record(P3, 1, (P3,), (DaemonId(2),), 4)
+
+    gather.join(Join((second, third)), 50_000)
+
+    assert decide(gather) == Form((P0, P2, P3), ((0, 2),))
+
+
+def test_a_suspicious_link_is_left_out_where_there_is_another_way() -> None:
+    gather = gathering(cut=((0, 1),))
+    gather.join(join(P2, hears=(0, 3)), 50_000)
+    gather.join(join(P3, hears=(0, 2)), 50_000)
+
+    assert decide(gather) == Form((P0, P2, P3), ((0, 1),))
+
+
+def test_a_site_that_only_a_suspicious_link_reaches_is_left_out() -> None:
+    gather = gathering(cut=((0, 1),))
+    gather.join(join(P2, hears=(0,)), 50_000)
+
+    assert decide(gather) == Form((P0,), ())
+
+
+def test_the_missing_links_that_others_name_count_too() -> None:
+    gather = gathering()
+    record = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(3)), 4, cut=((1, 2),))
+    gather.join(Join((record,)), 50_000)
+    gather.join(join(P3, hears=(0, 2)), 50_000)
+
+    assert decide(gather) == Form((P0, P2, P3), ((1, 2),))
+
+
+def test_two_components_of_my_site_must_hear_each_other() -> None:
+    """A ring goes through every pair, so b, whom I do not hear, cannot come in by way of another site."""
+    gather = gathering()
+    far = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(1)), 4)
+    rival = Record(P1, 1, (P1,), (DaemonId(2),), 4)
+
+    gather.join(Join((far, rival)), 50_000)
+
+    assert decide(gather) == Form((P0, P2), ())
+
+
+def test_a_representative_that_has_fallen_silent_is_left_out() -> None:
+    gather = gathering()
+    gather.join(join(P2, hears=(0,)), 50_000)
+    gather.deadline_us = 50_000 + FRESH_JOINS * OPTIONS.join_us + ROUND_TRIP_US + 1
+
+    assert decide(gather) == Form((P0,), ())
+
+
+def test_a_newcomer_gives_the_others_time_but_not_without_end() -> None:
+    gather = gathering()
+    begun_us = OPTIONS.seg_us
+    assert gather.deadline_us == begun_us + GATHER_US
+
+    gather.join(join(P2, hears=(0,)), begun_us + 50_000)
+    assert gather.deadline_us == begun_us + 50_000 + GATHER_US
+
+    for number in range(2, 99):
+        newcomer = Process(DaemonId(1), Incarnation(number))
+        gather.join(join(P2, newcomer, hears=(0,), seq=number), gather.deadline_us - 1)
+    assert gather.deadline_us == begun_us + 3 * GATHER_US
+
+
+def test_old_news_of_a_representative_are_not_taken_for_new() -> None:
+    gather = gathering()
+    gather.join(join(P2, hears=(0,), seq=5), 50_000)
+
+    gather.join(join(P2, P3, hears=(), seq=4), 51_000)
+
+    assert decide(gather) == Form((P0, P2), ())
+
+
+def test_the_new_life_of_a_representative_replaces_the_old_one_whatever_its_sequence() -> None:
+    gather = gathering()
+    gather.join(join(P2, hears=(0,), seq=90), 50_000)
+    reborn = Process(DaemonId(2), Incarnation(5))
+
+    gather.join(join(reborn, hears=(0,), seq=1), 51_000)
+
+    assert decide(gather) == Form((P0, reborn), ())
+
+
+def test_the_highest_counter_heard_of_is_kept() -> None:
+    gather = gathering()
+
+    gather.join(Join((Record(P2, 1, (P2,), (), 17), Record(P3, 1, (P3,), (), 23))), 50_000)
+
+    assert gather.counter == 23
+
+
+# For a view that is whole.
+
+
+def test_a_probe_that_finds_nobody_lets_the_view_go_on() -> None:
+    gather = gather_of()
+    gather.probe([P0, P1], 0)
+
+    assert decide(gather) == Rest()
+
+
+def test_a_probe_speaks_only_to_those_outside() -> None:
+    gather = gather_of()
+
+    (said,) = gather.probe([P0, P1, P2], 0)
+
+    assert isinstance(said, Say)
+    assert said.to == (DaemonId(3),)
+
+
+def test_a_probe_that_finds_somebody_forms_a_view_with_all() -> None:
+    gather = gather_of()
+    gather.probe([P0, P1], 0)
+    gather.join(join(P2, hears=(0,)), 10_000)
+
+    assert decide(gather) == Form((P0, P1, P2), ())
+
+
+def test_a_higher_view_waits_for_the_lower_one_to_decide_and_then_goes_on() -> None:
+    gather = gather_of(P2)
+    gather.probe([P2, P3], 0)
+    gather.join(join(P0, P1, hears=(2,), active=True), 10_000)
+
+    assert decide(gather) is None
+    gather.deadline_us = gather.limit_us
+    gather.join(join(P0, P1, hears=(2,), active=True, seq=2), gather.limit_us)
+    assert gather.tick(gather.limit_us) == [Rest()]
+
+
+def test_the_alive_of_a_site_means_nothing_to_a_view_that_is_whole() -> None:
+    gather = gather_of()
+    gather.probe([P0], 0)
+
+    gather.alive(Alive(P1, 4), 10_000)
+
+    assert decide(gather) == Rest()

@@ -1,0 +1,109 @@
+import pytest
+
+from hopring.ids import DaemonId, SiteId, SiteMask
+from hopring.membership.outbox import Outbox
+from hopring.ordering.entry import Entry, Message
+from hopring.services import Service
+
+ME = DaemonId(0)
+
+
+def outbox(window_bytes: int = 100, window_bundles: int = 3, queue_bytes_max: int = 1_000) -> Outbox:
+    return Outbox(window_bytes, window_bundles, queue_bytes_max)
+
+
+def message(size: int = 10, daemon: int = 0) -> Message:
+    return Message(Service.AGREED, DaemonId(daemon), 1, bytes(size))
+
+
+def entry(one: Message) -> Entry:
+    return Entry(SiteId(0), 1, 5, SiteMask(1), 0, one)
+
+
+def taken(box: Outbox) -> int:
+    """How many the window lets through."""
+    count = 0
+    while box.ready:
+        box.take()
+        count += 1
+    return count
+
+
+def test_the_window_counts_bundles() -> None:
+    box = outbox()
+    for _ in range(9):
+        box.put(message(1))
+
+    assert taken(box) == 3
+
+
+def test_the_window_counts_bytes() -> None:
+    box = outbox(window_bundles=99)
+    for _ in range(9):
+        box.put(message(40))
+
+    assert taken(box) == 3
+
+
+def test_one_message_passes_any_window() -> None:
+    box = outbox(window_bytes=100)
+    box.put(message(5_000))
+
+    assert taken(box) == 1
+
+
+def test_what_everybody_has_makes_room() -> None:
+    box = outbox()
+    for _ in range(9):
+        box.put(message(1))
+    taken(box)
+
+    box.stable([entry(message(1)), entry(message(1))], ME)
+
+    assert taken(box) == 2
+
+
+def test_the_messages_of_others_make_no_room() -> None:
+    box = outbox()
+    for _ in range(9):
+        box.put(message(1))
+    taken(box)
+
+    box.stable([entry(message(1, daemon=1))], ME)
+
+    assert taken(box) == 0
+
+
+def test_what_is_put_back_goes_first_and_in_its_order() -> None:
+    box = outbox(window_bundles=99)
+    one, two, three = message(1), message(2), message(3)
+    for each in (one, two, three):
+        box.put(each)
+    box.take()
+    box.take()
+
+    box.put_back([one, two])
+
+    assert [box.take() for _ in range(3)] == [one, two, three]
+
+
+def test_a_new_view_begins_with_an_open_window() -> None:
+    box = outbox()
+    for _ in range(9):
+        box.put(message(1))
+    taken(box)
+
+    box.settle()
+
+    assert taken(box) == 3
+
+
+def test_a_full_queue_is_closed_and_refuses() -> None:
+    box = outbox(queue_bytes_max=30)
+    for _ in range(3):
+        assert box.open
+        box.put(message(10))
+
+    assert not box.open
+    with pytest.raises(AssertionError):
+        box.put(message(10))

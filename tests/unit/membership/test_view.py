@@ -1,0 +1,191 @@
+"""A view as it closes: what is delivered before the signal and after it (rules 30 to 34)."""
+
+from tests.unit.membership.states import ATTEMPT, OLD, A, B, C, holes
+
+from hopring.ids import DaemonId, Process, SiteId, SiteMask
+from hopring.membership.recovery import NOWHERE, Decision, decide
+from hopring.membership.view import View
+from hopring.ordering.entry import Entry, Message, Position, encode_message
+from hopring.ordering.order import new_order
+from hopring.services import Service
+from hopring.wire.routed import Meta
+
+SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(1), DaemonId(2): SiteId(2)}
+ALL = SiteMask(0b111)
+
+
+def view_of(me: Process = A) -> View:
+    return View(OLD, me, (A, B, C), new_order([SiteId(0), SiteId(1), SiteId(2)], 0))
+
+
+def hold(
+    view: View, sender: Process, seq: int, lts: int, word: str, service: Service = Service.AGREED, prev: int = 0
+) -> None:
+    meta = Meta(SITES[sender.daemon], seq, lts, ALL, prev)
+    early = view.order.hold(meta, Message(service, sender.daemon, 1, word.encode()))
+    assert all(entry.delivered for entry in early)
+
+
+def decided(*views: View) -> Decision:
+    for view in views:
+        view.break_up()
+    return decide([view.state(ATTEMPT, 8) for view in views], OLD, SITES)
+
+
+def words(entries: list[Entry]) -> list[str]:
+    return [entry.message.payload.decode() for entry in entries if entry.message is not None]
+
+
+def test_without_holes_everything_held_is_delivered() -> None:
+    view = view_of()
+    hold(view, C, 1, 5, "one")
+    hold(view, C, 2, 6, "two", Service.SAFE)
+
+    decision = decided(view)
+
+    assert decision.edge == NOWHERE
+    assert words(view.after_signal(decision)) == ["one", "two"]
+
+
+def test_behind_a_hole_only_those_who_are_committed_to_are_delivered() -> None:
+    view = view_of()
+    hold(view, C, 2, 6, "orphan")
+    hold(view, A, 1, 7, "mine")
+
+    decision = decided(view)
+
+    assert holes(decision.holes) == [(2, 1)]
+    assert words(view.after_signal(decision)) == ["mine"]
+
+
+def test_a_safe_message_of_a_lost_sender_before_the_hole_is_delivered() -> None:
+    view = view_of()
+    hold(view, C, 1, 5, "safe", Service.SAFE)
+    hold(view, C, 3, 7, "behind", Service.SAFE)
+
+    assert words(view.after_signal(decided(view))) == ["safe"]
+
+
+def test_reliable_and_fifo_are_not_held_back_by_a_hole() -> None:
+    view = view_of()
+    hold(view, C, 2, 6, "reliable", Service.RELIABLE)
+    hold(view, C, 3, 7, "fifo", Service.FIFO, prev=1)
+
+    assert words(view.after_signal(decided(view))) == ["fifo"]
+    assert view.order.entries[SiteId(2), 2].delivered
+
+
+def test_fifo_behind_a_skipped_message_of_its_session_is_skipped_too() -> None:
+    view = view_of()
+    hold(view, C, 2, 6, "agreed")
+    hold(view, C, 3, 7, "fifo", Service.FIFO, prev=2)
+
+    assert words(view.after_signal(decided(view))) == []
+
+
+def test_what_another_delivered_in_order_comes_before_the_signal() -> None:
+    ahead, behind = view_of(A), view_of(B)
+    for view in (ahead, behind):
+        hold(view, A, 1, 5, "first")
+        hold(view, A, 2, 6, "second")
+    for site in (1, 2):
+        ahead.order.promise(SiteId(site), 0, 5)
+    assert words(ahead.order.deliver()) == ["first"]
+
+    decision = decided(ahead, behind)
+
+    assert decision.delivered == Position(5, 0)
+    assert words(ahead.before_signal(decision)) == []
+    assert words(behind.before_signal(decision)) == ["first"]
+    for view in (ahead, behind):
+        for entry in view.before_signal(decision):
+            entry.delivered = True
+        assert words(view.after_signal(decision)) == ["second"]
+
+
+def test_nothing_is_delivered_twice() -> None:
+    view = view_of()
+    hold(view, C, 1, 5, "early", Service.RELIABLE)
+
+    decision = decided(view)
+
+    assert words(view.before_signal(decision)) == words(view.after_signal(decision)) == []
+
+
+def test_a_view_that_is_bound_keeps_its_line_and_its_commitments_through_the_next_attempt() -> None:
+    view, other = view_of(A), view_of(B)
+    hold(view, C, 1, 5, "safe", Service.SAFE)
+    view.bind(decided(view))
+    assert view.commit == {A}
+    assert view.line == NOWHERE
+
+    # The other knows of a message of its own site that is lost, stamped below.
+    other.order.promise(SiteId(1), 1, 4)
+    decision = decided(view, other)
+
+    assert holes(decision.holes) == [(1, 1)]
+    assert decision.edge == NOWHERE
+    assert words(view.after_signal(decision)) == ["safe"]
+
+
+def test_breaking_up_twice_does_not_undo_a_binding() -> None:
+    view = view_of()
+    view.bind(decided(view))
+
+    view.break_up()
+
+    assert view.line == NOWHERE
+
+
+def test_a_hole_never_enters_the_store_nor_the_next_report() -> None:
+    view = view_of()
+    hold(view, C, 2, 6, "orphan")
+
+    decision = decided(view)
+    view.bind(decision)
+    view.after_signal(decision)
+
+    (site,) = [one for one in view.state(ATTEMPT, 8).sites if one.site == 2]
+    assert (site.cseq, [held.seq for held in site.held]) == (0, [2])
+
+
+def test_a_resend_fills_the_gap_of_the_one_who_lacks_it() -> None:
+    holder, lacking = view_of(A), view_of(B)
+    hold(holder, C, 1, 5, "one")
+    decision = decided(holder, lacking)
+    owed = decision.owed(SiteId(1))
+    assert lacking.lacks(owed)
+
+    for key, with_body in decision.resends(A, SITES):
+        lacking.recover(holder.resend(key, with_body, ATTEMPT))
+
+    assert not lacking.lacks(owed)
+    assert words(lacking.after_signal(decision)) == ["one"]
+
+
+def test_what_was_stable_and_is_forgotten_is_not_lacked() -> None:
+    view = view_of()
+    hold(view, A, 1, 5, "old")
+    for site in (0, 1, 2):
+        view.order.promise(SiteId(site), int(site == 0), 9)
+        view.order.stable(SiteId(site), 9)
+    view.order.deliver()
+    view.order.discard()
+
+    assert not view.lacks({(SiteId(0), 1): True})
+
+
+def test_meta_data_are_not_enough_where_the_body_is_owed() -> None:
+    view = view_of()
+    view.order.hold(Meta(SiteId(2), 1, 5, SiteMask(0b001), 0), None)
+
+    assert view.lacks({(SiteId(2), 1): True})
+    assert not view.lacks({(SiteId(2), 1): False})
+
+    message = Message(Service.AGREED, C.daemon, 1, b"m")
+    other = view_of(B)
+    other.order.hold(Meta(SiteId(2), 1, 5, SiteMask(0b001), 0), message)
+    resend = other.resend((SiteId(2), 1), True, ATTEMPT)
+    assert resend.body == encode_message(message)
+    view.recover(resend)
+    assert not view.lacks({(SiteId(2), 1): True})

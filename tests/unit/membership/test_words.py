@@ -1,0 +1,149 @@
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.membership.states import A, B, C, sites
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, Incarnation, Process, ViewId
+from hopring.membership.words import (
+    Alive,
+    Datagram,
+    Done,
+    Held,
+    Join,
+    NewMemb,
+    Record,
+    Refer,
+    Resend,
+    SiteState,
+    StateTrans,
+    Told,
+    check_word,
+    decode_datagram,
+    decode_told,
+    encode,
+)
+
+WHERE = sites(0, 0, 1)
+
+counts = st.one_of(st.integers(0, 300), st.sampled_from([2**32, 2**63 - 1, 2**63, 2**64 - 1]))
+daemons = st.integers(0, DAEMONS_MAX - 1).map(DaemonId)
+places = st.integers(0, SITES_MAX - 1)
+processes = st.builds(Process, daemons, st.integers(0, 2**64 - 1).map(Incarnation))
+views = st.builds(ViewId, counts, daemons, st.integers(0, 2**64 - 1).map(Incarnation))
+few_processes = st.lists(processes, max_size=3).map(tuple)
+cuts = st.lists(st.tuples(places, places), max_size=2).map(tuple)
+records = st.builds(
+    Record, processes, counts, few_processes, st.lists(daemons, max_size=3).map(tuple), counts, cuts
+)
+held = st.builds(Held, counts, counts, counts, st.booleans())
+site_states = st.builds(SiteState, places, counts, counts, counts, st.lists(held, max_size=3).map(tuple))
+orders = st.tuples(counts, st.integers(-1, SITES_MAX - 1))
+
+datagrams: st.SearchStrategy[Datagram] = st.one_of(
+    st.builds(Alive, processes, counts, few_processes),
+    st.builds(Join, st.lists(records, min_size=1, max_size=3).map(tuple), st.booleans()),
+    st.builds(Refer, processes, daemons),
+    st.builds(NewMemb, views, few_processes, cuts),
+)
+told: st.SearchStrategy[Told] = st.one_of(
+    st.builds(
+        StateTrans,
+        *(views, processes, views, counts, counts, few_processes, counts, orders, orders),
+        st.lists(site_states, max_size=2).map(tuple),
+    ),
+    st.builds(Resend, views, views, places, counts, counts, counts, counts, st.none() | st.binary(max_size=9)),
+    st.builds(Done, views),
+)
+
+
+@given(datagrams)
+def test_what_is_said_by_datagram_comes_back_as_it_was(word: Datagram) -> None:
+    assert decode_datagram(encode(word)) == word
+
+
+@given(told)
+def test_what_is_told_over_the_network_comes_back_as_it_was(word: Told) -> None:
+    assert decode_told(encode(word)) == word
+
+
+@given(st.binary(max_size=200))
+def test_noise_is_a_peers_mistake(noise: bytes) -> None:
+    for decode in (decode_datagram, decode_told):
+        with contextlib.suppress(PeerError):
+            decode(noise)
+
+
+@given(datagrams, st.integers(0, 400), st.integers(0, 255))
+def test_a_damaged_datagram_is_a_word_or_a_peers_mistake(word: Datagram, at: int, byte: int) -> None:
+    payload = bytearray(encode(word))
+    payload[at % len(payload)] = byte
+
+    with contextlib.suppress(PeerError):
+        check_word(decode_datagram(bytes(payload)), WHERE, 2**40)
+
+
+@given(told, st.integers(0, 400), st.integers(0, 255))
+def test_a_damaged_word_is_a_word_or_a_peers_mistake(word: Told, at: int, byte: int) -> None:
+    payload = bytearray(encode(word))
+    payload[at % len(payload)] = byte
+
+    with contextlib.suppress(PeerError):
+        decode_told(bytes(payload))
+
+
+@given(st.one_of(datagrams, told), st.integers(0, 400))
+def test_a_word_cut_short_is_refused(word: Any, at: int) -> None:
+    payload = encode(word)
+
+    with pytest.raises(PeerError):
+        decode_datagram(payload[: at % len(payload)])
+    with pytest.raises(PeerError):
+        decode_told(payload[: at % len(payload)])
+
+
+def test_the_two_kinds_of_words_are_not_mixed_up() -> None:
+    with pytest.raises(PeerError):
+        decode_told(encode(Alive(A, 1)))
+    with pytest.raises(PeerError):
+        decode_datagram(encode(Done(ViewId(1, A.daemon, A.incarnation))))
+
+
+def test_a_join_has_at_least_its_senders_record() -> None:
+    with pytest.raises(PeerError):
+        decode_datagram(encode(Join(())))
+
+
+VIEW = ViewId(9, A.daemon, A.incarnation)
+STRANGER = Process(DaemonId(9), Incarnation(1))
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        (Alive(STRANGER, 1), Drop.FOREIGN_SENDER),
+        (Alive(A, 101), Drop.OUT_OF_WINDOW),
+        (Join((Record(A, 1, (A, STRANGER), (), 1),)), Drop.FOREIGN_SENDER),
+        (Join((Record(STRANGER, 1, (A,), (), 1),)), Drop.FOREIGN_SENDER),
+        (Join((Record(A, 1, (A,), (), 1), Record(B, 1, (B,), (), 101))), Drop.OUT_OF_WINDOW),
+        (Join((Record(A, 1, (A,), (), 1, ((1, 0),)),)), Drop.INCONSISTENT),
+        (NewMemb(VIEW, (A, STRANGER)), Drop.FOREIGN_SENDER),
+        (NewMemb(VIEW, (A, Process(A.daemon, Incarnation(77)))), Drop.INCONSISTENT),
+        (NewMemb(VIEW, (A, B), ((1, 1),)), Drop.INCONSISTENT),
+        (NewMemb(VIEW._replace(counter=101), (A, B)), Drop.OUT_OF_WINDOW),
+        (Refer(STRANGER, 0), Drop.FOREIGN_SENDER),
+    ],
+)
+def test_a_word_that_nobody_right_says_is_refused(word: Datagram, reason: Drop) -> None:
+    with pytest.raises(PeerError) as caught:
+        check_word(word, WHERE, 100)
+
+    assert caught.value.reason is reason
+
+
+def test_a_word_of_those_who_are_configured_passes() -> None:
+    check_word(NewMemb(VIEW, (A, B, C), ((0, 1),)), WHERE, 100)
+    check_word(Join((Record(A, 1, (A, B), (2,), 100),)), WHERE, 100)

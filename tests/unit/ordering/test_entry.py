@@ -1,0 +1,51 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position, decode_message, encode_message
+from hopring.services import Service
+
+messages = st.builds(
+    Message,
+    st.sampled_from(Service),
+    st.integers(0, 0xFFFF).map(DaemonId),
+    st.integers(0, 2**32 - 1),
+    st.binary(max_size=64),
+)
+
+
+@given(messages)
+def test_a_message_comes_back_as_it_was(message: Message) -> None:
+    assert decode_message(encode_message(message)) == message
+
+
+@given(st.binary(max_size=32))
+def test_whatever_comes_is_a_message_or_a_peers_mistake(body: bytes) -> None:
+    with contextlib.suppress(PeerError):
+        assert encode_message(decode_message(body)) == body
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", Drop.TRUNCATED),
+        (bytes(MESSAGE_HEAD_BYTES - 1), Drop.TRUNCATED),
+        (bytes(MESSAGE_HEAD_BYTES), Drop.UNKNOWN_TYPE),
+        (b"\x07" + bytes(20), Drop.UNKNOWN_TYPE),
+    ],
+)
+def test_a_bad_body_is_refused(body: bytes, reason: Drop) -> None:
+    with pytest.raises(PeerError) as caught:
+        decode_message(body)
+
+    assert caught.value.reason is reason
+
+
+def test_places_go_by_stamp_and_then_by_site() -> None:
+    places = [Position(5, 1), Position(4, 9), Position(5, 0)]
+
+    assert sorted(places) == [Position(4, 9), Position(5, 0), Position(5, 1)]

@@ -1,0 +1,93 @@
+import re
+from random import Random
+from typing import Any
+
+import pytest
+
+from hopring.ordering.lines import SiteLine
+from hopring.sim.campaign.bugs import Bug, MisplacedBug, all_bugs, bug, plant
+
+EVERY_BUG = sorted(all_bugs().values(), key=lambda one: one.name)
+
+
+def originals(one: Bug) -> list[Any]:
+    found = []
+    for patch in one.patches:
+        module, _, path = patch.place.partition(":")
+        owner: Any = __import__(module, fromlist=["_"])
+        *classes, name = path.split(".")
+        for step in classes:
+            owner = getattr(owner, step)
+        found.append(vars(owner)[name])
+    return found
+
+
+@pytest.mark.parametrize("one", EVERY_BUG, ids=lambda one: one.name)
+def test_a_planted_bug_replaces_real_code_and_is_undone(one: Bug) -> None:
+    before = originals(one)
+
+    with plant(one):
+        assert all(now is not then for now, then in zip(originals(one), before, strict=True))
+
+    assert all(now is then for now, then in zip(originals(one), before, strict=True))
+
+
+@pytest.mark.parametrize("one", EVERY_BUG, ids=lambda one: one.name)
+def test_a_bug_has_a_plain_name_and_says_what_it_breaks(one: Bug) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", one.name)
+    assert re.match(r"rules? \d|trap \d|property 2\.", one.breaks)
+    assert len(one.story.split()) > 5
+
+
+def test_there_are_more_than_fifteen_bugs() -> None:
+    assert len(EVERY_BUG) > 15
+
+
+def test_the_wrong_code_runs_only_while_it_is_planted_and_is_counted() -> None:
+    line = SiteLine(cseq=0, next_lts=1, stable_lts=1)
+
+    with plant(all_bugs()["promise-before-data"]) as planted:
+        line.promise(seq=3, lts=20)
+        assert (line.next_lts, planted.runs) == (20, 1)
+
+    line.promise(seq=4, lts=30)
+    assert (line.next_lts, planted.runs) == (20, 1)
+
+
+def test_a_bug_is_undone_when_its_block_ends_in_an_error() -> None:
+    one = all_bugs()["tie-ignored"]
+    before = originals(one)
+
+    with pytest.raises(RuntimeError), plant(one):
+        raise RuntimeError
+
+    assert originals(one) == before
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "hopring.nowhere:thing",
+        "hopring.ordering.lines:Nothing.promise",
+        "hopring.ordering.lines:SiteLine.nothing",
+        # An inherited one is not the product's code.
+        "hopring.ordering.lines:SiteLine.__init_subclass__",
+    ],
+)
+def test_a_place_that_is_gone_is_an_error_and_nothing_stays_planted(place: str) -> None:
+    good = all_bugs()["gap-ignored"].patches[0]
+    one = bug("two-places", "rule 2", "", (good.place, good.make), (place, lambda original: original))
+    before = vars(SiteLine)["hold"]
+
+    with pytest.raises(MisplacedBug, match=re.escape(place)), plant(one):
+        pass
+
+    assert vars(SiteLine)["hold"] is before
+
+
+def test_no_bug_is_the_code_as_it_is() -> None:
+    with plant(None) as planted:
+        line = SiteLine(cseq=0, next_lts=1, stable_lts=1)
+        line.promise(seq=3, lts=Random(1).randint(2, 9))
+
+    assert (line.next_lts, planted.runs) == (1, 0)

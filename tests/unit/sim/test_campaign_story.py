@@ -1,0 +1,136 @@
+from dataclasses import replace
+
+from hopring.check.trace import (
+    Crash,
+    Delivered,
+    Event,
+    Installed,
+    MessageId,
+    Ord,
+    Process,
+    Recover,
+    Sent,
+    Signal,
+    ViewName,
+)
+from hopring.check.verdict import Verdict, broken
+from hopring.services import Service
+from hopring.sim.campaign.draw import Fault, World, draw_world
+from hopring.sim.campaign.run import Outcome
+from hopring.sim.campaign.story import schedule_lines, story
+
+A, B, B2 = Process("a", 1), Process("b", 2), Process("b", 3)
+VIEW = ViewName(1, 0, 1)
+M1, M2 = MessageId("a", 1, 1), MessageId("a", 1, 2)
+
+FAULTS = (
+    Fault(1_000, "crash", ("b",)),
+    Fault(2_000, "partition", ("a=1", "b=0", "c=1")),
+    Fault(3_000, "sever", ("a", "b")),
+    Fault(4_000, "one_way", ("a", "b")),
+    Fault(5_000, "pause", ("a",), 120),
+    Fault(6_000, "loss", (), 0.1),
+    Fault(1_006_500, "heal"),
+)
+
+
+def a_world() -> World:
+    return replace(draw_world(1), schedule=FAULTS)
+
+
+def sent(message: MessageId, at_us: int, lts: int) -> Sent:
+    return Sent(A, at_us, VIEW, message, Service.AGREED, Ord(lts, 0, VIEW), 10)
+
+
+def delivered(process: Process, message: MessageId, at_us: int, lts: int) -> Delivered:
+    return Delivered(process, at_us, VIEW, message, Service.AGREED, Ord(lts, 0, VIEW))
+
+
+HISTORY: list[Event] = [
+    Recover(A, 0),
+    Recover(B, 0),
+    Installed(A, 100, VIEW, (A, B), (A,), "start"),
+    Installed(B, 100, VIEW, (A, B), (B,), "start"),
+    sent(M1, 200, 5),
+    sent(M2, 200, 6),
+    delivered(A, M1, 300, 5),
+    delivered(A, M2, 300, 6),
+    delivered(B, M2, 400, 6),
+    Crash(B, 1_000),
+    Recover(B2, 2_000),
+    Signal(A, 2_500, VIEW, (A,)),
+    Installed(A, 2_500, ViewName(2, 0, 1), (A, B2), (A,), "ring: no token for 150 ms"),
+]
+
+
+def outcome(*verdicts: Verdict) -> Outcome:
+    return Outcome(1, 99, verdicts, HISTORY, len(FAULTS))
+
+
+def test_faults_views_and_signals_are_told_in_columns_by_time() -> None:
+    lines = story(a_world(), outcome())
+
+    assert lines[lines.index("") + 1 : -2] == [
+        "    0.000 ms  a        start",
+        "    0.000 ms  b        start",
+        "    0.100 ms  a        view 1  {a b} with {a}  start",
+        "    0.100 ms  b        view 1  {a b} with {b}  start",
+        "    1.000 ms  b        crash",
+        "    2.000 ms  network  partition b | a c",
+        "    2.000 ms  b.2      start",
+        "    2.500 ms  a        signal in view 1 for {a}",
+        "    2.500 ms  a        view 2  {a b.2} with {a}  ring: no token for 150 ms",
+        "    3.000 ms  network  cut between a and b",
+        "    4.000 ms  network  cut from a to b, one way",
+        "    5.000 ms  a        pause for 120 ms",
+        "    6.000 ms  network  loss of 10% everywhere",
+        " 1006.500 ms  network  heal",
+        " 3000.000 ms  network  all is healed, for good",
+    ]
+    assert lines[-1] == "nothing is broken: 99 events, 3 views installed"
+
+
+def test_the_story_opens_with_the_world() -> None:
+    world = a_world()
+
+    assert story(world, outcome())[:4] == [
+        "seed 1",
+        "daemons  " + " | ".join(" ".join(one.name for one in site.daemons) for site in world.config.sites),
+        story(world, outcome())[2],
+        f"load     {world.load_per_second} messages/s, and {world.burst} just before each break",
+    ]
+    assert story(world, outcome())[2].startswith("paths    delay ")
+
+
+def test_a_broken_property_comes_with_its_witness_and_what_happened_around_it() -> None:
+    first = broken("2.13(3) no gap", "b delivered a:2 at 400 us in view 1 and never a:1")
+    second = broken("2.15 self delivery", "more")
+
+    lines = story(a_world(), outcome(first, second))
+
+    assert lines[lines.index("broken: 2.13(3) no gap") :] == [
+        "broken: 2.13(3) no gap",
+        "  b delivered a:2 at 400 us in view 1 and never a:1",
+        "broken: 2.15 self delivery",
+        "  more",
+        "",
+        "around the first witness",
+        "    0.200 ms  a  sent a:1  agreed, lts 5 of site 0, view 1 <--",
+        "    0.200 ms  a  sent a:2  agreed, lts 6 of site 0, view 1 <--",
+        "    0.300 ms  a  delivered a:1  agreed, lts 5 of site 0, view 1 <--",
+        "    0.300 ms  a  delivered a:2  agreed, lts 6 of site 0, view 1 <--",
+        "    0.400 ms  b  delivered a:2  agreed, lts 6 of site 0, view 1 <--",
+    ]
+
+
+def test_a_witness_without_messages_has_nothing_around_it() -> None:
+    lines = story(a_world(), outcome(broken("I7 one view", "a is seg in view 4")))
+
+    assert lines[-2:] == ["broken: I7 one view", "  a is seg in view 4"]
+
+
+def test_a_schedule_by_itself_names_crashes_too() -> None:
+    assert schedule_lines(FAULTS[:2]) == [
+        "    1.000 ms  b        crash",
+        "    2.000 ms  network  partition b | a c",
+    ]
