@@ -144,6 +144,27 @@ class Stack:
         return links and 2 * self.ring.state.outbox.urgent.total_bytes < self.options.ring.queue_bytes_max
 
     @property
+    def progress(self) -> int:
+        """A number that grows as long as anything gets through, on any link or on the ring."""
+        moved = self.ring.state.token.link_aru
+        for link in self.links.values():
+            if isinstance(link, hop.Hop):
+                moved += link.state.sender.peer_aru + link.state.received
+            else:
+                moved += link.state.sent + link.state.received
+        return moved
+
+    @property
+    def stuck(self) -> list[DaemonId]:
+        """The neighbours on whose links something had to be asked for again, and has not come yet."""
+        return [
+            daemon
+            for daemon, link in sorted(self.links.items())
+            if isinstance(link, hop.Hop)
+            and (link.state.receiver.missing or any(one.resends for one in link.state.sender.unacked.values()))
+        ]
+
+    @property
     def wake_at_us(self) -> int:
         """The next moment at which some layer wants a Tick."""
         if self.failed:

@@ -116,6 +116,7 @@ class Membership:
         self.round_trip_us = options.round_trip_us
         self.suspicions = Suspicions(options.back_off_us, options.back_off_us_max)
         self.started_at_us = now_us  # The present network.
+        self._progress = 0  # What it had carried when it was last looked at.
         self._pending: deque[StackInput] = deque()
         self._untold: deque[Told] = deque()
         self._out: list[Output] = []
@@ -422,6 +423,7 @@ class Membership:
         cut = frozenset(_pairs(word.cut))
         self.stack = Stack(own, self.who.topology, members, cut, self.stack_options, now_us)
         self.started_at_us = now_us
+        self._progress = self.stack.progress
         streams = tuple(one for one, link in sorted(self.stack.links.items()) if isinstance(link, tcp.Tcp))
         self._out.append(NetworkStarted(own, streams))
 
@@ -524,13 +526,13 @@ class Membership:
         """Remembers which links fail as soon as they are used."""
         if self.stack is None or now_us - self.started_at_us > self.options.flap_us:
             return
-        for neighbour, link in sorted(self.stack.links.items()):
-            if link.state.failure:
-                self.suspicions.blame(pair(self.site, self.site_of[neighbour]), now_us)
+        failed = [daemon for daemon, link in sorted(self.stack.links.items()) if link.state.failure]
+        for neighbour in sorted({*failed, *self.stack.stuck}):
+            self.suspicions.blame(pair(self.site, self.site_of[neighbour]), now_us)
 
     def _tick(self, now_us: int) -> None:
         if now_us >= self.deadline_us:
-            self._lose("the attempt took too long", now_us)
+            self._late(now_us)
         if now_us >= self.repeat_at_us:
             self._repeat(now_us)
         if now_us >= self.probe_at_us:
@@ -540,6 +542,15 @@ class Membership:
             self._carry_out(self.gather.tick(now_us), now_us)
         if self.stack is not None and now_us >= self.stack.wake_at_us:
             self._stack(Tick(), now_us)
+
+    def _late(self, now_us: int) -> None:
+        """An attempt without news is given up, unless its network is still busy with what was missing."""
+        progress = 0 if self.stack is None else self.stack.progress
+        if progress > self._progress and now_us - self.started_at_us < self.options.attempt_us_max:
+            self._progress = progress
+            self._news(now_us)
+        else:
+            self._lose("the attempt took too long", now_us)
 
     def _repeat(self, now_us: int) -> None:
         """NEWMEMB again for those that have not answered."""

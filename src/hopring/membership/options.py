@@ -13,6 +13,7 @@ class MembershipOptions:
     gather_us: int = 75_000  # How long a representative looks for others, beyond two round trips.
     represented_us: int = 300_000  # Without a word of its representative, a daemon looks around again.
     statetrans_us: int = 400_000  # Without news, an attempt is given up; beyond four round trips.
+    attempt_us_max: int = 60_000_000  # However busy its network is, an attempt takes no longer.
     newmemb_us: int = 30_000  # How often NEWMEMB is repeated to those that have not answered.
     probe_us: int = 2_000_000  # How often a whole view looks for daemons outside.
     update_delta_us: int = 20_000  # Least time between two promises of a site, unless there is reason to hurry.

@@ -62,8 +62,7 @@ def _matcher(source: str, target: str, wanted: str, seq: int | None) -> Callable
 
 def _is(frame: Frame | TcpSegment, wanted: str, seq: int | None) -> bool:
     if wanted in INNER_KINDS:
-        inner = [] if isinstance(frame, TcpSegment) else inside(frame)
-        return any(name == wanted and seq in (None, its) for name, its in inner)
+        return any(name == wanted and seq in (None, its) for name, its in inside(frame))
     if kind(frame) != wanted:
         return False
     return seq is None or (isinstance(frame, Data | Segment) and frame.seq == seq)

@@ -4,6 +4,7 @@ from typing import Final
 
 from hopring.errors import PeerError
 from hopring.membership.words import decode_datagram
+from hopring.sim.tcp.segment import TcpSegment
 from hopring.wire.data import Data
 from hopring.wire.flood import decode_control
 from hopring.wire.objects import ObjectType, split_objects
@@ -20,7 +21,7 @@ INNER_KINDS: Final = frozenset(
 _TOLD: Final = {b"\xa1S": "STATETRANS", b"\xa1D": "RESEND", b"\xa1E": "DONE"}
 
 
-def inside(frame: Frame) -> list[tuple[str, int | None]]:
+def inside(frame: Frame | TcpSegment) -> list[tuple[str, int | None]]:
     """The inner kinds of a frame, with the site sequence of those that have one."""
     try:
         match frame:
