@@ -84,6 +84,10 @@ from hopring.wire.train import Frame, Packet
 WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX
 """The longest control word that is put together."""
 
+_RING_FRAMES: Final = (Token, Data, Segment, Held, Hurry)
+_HOP_FRAMES: Final = (Data, Ack, Segment, Nack)
+_URGENT: Final = (Update, Control)
+
 
 class Stack:
     """One daemon's part of one network."""
@@ -104,6 +108,9 @@ class Stack:
         self.ring = rings.open_ring(
             own.me, self.network.ring, self.options.ring, self.options.initial_seq, now_us
         )
+        # When each link wants a tick, asked anew only after it took an event; under the own id, the ring.
+        self._wakes_at_us = {daemon: link.wake_at_us for daemon, link in self.links.items()}
+        self._wakes_at_us[own.me] = self.ring.wake_at_us
         self._incarnations = dict(members)  # None until the first packet tells it.
         least = min([self.ring.object_bytes_max, *[link.object_bytes_max for link in self.links.values()]])
         self._stamps = Stamps(self.network.site, least)
@@ -167,9 +174,7 @@ class Stack:
     @property
     def wake_at_us(self) -> int:
         """The next moment at which some layer wants a Tick."""
-        if self.failed:
-            return NEVER
-        return min([self.ring.wake_at_us, *[link.wake_at_us for link in self.links.values()]])
+        return NEVER if self.failed else min(self._wakes_at_us.values())
 
     def heard(self, lts: int) -> None:
         """Stamps will be above this one."""
@@ -188,20 +193,20 @@ class Stack:
         if self.failed:
             return []
         match event:
-            case Multicast():
-                self._multicast(event, now_us)
-            case Tell(word):
-                self._tell(word, now_us)
-            case Promise(update):
-                self._originate(update, now_us)
-            case WishVisit():
-                self._step_ring(Wish(), now_us)
-            case Arrived(packet):
-                self._arrived(packet, now_us)
-            case FromStream(neighbour, what):
-                self._from_stream(neighbour, what, now_us)
+            case Arrived():
+                self._arrived(event.packet, now_us)
             case Tick():
                 self._tick(now_us)
+            case WishVisit():
+                self._step_ring(Wish(), now_us)
+            case Multicast():
+                self._multicast(event, now_us)
+            case Promise(update):
+                self._originate(update, now_us)
+            case Tell(word):
+                self._tell(word, now_us)
+            case FromStream(neighbour, what):
+                self._from_stream(neighbour, what, now_us)
         out, self._out = self._out, []
         return out
 
@@ -243,7 +248,7 @@ class Stack:
         self._step_ring(release, now_us)
 
     def _to_ring(self, item: Item, now_us: int) -> None:
-        urgent = isinstance(item, Update | Control)
+        urgent = isinstance(item, _URGENT)
         if urgent or self.ring.transit_open:
             self._step_ring(Submit(_encode(item), urgent=urgent), now_us)
         else:
@@ -272,16 +277,15 @@ class Stack:
             raise PeerError(Drop.STALE_INCARNATION, f"daemon {sender} of another start")
 
     def _take(self, header: Header, frame: Frame, now_us: int) -> None:
-        match header.family, frame:
-            case Family.RING, (Data() | Segment() | Token() | Hurry() | Held()):
-                self._step_ring(FromMember(header.sender, frame), now_us)
-            case Family.HOP, (Data() | Segment() | Ack() | Nack()):
-                link = self.links.get(header.sender)
-                if not isinstance(link, hop.Hop):
-                    raise PeerError(Drop.FOREIGN_SENDER, f"no Hop link with daemon {header.sender}")
-                self._carry_link(header.sender, link.step(frame, now_us), now_us)
-            case _:
-                raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
+        if header.family is Family.RING and isinstance(frame, _RING_FRAMES):
+            self._step_ring(FromMember(header.sender, frame), now_us)
+        elif header.family is Family.HOP and isinstance(frame, _HOP_FRAMES):
+            link = self.links.get(header.sender)
+            if not isinstance(link, hop.Hop):
+                raise PeerError(Drop.FOREIGN_SENDER, f"no Hop link with daemon {header.sender}")
+            self._carry_link(header.sender, link, link.step(frame, now_us), now_us)
+        else:
+            raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
 
     def _deliver(self, payload: bytes, origin: Callable[[Item], NetworkInput], now_us: int) -> None:
         """Takes a packet's objects apart; the link has acknowledged it, so a bad one cannot just be dropped."""
@@ -315,17 +319,20 @@ class Stack:
 
     def _tick(self, now_us: int) -> None:
         for daemon, link in self.links.items():
-            if link.wake_at_us <= now_us and not self.failed:
-                self._carry_link(daemon, link.step(Tick(), now_us), now_us)
-        if self.ring.wake_at_us <= now_us and not self.failed:
+            if self._wakes_at_us[daemon] <= now_us and not self.failed:
+                self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
+        if self._wakes_at_us[self.own.me] <= now_us and not self.failed:
             self._step_ring(Tick(), now_us)
 
     def _from_stream(self, neighbour: DaemonId, event: StreamEvent, now_us: int) -> None:
         link = self.links.get(neighbour)
         if isinstance(link, tcp.Tcp):
-            self._carry_link(neighbour, link.step(event, now_us), now_us)
+            self._carry_link(neighbour, link, link.step(event, now_us), now_us)
 
-    def _carry_link(self, daemon: DaemonId, outputs: Sequence[LinkOutput], now_us: int) -> None:
+    def _carry_link(
+        self, daemon: DaemonId, link: hop.Hop | tcp.Tcp, outputs: Sequence[LinkOutput], now_us: int
+    ) -> None:
+        self._wakes_at_us[daemon] = link.wake_at_us
         for output in outputs:
             match output:
                 case Transmit(frames):
@@ -338,30 +345,31 @@ class Stack:
                     self._fail(f"link with daemon {daemon}: {reason}", now_us)
 
     def _step_ring(self, event: rings.Input, now_us: int) -> None:
-        for output in self.ring.step(event, now_us):
+        outputs = self.ring.step(event, now_us)
+        self._wakes_at_us[self.own.me] = self.ring.wake_at_us
+        for output in outputs:
             match output:
-                case Transmit(frames):
-                    self._out.append(SendSite(frames))
-                case TransmitTo(member, frames):
-                    self._out.append(SendTo(member, Family.RING, frames))
-                case Deliver(payload):
-                    self._deliver(payload, FromRing, now_us)
                 case Visit():
                     self._visit(output, now_us)
-                case Passed(_, site_aru):
+                case TransmitTo():
+                    self._out.append(SendTo(output.member, Family.RING, output.frames))
+                case Passed():
                     stamped = self._visited
                     assert stamped is not None, "a token passes on only after its visit"
-                    self._out.append(Visited(stamped.site_seq, stamped.site_lts, site_aru))
+                    self._out.append(Visited(stamped.site_seq, stamped.site_lts, output.site_aru))
+                case Deliver():
+                    self._deliver(output.payload, FromRing, now_us)
+                case Transmit():
+                    self._out.append(SendSite(output.frames))
                 case LinkFailed(reason):
                     self._fail(f"ring: {reason}", now_us)
 
     def _carry_out(self, output: NetworkOutput, now_us: int) -> None:
         match output:
             case ToLink(neighbour, item):
-                urgent = isinstance(item, Update | Control)
-                submit = Submit(_encode(item), urgent, lazy=isinstance(item, Meta))
+                submit = Submit(_encode(item), isinstance(item, _URGENT), lazy=isinstance(item, Meta))
                 link = self.links[neighbour]
-                self._carry_link(neighbour, link.step(submit, now_us), now_us)
+                self._carry_link(neighbour, link, link.step(submit, now_us), now_us)
             case ToRing(item):
                 self._to_ring(item, now_us)
             case Up(item):

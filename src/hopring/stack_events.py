@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from hopring.ids import DaemonId, Generation, Incarnation, SiteId, SiteMask
 from hopring.links import hop, tcp
 from hopring.links.events import Tick
@@ -18,8 +20,7 @@ StreamEvent = tcp.Opened | tcp.Received | tcp.Written | tcp.Closed
 LinkOutput = hop.Output | tcp.Output
 
 
-@dataclass(frozen=True, slots=True)
-class Multicast:
+class Multicast(msgspec.Struct, frozen=True):
     """A bundle for the sites of the mask; the others get its meta-data."""
 
     mask: SiteMask
@@ -27,42 +28,36 @@ class Multicast:
     session: int = 0  # Bundles of one session are chained for FIFO order.
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(msgspec.Struct, frozen=True):
     """A control word for every other daemon of the network; it goes before bundles and needs no stamp."""
 
     word: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """The site's promise, read off the token by its representative in this very turn, for all other sites."""
 
     update: Update
 
 
-@dataclass(frozen=True, slots=True)
-class WishVisit:
+class WishVisit(msgspec.Struct, frozen=True):
     """The layer above wants to see the token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(msgspec.Struct, frozen=True):
     """A packet from the wire, decoded."""
 
     packet: Packet
 
 
-@dataclass(frozen=True, slots=True)
-class FromStream:
+class FromStream(msgspec.Struct, frozen=True):
     """What happened to the connection of the TCP link with this neighbour."""
 
     neighbour: DaemonId
     event: StreamEvent
 
 
-@dataclass(frozen=True, slots=True)
-class SendTo:
+class SendTo(msgspec.Struct, frozen=True):
     """Frames for one daemon."""
 
     daemon: DaemonId
@@ -70,23 +65,20 @@ class SendTo:
     frames: tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SendSite:
+class SendSite(msgspec.Struct, frozen=True):
     """Frames for all other daemons of the site."""
 
     frames: tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTo:
+class WriteTo(msgspec.Struct, frozen=True):
     """Bytes for the connection of the TCP link with this neighbour."""
 
     neighbour: DaemonId
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Receive:
+class Receive(msgspec.Struct, frozen=True):
     """A bundle, whole, or only the fact of it where the mask does not name this site."""
 
     source: SiteId
@@ -101,23 +93,20 @@ class Receive:
         return Meta(self.source, self.seq, self.lts, self.mask, self.prev)
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """A control word from another daemon."""
 
     daemon: DaemonId
     word: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Promised:
+class Promised(msgspec.Struct, frozen=True):
     """Another site's promise has come."""
 
     update: Update
 
 
-@dataclass(frozen=True, slots=True)
-class Visited:
+class Visited(msgspec.Struct, frozen=True):
     """The token was here: what it says of the own site, and the line that all its daemons have reached."""
 
     site_seq: int

@@ -12,7 +12,7 @@ from hopring.check.trace_files import TraceError, write_json_lines, write_parque
 from hopring.cli import sim_show as show
 from hopring.cli.exits import Exit, Failure
 from hopring.cli.sim_progress import Progress
-from hopring.sim.campaign.bugs import Bug, all_bugs, plant
+from hopring.sim.campaign.bugs import Bug, MisplacedBug, all_bugs, plant
 from hopring.sim.campaign.draw import draw_world
 from hopring.sim.campaign.many import Tally, run_many
 from hopring.sim.campaign.run import Outcome, run_world
@@ -125,6 +125,8 @@ def _campaign(seeds: range, jobs: int, bug: Bug | None, as_json: bool) -> Exit:
                 progress.done(report)
                 if bug is not None and report.failed:
                     break
+        except MisplacedBug as error:
+            raise Failure(str(error)) from None
         except KeyboardInterrupt:
             progress.note(f"{show.count(tally.seeds, 'seed')} were run, {len(tally.failed)} failed")
             raise

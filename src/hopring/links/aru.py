@@ -10,13 +10,12 @@ the visitor's own, but a later visitor may raise it again before everybody has s
 two visits in a row brackets a whole rotation: the lesser of the two is at most what each member had.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from hopring.ids import NOBODY, DaemonId
 
 
-@dataclass(frozen=True, slots=True)
-class Aru:
+class Aru(msgspec.Struct, frozen=True):
     """A value as the token carries it, and who lowered it."""
 
     value: int

@@ -6,13 +6,12 @@ A driver hands a link one input and the time, carries out the outputs in their o
 turn shares packets.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from hopring.wire.train import Frame
 
 
-@dataclass(frozen=True, slots=True)
-class Submit:
+class Submit(msgspec.Struct, frozen=True):
     """An object to be carried to the other side, at most `object_bytes_max` long."""
 
     payload: bytes
@@ -20,34 +19,29 @@ class Submit:
     lazy: bool = False  # May wait a little for company, because it would hardly fill a packet.
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """The time has come that `wake_at_us` named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(msgspec.Struct, frozen=True):
     """The body of a packet from the other side: one or more objects, for the layer above."""
 
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Transmit:
+class Transmit(msgspec.Struct, frozen=True):
     """Frames to send to the neighbour, or to the whole ring; they may share datagrams."""
 
     frames: tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkFailed:
+class LinkFailed(msgspec.Struct, frozen=True):
     """The link is dead and will do nothing more; membership has to act."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCounters:
+class LinkCounters(msgspec.Struct, frozen=True):
     """What a link has seen so far; packets, where nothing else is said."""
 
     sent: int

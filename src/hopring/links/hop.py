@@ -76,9 +76,13 @@ class Hop:
     options: HopOptions = field(default_factory=HopOptions)
     initial_seq: int = 1
     state: HopState = field(init=False)
+    object_bytes_max: int = field(init=False)  # The largest object that may be submitted.
+    _patience: Patience = field(init=False)
 
     def __post_init__(self) -> None:
         o = self.options
+        self.object_bytes_max = packet_bytes_of(o.segment_bytes)
+        self._patience = Patience(o.nacks_max, o.silence_us)
         last = self.initial_seq - 1
         chunk_bytes = chunk_bytes_of(o.segment_bytes)
         congestion = Congestion(o.segment_bytes) if o.rate_bytes_per_second is None else None
@@ -90,11 +94,6 @@ class Hop:
             congestion=congestion,
         )
         self._set_pace()
-
-    @property
-    def object_bytes_max(self) -> int:
-        """The largest object that may be submitted."""
-        return packet_bytes_of(self.options.segment_bytes)
 
     @property
     def backlog_bytes(self) -> int:
@@ -211,10 +210,11 @@ class Hop:
 
     def _tick(self, now_us: int) -> list[Output]:
         s = self.state
-        if now_us - self._silent_at_us > self.options.silence_us // 4:
+        silent_at_us = self._silent_at_us
+        if now_us - silent_at_us > self.options.silence_us // 4:
             # The tick itself is late: this daemon was asleep, and must not blame the neighbour for it.
             s.heard_at_us = now_us - self.options.silence_us // 2
-        elif now_us >= self._silent_at_us:
+        elif now_us >= silent_at_us:
             return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms")
         frames: list[Frame] = self._packets(now_us)
         requests = s.receiver.ask(now_us, s.round_trip.answer_us, self._patience)
@@ -323,10 +323,6 @@ class Hop:
         # Bounded, because a pause of this host looks like a long round trip.
         span_us = clamp(8 * s.round_trip.smoothed_us, self.options.silence_us, 4 * self.options.silence_us)
         return s.heard_at_us + span_us
-
-    @property
-    def _patience(self) -> Patience:
-        return Patience(self.options.nacks_max, self.options.silence_us)
 
     def _fail(self, reason: str) -> list[Output]:
         self.state.failure = reason

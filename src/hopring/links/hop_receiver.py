@@ -6,14 +6,15 @@ Invariants  a packet is handed up at most once; `missing` holds exactly the pack
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER
 from hopring.links.assembly import Assembly
 from hopring.wire.data import MISSING_MAX, Data, Missing, Segment
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """When a packet that does not get through fails the link: often enough, and for long enough.
 
     The number alone would kill a short link in a short outage, the time alone a slow one with much to repair.
@@ -99,6 +100,9 @@ class Receiver:
 
     def ask(self, now_us: int, answer_us: int, patience: Patience) -> tuple[Missing, ...]:
         """The requests that are due now, the oldest first, neighbours joined; less often if they go unheard."""
+        if not self.missing:
+            self.ask_at_us = NEVER
+            return ()
         requests: list[Missing] = []
         for seq, wanted in self.missing.items():
             if wanted.ask_at_us > now_us:

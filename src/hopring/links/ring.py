@@ -14,7 +14,7 @@ Deviations  tokens are numbered, and sent again until there is a sign that they 
             segments where only some are missing. The reasons are in docs/protocols/ring.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId
@@ -40,6 +40,13 @@ class Ring:
     members: tuple[DaemonId, ...]  # Sorted; the first is the representative.
     options: RingOptions
     state: RingState
+    before: DaemonId = field(init=False)  # Whom the token comes from,
+    after: DaemonId = field(init=False)  # and whom it goes to.
+
+    def __post_init__(self) -> None:
+        index = self.members.index(self.me)
+        self.before = self.members[index - 1]
+        self.after = self.members[(index + 1) % len(self.members)]
 
     @property
     def object_bytes_max(self) -> int:
@@ -62,16 +69,16 @@ class Ring:
         if self.state.phase is Phase.FAILED:
             return []
         match event:
-            case FromMember(sender, frame):
-                return self._hear(sender, frame, now_us)
-            case Submit():
-                return self._submit(event, now_us)
-            case Wish():
-                return self._want(now_us)
+            case FromMember():
+                return self._hear(event.sender, event.frame, now_us)
             case Release():
                 return self._release(event, now_us)
             case Tick():
                 return self._tick(now_us)
+            case Wish():
+                return self._want(now_us)
+            case Submit():
+                return self._submit(event, now_us)
 
     def _hear(self, sender: DaemonId, frame: RingFrame, now_us: int) -> list[Output]:
         if sender not in self.members:
@@ -79,10 +86,10 @@ class Ring:
         if sender == self.me:
             return []  # Multicast comes back to its sender.
         match frame:
-            case Data() | Segment():
-                return self._receive(frame)
             case Token():
                 return self._accept(sender, frame, now_us)
+            case Data() | Segment():
+                return self._receive(frame)
             case Hurry():
                 return self._hurry()
             case Held(number):
@@ -114,9 +121,9 @@ class Ring:
         count = len(self.members)
         if token.number < s.expected:
             # The one before us sends again what we took: tell it, even if the token has long gone on.
-            seen = sender == self._neighbour(-1) and token.number == s.expected - count
+            seen = sender == self.before and token.number == s.expected - count
             return [TransmitTo(sender, (Held(token.number),))] if seen else []
-        if token.number > s.expected or sender != self._neighbour(-1):
+        if token.number > s.expected or sender != self.before:
             raise PeerError(Drop.INCONSISTENT, f"token {token.number} from {sender}, not {s.expected}")
         check_token(token, self.members, s.passed, s.store)
         s.expected = token.number + count
@@ -124,9 +131,6 @@ class Ring:
         if token.quiet < count:
             s.free_until_us = now_us + self.options.free_rotation_us
         return self._hold(now_us) if self._may_hold(now_us) else self._visit()
-
-    def _neighbour(self, step: int) -> DaemonId:
-        return self.members[(self.members.index(self.me) + step) % len(self.members)]
 
     def _may_hold(self, now_us: int) -> bool:
         s = self.state
@@ -176,7 +180,7 @@ class Ring:
             return self._fail(f"no token for {self.options.token_loss_us // 1_000} ms")
         if now_us >= timers.resend_at_us:
             timers.resend_at_us = now_us + self.options.token_resend_us
-            out.append(TransmitTo(self._neighbour(1), (self.state.passed,)))
+            out.append(TransmitTo(self.after, (self.state.passed,)))
         if now_us >= timers.hurry_at_us:
             timers.hurry_at_us = now_us + self.options.hurry_resend_us
             out.append(TransmitTo(self.members[0], (Hurry(),)))
@@ -186,8 +190,14 @@ class Ring:
 
     def _fail(self, reason: str) -> list[Output]:
         self.state.phase = Phase.FAILED
+        self.state.unanswered = self.state.timers.resend_at_us < NEVER
         self.state.timers = Timers()
         return [LinkFailed(reason)]
+
+    @property
+    def suspect(self) -> DaemonId | None:
+        """Of a ring that failed: the neighbour that may not hear us, if there is a sign of that."""
+        return self.after if self.state.unanswered else None
 
     # The two halves of a visit.
 
@@ -228,7 +238,7 @@ class Ring:
         s.timers = Timers(
             resend_at_us=now_us + options.token_resend_us, loss_at_us=now_us + options.token_loss_us
         )
-        return [TransmitTo(self._neighbour(1), (token,))]
+        return [TransmitTo(self.after, (token,))]
 
 
 def open_ring(

@@ -5,7 +5,7 @@ says `Visit`, and the answer `Release` brings the stamped objects and what goes 
 objects that need no stamp: transit traffic that the representative carries in from other sites, and control.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from hopring.ids import DaemonId
 from hopring.wire.data import Data, Segment
@@ -14,21 +14,18 @@ from hopring.wire.ring import Held, Hurry, Token
 RingFrame = Data | Segment | Token | Hurry | Held
 
 
-@dataclass(frozen=True, slots=True)
-class FromMember:
+class FromMember(msgspec.Struct, frozen=True):
     """A frame from the wire, and the daemon that the datagram's head names as its sender."""
 
     sender: DaemonId
     frame: RingFrame
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """The layer above has something to stamp, or a promise to make: it wants a visit soon."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """The answer to `Visit`: the token may go on.
 
     `site_seq` and `site_lts` are the token's, raised by what was stamped. `local_aru` is this daemon's part of
@@ -42,8 +39,7 @@ class Release:
     busy: bool = False  # A promise is owed: the token may not stop yet.
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(msgspec.Struct, frozen=True):
     """The token is here: stamp, and answer with `Release` in the same turn.
 
     `site_aru` is the usable line, not the raw value on the token, which some member may yet have to lower.
@@ -56,16 +52,14 @@ class Visit:
     room_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(msgspec.Struct, frozen=True):
     """The token has left: all daemons of the site have everything below `site_aru`, which never falls."""
 
     number: int
     site_aru: int
 
 
-@dataclass(frozen=True, slots=True)
-class TransmitTo:
+class TransmitTo(msgspec.Struct, frozen=True):
     """Frames for one member only; `Transmit` speaks to all the others."""
 
     member: DaemonId

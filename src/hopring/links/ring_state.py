@@ -47,6 +47,7 @@ class RingState:
     site_aru: int = 0
     hurried: bool = False  # Somebody needs the token since it was last here.
     free_until_us: int = 0  # There was traffic just now: the token does not stop before.
+    unanswered: bool = False  # Of a ring that failed: nobody showed that it got the token we passed last.
 
 
 def initial_state(options: RingOptions, index: int, members: int, initial_seq: int, now_us: int) -> RingState:

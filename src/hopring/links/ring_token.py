@@ -39,9 +39,12 @@ def check_token(token: Token, members: tuple[DaemonId, ...], passed: Token, stor
         )
     if token.flow_control > len(members) * visit_segments_max(store.options):
         raise PeerError(Drop.LIMIT, f"token with {token.flow_control} segments in a rotation")
-    for name in ("link_seq", "site_seq", "site_lts"):
-        if getattr(token, name) < getattr(passed, name):
-            raise PeerError(Drop.INCONSISTENT, f"token on which {name} fell to {getattr(token, name)}")
+    if token.link_seq < passed.link_seq:
+        raise PeerError(Drop.INCONSISTENT, f"token on which link_seq fell to {token.link_seq}")
+    if token.site_seq < passed.site_seq:
+        raise PeerError(Drop.INCONSISTENT, f"token on which site_seq fell to {token.site_seq}")
+    if token.site_lts < passed.site_lts:
+        raise PeerError(Drop.INCONSISTENT, f"token on which site_lts fell to {token.site_lts}")
     for modifier in (token.link_aru_modifier, token.site_aru_modifier):
         if modifier != NOBODY and modifier not in members:
             raise PeerError(Drop.INCONSISTENT, f"token with an ARU lowered by {modifier}, who is no member")

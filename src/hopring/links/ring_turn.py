@@ -1,6 +1,6 @@
 """One visit's account: what is sent again, and what room that leaves for new packets."""
 
-from dataclasses import dataclass
+import msgspec
 
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_packing import Outbox, Packing
@@ -16,8 +16,7 @@ from hopring.wire.data import Data, Segment, segment_count
 from hopring.wire.ring import Token
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """Fixed when the visit begins, so that `Release` is held to what `Visit` said."""
 
     others_segments: int  # What the other members sent in the last rotation.
@@ -57,6 +56,8 @@ def _take_copies(
     wanted: dict[int, int], store: RingStore, segments_max: int
 ) -> tuple[tuple[Data | Segment, ...], int]:
     """The packets asked for that are here, lowest first, as far as the window goes; takes them off `wanted`."""
+    if not wanted:
+        return (), 0
     copies: list[Data | Segment] = []
     total = 0
     for seq in sorted(wanted):

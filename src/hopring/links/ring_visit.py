@@ -26,6 +26,9 @@ def ask(s: RingState, turn: Turn) -> tuple[Missing, ...]:
     Only packets up to the link_seq of the last visit are missing: later ones may just be on their way, and
     would be asked for in every rotation.
     """
+    if s.store.aru >= s.passed.link_seq and not turn.unanswered:
+        s.store.asked_visits.clear()
+        return ()
     mine = s.store.missing(s.passed.link_seq)
     wanted = dict(turn.unanswered)
     for seq, segments in mine.items():
@@ -38,6 +41,9 @@ def ask(s: RingState, turn: Turn) -> tuple[Missing, ...]:
 
 def send(s: RingState, turn: Turn, objects: tuple[bytes, ...]) -> tuple[Data, ...]:
     """Packs what may go, numbers the packets and keeps them until all members have them."""
+    if not objects and not s.outbox.waiting:
+        s.sent_segments = turn.copies_segments
+        return ()
     packing = pack(s.store.options, turn, s.outbox, objects)
     frames = tuple(Data(seq, payload) for seq, payload in enumerate(packing.packets, s.token.link_seq + 1))
     for frame in frames:

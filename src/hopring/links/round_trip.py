@@ -20,7 +20,7 @@ def stamp_of(now_us: int) -> int:
 
 def clamp(value: int, low: int, high: int) -> int:
     """The value, or the bound it crossed."""
-    return max(low, min(high, value))
+    return low if value < low else min(high, value)
 
 
 @dataclass(slots=True)

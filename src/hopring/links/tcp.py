@@ -18,6 +18,8 @@ Deviations  A link lives as long as its connection. The next connection is a new
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
@@ -27,34 +29,29 @@ from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, StreamReader, encode_greeting, encode_packet
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     """The connection stands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """Bytes that came in, cut anywhere."""
 
     chunk: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """The kernel has taken so many more of the bytes that were written."""
 
     count_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True):
     """The connection is gone, or could not be opened."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """Bytes for the connection, behind all earlier ones."""
 
     data: bytes

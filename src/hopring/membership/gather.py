@@ -75,6 +75,7 @@ class Gather:
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Representatives, directly.
     cut: tuple[SitePair, ...] = ()  # What this daemon knows to be cut.
     excluded: frozenset[Process] = frozenset()
+    suspects: tuple[Process, ...] = ()  # Of my site, those that may not hear me.
     representative: DaemonId | None = None
     seq: int = 0
     deadline_us: int = 0
@@ -290,11 +291,15 @@ class Gather:
         fresh_us = FRESH_JOINS * self.options.join_us + self.round_trip_us
         hears = sorted(one for one, at_us in self.heard_at_us.items() if now_us - at_us <= fresh_us)
         members = [one for one in self.segment.values() if one not in self.excluded]
-        return Record(self.me, self.seq, tuple(sorted(members)), tuple(hears), self.counter, self.cut)
+        site = self.site_of[self.me.daemon]
+        left_out = sorted(one for one in self.excluded if self.site_of[one.daemon] == site)
+        return Record(
+            self.me, self.seq, tuple(sorted(members)), tuple(hears), self.counter, self.cut, tuple(left_out)
+        )
 
     def _say_alive(self, now_us: int) -> list[Say | Form | Rest]:
         self.say_at_us = now_us + self.options.alive_us
-        word = Alive(self.me, self.counter)
+        word = Alive(self.me, self.counter, self.suspects)
         if self.phase is Phase.REP and self.representative is not None:
             return [Say((self.representative,), word)]
         site = self.site_of[self.me.daemon]

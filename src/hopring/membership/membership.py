@@ -308,6 +308,9 @@ class Membership:
                 self._looks_around(word, now_us)
 
     def _looks_around(self, word: Alive | Join, now_us: int) -> None:
+        self._accused(word, now_us)
+        if word.sender in self.suspicions.left_out(now_us):
+            return
         counter = word.counter if isinstance(word, Alive) else word.records[0].counter
         if self.attempt is not None:
             self._counter(counter)
@@ -329,6 +332,16 @@ class Membership:
             else:
                 self._carry_out(self.gather.join(word, now_us), now_us)
             self._counter(self.gather.counter if self.gather is not None else 0)
+
+    def _accused(self, word: Alive | Join, now_us: int) -> None:
+        """Some do not hear others of their site; a search that is under way leaves them out too."""
+        if isinstance(word, Alive):
+            self.suspicions.told(word.sender, word.suspects, now_us)
+        else:
+            left_out = [one for record in word.records for one in record.left_out if one != self.who.me]
+            self.suspicions.leave_out(left_out, now_us)
+        if self.gather is not None:
+            self.gather.excluded = self.suspicions.left_out(now_us) - {self.who.me}
 
     def _asked(self, word: Alive | Join, now_us: int) -> None:
         """Somebody outside looks around while our view is whole."""
@@ -356,6 +369,8 @@ class Membership:
         self._carry_out(self.gather.probe(self.view.members, now_us), now_us)
 
     def _new_gather(self, now_us: int) -> Gather:
+        suspects = self.suspicions.suspects(now_us)
+        self.suspicions.told(self.who.me, suspects, now_us)
         return Gather(
             me=self.who.me,
             site_of=self.site_of,
@@ -363,6 +378,8 @@ class Membership:
             options=self.options,
             round_trip_us=self.round_trip_us,
             counter=self.counter,
+            excluded=self.suspicions.left_out(now_us) - {self.who.me},
+            suspects=suspects,
             cut=tuple(sorted({*self.suspicions.cut(now_us), *(() if self.view.broken else self.view.cut)})),
         )
 
@@ -529,6 +546,11 @@ class Membership:
         failed = [daemon for daemon, link in sorted(self.stack.links.items()) if link.state.failure]
         for neighbour in sorted({*failed, *self.stack.stuck}):
             self.suspicions.blame(pair(self.site, self.site_of[neighbour]), now_us)
+        suspect = self.stack.ring.suspect
+        members = self.view.members if self.attempt is None else self.attempt.new.members
+        for process in members:
+            if process.daemon == suspect and process != self.who.me:
+                self.suspicions.accuse(process, now_us)
 
     def _tick(self, now_us: int) -> None:
         if now_us >= self.deadline_us:

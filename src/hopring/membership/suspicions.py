@@ -1,12 +1,19 @@
-"""Suspicions: links between sites that failed again and again, and for how long they are left out.
+"""Suspicions: what failed again and again, and for how long it is left out.
 
-A link may carry small words and lose large packets, or die as soon as it is used: each new view would take it
-up and break on it. After the second failure in a row it is left out for a while, then for twice as long.
+A link between sites may carry small words and lose large packets, or die as soon as it is used; two daemons of
+a site may not hear each other although both hear the rest. Each new view would take them up and break on them.
+After the second failure in a row, the link, or the higher of the two daemons, is left out for a while, then for
+twice as long.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from hopring.ids import Process
 from hopring.routing.trees import Pair
+
+Blamed = TypeVar("Blamed", Pair, Process)
 
 
 @dataclass(slots=True)
@@ -25,12 +32,44 @@ class Suspicions:
     back_off_us: int
     back_off_us_max: int
     links: dict[Pair, Suspicion] = field(default_factory=dict)
+    processes: dict[Process, Suspicion] = field(default_factory=dict)  # Those of the site that may not hear us.
+    excluded: dict[Process, Suspicion] = field(default_factory=dict)  # Those that are left out.
 
     def blame(self, link: Pair, now_us: int) -> None:
         """A network that had hardly begun failed on this link."""
-        known = self.links.get(link)
+        self._blame(self.links, link, now_us)
+
+    def accuse(self, process: Process, now_us: int) -> None:
+        """A ring that had hardly begun failed between us and this one."""
+        self._blame(self.processes, process, now_us)
+
+    def suspects(self, now_us: int) -> tuple[Process, ...]:
+        """Those that a representative should know not to hear us."""
+        return tuple(sorted(one for one, known in self.processes.items() if now_us < known.until_us))
+
+    def told(self, accuser: Process, suspects: Iterable[Process], now_us: int) -> None:
+        """Two of a site do not hear each other: the higher one is left out."""
+        self.leave_out([max(accuser, suspect) for suspect in suspects], now_us)
+
+    def leave_out(self, processes: Iterable[Process], now_us: int) -> None:
+        """These are left out from now on, each time for longer; those that are already stay so."""
+        for one in processes:
+            known = self.excluded.get(one)
+            if known is None or now_us - known.last_us > 2 * self.back_off_us_max:
+                self.excluded[one] = Suspicion(1, now_us, now_us + self.back_off_us)
+            elif now_us >= known.until_us:
+                known.count += 1
+                known.last_us = now_us
+                known.until_us = now_us + min(self.back_off_us << (known.count - 1), self.back_off_us_max)
+
+    def left_out(self, now_us: int) -> frozenset[Process]:
+        """The processes to leave out now."""
+        return frozenset(one for one, known in self.excluded.items() if now_us < known.until_us)
+
+    def _blame(self, among: dict[Blamed, Suspicion], one: Blamed, now_us: int) -> None:
+        known = among.get(one)
         if known is None or now_us - known.last_us > self.back_off_us_max:
-            self.links[link] = Suspicion(1, now_us)
+            among[one] = Suspicion(1, now_us)
             return
         known.count += 1
         known.last_us = now_us

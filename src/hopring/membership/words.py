@@ -35,6 +35,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     hears: tuple[Daemon, ...]
     counter: Count
     cut: tuple[SitePair, ...] = ()
+    left_out: tuple[Process, ...] = ()  # Of its site, those that others of it do not hear.
 
 
 class Join(msgspec.Struct, frozen=True, array_like=True, tag="J"):
@@ -151,7 +152,9 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
             processes, counter = [word.sender, *word.suspects], word.counter
             pairs: list[SitePair] = []
         case Join():
-            processes = [one for record in word.records for one in (record.rep, *record.members)]
+            processes = [
+                one for record in word.records for one in (record.rep, *record.members, *record.left_out)
+            ]
             counter = max(record.counter for record in word.records)
             pairs = [ends for record in word.records for ends in record.cut]
         case Refer():

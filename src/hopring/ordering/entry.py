@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
+import msgspec
+
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.services import Service
@@ -21,8 +23,7 @@ class Position(NamedTuple):
     site: int
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """What a bundle carries for its receivers: whose it is, and what it was promised."""
 
     service: Service

@@ -34,8 +34,10 @@ class SiteLine:
     def promise(self, seq: int, lts: int) -> None:
         """Beyond this sequence, nothing below this stamp will come."""
         self.highest = max(self.highest, seq)
-        self.promises.append((seq, lts))
-        self._settle()
+        if seq <= self.cseq:
+            self.next_lts = max(self.next_lts, lts)
+        else:
+            self.promises.append((seq, lts))
 
     def _settle(self) -> None:
         if not self.promises:

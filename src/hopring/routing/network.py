@@ -18,6 +18,8 @@ One object serves one view, from `ninit` to `linkfailed`; the next view builds a
 from collections.abc import Collection, Iterable
 from dataclasses import InitVar, dataclass, field
 
+import msgspec
+
 from hopring.config.model import LinkProtocol, LinkTuning
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
@@ -30,59 +32,51 @@ Item = Routed | Meta | Update | Control
 """What travels along the trees."""
 
 
-@dataclass(frozen=True, slots=True)
-class Originate:
+class Originate(msgspec.Struct, frozen=True):
     """Send this: a fragment stamped by me with the token in hand, my site's promise, or a control word."""
 
     item: Routed | Update | Control
 
 
-@dataclass(frozen=True, slots=True)
-class FromRing:
+class FromRing(msgspec.Struct, frozen=True):
     """Another daemon of my site sent this on the ring; which one, nobody can tell: any may repeat a packet."""
 
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
-class FromLink:
+class FromLink(msgspec.Struct, frozen=True):
     """The representative of a neighbouring site sent this on our link."""
 
     neighbour: DaemonId
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """A link or the ring has failed."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToRing:
+class ToRing(msgspec.Struct, frozen=True):
     """Send this on the ring of my site."""
 
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
-class ToLink:
+class ToLink(msgspec.Struct, frozen=True):
     """Send this on the link to that representative."""
 
     neighbour: DaemonId
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
-class Up:
+class Up(msgspec.Struct, frozen=True):
     """Hand this to the layer above."""
 
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFailed:
+class NetworkFailed(msgspec.Struct, frozen=True):
     """The network is at its end; membership has to build another."""
 
     reason: str
@@ -124,6 +118,7 @@ class Network:
     sites: tuple[SiteId, ...] = field(init=False)
     ring: tuple[DaemonId, ...] = field(init=False)  # The members of my site, me included.
     representatives: dict[SiteId, DaemonId] = field(init=False)  # The lowest daemon of each site.
+    is_representative: bool = field(init=False)  # Whether I am the one that links my site to others.
     trees: dict[SiteId, Tree] = field(init=False)
     neighbours: tuple[Neighbour, ...] = field(init=False)
     failure: str | None = field(init=False, default=None)
@@ -137,6 +132,7 @@ class Network:
         self.site = site_of[self.me]
         self._here = mask_of(self.site)
         self.representatives = {site_of[daemon]: daemon for daemon in reversed(self.members)}
+        self.is_representative = self.representatives[self.site] == self.me
         self.sites = tuple(sorted(self.representatives))
         self.ring = tuple([daemon for daemon in self.members if site_of[daemon] == self.site])
         self.trees = build_trees(self.sites, self.topology.weights, cut)
@@ -144,22 +140,17 @@ class Network:
         self.neighbours = self._find_neighbours() if self.is_representative else ()
         self._routes = {source: self._route(tree) for source, tree in self.trees.items()}
 
-    @property
-    def is_representative(self) -> bool:
-        """Whether I am the one that links my site to others."""
-        return self.representatives[self.site] == self.me
-
     def step(self, event: Input) -> list[Output]:
         """Takes one event and says what follows from it."""
         if self.failure is not None:
             return []
         match event:
-            case Originate(item):
-                return self._originate(item)
-            case FromRing(item):
-                return self._from_ring(item)
-            case FromLink(neighbour, item):
-                return self._from_link(neighbour, item)
+            case FromRing():
+                return self._from_ring(event.item)
+            case FromLink():
+                return self._from_link(event.neighbour, event.item)
+            case Originate():
+                return self._originate(event.item)
             case Failed(reason):
                 self.failure = reason
                 return [NetworkFailed(reason)]

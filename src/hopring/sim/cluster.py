@@ -4,7 +4,6 @@ What happens is written down in the words of `check.trace`, so that the checks o
 judge it.
 """
 
-from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
@@ -59,7 +58,7 @@ class Host:
         self.name = name
         self.process = trace.Process(name, incarnation)
         me = Process(cluster.numbers[name], incarnation)
-        self.address = Address(name, PORT)
+        self.address = cluster.addresses[me.daemon]
         self.sent = 0
         self._heads: dict[tuple[Family, Generation], bytes] = {}
         self.me = me
@@ -70,7 +69,8 @@ class Host:
             who, cluster.counters[name], now_us, cluster.options, cluster.stack_options
         )
         cluster.network.bind(self.address, self._receive)
-        cluster.network.join(f"site {self.membership.site}", self.address)
+        self._group = f"site {self.membership.site}"
+        cluster.network.join(self._group, self.address)
         self.driver: Driver[Input, Output] = Driver(cluster.network, name, self.membership, self._carry_out)
 
     def submit(self, service: Service, size: int) -> None:
@@ -107,25 +107,25 @@ class Host:
     def _send_frames(self, own: Identity, output: object) -> None:
         match output:
             case SendTo(daemon, family, frames):
-                target = Address(self.cluster.names[daemon], PORT)
+                target = self.cluster.addresses[daemon]
                 for datagram in self._datagrams(own, family, frames):
                     self.cluster.network.send(self.address, target, datagram)
             case SendSite(frames):
                 for datagram in self._datagrams(own, Family.RING, frames):
-                    self.cluster.network.multicast(self.address, f"site {self.membership.site}", datagram)
+                    self.cluster.network.multicast(self.address, self._group, datagram)
 
-    def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...]) -> Iterable[bytes]:
+    def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...]) -> list[bytes]:
         key = (family, own.generation)
         if key not in self._heads:
             self._heads[key] = encode_header(own.header(family))
-        for train in encode_frames(self._heads[key], frames, self.cluster.stack_options.ring.segment_bytes):
-            yield from train.datagrams()
+        trains = encode_frames(self._heads[key], frames, self.cluster.stack_options.ring.segment_bytes)
+        return [datagram for train in trains for datagram in train.datagrams()]
 
     def _say(self, to: tuple[DaemonId, ...], word: bytes) -> None:
         header = Header(Family.MEMBERSHIP, CLUSTER, self.me.daemon, self.me.incarnation, Generation(0))
         (train,) = encode_frames(encode_header(header), (Word(word),), WORD_DATAGRAM_BYTES_MAX)
         for daemon in to:
-            self.cluster.network.send(self.address, Address(self.cluster.names[daemon], PORT), train.buffer)
+            self.cluster.network.send(self.address, self.cluster.addresses[daemon], train.buffer)
 
     # The trace.
 
@@ -174,6 +174,7 @@ class Cluster:
         # Without any delay a token would go round for ever in one instant.
         self.network = Network(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+        self.addresses = {daemon: Address(name, PORT) for daemon, name in self.names.items()}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
         self.counters = dict.fromkeys(self.numbers, 0)  # What survives a crash on disk.
         self.hosts: dict[str, Host] = {}

@@ -5,9 +5,10 @@ last may be shorter. Every segment names its packet's size and the number of seg
 checked, asked for and stored by itself.
 """
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType
@@ -24,16 +25,14 @@ TRAIN_BYTES_MAX: Final = 65_000  # What one UDP send may carry, with room for IP
 PACKET_BYTES_MAX: Final = TRAIN_BYTES_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(msgspec.Struct, frozen=True):
     """A whole packet of a link."""
 
     seq: int
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """One of `count` chunks of packet `seq`."""
 
     seq: int
@@ -43,8 +42,7 @@ class Segment:
     chunk: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True):
     """What a receiver asks for: `count` whole packets from `seq` on, or some segments of packet `seq`."""
 
     seq: int
@@ -75,7 +73,7 @@ def packet_bytes_of(segment_bytes: int) -> int:
 
 def segment_count(packet_bytes: int, chunk_bytes: int) -> int:
     """How many segments a packet of this size is cut into; an empty packet is one."""
-    return max(1, -(-packet_bytes // chunk_bytes))
+    return -(-packet_bytes // chunk_bytes) or 1
 
 
 def cut(seq: int, payload: bytes, chunk_bytes: int) -> list[Segment]:
@@ -143,6 +141,8 @@ def encode_missing(missing: tuple[Missing, ...]) -> bytes:
 
 def decode_missing(body: memoryview) -> tuple[Missing, ...]:
     """The requests that fill this body exactly."""
+    if not len(body):
+        return ()  # As on most tokens.
     if len(body) % MISSING_BYTES:
         raise PeerError(Drop.LENGTH, f"{len(body)} bytes are no list of requests")
     if len(body) > MISSING_MAX * MISSING_BYTES:

@@ -1,8 +1,9 @@
 """Objects that go to every daemon of the network: a site's promise, and the control words of higher layers."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, DaemonId, SiteId
@@ -15,8 +16,7 @@ _CONTROL: Final = Struct("<BHIHH")
 CONTROL_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _CONTROL.size
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """A site's ARU_Update: what it has sent so far, the lowest stamp it may still use, and its stability line.
 
     `lts` counts only for those who hold everything of the site up to `seq`.
@@ -28,8 +28,7 @@ class Update:
     aru: int
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(msgspec.Struct, frozen=True):
     """A fragment of a control word; `serial` counts the words of the daemon that sent it."""
 
     source: SiteId

@@ -4,11 +4,12 @@ A datagram is this head and then frames, end to end. A frame is a type, a length
 acknowledgements and other small words ride in the same datagram as data.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
@@ -52,8 +53,7 @@ class FrameType(IntEnum):
     WORD = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """Who sent a datagram and which link it is for."""
 
     family: Family

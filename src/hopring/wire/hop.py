@@ -1,8 +1,9 @@
 """ACK and NACK frames of the Hop link (thesis 4.3)."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.wire.data import Missing, decode_missing, encode_missing
@@ -15,8 +16,7 @@ STAMP_MASK: Final = 0xFFFF_FFFF
 """Stamps are the low 32 bits of the sender's microsecond clock; differences are taken modulo 2**32."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(msgspec.Struct, frozen=True):
     """What one end has received and sent so far; in both directions the same frame.
 
     `stamp_us` is the sender's clock, `echo_us` the last stamp it got, `echo_delay_us` how long ago. A zero
@@ -31,8 +31,7 @@ class Ack:
     echo_delay_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Nack:
+class Nack(msgspec.Struct, frozen=True):
     """The packets and segments that the receiver misses."""
 
     missing: tuple[Missing, ...]

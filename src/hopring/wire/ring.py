@@ -1,9 +1,10 @@
 """TOKEN, HURRY and HELD frames of the Ring (thesis 4.1)."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId
@@ -24,8 +25,7 @@ class TokenKind(IntEnum):
     REGULAR = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """The rotating token with all its fields; `number` grows with every pass."""
 
     number: int
@@ -42,13 +42,11 @@ class Token:
     kind: TokenKind = TokenKind.REGULAR
 
 
-@dataclass(frozen=True, slots=True)
-class Hurry:
+class Hurry(msgspec.Struct, frozen=True):
     """Somebody has work: a held token must go round."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """Answer to a token that was sent again: the receiver has seen the token with this number."""
 
     number: int
@@ -95,7 +93,6 @@ def decode_token(body: memoryview) -> Token:
         site_aru_modifier=DaemonId(modifier),
         missing=decode_missing(body[_TOKEN.size :]),
         quiet=quiet,
-        kind=TokenKind(kind),
     )
 
 

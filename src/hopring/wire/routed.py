@@ -5,9 +5,10 @@ the sequence of its session's bundle before, so that FIFO order can step over it
 each bundle, so its numbers are written without their leading zeros.
 """
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, SiteId, SiteMask
@@ -23,8 +24,7 @@ _PART: Final = Struct("<HH")
 ROUTED_HEAD_BYTES: Final = _META.size + _PART.size
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(msgspec.Struct, frozen=True):
     """What a site learns of a bundle that is not for it."""
 
     source: SiteId
@@ -34,8 +34,7 @@ class Meta:
     prev: int = 0  # The sequence of the bundle before it of the same session; 0 if it is the first.
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
+class Routed(msgspec.Struct, frozen=True):
     """Fragment `index` of `count` of bundle `seq` from site `source`."""
 
     source: SiteId

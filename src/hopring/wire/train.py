@@ -6,9 +6,10 @@ trains.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from struct import Struct, unpack_from
 from typing import Final
+
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.wire.data import (
@@ -49,8 +50,7 @@ _CHUNK_AT: Final = SEGMENT_OVERHEAD_BYTES
 _INDEXES: Final = [bytes([index]) for index in range(SEGMENTS_MAX)]
 
 
-@dataclass(frozen=True, slots=True)
-class Train:
+class Train(msgspec.Struct, frozen=True):
     """Datagrams of `segment_bytes` end to end; only the last may be shorter."""
 
     buffer: bytes
@@ -59,11 +59,12 @@ class Train:
     def datagrams(self) -> list[bytes]:
         """Each datagram by itself, where the kernel cannot cut."""
         size = self.segment_bytes
+        if len(self.buffer) <= size:
+            return [self.buffer]
         return [self.buffer[at : at + size] for at in range(0, len(self.buffer), size)]
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
+class Packet(msgspec.Struct, frozen=True):
     """What one datagram, or one whole train, carried."""
 
     header: Header
@@ -125,22 +126,22 @@ def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes]:
 
 def _encode_frame(frame: Frame) -> bytes:
     match frame:
-        case Data():
-            return encode_data(frame)
-        case Segment():
-            return encode_segment(frame)
-        case Ack():
-            return encode_ack(frame)
-        case Nack():
-            return encode_nack(frame)
         case Token():
             return encode_token(frame)
-        case Hurry():
-            return encode_hurry(frame)
+        case Data():
+            return encode_data(frame)
+        case Ack():
+            return encode_ack(frame)
+        case Segment():
+            return encode_segment(frame)
         case Held():
             return encode_held(frame)
         case Word():
             return encode_word(frame)
+        case Nack():
+            return encode_nack(frame)
+        case Hurry():
+            return encode_hurry(frame)
 
 
 def decode(datagram: bytes | memoryview, cluster: int) -> Packet:
@@ -148,10 +149,15 @@ def decode(datagram: bytes | memoryview, cluster: int) -> Packet:
     header = decode_header(datagram, cluster)
     if header.family is Family.TCP:
         raise PeerError(Drop.UNKNOWN_TYPE, "a stream's greeting as a datagram")
-    frames = tuple([_decode_frame(kind, body) for kind, body in split_frames(datagram)])
+    frames: list[Frame] = []
+    for kind, body in split_frames(datagram):
+        decoder = _DECODERS.get(kind)
+        if decoder is None:
+            raise PeerError(Drop.UNKNOWN_TYPE, f"frame of type {kind}")
+        frames.append(decoder(body))
     if not frames:
         raise PeerError(Drop.TRUNCATED, "datagram without a frame")
-    return Packet(header, frames)
+    return Packet(header, tuple(frames))
 
 
 _DECODERS: Final[dict[int, Callable[[memoryview], Frame]]] = {
@@ -163,13 +169,6 @@ _DECODERS: Final[dict[int, Callable[[memoryview], Frame]]] = {
     FrameType.HELD: decode_held,
     FrameType.WORD: decode_word,
 }
-
-
-def _decode_frame(kind: int, body: memoryview) -> Frame:
-    decoder = _DECODERS.get(kind)
-    if decoder is None:
-        raise PeerError(Drop.UNKNOWN_TYPE, f"frame of type {kind}")
-    return decoder(body)
 
 
 def decode_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Iterable[Packet | PeerError]:

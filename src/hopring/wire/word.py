@@ -1,6 +1,6 @@
 """WORD frames: a word of the membership protocol, which travels outside all links."""
 
-from dataclasses import dataclass
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.wire.header import FrameType, encode_frame
@@ -9,8 +9,7 @@ WORD_DATAGRAM_BYTES_MAX = 60_000
 """Most that a word may take; above the path's MTU, IP cuts it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(msgspec.Struct, frozen=True):
     """What one daemon says to another about membership; the membership room knows what it means."""
 
     payload: bytes

@@ -1,9 +1,9 @@
 """One member of a ring, packet by packet."""
 
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NOBODY, DaemonId
@@ -34,7 +34,7 @@ def token(number: int, link_seq: int = 0, link_aru: int = 0, **fields: object) -
         site_aru=0,
         site_aru_modifier=NOBODY,
     )
-    return replace(plain, **fields)  # type: ignore[arg-type]
+    return replace(plain, **fields)
 
 
 def passed_token(outputs: list[Output]) -> Token:

@@ -1,9 +1,9 @@
 """The Ring's arithmetic: ARUs, requests, packing, windows, silence."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from hopring.ids import NOBODY, DaemonId
 from hopring.links.aru import Aru, updated, usable

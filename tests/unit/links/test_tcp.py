@@ -1,7 +1,7 @@
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from hopring.ids import NEVER, DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick

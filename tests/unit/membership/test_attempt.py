@@ -1,11 +1,11 @@
 import pytest
-from tests.unit.membership.states import ATTEMPT, ELSEWHERE, OLD, A, B, C, sites, state
+from tests.unit.membership.states import ATTEMPT, ELSEWHERE, OLD, A, B, C, body, site, sites, state
 
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
 from hopring.membership.attempt import Attempt
 from hopring.membership.view import View
-from hopring.membership.words import Done, NewMemb, Resend, StateTrans, Told
+from hopring.membership.words import Done, NewMemb, Resend, SiteState, StateTrans, Told
 from hopring.ordering.entry import Message
 from hopring.ordering.order import STAMP_AHEAD_MAX, new_order
 from hopring.services import Service
@@ -150,6 +150,45 @@ def test_a_clock_far_ahead_is_refused_and_changes_nothing() -> None:
         attempt.told(B.daemon, state(B, clock=STAMP_AHEAD_MAX + 1))
 
     assert attempt.silent == [B]
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        site(9, 1, 5, body(1, 4)),
+        site(1, 1, 5, highest=2**40),
+        site(1, 1, 5, body(2**40, 6)),
+    ],
+    ids=["a site outside the view", "more known than any window holds", "a sequence beyond any window"],
+)
+def test_a_state_that_cannot_be_is_refused_and_changes_nothing(impossible: SiteState) -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+
+    with pytest.raises(PeerError):
+        attempt.told(B.daemon, state(B, impossible))
+
+    assert attempt.silent == [B]
+
+
+@pytest.mark.parametrize(
+    "resend",
+    [
+        Resend(ATTEMPT, OLD, 2, 1, 5, 0b111, 0, b""),
+        Resend(ATTEMPT, OLD, 2, 1, 5, 0b111, 0, b"\x05\x63\x00\x01\x00\x00\x00m"),
+        Resend(ATTEMPT, OLD, 2, 1, 2**62, 0b111, 0, None),
+    ],
+    ids=["no message", "of a daemon outside the view", "stamped far ahead"],
+)
+def test_a_resend_that_cannot_be_is_refused_and_changes_nothing(resend: Resend) -> None:
+    view = old_view()
+    attempt = attempt_of(A, B, view=view)
+    attempt.start()
+
+    with pytest.raises(PeerError):
+        attempt.told(B.daemon, resend)
+
+    assert not view.order.entries
 
 
 @pytest.mark.parametrize("clock", [2**32 - 1, 2**40])

@@ -1,4 +1,5 @@
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -103,6 +104,12 @@ def test_a_word_cut_short_is_refused(word: Any, at: int) -> None:
         decode_datagram(payload[: at % len(payload)])
     with pytest.raises(PeerError):
         decode_told(payload[: at % len(payload)])
+
+
+@pytest.mark.parametrize("decode", [decode_datagram, decode_told])
+def test_a_tag_that_is_no_text_is_refused(decode: Callable[[bytes], object]) -> None:
+    with pytest.raises(PeerError):
+        decode(b"\x92\xa1\x80\x00")
 
 
 def test_the_two_kinds_of_words_are_not_mixed_up() -> None:

@@ -85,6 +85,14 @@ def test_a_place_that_is_gone_is_an_error_and_nothing_stays_planted(place: str) 
     assert vars(SiteLine)["hold"] is before
 
 
+def test_a_bug_that_cannot_be_called_as_the_code_it_replaces_is_an_error() -> None:
+    place = "hopring.ordering.lines:SiteLine.promise"
+    one = bug("wrong-arguments", "rule 2", "", (place, lambda _promise: lambda _self, _seq: None))
+
+    with pytest.raises(MisplacedBug, match="takes other arguments now"), plant(one):
+        pass
+
+
 def test_no_bug_is_the_code_as_it_is() -> None:
     with plant(None) as planted:
         line = SiteLine(cseq=0, next_lts=1, stable_lts=1)

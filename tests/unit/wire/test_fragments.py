@@ -1,10 +1,10 @@
-from dataclasses import replace
 from random import Random
 from typing import Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.unit.wire.samples import a_meta
 
 from hopring.errors import Drop, PeerError
@@ -86,7 +86,7 @@ def test_fragments_that_do_not_agree_are_refused(change: dict[str, int]) -> None
     reassembly = Reassembly()
     reassembly.add(first)
 
-    assert reason_of(reassembly, replace(second, **change)) is Drop.INCONSISTENT  # type: ignore[arg-type]
+    assert reason_of(reassembly, replace(second, **change)) is Drop.INCONSISTENT
 
 
 def test_a_whole_bundle_that_was_announced_in_parts_is_refused() -> None:

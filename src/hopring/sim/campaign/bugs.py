@@ -10,17 +10,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
+from inspect import Parameter, signature
 from typing import Any, Final
 
 from hopring.errors import HopError
 
 
 class MisplacedBug(HopError):
-    """The place where a bug is to be planted is gone: the code has moved, and the bug must move with it."""
+    """The place where a bug is to be planted has changed: the code has moved, and the bug must move with it."""
 
-    def __init__(self, place: str) -> None:
-        super().__init__(f"there is no {place} to plant a bug in")
+    def __init__(self, place: str, problem: str = "is not there") -> None:
+        super().__init__(f"no bug can be planted in {place}: it {problem}")
         self.place = place
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For its way between processes."""
+        return MisplacedBug, (self.place, self.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,10 @@ def plant(one: Bug | None) -> Iterator[Planted]:
 def _replaced(patch: Patch, planted: Planted) -> Iterator[None]:
     owner, name = _find(patch.place)
     original = vars(owner)[name]
-    setattr(owner, name, _counted(patch.make(original), planted))
+    made = patch.make(original)
+    if not _takes_the_same(original, made):
+        raise MisplacedBug(patch.place, "takes other arguments now")
+    setattr(owner, name, _counted(made, planted))
     try:
         yield
     finally:
@@ -86,6 +95,20 @@ def _find(place: str) -> tuple[Any, str]:
     except (ModuleNotFoundError, KeyError):
         raise MisplacedBug(place) from None
     return owner, name
+
+
+def _takes_the_same(original: Any, made: Any) -> bool:
+    """Whether the wrong code can be called as the right one is: a bug that only crashes would prove nothing."""
+    if isinstance(original, property) or isinstance(made, property):
+        return isinstance(original, property) and isinstance(made, property)
+    given = signature(original).parameters.values()
+    by_name = [one.name for one in given if one.kind is Parameter.KEYWORD_ONLY]
+    by_place = [one.name for one in given if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    try:
+        signature(made).bind(*by_place, **dict.fromkeys(by_name))
+    except TypeError:
+        return False
+    return True
 
 
 def _counted(made: Any, planted: Planted) -> Any:

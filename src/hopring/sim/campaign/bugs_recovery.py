@@ -135,7 +135,7 @@ def _line_forgotten(bind: Callable[[View, Decision], None]) -> Any:
 
 def _done_too_soon(lacks: Callable[..., bool]) -> Any:
     del lacks
-    return lambda _self, _owed: False
+    return lambda *_args: False
 
 
 def _last_not_resent(resends: Callable[..., list[tuple[Key, bool]]]) -> Any:
