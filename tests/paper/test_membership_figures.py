@@ -12,8 +12,6 @@ from hopring.check import trace
 from hopring.check.evs import check_evs
 from hopring.config.local import local_config
 from hopring.config.model import Config, Link
-from hopring.links.hop import HopOptions
-from hopring.links.ring_options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
 from hopring.sim.cluster import Cluster
@@ -22,9 +20,9 @@ from hopring.sim.path import Quality
 from hopring.sim.scenario.insight import inside
 from hopring.sim.scenario.show import frames_of
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = MembershipOptions()
-RING = RingOptions()
-HOP = HopOptions()
 FAR_US = 50_000  # One way; 100 ms there and back.
 
 
@@ -83,7 +81,6 @@ def test_thirty_daemons_in_six_sites_settle_in_one_view_within_t() -> None:
     assert set(views_since(cluster, 1).values()) == {1}
 
 
-@pytest.mark.slow
 def test_a_hundred_and_twenty_daemons_in_twelve_sites_settle_in_one_view_within_t() -> None:
     cluster = cluster_of(**{f"site{number:02}": 10 for number in range(12)})
     cluster.start()
@@ -148,15 +145,12 @@ def test_the_loss_of_a_whole_site_makes_a_view_within_two_seconds() -> None:
     assert views == 1
 
 
-def test_with_more_sites_the_loss_of_one_takes_silence_and_a_gathering() -> None:
-    """Not every link notices at the same time, so this takes up to a heartbeat longer than with two sites."""
+def test_with_more_sites_the_loss_of_one_is_noticed_by_each_at_its_own_time() -> None:
     time_us, views = after(
         lambda: settled(cluster_of(FAR_US, a=2, b=1, c=1)), lambda one: one.crash("c1"), 4_000_000
     )
 
-    # The estimate of the round trip is half as much again as the least that was measured.
-    assert time_us <= HOP.silence_us + form_us(2 * FAR_US, 3 * FAR_US)
-    assert time_us <= 2_250_000
+    assert time_us <= 2_000_000
     assert views <= 3
 
 
@@ -270,7 +264,6 @@ def delivered_at(cluster: Cluster, receiver: str, since_us: int) -> Counter[str]
     )
 
 
-@pytest.mark.slow
 def test_of_four_senders_at_full_rate_nobody_gets_less_than_half_the_mean() -> None:
     cluster = settled(cluster_of(5_000, a=2, b=2))
     cluster.network.shape_both("a1", "b1", rate_bytes_per_second=2_500_000, queue_bytes=128_000)
@@ -286,7 +279,6 @@ def test_of_four_senders_at_full_rate_nobody_gets_less_than_half_the_mean() -> N
     assert all(check_evs(cluster.history, quiet_end=False))
 
 
-@pytest.mark.slow
 def test_a_daemon_that_is_slow_stays_a_member_and_slows_the_rest() -> None:
     """It stands still for 100 ms of every 200: less than the ring's patience."""
     early: list[int] = []

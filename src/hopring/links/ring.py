@@ -196,7 +196,7 @@ class Ring:
 
     @property
     def suspect(self) -> DaemonId | None:
-        """Of a ring that failed: the neighbour that may not hear us, if there is a sign of that."""
+        """Of a ring that failed: the neighbour that does not hear us or is not heard, if that may be why."""
         return self.after if self.state.unanswered else None
 
     # The two halves of a visit.
@@ -218,7 +218,9 @@ class Ring:
         s.turn = None
         missing = ask(s, turn)
         if s.store.asked_visits_most > self.options.asked_visits_max:
-            return self._fail(f"packet {s.store.aru + 1} does not come")
+            failed = self._fail(f"packet {s.store.aru + 1} does not come")
+            s.unanswered = True  # The next one answers first, and may be the one we do not hear.
+            return failed
         # A ring of one has nobody to send to.
         frames = send(s, turn, release.objects) if len(self.members) > 1 else ()
         token = write_token(s, self.me, turn, release, packets=len(frames), missing=missing)

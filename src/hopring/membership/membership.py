@@ -42,7 +42,7 @@ from hopring.membership.suspicions import Suspicions
 from hopring.membership.updates import Updates
 from hopring.membership.view import View
 from hopring.membership.words import Alive, Join, NewMemb, Refer, Told, check_word, decode_told, encode
-from hopring.ordering.entry import Entry, Message, decode_message, encode_message
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Entry, Message, decode_message, encode_message
 from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
 from hopring.routing.topology import Topology
@@ -174,6 +174,8 @@ class Membership:
     # Messages.
 
     def _submit(self, event: Submit) -> None:
+        room = self.stack_options.bundle_bytes_max - MESSAGE_HEAD_BYTES
+        assert len(event.payload) <= room, "check the size where the message is made"
         self.outbox.put(Message(event.service, self.who.me.daemon, event.session, event.payload))
 
     @property

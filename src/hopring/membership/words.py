@@ -138,7 +138,7 @@ def decode_datagram(payload: bytes) -> Datagram:
     """A word that came as a datagram."""
     try:
         word = _datagrams.decode(payload)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PeerError(Drop.INCONSISTENT, f"membership word: {error}") from None
     if isinstance(word, Join) and not word.records:
         raise PeerError(Drop.INCONSISTENT, "JOIN without a record")
@@ -184,5 +184,5 @@ def decode_told(payload: bytes) -> Told:
     """A word that came over an attempt's network."""
     try:
         return _told.decode(payload)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PeerError(Drop.INCONSISTENT, f"membership word: {error}") from None

@@ -256,6 +256,19 @@ def test_the_highest_counter_heard_of_is_kept() -> None:
     assert gather.counter == 23
 
 
+def test_those_who_are_left_out_are_not_in_the_view_and_are_named_to_others() -> None:
+    gather = gathering()
+    gather.excluded = frozenset([P1])
+    gather.alive(Alive(P1, 4), 50_000)
+    gather.join(join(P2, hears=(0,)), 50_000)
+
+    (said,) = gather.tick(gather.say_at_us)
+    assert isinstance(said, Say)
+    assert isinstance(said.word, Join)
+    assert said.word.records[0].left_out == (P1,)
+    assert decide(gather) == Form((P0, P2), ())
+
+
 # For a view that is whole.
 
 

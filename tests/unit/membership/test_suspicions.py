@@ -1,4 +1,6 @@
-from hopring.ids import SiteId
+from tests.unit.membership.states import A, B
+
+from hopring.ids import Incarnation, Process, SiteId
 from hopring.membership.suspicions import Suspicions
 from hopring.routing.trees import Pair
 
@@ -56,3 +58,59 @@ def test_links_are_judged_one_by_one() -> None:
     one.blame(OTHER, 1)
 
     assert one.cut(2) == (OTHER,)
+
+
+# Daemons of a site.
+
+
+def test_one_that_did_not_hear_us_once_is_not_named() -> None:
+    one = suspicions()
+    one.accuse(B, 0)
+
+    assert one.suspects(0) == ()
+
+
+def test_one_that_did_not_hear_us_twice_is_named_for_a_while() -> None:
+    one = suspicions()
+    one.accuse(B, 0)
+    one.accuse(B, SECOND_US)
+
+    assert one.suspects(SECOND_US) == (B,)
+    assert one.suspects(3 * SECOND_US) == ()
+
+
+def test_of_two_that_do_not_hear_each_other_the_higher_is_left_out_whoever_says_so() -> None:
+    for accuser, suspect in ((A, B), (B, A)):
+        one = suspicions()
+        one.told(accuser, (suspect,), 0)
+
+        assert one.left_out(0) == {B}
+        assert one.left_out(2 * SECOND_US) == frozenset()
+
+
+def test_hearing_it_again_does_not_prolong_the_time() -> None:
+    one = suspicions()
+    one.leave_out([B], 0)
+    one.leave_out([B], SECOND_US)
+
+    assert one.left_out(2 * SECOND_US) == frozenset()
+
+
+def test_each_time_it_is_left_out_for_longer_up_to_the_limit() -> None:
+    one = suspicions()
+    spans_s = []
+    now_us = 0
+    for _ in range(8):
+        one.leave_out([B], now_us)
+        until_us = one.excluded[B].until_us
+        spans_s.append((until_us - now_us) // SECOND_US)
+        now_us = until_us
+
+    assert spans_s == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_another_life_of_a_daemon_is_not_to_blame() -> None:
+    one = suspicions()
+    one.leave_out([B], 0)
+
+    assert Process(B.daemon, Incarnation(77)) not in one.left_out(0)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from hopring.ids import Incarnation, ViewId
 from hopring.membership.attempt import Attempt
-from hopring.membership.membership import Membership, Phase, Who
+from hopring.membership.membership import Membership, Who
 from hopring.membership.options import MembershipOptions
 from hopring.membership.words import NewMemb
 from hopring.sim.campaign.bugs import Bug, bug
@@ -36,7 +36,9 @@ def _counter_not_raised(counter: Callable[[Membership, int], None]) -> Any:
 
 def _old_newmemb(newmemb: Callable[[Membership, NewMemb, int], None]) -> Any:
     def newmemb_again(self: Membership, word: NewMemb, now_us: int) -> None:
-        if self.phase is Phase.OP and word.view == self.view.id:
+        # Only once for each attempt, or daemons that pass it on to each other would never come to an end.
+        if word.view == self.highest and vars(self).get("planted_again") != word.view:
+            vars(self)["planted_again"] = word.view
             self.highest = ViewId(0, self.who.me.daemon, self.who.me.incarnation)
         newmemb(self, word, now_us)
 
