@@ -335,8 +335,8 @@ class Stack:
         self._wakes_at_us[daemon] = link.wake_at_us
         for output in outputs:
             match output:
-                case Transmit():
-                    self._out.append(SendTo(daemon, Family.HOP, output.frames))
+                case Transmit(frames):
+                    self._out.append(SendTo(daemon, Family.HOP, frames))
                 case tcp.Write(data):
                     self._out.append(WriteTo(daemon, data))
                 case Deliver(payload):
@@ -366,14 +366,14 @@ class Stack:
 
     def _carry_out(self, output: NetworkOutput, now_us: int) -> None:
         match output:
-            case Up():
-                self._up(output.item)
-            case ToRing():
-                self._to_ring(output.item, now_us)
             case ToLink(neighbour, item):
                 submit = Submit(_encode(item), isinstance(item, _URGENT), lazy=isinstance(item, Meta))
                 link = self.links[neighbour]
                 self._carry_link(neighbour, link, link.step(submit, now_us), now_us)
+            case ToRing(item):
+                self._to_ring(item, now_us)
+            case Up(item):
+                self._up(item)
             case NetworkFailed():
                 self._out.append(output)
 

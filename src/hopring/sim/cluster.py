@@ -93,8 +93,8 @@ class Host:
 
     def _carry_out(self, output: Output) -> None:
         match output:
-            case FromNetwork():
-                self._send_frames(output.own, output.output)
+            case FromNetwork(own, sending):
+                self._send_frames(own, sending)
             case Say(to, word):
                 self._say(to, encode(word))
             case NetworkStarted():
@@ -106,12 +106,12 @@ class Host:
 
     def _send_frames(self, own: Identity, output: object) -> None:
         match output:
-            case SendTo():
-                target = self.cluster.addresses[output.daemon]
-                for datagram in self._datagrams(own, output.family, output.frames):
+            case SendTo(daemon, family, frames):
+                target = self.cluster.addresses[daemon]
+                for datagram in self._datagrams(own, family, frames):
                     self.cluster.network.send(self.address, target, datagram)
-            case SendSite():
-                for datagram in self._datagrams(own, Family.RING, output.frames):
+            case SendSite(frames):
+                for datagram in self._datagrams(own, Family.RING, frames):
                     self.cluster.network.multicast(self.address, self._group, datagram)
 
     def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...]) -> list[bytes]:
