@@ -151,9 +151,12 @@ def test_an_interrupt_ends_all_processes_and_is_exit_code_130() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     command = [sys.executable, "-m", "hopring.cli.main", "sim", "--seeds", "5000", "--jobs", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        workers = wait_for_children(process.pid, 2)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        try:
+            workers = wait_for_children(process.pid, 2)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
 
     assert (process.returncode, out) == (130, "")
     assert err.splitlines()[-1] == "hop: interrupted"

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from multiprocessing.pool import Pool
 
 from hopring.check.verdict import Verdict
 from hopring.sim.campaign.bugs import MisplacedBug, Planted, all_bugs, plant
@@ -52,17 +51,14 @@ def run_many(seeds: Sequence[int], jobs: int, bug_name: str | None = None) -> Ge
             for seed in seeds:
                 yield report(seed, planted)
         return
-    with _open_pool(min(jobs, len(seeds)), bug_name) as pool:
-        yield from pool.imap(_report, seeds)
-
-
-def _open_pool(jobs: int, bug_name: str | None) -> Pool:
-    """Processes that never see an interrupt; one that comes while they are made waits until they all are."""
     # Forked, they are there at once; one that is spawned complains at length if it is ended while it starts.
     context = get_context("fork")
+    # An interrupt that comes while they are made waits until there is somebody to end them all.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return context.Pool(jobs, _begin, (bug_name,))
+        with context.Pool(min(jobs, len(seeds)), _begin, (bug_name,)) as pool:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            yield from pool.imap(_report, seeds)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
