@@ -8,9 +8,10 @@ Deviations  representatives pass on each other's records, so that two sites find
             representative that it lives; the smallest representative of a connected component decides.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.options import MembershipOptions
@@ -77,6 +78,9 @@ class Gather:
     excluded: frozenset[Process] = frozenset()
     suspects: tuple[Process, ...] = ()  # Of my site, those that may not hear me.
     representative: DaemonId | None = None
+    numbers: Iterator[int] = field(
+        default_factory=lambda: count(1)
+    )  # For records, over all searches of a life.
     seq: int = 0
     deadline_us: int = 0
     limit_us: int = NEVER
@@ -308,7 +312,7 @@ class Gather:
 
     def _say_join(self, now_us: int) -> list[Say | Form | Rest]:
         self.say_at_us = now_us + self.options.join_us
-        self.seq += 1
+        self.seq = next(self.numbers)
         records = [known.record for _, known in sorted(self.known.items())]
         word = Join((self._own_record(now_us), *records), self.active)
         return [Say(self._targets(), word)]

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Process, SiteId, ViewId, mask_of
@@ -119,6 +120,8 @@ class Membership:
         self._progress = 0  # What it had carried when it was last looked at.
         self._pending: deque[StackInput] = deque()
         self._untold: deque[Told] = deque()
+        # An earlier search's record must never outrank a later one's.
+        self._record_numbers = count(1)
         self._out: list[Output] = []
         self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
         self._search(now_us)
@@ -380,6 +383,7 @@ class Membership:
             options=self.options,
             round_trip_us=self.round_trip_us,
             counter=self.counter,
+            numbers=self._record_numbers,
             excluded=self.suspicions.left_out(now_us) - {self.who.me},
             suspects=suspects,
             cut=tuple(sorted({*self.suspicions.cut(now_us), *(() if self.view.broken else self.view.cut)})),
