@@ -15,7 +15,7 @@ from itertools import count
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.options import MembershipOptions
-from hopring.membership.words import Alive, Datagram, Join, Record, Refer, SitePair
+from hopring.membership.words import Alive, Datagram, Join, Record, SitePair
 from hopring.routing.trees import Pair, build_trees, pair
 
 FRESH_JOINS = 4
@@ -178,11 +178,6 @@ class Gather:
                 self._news(now_us)
             self.known[record.rep.daemon] = Known(record, now_us)
 
-    def refer(self, word: Refer, _now_us: int) -> list[Say | Form | Rest]:
-        """The one to speak to is that one; JOIN goes to everybody absent, so there is nothing more to do."""
-        del word
-        return []
-
     def _news(self, now_us: int) -> None:
         """Something changed: wait a little longer, for there may be more."""
         if self.phase is Phase.GATHER:
@@ -262,7 +257,8 @@ class Gather:
         for record in by_age:
             members.update({one.daemon: one for one in record.members if one not in self.excluded})
         members.update({record.rep.daemon: record.rep for record in component.values()})
-        cut = self._missing_links(component) | {pair(*ends) for record in by_age for ends in record.cut}  # type: ignore[arg-type]
+        told = {pair(SiteId(one), SiteId(other)) for record in by_age for one, other in record.cut}
+        cut = self._missing_links(component) | told
         cut = self._connected(members, cut)
         return Form(tuple(sorted(members.values())), tuple(sorted(cut)))
 
