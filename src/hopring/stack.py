@@ -73,7 +73,7 @@ from hopring.wire.flood import (
     encode_control,
     encode_update,
 )
-from hopring.wire.fragments import Reassembly
+from hopring.wire.fragments import WORD_HEAD_BYTES_MAX, Reassembly
 from hopring.wire.header import Family, Header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
@@ -81,8 +81,8 @@ from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 from hopring.wire.train import Frame, Packet
 
-WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX
-"""The longest control word that is put together."""
+WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX + WORD_HEAD_BYTES_MAX
+"""The longest control word that is put together: one that carries the largest bundle again."""
 
 _RING_FRAMES: Final = (Token, Data, Segment, Held, Hurry)
 _HOP_FRAMES: Final = (Data, Ack, Segment, Nack)
@@ -105,16 +105,17 @@ class Stack:
         self.options = options
         self.network = Network(topology, own.me, tuple(members), cut)
         self.links = {one.daemon: self._make_link(one) for one in self.network.neighbours}
-        self.ring = rings.open_ring(
-            own.me, self.network.ring, self.options.ring, self.options.initial_seq, now_us
-        )
+        queue_bytes = max(options.ring.queue_bytes_max, options.transit_bytes)
+        ring_options = replace(options.ring, queue_bytes_max=queue_bytes)
+        self.ring = rings.open_ring(own.me, self.network.ring, ring_options, options.initial_seq, now_us)
         # When each link wants a tick, asked anew only after it took an event; under the own id, the ring.
         self._wakes_at_us = {daemon: link.wake_at_us for daemon, link in self.links.items()}
         self._wakes_at_us[own.me] = self.ring.wake_at_us
         self._incarnations = dict(members)  # None until the first packet tells it.
         least = min([self.ring.object_bytes_max, *[link.object_bytes_max for link in self.links.values()]])
         self._stamps = Stamps(self.network.site, least)
-        self._reassembly = Reassembly(self.options.bundle_bytes_max)
+        self._reassembly = Reassembly(options.bundle_bytes_max)
+        self._reassembly.make_room(options.transit_bytes, options.transit_bundles)
         self._words = Reassembly(WORD_BYTES_MAX)
         self._serial = 0
         self._visited: Stamped | None = None
@@ -126,11 +127,14 @@ class Stack:
     def _make_link(self, neighbour: Neighbour) -> hop.Hop | tcp.Tcp:
         given = neighbour.tuning.given()
         if neighbour.protocol is LinkProtocol.HOP:
-            return hop.Hop(replace(hop.HopOptions(), **given), self.options.initial_seq)
+            hop_options = replace(hop.HopOptions(), **given)
+            backlog = max(hop_options.backlog_bytes_max, self.options.transit_bytes)
+            return hop.Hop(replace(hop_options, backlog_bytes_max=backlog), self.options.initial_seq)
         known = {name: value for name, value in given.items() if hasattr(tcp.TcpOptions(), name)}
-        return tcp.Tcp(
-            self.own.header(Family.TCP), neighbour.daemon, options=replace(tcp.TcpOptions(), **known)
-        )
+        tcp_options = replace(tcp.TcpOptions(), **known)
+        backlog = max(tcp_options.backlog_bytes_max, self.options.transit_bytes)
+        options = replace(tcp_options, backlog_bytes_max=backlog)
+        return tcp.Tcp(self.own.header(Family.TCP), neighbour.daemon, options=options)
 
     @property
     def failed(self) -> bool:
@@ -148,7 +152,7 @@ class Stack:
         if self.failed:
             return False
         links = all(2 * link.backlog_bytes < link.options.backlog_bytes_max for link in self.links.values())
-        return links and 2 * self.ring.state.outbox.urgent.total_bytes < self.options.ring.queue_bytes_max
+        return links and 2 * self.ring.state.outbox.urgent.total_bytes < self.ring.options.queue_bytes_max
 
     @property
     def progress(self) -> int:
@@ -249,7 +253,7 @@ class Stack:
 
     def _to_ring(self, item: Item, now_us: int) -> None:
         urgent = isinstance(item, _URGENT)
-        if urgent or self.ring.transit_open:
+        if self.ring.urgent_open if urgent else self.ring.transit_open:
             self._step_ring(Submit(_encode(item), urgent=urgent), now_us)
         else:
             self._fail("the ring does not keep up with what comes from other sites", now_us)

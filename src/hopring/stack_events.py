@@ -139,6 +139,8 @@ class StackOptions:
     ring: RingOptions = field(default_factory=RingOptions)
     bundle_bytes_max: int = BUNDLE_BYTES_DEFAULT
     initial_seq: int = 1
+    transit_bytes: int = 0  # What all members together may have under way; no queue is smaller than that.
+    transit_bundles: int = 0
 
 
 DEFAULTS: Final = StackOptions()

@@ -59,6 +59,11 @@ class Ring:
         return self.state.outbox.transit.total_bytes < self.options.queue_bytes_max
 
     @property
+    def urgent_open(self) -> bool:
+        """Whether `Submit` may bring another urgent object."""
+        return self.state.outbox.urgent.total_bytes < self.options.queue_bytes_max
+
+    @property
     def wake_at_us(self) -> int:
         """When the next `Tick` is due."""
         timers = self.state.timers
@@ -108,7 +113,9 @@ class Ring:
         s = self.state
         queue = s.outbox.urgent if submit.urgent else s.outbox.transit
         assert len(submit.payload) <= self.object_bytes_max, "cut objects to object_bytes_max"
-        assert queue.total_bytes < self.options.queue_bytes_max, "look at transit_open before Submit"
+        assert queue.total_bytes < self.options.queue_bytes_max, (
+            "look at transit_open or urgent_open before Submit"
+        )
         if len(self.members) == 1:
             return []  # There is nobody to carry it to.
         queue.put(submit.payload)

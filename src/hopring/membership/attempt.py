@@ -25,7 +25,7 @@ class Attempt:
     new: NewMemb
     old: View
     site_of: Mapping[DaemonId, SiteId]
-    counter: int
+    counter: int  # The highest view counter that any member has seen.
     states: dict[Process, StateTrans] = field(default_factory=dict)
     done: set[Process] = field(default_factory=set)
     decision: Decision | None = None
@@ -48,6 +48,7 @@ class Attempt:
                 if word.clock > self.old.order.clock + STAMP_AHEAD_MAX:
                     raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {word.clock}")
                 self.states.setdefault(sender, word)
+                self.counter = max(self.counter, word.counter)
             case Resend() if word.installed == self.old.id:
                 self.old.recover(word)
                 self._recovered((SiteId(word.source), word.seq))

@@ -29,9 +29,9 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A membership word from the wire."""
+    """A membership word from the wire, and who its packet says that it is from."""
 
-    sender: DaemonId
+    sender: Process
     word: Datagram
 
 

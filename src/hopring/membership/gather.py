@@ -5,7 +5,9 @@ Below       unreliable datagrams to single daemons or to the own site.
 Above       the membership, which is told when a set of processes should form a view.
 Deviations  representatives pass on each other's records, so that two sites find each other through a third and
             the missing link between them is known to all; a represented daemon keeps telling its
-            representative that it lives; the smallest representative of a connected component decides.
+            representative that it lives; the smallest representative of a connected component decides. While a
+            view is whole its lowest daemon looks for others alone; as soon as somebody outside is heard, the
+            lowest of each of its sites takes part, for it may be the only one whom the newcomer reaches.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,11 +17,14 @@ from itertools import count
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.options import MembershipOptions
-from hopring.membership.words import Alive, Datagram, Join, Record, SitePair
+from hopring.membership.words import Alive, Datagram, Join, Record, Refer, SitePair
 from hopring.routing.trees import Pair, build_trees, pair
 
 FRESH_JOINS = 4
 """A representative that was not heard for so many of its intervals is gone."""
+
+FRESH_ALIVES = 10
+"""A daemon of the site that was not heard for so many of its intervals is gone."""
 
 
 class Phase(Enum):
@@ -70,12 +75,17 @@ class Gather:
     round_trip_us: int
     counter: int  # The highest view counter heard of.
     active: bool = False  # A whole view stands behind this daemon, which only probes.
+    wide: bool = False  # Active, and the lowest daemons of the view's other sites take part.
     phase: Phase = Phase.SEG
-    segment: dict[DaemonId, Process] = field(default_factory=dict)
-    known: dict[DaemonId, Known] = field(default_factory=dict)
+    segment: dict[DaemonId, Process] = field(default_factory=dict)  # Whom this daemon speaks for.
+    alive_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Of the segment, when last heard.
+    # These two outlive the search: what is old stays old.
+    known: dict[Process, Known] = field(default_factory=dict)
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Representatives, directly.
     cut: tuple[SitePair, ...] = ()  # What this daemon knows to be cut.
+    view_cut: tuple[SitePair, ...] = ()  # What the whole view does without.
     excluded: frozenset[Process] = frozenset()
+    referred: dict[DaemonId, DaemonId] = field(default_factory=dict)  # Who named another as its representative.
     suspects: tuple[Process, ...] = ()  # Of my site, those that may not hear me.
     representative: DaemonId | None = None
     numbers: Iterator[int] = field(
@@ -107,9 +117,10 @@ class Gather:
         self.deadline_us = now_us + self.options.seg_us
         return self._say_alive(now_us)
 
-    def probe(self, members: Iterable[Process], now_us: int) -> list[Say | Form | Rest]:
+    def probe(self, members: Iterable[Process], now_us: int, wide: bool = False) -> list[Say | Form | Rest]:
         """The view is whole: look for others on its behalf."""
         self.active = True
+        self.wide = wide
         self.segment = {one.daemon: one for one in members}
         return self._gather(now_us)
 
@@ -117,6 +128,7 @@ class Gather:
         self.phase = Phase.GATHER
         self.deadline_us = now_us + self.gather_us
         self.limit_us = now_us + 3 * self.gather_us
+        self.referred.clear()
         return self._say_join(now_us)
 
     # What is heard.
@@ -128,6 +140,7 @@ class Gather:
             return []
         if self.phase is Phase.REP:
             return []
+        self.alive_at_us[word.sender.daemon] = now_us
         if self.segment.get(word.sender.daemon) != word.sender:
             self.segment[word.sender.daemon] = word.sender
             self._news(now_us)
@@ -142,10 +155,19 @@ class Gather:
         if self.phase is Phase.GATHER:
             return self._hear_records(word, now_us)
         if self.site_of[sender.daemon] != self.site_of[self.me.daemon] or word.active:
-            return []
+            return self._say_refer(sender)
         if sender.daemon < self.me.daemon and sender.daemon <= min(self.segment):
             return self._represented_by(sender, now_us)
         return []
+
+    def _say_refer(self, sender: Process) -> list[Say | Form | Rest]:
+        if self.phase is not Phase.REP or self.representative is None:
+            return []
+        return [Say((sender.daemon,), Refer(self.me, self.representative))]
+
+    def refer(self, word: Refer) -> None:
+        """A daemon that is represented by another need not be asked any more."""
+        self.referred[word.sender.daemon] = DaemonId(word.rep)
 
     def _represented_by(self, sender: Process, now_us: int) -> list[Say | Form | Rest]:
         self.phase = Phase.REP
@@ -162,9 +184,14 @@ class Gather:
                 # A lower one represents the site: let it speak for us.
                 return self._represented_by(sender, now_us)
             self.segment[sender.daemon] = sender
-        if sender.daemon not in self.heard_at_us:
+            self.alive_at_us[sender.daemon] = now_us
+        if self.active and not self.wide and sender.daemon not in self.segment:
+            self.wide = True
+            self.say_at_us = now_us
+        if not self._hears(sender.daemon, now_us):
             self._news(now_us)
         self.heard_at_us[sender.daemon] = now_us
+        self.referred.pop(sender.daemon, None)
         for record in word.records:
             self._learn(record, now_us)
         return []
@@ -172,11 +199,27 @@ class Gather:
     def _learn(self, record: Record, now_us: int) -> None:
         if record.rep.daemon == self.me.daemon or record.rep in self.excluded:
             return
-        known = self.known.get(record.rep.daemon)
-        if known is None or known.record.rep != record.rep or known.record.seq < record.seq:
-            if known is None or known.record.members != record.members:
+        if is_news(record, self.known):
+            known = self.known.get(record.rep)
+            if known is None or known.record.members != record.members or not self._is_fresh(known, now_us):
                 self._news(now_us)
-            self.known[record.rep.daemon] = Known(record, now_us)
+            self.known[record.rep] = Known(record, now_us)
+
+    @property
+    def _fresh_us(self) -> int:
+        return FRESH_JOINS * self.options.join_us + self.round_trip_us
+
+    def _fresh_records(self, now_us: int) -> list[Record]:
+        """What is worth passing on; of two lives of a daemon, the one that was heard of last comes last."""
+        fresh = [known for known in self.known.values() if self._is_fresh(known, now_us)]
+        return [known.record for known in sorted(fresh, key=lambda known: known.at_us)]
+
+    def _is_fresh(self, known: Known, now_us: int) -> bool:
+        return now_us - known.at_us <= self._fresh_us
+
+    def _hears(self, one: DaemonId, now_us: int) -> bool:
+        at_us = self.heard_at_us.get(one)
+        return at_us is not None and now_us - at_us <= self._fresh_us
 
     def _news(self, now_us: int) -> None:
         """Something changed: wait a little longer, for there may be more."""
@@ -209,7 +252,8 @@ class Gather:
 
     def _decide(self, now_us: int) -> list[Say | Form | Rest]:
         component = self._component(now_us)
-        if min(component) != self.me.daemon:
+        # For a whole view its lowest daemon decides, be it heard at the moment or not.
+        if min([*component, *(self.segment if self.active else ())]) != self.me.daemon:
             return self._wait_for_the_smallest(now_us)
         form = self._form(component, now_us)
         if self.active and set(form.members) == set(self.segment.values()):
@@ -227,8 +271,7 @@ class Gather:
 
     def _component(self, now_us: int) -> dict[DaemonId, Record]:
         """The representatives that hear each other, directly or through others; myself among them."""
-        fresh_us = FRESH_JOINS * self.options.join_us + self.round_trip_us
-        records = {one: known.record for one, known in self.known.items() if now_us - known.at_us <= fresh_us}
+        records = {record.rep.daemon: record for record in self._fresh_records(now_us)}
         records[self.me.daemon] = self._own_record(now_us)
         found = {self.me.daemon: records[self.me.daemon]}
         queue = [self.me.daemon]
@@ -258,12 +301,16 @@ class Gather:
             members.update({one.daemon: one for one in record.members if one not in self.excluded})
         members.update({record.rep.daemon: record.rep for record in component.values()})
         told = {pair(SiteId(one), SiteId(other)) for record in by_age for one, other in record.cut}
-        cut = self._missing_links(component) | told
+        heard = {self.site_of[one] for one in component}
+        untested = {
+            pair(SiteId(one), SiteId(other)) for one, other in self.view_cut if not heard >= {one, other}
+        }
+        cut = self._missing_links(component) | told | untested
         cut = self._connected(members, cut)
         return Form(tuple(sorted(members.values())), tuple(sorted(cut)))
 
     def _age_us(self, record: Record, now_us: int) -> int:
-        known = self.known.get(record.rep.daemon)
+        known = self.known.get(record.rep)
         return now_us - known.at_us if known is not None else 0
 
     def _missing_links(self, component: Mapping[DaemonId, Record]) -> set[Pair]:
@@ -288,14 +335,22 @@ class Gather:
         return {ends for ends in cut if left.issuperset(ends)}
 
     def _own_record(self, now_us: int) -> Record:
-        fresh_us = FRESH_JOINS * self.options.join_us + self.round_trip_us
-        hears = sorted(one for one, at_us in self.heard_at_us.items() if now_us - at_us <= fresh_us)
-        members = [one for one in self.segment.values() if one not in self.excluded]
+        hears = sorted(one for one in self.heard_at_us if self._hears(one, now_us))
+        members = [one for one in self._living(now_us) if one not in self.excluded]
         site = self.site_of[self.me.daemon]
         left_out = sorted(one for one in self.excluded if self.site_of[one.daemon] == site)
         return Record(
             self.me, self.seq, tuple(sorted(members)), tuple(hears), self.counter, self.cut, tuple(left_out)
         )
+
+    def _living(self, now_us: int) -> list[Process]:
+        """Those of the segment that were heard lately; in a whole view the network watches over them."""
+        since_us = now_us - FRESH_ALIVES * self.options.alive_us
+        return [
+            one
+            for daemon, one in self.segment.items()
+            if self.active or one == self.me or self.alive_at_us.get(daemon, since_us) >= since_us
+        ]
 
     def _say_alive(self, now_us: int) -> list[Say | Form | Rest]:
         self.say_at_us = now_us + self.options.alive_us
@@ -309,14 +364,29 @@ class Gather:
     def _say_join(self, now_us: int) -> list[Say | Form | Rest]:
         self.say_at_us = now_us + self.options.join_us
         self.seq = next(self.numbers)
-        records = [known.record for _, known in sorted(self.known.items())]
+        records = sorted(self._fresh_records(now_us), key=lambda record: record.rep)
         word = Join((self._own_record(now_us), *records), self.active)
-        return [Say(self._targets(), word)]
+        return [Say(self._targets(now_us), word)]
 
-    def _targets(self) -> tuple[DaemonId, ...]:
+    def _targets(self, now_us: int) -> tuple[DaemonId, ...]:
         """Everybody who may be a representative, and those I represent, so that they know that I live."""
         skip = set(self.segment) if self.active else set()
+        if self.wide:
+            skip -= lowest_of_sites(self.segment, self.site_of)
+        # Who named a representative that speaks with us hears of it from there.
+        skip.update(one for one, rep in self.referred.items() if self._hears(rep, now_us))
         return tuple(one for one in sorted(self.site_of) if one != self.me.daemon and one not in skip)
+
+
+def is_news(record: Record, known: Mapping[Process, Known]) -> bool:
+    """Whether a record says more than what was known of its representative."""
+    before = known.get(record.rep)
+    return before is None or before.record.seq < record.seq
+
+
+def lowest_of_sites(daemons: Iterable[DaemonId], site_of: Mapping[DaemonId, SiteId]) -> set[DaemonId]:
+    """The lowest of these daemons in each site: its representative."""
+    return set({site_of[one]: one for one in sorted(daemons, reverse=True)}.values())
 
 
 def _mutual(records: Mapping[DaemonId, Record], one: DaemonId, other: DaemonId) -> bool:

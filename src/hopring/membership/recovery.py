@@ -12,11 +12,12 @@ nobody in T has, or of which nobody in T has the body although a site in T wants
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hopring.ids import NEVER, DaemonId, Process, SiteId, ViewId
+from hopring.ids import DaemonId, Process, SiteId, ViewId
 from hopring.membership.words import SiteState, StateTrans
 from hopring.ordering.entry import Position
 
-NOWHERE = Position(NEVER, 0)
+NOWHERE = Position(2**64 - 1, 0)
+"""Behind every stamp that a packet can carry."""
 
 Key = tuple[SiteId, int]
 
@@ -86,14 +87,15 @@ def _collect(mine: list[StateTrans], aru: int) -> dict[Key, Item]:
     metas: dict[Key, set[Process]] = {}
     for state in mine:
         for site_state in state.sites:
-            for held in site_state.held:
-                if held.lts < aru:
-                    continue
-                key = (SiteId(site_state.site), held.seq)
-                known[key] = (held.lts, held.mask)
-                metas.setdefault(key, set()).add(state.sender)
-                if held.body:
-                    bodies.setdefault(key, set()).add(state.sender)
+            for run in site_state.held:
+                for seq, lts in run.stamps():
+                    if lts < aru:
+                        continue
+                    key = (SiteId(site_state.site), seq)
+                    known[key] = (lts, run.mask)
+                    metas.setdefault(key, set()).add(state.sender)
+                    if run.body:
+                        bodies.setdefault(key, set()).add(state.sender)
     return {
         key: Item(lts, mask, frozenset(bodies.get(key, ())), frozenset(metas[key]))
         for key, (lts, mask) in known.items()

@@ -4,12 +4,13 @@ Of a broken view the network is gone and the rest is frozen: store, commit set a
 number of failed attempts, for the view that will follow. Only an installation replaces them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId
 from hopring.membership.recovery import Decision
-from hopring.membership.words import Held, Resend, SiteState, StateTrans
+from hopring.membership.words import Resend, Run, SiteState, StateTrans
 from hopring.ordering.entry import Entry, Position, decode_message, encode_message
 from hopring.ordering.order import Order
 from hopring.routing.trees import Pair
@@ -47,12 +48,11 @@ class View:
     def state(self, attempt: ViewId, counter: int) -> StateTrans:
         """What this daemon tells the others of the attempt."""
         order = self.order
-        held: dict[SiteId, list[Held]] = {site: [] for site in order.sites}
+        held: dict[SiteId, list[Entry]] = {site: [] for site in order.sites}
         for position, seq in order.listed:
-            entry = order.entries[SiteId(position.site), seq]
-            held[entry.source].append(Held(seq, entry.lts, entry.mask, entry.message is not None))
+            held[SiteId(position.site)].append(order.entries[SiteId(position.site), seq])
         sites = [
-            SiteState(site, line.cseq, line.next_lts, line.highest, tuple(held[site]))
+            SiteState(site, line.cseq, line.next_lts, line.highest, tuple(runs_of(held[site])))
             for site, line in sorted(order.lines.items())
         ]
         return StateTrans(
@@ -124,3 +124,29 @@ class View:
     def _rest(self) -> list[Entry]:
         entries = [self.order.entries[SiteId(position.site), seq] for position, seq in self.order.listed]
         return [entry for entry in entries if not entry.delivered and entry.message is not None]
+
+
+def runs_of(entries: Iterable[Entry]) -> list[Run]:
+    """One site's entries, in their order, as few runs."""
+    out: list[Run] = []
+    steps: list[int] = []
+    last: Entry | None = None
+    for entry in entries:
+        body = entry.message is not None
+        if last is not None and (
+            entry.seq == last.seq + 1 and entry.mask == last.mask and body is (last.message is not None)
+        ):
+            steps.append(entry.lts - last.lts)
+        else:
+            _close(out, steps)
+            steps = []
+            out.append(Run(entry.seq, entry.lts, (), entry.mask, body))
+        last = entry
+    _close(out, steps)
+    return out
+
+
+def _close(runs: list[Run], steps: list[int]) -> None:
+    if steps:
+        last = runs[-1]
+        runs[-1] = Run(last.first, last.lts, tuple(steps), last.mask, last.body)

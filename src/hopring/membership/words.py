@@ -65,13 +65,22 @@ class NewMemb(msgspec.Struct, frozen=True, array_like=True, tag="N"):
     cut: tuple[SitePair, ...] = ()
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
-    """A bundle that a daemon has and that is not stable yet, as far as it knows."""
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """Bundles in a row that a daemon has and that may not be stable yet, alike but for their stamps."""
 
-    seq: Count
-    lts: Count
+    first: Count  # Their sequences go on from here.
+    lts: Count  # Of the first;
+    steps: tuple[Count, ...]  # and of each further one, how much higher than the one before.
     mask: Annotated[int, msgspec.Meta(ge=0)]
     body: bool
+
+    def stamps(self) -> list[tuple[int, int]]:
+        """The sequence and the stamp of each."""
+        out = [(self.first, self.lts)]
+        for step in self.steps:
+            seq, lts = out[-1]
+            out.append((seq + 1, lts + step))
+        return out
 
 
 class SiteState(msgspec.Struct, frozen=True, array_like=True):
@@ -81,7 +90,7 @@ class SiteState(msgspec.Struct, frozen=True, array_like=True):
     cseq: Count
     next_lts: Count
     highest: Count
-    held: tuple[Held, ...]
+    held: tuple[Run, ...]  # In the order of sequences.
 
 
 class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
@@ -158,7 +167,11 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
             counter = max(record.counter for record in word.records)
             pairs = [ends for record in word.records for ends in record.cut]
         case Refer():
-            processes, counter, pairs = [word.sender], 0, []
+            processes, counter, pairs = (
+                [word.sender, Process(DaemonId(word.rep), word.sender.incarnation)],
+                0,
+                [],
+            )
         case NewMemb():
             processes, counter, pairs = list(word.members), word.view.counter, list(word.cut)
             if len({one.daemon for one in processes}) != len(processes):
@@ -172,12 +185,29 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
 
 
 def check_state(state: StateTrans, sites: Collection[SiteId] | None) -> None:
-    """Refuses a state that cannot be: of sites outside the view, or with sequences beyond any window."""
+    """Refuses a state that cannot be: of sites outside the view, with sequences or stamps beyond any reach."""
+    if max(state.aru, state.delivered[0]) > state.clock + 1:
+        raise PeerError(Drop.INCONSISTENT, f"STATETRANS with lines beyond its own clock, {state.clock}")
     for one in state.sites:
         if sites is not None and one.site not in sites:
             raise PeerError(Drop.INCONSISTENT, f"STATETRANS about site {one.site}, which is not in the view")
         if one.highest - one.cseq > UNSEEN_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"STATETRANS with {one.highest - one.cseq} bundles missing")
+        _check_runs(one, state.clock)
+
+
+def _check_runs(state: SiteState, clock: int) -> None:
+    """Sequences and stamps rise, and stay below what the sender itself says of the site and of its clock."""
+    seq = lts = 0
+    for run in state.held:
+        if run.first <= seq or run.lts <= lts or 0 in run.steps:
+            raise PeerError(
+                Drop.INCONSISTENT, f"STATETRANS: bundle {run.first} of site {state.site} after {seq}"
+            )
+        seq = run.first + len(run.steps)
+        lts = run.lts + sum(run.steps)
+    if seq > max(state.highest, state.cseq) or max(lts, state.next_lts - 1) > clock:
+        raise PeerError(Drop.INCONSISTENT, f"STATETRANS: bundle {seq} of site {state.site} is out of reach")
 
 
 def decode_told(payload: bytes) -> Told:

@@ -25,8 +25,9 @@ from hopring.membership.events import (
     TransitionalSignal,
 )
 from hopring.membership.events import Network as FromNetwork
-from hopring.membership.membership import Membership, Phase, Who
+from hopring.membership.membership import Membership, Phase
 from hopring.membership.options import MembershipOptions
+from hopring.membership.present import Who
 from hopring.membership.words import decode_datagram, encode
 from hopring.ordering.entry import Message, Position
 from hopring.routing.topology import topology_of
@@ -83,9 +84,10 @@ class Host:
         try:
             packet = decode(datagram, CLUSTER)
             if packet.header.family is Family.MEMBERSHIP:
+                sender = Process(packet.header.sender, packet.header.incarnation)
                 for frame in packet.frames:
                     if isinstance(frame, Word):
-                        self.driver.step(Heard(packet.header.sender, decode_datagram(frame.payload)))
+                        self.driver.step(Heard(sender, decode_datagram(frame.payload)))
             else:
                 self.driver.step(Arrived(packet))
         except PeerError as error:

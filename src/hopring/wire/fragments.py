@@ -22,6 +22,9 @@ FRAGMENTS_MAX: Final = 0xFFFF
 FRAGMENT_COST_BYTES: Final = 160
 """What keeping a fragment costs beside its chunk; counted, so that many tiny ones do not go unseen."""
 
+WORD_HEAD_BYTES_MAX: Final = 4_096
+"""What a control word that carries a bundle has beside it."""
+
 
 def fragment_count(bundle_bytes: int, object_bytes_max: int) -> int:
     """How many objects of at most this size carry a bundle."""
@@ -74,7 +77,13 @@ class Reassembly:
     _partials: dict[tuple[SiteId, int], _Partial] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert self.bundle_bytes_max <= BUNDLE_BYTES_MAX, "no bundle is larger than BUNDLE_BYTES_MAX"
+        assert self.bundle_bytes_max <= BUNDLE_BYTES_MAX + WORD_HEAD_BYTES_MAX, "nothing is larger than that"
+
+    def make_room(self, held_bytes: int, bundles: int) -> None:
+        """So much may be under way at once; the cost of fragments comes on top."""
+        # A fragment is hardly ever smaller than its cost; twice the bytes is room for both.
+        self.held_bytes_max = max(self.held_bytes_max, 2 * held_bytes)
+        self.bundles_max = max(self.bundles_max, bundles)
 
     def __len__(self) -> int:
         return len(self._partials)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
-from hopring.membership.words import Held, Place, SiteState, StateTrans
+from hopring.membership.words import Place, Run, SiteState, StateTrans
 
 OLD = ViewId(7, DaemonId(0), Incarnation(1))
 ELSEWHERE = ViewId(7, DaemonId(3), Incarnation(1))
@@ -17,19 +17,19 @@ def sites(*places: int) -> dict[DaemonId, SiteId]:
     return {DaemonId(at): SiteId(place) for at, place in enumerate(places)}
 
 
-def body(seq: int, lts: int, mask: int = ALL_SITES) -> Held:
+def body(seq: int, lts: int, mask: int = ALL_SITES) -> Run:
     """A bundle with its body."""
-    return Held(seq, lts, mask, body=True)
+    return Run(seq, lts, (), mask, body=True)
 
 
-def meta(seq: int, lts: int, mask: int = ALL_SITES) -> Held:
+def meta(seq: int, lts: int, mask: int = ALL_SITES) -> Run:
     """A bundle by its meta-data only."""
-    return Held(seq, lts, mask, body=False)
+    return Run(seq, lts, (), mask, body=False)
 
 
-def site(number: int, cseq: int, next_lts: int, *held: Held, highest: int = 0) -> SiteState:
+def site(number: int, cseq: int, next_lts: int, *held: Run, highest: int = 0) -> SiteState:
     """What one knows of a site; `highest` may be known from a promise or a token alone."""
-    top = max([highest, cseq, *[one.seq for one in held]])
+    top = max([highest, cseq, *[one.first for one in held]])
     return SiteState(number, cseq, next_lts, top, held)
 
 

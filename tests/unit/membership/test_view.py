@@ -146,7 +146,7 @@ def test_a_hole_never_enters_the_store_nor_the_next_report() -> None:
     view.after_signal(decision)
 
     (site,) = [one for one in view.state(ATTEMPT, 8).sites if one.site == 2]
-    assert (site.cseq, [held.seq for held in site.held]) == (0, [2])
+    assert (site.cseq, [run.first for run in site.held]) == (0, [2])
 
 
 def test_a_resend_fills_the_gap_of_the_one_who_lacks_it() -> None:

@@ -13,12 +13,12 @@ from hopring.membership.words import (
     Alive,
     Datagram,
     Done,
-    Held,
     Join,
     NewMemb,
     Record,
     Refer,
     Resend,
+    Run,
     SiteState,
     StateTrans,
     Told,
@@ -40,7 +40,7 @@ cuts = st.lists(st.tuples(places, places), max_size=2).map(tuple)
 records = st.builds(
     Record, processes, counts, few_processes, st.lists(daemons, max_size=3).map(tuple), counts, cuts
 )
-held = st.builds(Held, counts, counts, counts, st.booleans())
+held = st.builds(Run, counts, counts, st.lists(counts, max_size=3).map(tuple), counts, st.booleans())
 site_states = st.builds(SiteState, places, counts, counts, counts, st.lists(held, max_size=3).map(tuple))
 orders = st.tuples(counts, st.integers(-1, SITES_MAX - 1))
 

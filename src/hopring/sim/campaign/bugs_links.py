@@ -4,27 +4,30 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from hopring.errors import Drop, PeerError
-from hopring.membership.membership import Membership
+from hopring.membership.traffic import Traffic
+from hopring.membership.view import View
 from hopring.ordering.order import Order
 from hopring.ordering.stamps import Stamps
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack import Stack
-from hopring.stack_events import Promise
+from hopring.stack_events import Promise, WishVisit
 from hopring.wire.flood import Update
 from hopring.wire.header import Header
 
 
-def _promise_from_clock(wish: Callable[[Membership, int], None]) -> Any:
-    def promise_without_the_token(self: Membership, now_us: int) -> None:
-        stack, updates, order = self.stack, self.updates, self.view.order
-        if stack is not None and stack.network.is_representative and len(stack.network.sites) > 1:
+def _promise_from_clock(wish: Callable[..., WishVisit | None]) -> Any:
+    def promise_without_the_token(
+        self: Traffic, view: View, stack: Stack, now_us: int
+    ) -> Promise | WishVisit | None:
+        updates, order = self.updates, view.order
+        if stack.network.is_representative and len(stack.network.sites) > 1:
             news = updates.sent is None or order.clock >= updates.sent.lts
             if news and now_us >= updates.sent_at_us + updates.delta_us:
                 line = order.lines[self.site]
                 updates.sent = Update(self.site, line.highest, order.clock + 1, line.stable_lts)
                 updates.sent_at_us = now_us
-                self._stack(Promise(updates.sent), now_us)
-        wish(self, now_us)
+                return Promise(updates.sent)
+        return wish(self, view, stack, now_us)
 
     return promise_without_the_token
 
@@ -89,7 +92,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "promise-from-clock",
         "rule 10",
         "a representative promises from its own clock, without the token: another daemon may yet stamp lower",
-        ("hopring.membership.membership:Membership._wish", _promise_from_clock),
+        ("hopring.membership.traffic:Traffic.wish", _promise_from_clock),
     ),
     bug(
         "one-value-aru",

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from hopring.ids import Incarnation, ViewId
 from hopring.membership.attempt import Attempt
-from hopring.membership.membership import Membership, Who
+from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
+from hopring.membership.present import Who
 from hopring.membership.words import NewMemb
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack_events import StackOptions

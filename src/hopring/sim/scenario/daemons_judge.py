@@ -13,8 +13,8 @@ from hopring.sim.scenario.daemons_show import table
 def phase_of(host: Host) -> str:
     """The state of a daemon, by its name in the thesis."""
     membership = host.membership
-    if membership.phase is Phase.SEARCH and membership.gather is not None:
-        return membership.gather.phase.value
+    if membership.phase is Phase.SEARCH and membership.search.gather is not None:
+        return membership.search.gather.phase.value
     return membership.phase.value
 
 

@@ -1,0 +1,151 @@
+"""The present network: the stack of the attempt or view that a daemon is in, from its NEWMEMB to its end.
+
+Below       the stack, one for each attempt.
+Above       the membership, which takes what comes out and decides when it is over.
+Invariants  an event that comes up while the outputs of another are taken in waits its turn; of a network that
+            has ended nothing is heard again.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hopring.ids import DaemonId, Process, SiteId
+from hopring.links import hop, tcp
+from hopring.membership.events import NetworkStarted
+from hopring.membership.generation import generation_of
+from hopring.membership.options import MembershipOptions
+from hopring.membership.words import NewMemb, SitePair
+from hopring.ordering.entry import Message, decode_message
+from hopring.routing.topology import Topology
+from hopring.routing.trees import Pair, pair
+from hopring.stack import Stack
+from hopring.stack_events import Identity, Multicast, StackOptions
+from hopring.stack_events import Input as StackInput
+from hopring.stack_events import Output as StackOutput
+
+ROUTING_BYTES: Final = 512
+"""What routing and links add to a bundle, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """What a daemon knows of itself and of the cluster."""
+
+    me: Process
+    cluster: int
+    topology: Topology
+
+
+@dataclass(slots=True)
+class Present:
+    """A daemon's network, or none, and what it has learned of the paths."""
+
+    who: Who
+    options: MembershipOptions
+    stack_options: StackOptions
+    site_of: Mapping[DaemonId, SiteId]
+    stack: Stack | None = None
+    started_at_us: int = 0
+    round_trips_us: dict[Pair, int] = field(default_factory=dict)  # Half as much again as the least seen.
+    pending: deque[StackInput] = field(default_factory=deque)
+    _progress: int = 0  # What the network had carried when it was last looked at.
+
+    # From the beginning to the end.
+
+    def start(self, word: NewMemb, now_us: int) -> NetworkStarted:
+        """The network of this attempt begins."""
+        me = self.who.me
+        members = {one.daemon: one.incarnation for one in word.members}
+        own = Identity(me.daemon, me.incarnation, self.who.cluster, generation_of(word.view))
+        cut = frozenset(pairs(word.cut))
+        stack = Stack(own, self.who.topology, members, cut, self._roomy(len(members)), now_us)
+        self.stack = stack
+        self.started_at_us = now_us
+        self._progress = stack.progress
+        streams = tuple([one for one, link in sorted(stack.links.items()) if isinstance(link, tcp.Tcp)])
+        return NetworkStarted(own, streams)
+
+    def _roomy(self, members: int) -> StackOptions:
+        """What all windows together let through must find room on every way between two links."""
+        largest = self.stack_options.bundle_bytes_max
+        window = self.options.window_bytes + largest + self.options.window_bundles * ROUTING_BYTES
+        bundles = members * self.options.window_bundles
+        return replace(self.stack_options, transit_bytes=members * window, transit_bundles=bundles)
+
+    def end(self) -> list[Message]:
+        """The network is over; returns what was multicast and is not stamped, the oldest first."""
+        stack = self.stack
+        if stack is None:
+            return []
+        self._measure(stack)
+        queued = [event.bundle for event in self.pending if isinstance(event, Multicast)]
+        self.pending.clear()
+        self.stack = None
+        return [decode_message(bundle) for bundle in [*[one for _, one in stack.take_back()], *queued]]
+
+    # In between.
+
+    def put(self, event: StackInput) -> bool:
+        """Queues an event; returns whether the caller has to run it, and all that follow."""
+        if self.stack is None:
+            return False
+        self.pending.append(event)
+        return len(self.pending) == 1
+
+    def run(self, now_us: int) -> list[StackOutput]:
+        """Runs the first event; it stays in the queue until its outputs are taken in, see `ran`."""
+        assert self.stack is not None, "events go to a network"
+        return self.stack.step(self.pending[0], now_us)
+
+    def ran(self) -> bool:
+        """The outputs of the first event are taken in; returns whether there is another."""
+        self.pending.popleft()
+        return bool(self.pending)
+
+    @property
+    def word_room(self) -> bool:
+        """Whether a control word may be told; what is told during a step does not show in the queues yet."""
+        return not self.pending and self.stack is not None and self.stack.word_room
+
+    def moves(self) -> bool:
+        """Whether the network has carried anything since this was last asked."""
+        before, self._progress = self._progress, 0 if self.stack is None else self.stack.progress
+        return self._progress > before
+
+    def suspects(self) -> tuple[list[Pair], DaemonId | None]:
+        """The links that failed or are stuck, and the ring member that does not answer."""
+        if self.stack is None:
+            return [], None
+        failed = [daemon for daemon, link in self.stack.links.items() if link.state.failure]
+        mine = self.site_of[self.who.me.daemon]
+        links = {pair(mine, self.site_of[one]) for one in [*failed, *self.stack.stuck]}
+        return sorted(links), self.stack.ring.suspect
+
+    # Paths.
+
+    def _measure(self, stack: Stack) -> None:
+        """Takes the links' least round trips: the smoothed ones include pauses and queues."""
+        mine = self.site_of[self.who.me.daemon]
+        for daemon, link in stack.links.items():
+            if isinstance(link, hop.Hop) and link.state.round_trip.least_us:
+                ends = pair(mine, self.site_of[daemon])
+                self.round_trips_us[ends] = 3 * link.state.round_trip.least_us // 2
+
+    @property
+    def round_trip_us(self) -> int:
+        """The longest round trip to another site that was measured, or the guess."""
+        return max(self.round_trips_us.values(), default=self.options.round_trip_us)
+
+    def round_trip_to_us(self, members: Iterable[Process]) -> int:
+        """The same for these members; a path that nobody has measured is taken to be long."""
+        mine = self.site_of[self.who.me.daemon]
+        sites = {self.site_of[one.daemon] for one in members} - {mine}
+        unknown_us = max(self.round_trip_us, self.options.round_trip_us)
+        return max([self.round_trips_us.get(pair(mine, site), unknown_us) for site in sites], default=0)
+
+
+def pairs(cut: Iterable[SitePair]) -> tuple[Pair, ...]:
+    """The cut links of a word."""
+    return tuple([(SiteId(one), SiteId(other)) for one, other in cut])

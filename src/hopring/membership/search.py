@@ -1,0 +1,120 @@
+"""Searching: when a daemon looks around, for whom it speaks, and what it remembers from one search to the next.
+
+Below       one `Gather` for each search.
+Above       the membership, which carries out what a search wants said, and forms the view that it finds.
+Invariants  a record is never newer than another because a later search heard of it; whoever failed again and
+            again is left out for a while, by this search and by those of the others.
+"""
+
+from itertools import count
+
+from hopring.ids import DaemonId, Process, SiteId
+from hopring.membership.gather import Form, Gather, Known, Rest, Say, is_news
+from hopring.membership.present import Present, Who
+from hopring.membership.suspicions import Suspicions
+from hopring.membership.view import View
+from hopring.membership.words import Alive, Join
+
+RECORDS_PER_DAEMON_MAX = 4
+
+
+class Search:
+    """One daemon's searches, one after the other; `gather` is the present one, or None."""
+
+    def __init__(self, who: Who, site_of: dict[DaemonId, SiteId], present: Present) -> None:
+        options = present.options
+        self.who = who
+        self.site_of = site_of
+        self.present = present
+        self.options = options
+        self.gather: Gather | None = None
+        self.suspicions = Suspicions(options.back_off_us, options.back_off_us_max)
+        self._known: dict[Process, Known] = {}
+        self._heard_at_us: dict[DaemonId, int] = {}
+        # An earlier search's record must never outrank a later one's.
+        self._numbers = count(1)
+
+    # The ways in, and out.
+
+    def seek(self, counter: int, now_us: int) -> list[Say | Form | Rest]:
+        """The view is broken."""
+        gather = self._new_gather(counter, now_us)
+        return gather.seek(now_us)
+
+    def probe(self, counter: int, view: View, now_us: int, wide: bool = False) -> list[Say | Form | Rest]:
+        """The view is whole, and looks for others."""
+        gather = self._new_gather(counter, now_us)
+        gather.view_cut = view.cut
+        return gather.probe(view.members, now_us, wide)
+
+    def stop(self) -> None:
+        """There is nothing to look for."""
+        self.gather = None
+
+    def _new_gather(self, counter: int, now_us: int) -> Gather:
+        suspects = self.suspicions.suspects(now_us)
+        self.suspicions.told(self.who.me, suspects, now_us)
+        self._forget_oldest()
+        self.gather = Gather(
+            me=self.who.me,
+            site_of=self.site_of,
+            weights=self.who.topology.weights,
+            options=self.options,
+            round_trip_us=self.present.round_trip_us,
+            counter=counter,
+            known=self._known,
+            heard_at_us=self._heard_at_us,
+            numbers=self._numbers,
+            excluded=self._left_out(now_us),
+            suspects=suspects,
+            cut=tuple(self.suspicions.cut(now_us)),
+        )
+        return self.gather
+
+    def _forget_oldest(self) -> None:
+        """Of daemons that start again and again, old lives are forgotten."""
+        if len(self._known) > RECORDS_PER_DAEMON_MAX * len(self.site_of):
+            latest = sorted(self._known.items(), key=lambda item: item[1].at_us)[-len(self.site_of) :]
+            self._known.clear()
+            self._known.update(latest)
+
+    # What is heard.
+
+    def is_left_out(self, process: Process, now_us: int) -> bool:
+        """Whether this one is not to be listened to now."""
+        return process in self.suspicions.left_out(now_us)
+
+    def accused(self, word: Alive | Join, now_us: int) -> None:
+        """Some do not hear others of their site; a search that is under way leaves them out too."""
+        if isinstance(word, Alive):
+            self.suspicions.told(word.sender, word.suspects, now_us)
+        else:
+            left_out = [one for record in word.records for one in record.left_out if one != self.who.me]
+            self.suspicions.leave_out(left_out, now_us)
+        if self.gather is not None:
+            self.gather.excluded = self._left_out(now_us)
+
+    def tells_of_others(self, word: Join, view: View) -> bool:
+        """Whether a word says anything new of somebody outside this view."""
+        return any(record.rep not in view.members and is_news(record, self._known) for record in word.records)
+
+    def _left_out(self, now_us: int) -> frozenset[Process]:
+        return self.suspicions.left_out(now_us) - {self.who.me}
+
+    # What fails.
+
+    def blame(self, members: tuple[Process, ...], now_us: int) -> None:
+        """Remembers what made a network fail that had hardly begun."""
+        if now_us - self.present.started_at_us > self.options.flap_us:
+            return
+        links, silent = self.present.suspects()
+        for link in links:
+            self.suspicions.blame(link, now_us)
+        for process in members:
+            if process.daemon == silent and process != self.who.me:
+                self.suspicions.accuse(process, now_us)
+
+    def leave_out(self, process: Process, now_us: int) -> None:
+        """This one breaks the protocol."""
+        if process != self.who.me:
+            self.suspicions.leave_out([process], now_us)

@@ -1,0 +1,107 @@
+"""Traffic: a daemon's messages in a whole view, from the outbox into the order and on to the layer above.
+
+Implements  thesis 5.1 and 5.2 at one daemon: what is stamped is held, what has come to its turn is delivered,
+            the token brings the site's line, and a representative owes the other sites promises.
+Below       the view's network.
+Above       the membership, which hands the view in, and passes on what comes out.
+"""
+
+from dataclasses import dataclass
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, SiteId, mask_of
+from hopring.membership.events import Delivered, Output, Stamped
+from hopring.membership.options import MembershipOptions
+from hopring.membership.outbox import Outbox
+from hopring.membership.updates import Updates
+from hopring.membership.view import View
+from hopring.ordering.entry import Entry, Message, decode_message, encode_message
+from hopring.stack import Stack
+from hopring.stack_events import Multicast, Promise, Promised, Receive, Visited, WishVisit
+
+
+@dataclass(slots=True)
+class Traffic:
+    """One daemon's part in the traffic of its views, one after the other."""
+
+    me: DaemonId
+    site: SiteId
+    outbox: Outbox
+    updates: Updates
+    shown_aru: int = 0  # The line that the token was last told of.
+
+    def begin(self, options: MembershipOptions) -> None:
+        """A new view: its promises begin anew, and what was out in the old one is dealt with."""
+        self.outbox.settle()
+        self.shown_aru = 0
+        self.updates = Updates(options.update_delta_us, options.update_floor_us)
+
+    # Down.
+
+    def send(self, stack: Stack) -> Multicast:
+        """The next message, which the window lets through."""
+        message = self.outbox.take()
+        mask = mask_of(*stack.network.sites)
+        return Multicast(mask, encode_message(message), message.session)
+
+    def wish(self, view: View, stack: Stack, now_us: int) -> WishVisit | None:
+        """A representative that owes the other sites a promise wants the token."""
+        if len(stack.network.sites) == 1 or not stack.network.is_representative:
+            return None
+        order = view.order
+        wants = self.updates.wants(order.clock, order.agreed_line, now_us)
+        # The ring takes two visits to agree on a line, so it should begin before a promise is due.
+        return WishVisit() if wants or order.agreed_line > self.shown_aru else None
+
+    # Up.
+
+    def turn(self, view: View, stack: Stack) -> list[Output]:
+        """Delivers what has come to its turn, and forgets what everybody has."""
+        order = view.order
+        out = delivered(view, order.deliver())
+        gone = order.discard()
+        if gone:
+            self.outbox.stable(gone, self.me)
+        stack.local_aru = order.agreed_line
+        return out
+
+    def receive(self, view: View, received: Receive) -> list[Output]:
+        """A bundle, or only its meta-data."""
+        message = None if received.bundle is None else decode_message(received.bundle)
+        if message is not None and message.daemon not in view.processes:
+            raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
+        early = view.order.hold(received.meta(), message)
+        out: list[Output] = []
+        if message is not None and message.daemon == self.me:
+            position = view.order.entries[received.source, received.seq].position
+            out.append(Stamped(view.id, message, position))
+        out.extend(delivered(view, early))
+        return out
+
+    def promised(self, view: View, promised: Promised) -> None:
+        """Another site's word."""
+        update = promised.update
+        view.order.promise(update.source, update.seq, update.lts)
+        view.order.stable(update.source, update.aru)
+
+    def visited(self, view: View, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
+        """The token was here: its word on the own site counts here at once, elsewhere by way of a promise."""
+        order = view.order
+        order.promise(self.site, visited.site_seq, visited.site_lts + 1)
+        order.stable(self.site, visited.site_aru)
+        self.shown_aru = stack.local_aru
+        if len(stack.network.sites) == 1 or not stack.network.is_representative:
+            return None
+        update = self.updates.visited(self.site, visited, now_us)
+        return None if update is None else Promise(update)
+
+
+def delivered(view: View, entries: list[Entry]) -> list[Output]:
+    """These entries go to the layer above, now."""
+    out: list[Output] = []
+    for entry in entries:
+        entry.delivered = True
+        message: Message | None = entry.message
+        if message is not None:
+            out.append(Delivered(view.id, message, view.processes[message.daemon], entry.position))
+    return out
