@@ -16,9 +16,15 @@ from enum import Enum
 from itertools import count
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
+from hopring.membership.component import (
+    component_of,
+    leave_out_unreached,
+    lowest_of_sites,
+    missing_links,
+)
 from hopring.membership.options import MembershipOptions
 from hopring.membership.words import Alive, Datagram, Join, Record, Refer, SitePair
-from hopring.routing.trees import Pair, build_trees, pair
+from hopring.routing.trees import Pair
 
 FRESH_JOINS = 4
 """A representative that was not heard for so many of its intervals is gone."""
@@ -273,66 +279,23 @@ class Gather:
         """The representatives that hear each other, directly or through others; myself among them."""
         records = {record.rep.daemon: record for record in self._fresh_records(now_us)}
         records[self.me.daemon] = self._own_record(now_us)
-        found = {self.me.daemon: records[self.me.daemon]}
-        queue = [self.me.daemon]
-        while queue:
-            one = queue.pop()
-            for other in sorted(records):
-                if (
-                    other not in found
-                    and _mutual(records, one, other)
-                    and self._site_agrees(records, found, other)
-                ):
-                    found[other] = records[other]
-                    queue.append(other)
-        return found
-
-    def _site_agrees(
-        self, records: Mapping[DaemonId, Record], found: Iterable[DaemonId], other: DaemonId
-    ) -> bool:
-        """Inside a site all must hear each other: a ring goes through every pair."""
-        rivals = [one for one in found if self.site_of[one] == self.site_of[other]]
-        return all(_mutual(records, one, other) for one in rivals)
+        return component_of(self.me.daemon, records, self.site_of)
 
     def _form(self, component: Mapping[DaemonId, Record], now_us: int) -> Form:
+        """All that the component speaks for; of two lives of a daemon, the one that was heard of last."""
         members: dict[DaemonId, Process] = {}
         by_age = sorted(component.values(), key=lambda record: self._age_us(record, now_us), reverse=True)
         for record in by_age:
             members.update({one.daemon: one for one in record.members if one not in self.excluded})
         members.update({record.rep.daemon: record.rep for record in component.values()})
-        told = {pair(SiteId(one), SiteId(other)) for record in by_age for one, other in record.cut}
-        heard = {self.site_of[one] for one in component}
-        untested = {
-            pair(SiteId(one), SiteId(other)) for one, other in self.view_cut if not heard >= {one, other}
-        }
-        cut = self._missing_links(component) | told | untested
-        cut = self._connected(members, cut)
+        cut = missing_links(component, self.site_of, self.view_cut)
+        near = self.site_of[self.me.daemon]
+        cut = leave_out_unreached(members, cut, near, self.site_of, self.weights)
         return Form(tuple(sorted(members.values())), tuple(sorted(cut)))
 
     def _age_us(self, record: Record, now_us: int) -> int:
         known = self.known.get(record.rep)
         return now_us - known.at_us if known is not None else 0
-
-    def _missing_links(self, component: Mapping[DaemonId, Record]) -> set[Pair]:
-        reps: dict[SiteId, list[DaemonId]] = {}
-        for one in component:
-            reps.setdefault(self.site_of[one], []).append(one)
-        return {
-            pair(near, far)
-            for near in reps
-            for far in reps
-            if near < far
-            and not any(_mutual(component, one, other) for one in reps[near] for other in reps[far])
-        }
-
-    def _connected(self, members: dict[DaemonId, Process], cut: set[Pair]) -> set[Pair]:
-        """Leaves out the sites that no route reaches, and the cuts that no longer matter."""
-        sites = {self.site_of[one] for one in members}
-        reached = build_trees(sites, self.weights, cut)[self.site_of[self.me.daemon]].reached
-        for one in [one for one in members if not reached >> self.site_of[one] & 1]:
-            del members[one]
-        left = {self.site_of[one] for one in members}
-        return {ends for ends in cut if left.issuperset(ends)}
 
     def _own_record(self, now_us: int) -> Record:
         hears = sorted(one for one in self.heard_at_us if self._hears(one, now_us))
@@ -382,12 +345,3 @@ def is_news(record: Record, known: Mapping[Process, Known]) -> bool:
     """Whether a record says more than what was known of its representative."""
     before = known.get(record.rep)
     return before is None or before.record.seq < record.seq
-
-
-def lowest_of_sites(daemons: Iterable[DaemonId], site_of: Mapping[DaemonId, SiteId]) -> set[DaemonId]:
-    """The lowest of these daemons in each site: its representative."""
-    return set({site_of[one]: one for one in sorted(daemons, reverse=True)}.values())
-
-
-def _mutual(records: Mapping[DaemonId, Record], one: DaemonId, other: DaemonId) -> bool:
-    return other in records[one].hears and one in records[other].hears

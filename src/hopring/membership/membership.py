@@ -17,6 +17,7 @@ from hopring.ids import NEVER, DaemonId, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership import gather as gathering
 from hopring.membership.attempt import Attempt
+from hopring.membership.component import lowest_of_sites
 from hopring.membership.events import (
     Arrived,
     FromStream,
@@ -29,7 +30,7 @@ from hopring.membership.events import (
     Submit,
     TransitionalSignal,
 )
-from hopring.membership.gather import Form, Rest, lowest_of_sites
+from hopring.membership.gather import Form, Rest
 from hopring.membership.options import MembershipOptions
 from hopring.membership.outbox import Outbox
 from hopring.membership.present import Present, Who, pairs

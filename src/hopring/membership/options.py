@@ -21,7 +21,7 @@ class MembershipOptions:
     round_trip_us: int = 100_000  # Guess between sites before any was measured.
     flap_us: int = 5_000_000  # A network that fails sooner after its start makes the link suspect that failed.
     back_off_us: int = 2_000_000  # How long a link is left out that failed so twice; doubles up to
-    back_off_us_max: int = 60_000_000
+    back_off_us_max: int = 16_000_000
     counter_ahead_max: int = 1 << 32  # A view counter further ahead than this is a fault or an attack.
     window_bytes: int = 2 * 1024 * 1024  # Own bundles that not everybody is known to have.
     window_bundles: int = 1_024

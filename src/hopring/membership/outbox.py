@@ -8,8 +8,12 @@ window, nobody gets more than the others for long.
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from hopring.ordering.entry import Entry, Message
+
+MESSAGE_COST_BYTES: Final = 256
+"""What keeping a message costs beside its payload; counted, so that many tiny ones do not go unseen."""
 
 
 @dataclass(slots=True)
@@ -42,12 +46,12 @@ class Outbox:
         """Queues a message."""
         assert self.open, "look at queue_open before Submit"
         self.waiting.append(message)
-        self.waiting_bytes += len(message.payload)
+        self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 
     def take(self) -> Message:
         """The next message, which is now out."""
         message = self.waiting.popleft()
-        self.waiting_bytes -= len(message.payload)
+        self.waiting_bytes -= len(message.payload) + MESSAGE_COST_BYTES
         self.out_bytes += len(message.payload)
         self.out_bundles += 1
         return message
@@ -63,7 +67,7 @@ class Outbox:
         """The oldest first: these were taken and have not gone anywhere."""
         for message in reversed(list(messages)):
             self.waiting.appendleft(message)
-            self.waiting_bytes += len(message.payload)
+            self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 
     def settle(self) -> None:
         """A new view begins: what was out in the old one is dealt with."""

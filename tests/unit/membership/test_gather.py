@@ -4,9 +4,9 @@ Daemons 0 and 1 are in site 0, daemon 2 in site 1, daemon 3 in site 2.
 """
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
-from hopring.membership.gather import FRESH_JOINS, Form, Gather, Phase, Rest, Say
+from hopring.membership.gather import FRESH_ALIVES, FRESH_JOINS, Form, Gather, Phase, Rest, Say
 from hopring.membership.options import MembershipOptions
-from hopring.membership.words import Alive, Join, Record
+from hopring.membership.words import Alive, Join, Record, Refer
 from hopring.routing.trees import Pair
 
 OPTIONS = MembershipOptions()
@@ -314,3 +314,103 @@ def test_the_alive_of_a_site_means_nothing_to_a_view_that_is_whole() -> None:
     gather.alive(Alive(P1, 4), 10_000)
 
     assert decide(gather) == Rest()
+
+
+# Of a whole view of several sites.
+
+
+def said_to(outputs: Outputs) -> set[int]:
+    return {int(one) for said in outputs if isinstance(said, Say) for one in said.to}
+
+
+def test_a_probe_goes_on_with_the_other_sites_of_the_view_once_somebody_outside_is_heard() -> None:
+    gather = gather_of()
+    assert said_to(gather.probe([P0, P1, P2], 0)) == {3}
+
+    gather.join(join(P3, hears=(0,)), 10)
+
+    assert said_to(gather.tick(10)) == {2, 3}
+
+
+def test_of_a_whole_view_its_lowest_decides_although_only_another_hears_the_newcomer() -> None:
+    second = gather_of(P2)
+    second.probe([P0, P1, P2], 0, wide=True)
+    second.join(join(P3, hears=(2,)), 10)
+    assert decide(second) is None
+
+    first = gather_of(P0)
+    first.probe([P0, P1, P2], 0, wide=True)
+    told = Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4), Record(P3, 1, (P3,), (2,), 4)), active=True)
+    first.join(told, 10)
+
+    assert decide(first) == Form((P0, P1, P2, P3), ((SiteId(0), SiteId(2)),))
+
+
+def test_a_link_that_the_view_does_without_is_taken_up_when_both_ends_say_that_they_hear_each_other() -> None:
+    heard, unheard = [gather_of(P0) for _ in range(2)]
+    for gather in (heard, unheard):
+        gather.view_cut = ((0, 1),)
+        gather.probe([P0, P1, P2], 0, wide=True)
+        gather.join(join(P3, hears=(0,)), 10)
+    heard.join(Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
+    heard.join(join(P3, hears=(0, 2), seq=2), 20)
+
+    assert decide(heard) == Form((P0, P1, P2, P3), ())
+    assert decide(unheard) == Form((P0, P1, P2, P3), ((SiteId(0), SiteId(1)),))
+
+
+# From one search to the next, and to whom.
+
+
+def test_what_was_heard_of_in_an_earlier_search_is_no_news_in_the_next() -> None:
+    first = gathering()
+    first.join(join(P2, hears=(0,), seq=7), OPTIONS.seg_us)
+    later_us = OPTIONS.seg_us + 10 * GATHER_US
+    again = gather_of()
+    again.known, again.heard_at_us = first.known, first.heard_at_us
+    again.seek(later_us)
+    again.tick(later_us + OPTIONS.seg_us)
+
+    again.join(Join((Record(P3, 1, (P3,), (), 4), Record(P2, 7, (P2,), (0,), 4))), later_us + OPTIONS.seg_us)
+
+    (said,) = again.tick(again.say_at_us)
+    assert isinstance(said, Say)
+    assert isinstance(said.word, Join)
+    assert [record.rep for record in said.word.records] == [P0, P3]
+
+
+def test_who_names_a_representative_that_speaks_with_us_is_not_asked_again() -> None:
+    gather = gathering(P2)
+    gather.refer(Refer(P1, DaemonId(0)))
+    assert said_to(gather.tick(gather.say_at_us)) == {0, 1, 3}
+
+    gather.join(join(P0, P1), gather.say_at_us)
+    assert said_to(gather.tick(gather.say_at_us)) == {0, 3}
+
+    gather.join(join(P1), gather.say_at_us)
+    assert said_to(gather.tick(gather.say_at_us)) == {0, 1, 3}
+
+
+def test_a_represented_daemon_names_its_representative_to_other_sites() -> None:
+    gather = gather_of(P1)
+    gather.seek(0)
+    gather.join(join(P0), 10)
+
+    assert gather.join(join(P2), 20) == [Say((DaemonId(2),), Refer(P1, DaemonId(0)))]
+
+
+def test_a_daemon_of_the_site_that_falls_silent_is_no_longer_spoken_for() -> None:
+    gather = gather_of()
+    gather.seek(0)
+    gather.alive(Alive(P1, 4), 10)
+    gather.tick(OPTIONS.seg_us)
+    silent_us = 10 + FRESH_ALIVES * OPTIONS.alive_us
+    while gather.say_at_us <= silent_us:
+        gather.tick(gather.say_at_us)
+        gather.deadline_us = silent_us * 2
+
+    (said,) = gather.tick(gather.say_at_us)
+
+    assert isinstance(said, Say)
+    assert isinstance(said.word, Join)
+    assert said.word.records[0].members == (P0,)

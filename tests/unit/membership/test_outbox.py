@@ -1,14 +1,14 @@
 import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.membership.outbox import Outbox
+from hopring.membership.outbox import MESSAGE_COST_BYTES, Outbox
 from hopring.ordering.entry import Entry, Message
 from hopring.services import Service
 
 ME = DaemonId(0)
 
 
-def outbox(window_bytes: int = 100, window_bundles: int = 3, queue_bytes_max: int = 1_000) -> Outbox:
+def outbox(window_bytes: int = 100, window_bundles: int = 3, queue_bytes_max: int = 100_000) -> Outbox:
     return Outbox(window_bytes, window_bundles, queue_bytes_max)
 
 
@@ -99,7 +99,7 @@ def test_a_new_view_begins_with_an_open_window() -> None:
 
 
 def test_a_full_queue_is_closed_and_refuses() -> None:
-    box = outbox(queue_bytes_max=30)
+    box = outbox(queue_bytes_max=2 * MESSAGE_COST_BYTES + 30)
     for _ in range(3):
         assert box.open
         box.put(message(10))

@@ -1,10 +1,12 @@
 """A view as it closes: what is delivered before the signal and after it (rules 30 to 34)."""
 
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.membership.states import ATTEMPT, OLD, A, B, C, holes
 
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
 from hopring.membership.recovery import NOWHERE, Decision, decide
-from hopring.membership.view import View
+from hopring.membership.view import View, runs_of
 from hopring.ordering.entry import Entry, Message, Position, encode_message
 from hopring.ordering.order import new_order
 from hopring.services import Service
@@ -189,3 +191,20 @@ def test_meta_data_are_not_enough_where_the_body_is_owed() -> None:
     assert resend.body == encode_message(message)
     view.recover(resend)
     assert not view.lacks((SiteId(2), 1), True)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 2), st.booleans())))
+def test_runs_tell_of_every_bundle_once_and_of_nothing_else(steps: list[tuple[int, int, int, bool]]) -> None:
+    seq = lts = 0
+    entries: list[Entry] = []
+    for seqs, stamps, mask, body in steps:
+        seq, lts = seq + seqs, lts + stamps
+        message = Message(Service.AGREED, A.daemon, 1, b"") if body else None
+        entries.append(Entry(SiteId(0), seq, lts, SiteMask(mask), 0, message))
+
+    runs = runs_of(entries)
+
+    told = [(seq, lts, run.mask, run.body) for run in runs for seq, lts in run.stamps()]
+    assert told == [(one.seq, one.lts, one.mask, one.message is not None) for one in entries]
+    if all(step == (1, step[1], steps[0][2], steps[0][3]) for step in steps):
+        assert len(runs) == min(1, len(steps))

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.membership.states import A, B, C, sites
+from tests.unit.membership.states import A, B, C, body, meta, site, sites, state
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, Incarnation, Process, ViewId
+from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, Incarnation, Process, SiteId, ViewId
 from hopring.membership.words import (
     Alive,
     Datagram,
@@ -22,6 +22,7 @@ from hopring.membership.words import (
     SiteState,
     StateTrans,
     Told,
+    check_state,
     check_word,
     decode_datagram,
     decode_told,
@@ -154,3 +155,36 @@ def test_a_word_that_nobody_right_says_is_refused(word: Datagram, reason: Drop) 
 def test_a_word_of_those_who_are_configured_passes() -> None:
     check_word(NewMemb(VIEW, (A, B, C), ((0, 1),)), WHERE, 100)
     check_word(Join((Record(A, 1, (A, B), (2,), 100),)), WHERE, 100)
+
+
+def test_a_reference_names_a_configured_daemon() -> None:
+    with pytest.raises(PeerError) as caught:
+        check_word(Refer(A, DaemonId(9)), WHERE, 100)
+
+    assert caught.value.reason is Drop.FOREIGN_SENDER
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        state(A, aru=52, clock=50),
+        state(A, delivered=(52, 0), clock=50),
+        state(A, site(0, 2, 52), clock=50),
+        state(A, site(0, 2, 9, body(3, 51)), clock=50),
+        state(A, site(0, 2, 9, body(4, 12), body(3, 13))),
+        state(A, site(0, 2, 9, body(3, 12), body(4, 12))),
+        state(A, site(0, 2, 9, Run(3, 12, (1, 0), 1, body=True))),
+        state(A, SiteState(0, 2, 9, 3, (Run(3, 12, (1,), 1, body=True),))),
+        state(A, site(0, 2, 9, highest=2**40)),
+        state(A, site(5, 2, 9)),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(impossible: StateTrans) -> None:
+    with pytest.raises(PeerError):
+        check_state(impossible, {SiteId(0), SiteId(1)})
+
+
+def test_a_state_that_can_be_passes() -> None:
+    known = site(0, 4, 13, Run(3, 10, (1,), 3, body=True), meta(7, 19), highest=9)
+
+    check_state(state(A, known, aru=10, delivered=(11, 0), clock=19), {SiteId(0)})

@@ -1,0 +1,80 @@
+"""Who belongs together: pure functions on the records that representatives tell each other.
+
+Two representatives are linked if each says that it hears the other. Linked ones form a component. A pair of
+sites that is in one component without a link of its own is a cut link of the view to come.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from hopring.ids import DaemonId, Process, SiteId
+from hopring.membership.words import Record, SitePair
+from hopring.routing.trees import Pair, build_trees, pair
+
+Records = Mapping[DaemonId, Record]
+
+
+def component_of(me: DaemonId, records: Records, site_of: Mapping[DaemonId, SiteId]) -> dict[DaemonId, Record]:
+    """The representatives that hear each other, directly or through others, me among them."""
+    found = {me: records[me]}
+    queue = [me]
+    while queue:
+        one = queue.pop()
+        for other in sorted(records):
+            if other not in found and _mutual(records, one, other) and _fits(records, found, other, site_of):
+                found[other] = records[other]
+                queue.append(other)
+    return found
+
+
+def _fits(
+    records: Records, found: Iterable[DaemonId], other: DaemonId, site_of: Mapping[DaemonId, SiteId]
+) -> bool:
+    """Inside a site all must hear each other: a ring goes through every pair."""
+    rivals = [one for one in found if site_of[one] == site_of[other]]
+    return all(_mutual(records, one, other) for one in rivals)
+
+
+def missing_links(
+    component: Records, site_of: Mapping[DaemonId, SiteId], view_cut: Iterable[SitePair]
+) -> set[Pair]:
+    """The links to do without: those that nobody hears through, those somebody suspects.
+
+    What a whole view does without stays so, unless representatives of both ends are here to tell.
+    """
+    reps: dict[SiteId, list[DaemonId]] = {}
+    for one in component:
+        reps.setdefault(site_of[one], []).append(one)
+    unheard = {
+        pair(near, far)
+        for near in reps
+        for far in reps
+        if near < far and not any(_mutual(component, one, other) for one in reps[near] for other in reps[far])
+    }
+    told = {ends for record in component.values() for ends in record.cut}
+    untested = {ends for ends in view_cut if not reps.keys() >= set(ends)}
+    return unheard | {pair(SiteId(one), SiteId(other)) for one, other in told | untested}
+
+
+def leave_out_unreached(
+    members: dict[DaemonId, Process],
+    cut: set[Pair],
+    near: SiteId,
+    site_of: Mapping[DaemonId, SiteId],
+    weights: Mapping[Pair, int],
+) -> set[Pair]:
+    """Takes the members out whose sites no route reaches; returns the cuts that still matter."""
+    sites = {site_of[one] for one in members}
+    reached = build_trees(sites, weights, cut)[near].reached
+    for one in [one for one in members if not reached >> site_of[one] & 1]:
+        del members[one]
+    left = {site_of[one] for one in members}
+    return {ends for ends in cut if left.issuperset(ends)}
+
+
+def lowest_of_sites(daemons: Iterable[DaemonId], site_of: Mapping[DaemonId, SiteId]) -> set[DaemonId]:
+    """The lowest of these daemons in each site: its representative."""
+    return set({site_of[one]: one for one in sorted(daemons, reverse=True)}.values())
+
+
+def _mutual(records: Records, one: DaemonId, other: DaemonId) -> bool:
+    return other in records[one].hears and one in records[other].hears

@@ -1,0 +1,111 @@
+"""Whole daemons in the simulator, where what is asked is about one of them."""
+
+from hopring.check.trace import Delivered
+from hopring.config.local import local_config
+from hopring.ids import SiteId
+from hopring.links.ring_options import RingOptions
+from hopring.membership.options import MembershipOptions
+from hopring.membership.present import ROUTING_BYTES
+from hopring.membership.words import NewMemb
+from hopring.routing.trees import pair
+from hopring.services import Service
+from hopring.sim.cluster import Cluster
+from hopring.sim.path import Quality
+from hopring.stack_events import StackOptions
+from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
+
+SECOND_US = 1_000_000
+
+
+def cluster_of(sites: dict[str, int], options: MembershipOptions | None = None) -> Cluster:
+    cluster = Cluster(local_config(sites), 1, Quality(delay_us=500), options)
+    cluster.start()
+    cluster.run_for(2 * SECOND_US)
+    assert cluster.settled()
+    return cluster
+
+
+def members(cluster: Cluster, name: str) -> list[str]:
+    return [cluster.names[one.daemon] for one in cluster.hosts[name].membership.view.members]
+
+
+def test_whoever_stamps_far_ahead_is_left_out_and_the_others_go_on() -> None:
+    cluster = cluster_of({"eu": 3, "us": 2})
+    liar = cluster.hosts["us2"].membership
+    assert liar.stack is not None
+    liar.stack.heard(2**50)
+
+    cluster.hosts["us2"].submit(Service.AGREED, 10)
+    cluster.run_for(SECOND_US)
+
+    assert members(cluster, "eu1") == ["eu1", "eu2", "eu3", "us1"]
+    assert members(cluster, "us2") == ["us2"]
+
+
+def test_a_path_that_was_measured_is_known_by_its_ends_and_an_unknown_one_taken_to_be_long() -> None:
+    options = MembershipOptions()
+    cluster = cluster_of({"eu": 2, "us": 1}, options)
+    first = cluster.hosts["eu1"].membership
+    second = cluster.hosts["eu2"].membership
+    everybody = first.view.members
+
+    cluster.crash("us1")
+    cluster.run_for(3 * SECOND_US)
+
+    ends = pair(SiteId(0), SiteId(1))
+    assert set(first.present.round_trips_us) == {ends}
+    assert 1_000 <= first.present.round_trips_us[ends] < 10_000
+    assert first.present.round_trip_to_us(everybody) == first.present.round_trips_us[ends]
+    assert second.present.round_trip_to_us(everybody) == options.round_trip_us
+    assert second.present.round_trip_to_us(second.view.members) == 0
+
+
+def test_attempts_that_end_for_want_of_time_get_twice_as_much_until_a_view_is_installed() -> None:
+    cluster = cluster_of({"eu": 2})
+    daemon = cluster.hosts["eu1"].membership
+    allowed: list[int] = []
+    for _ in range(3):
+        daemon.patience = len(allowed)
+        daemon._newmemb(
+            NewMemb(daemon.view.id._replace(counter=daemon.counter + 1), daemon.view.members),
+            cluster.engine.now_us,
+        )
+        allowed.append(daemon.deadline_us - cluster.engine.now_us)
+
+    assert [one // allowed[0] for one in allowed] == [1, 2, 4]
+    cluster.run_for(10 * SECOND_US)
+    assert cluster.settled()
+    assert daemon.patience == 0
+
+
+def test_no_queue_of_a_network_is_smaller_than_all_windows_together() -> None:
+    options = MembershipOptions(window_bytes=3_000_000, window_bundles=100)
+    cluster = cluster_of({"eu": 2, "us": 2}, options)
+    stack = cluster.hosts["eu1"].membership.stack
+    assert stack is not None
+    window = 3_000_000 + BUNDLE_BYTES_DEFAULT + 100 * ROUTING_BYTES
+
+    assert stack.ring.options.queue_bytes_max == 4 * window
+    assert all(link.options.backlog_bytes_max >= 4 * window for link in stack.links.values())
+
+
+def test_full_windows_of_all_senders_find_room_while_a_ring_stands_still() -> None:
+    ring = RingOptions(queue_bytes_max=256 * 1024)
+    cluster = Cluster(
+        local_config({"eu": 4, "us": 2}), 1, Quality(delay_us=500), stack_options=StackOptions(ring=ring)
+    )
+    cluster.start()
+    cluster.run_for(2 * SECOND_US)
+    view = cluster.hosts["eu1"].membership.view.id
+
+    cluster.network.pause("us2", 200_000)
+    for name in ("eu1", "eu2", "eu3", "eu4"):
+        for _ in range(30):
+            cluster.hosts[name].submit(Service.AGREED, 60_000)
+    cluster.run_for(4 * SECOND_US)
+
+    assert cluster.settled()
+    assert cluster.hosts["us2"].membership.view.id == view
+    last = cluster.hosts["us2"].process
+    delivered = [one for one in cluster.history if isinstance(one, Delivered) and one.process == last]
+    assert len(delivered) == 120
