@@ -262,9 +262,13 @@ class Gather:
         if min([*component, *(self.segment if self.active else ())]) != self.me.daemon:
             return self._wait_for_the_smallest(now_us)
         form = self._form(component, now_us)
-        if self.active and set(form.members) == set(self.segment.values()):
+        if self.active and set(form.members) == set(self.segment.values()) and not self._mended(form):
             return [Rest()]
         return [form]
+
+    def _mended(self, form: Form) -> bool:
+        """Whether a link that the view does without works again, and none is lost for it."""
+        return set(form.cut) < set(self.view_cut)
 
     def _wait_for_the_smallest(self, now_us: int) -> list[Say | Form | Rest]:
         """Keeps speaking, or the one that decides would take us for gone."""

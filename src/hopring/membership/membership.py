@@ -292,7 +292,7 @@ class Membership:
         first = min(one for one in self.view.processes if self.site_of[one] == self.site)
         if first != self.who.me.daemon:
             self._out.append(Say((word.sender.daemon,), Refer(self.who.me, first)))
-        elif self.search.gather is None and self.search.tells_of_others(word, self.view):
+        elif self.search.gather is None and self.search.concerns(word, self.view):
             self._carry_out(self.search.probe(self.counter, self.view, now_us, wide=True), now_us)
 
     def _counter(self, counter: int) -> None:

@@ -42,10 +42,10 @@ class Search:
         return gather.seek(now_us)
 
     def probe(self, counter: int, view: View, now_us: int, wide: bool = False) -> list[Say | Form | Rest]:
-        """The view is whole, and looks for others."""
+        """The view is whole, and looks for others, and whether the links work again that it does without."""
         gather = self._new_gather(counter, now_us)
         gather.view_cut = view.cut
-        return gather.probe(view.members, now_us, wide)
+        return gather.probe(view.members, now_us, wide or bool(view.cut))
 
     def stop(self) -> None:
         """There is nothing to look for."""
@@ -94,8 +94,10 @@ class Search:
         if self.gather is not None:
             self.gather.excluded = self._left_out(now_us)
 
-    def tells_of_others(self, word: Join, view: View) -> bool:
-        """Whether a word says anything new of somebody outside this view."""
+    def concerns(self, word: Join, view: View) -> bool:
+        """Whether a word says anything new of somebody outside this view, or its lowest asks about cut links."""
+        if view.cut and word.sender == view.members[0]:
+            return True
         return any(record.rep not in view.members and is_news(record, self._known) for record in word.records)
 
     def _left_out(self, now_us: int) -> frozenset[Process]:
