@@ -22,6 +22,7 @@ class MembershipOptions:
     flap_us: int = 5_000_000  # A network that fails sooner after its start makes the link suspect that failed.
     back_off_us: int = 2_000_000  # How long a link is left out that failed so twice; doubles up to
     back_off_us_max: int = 16_000_000
+    mend_us: int = 600_000_000  # A view that does without a suspect link tries it again after so long.
     counter_ahead_max: int = 1 << 32  # A view counter further ahead than this is a fault or an attack.
     window_bytes: int = 2 * 1024 * 1024  # Own bundles that not everybody is known to have.
     window_bundles: int = 1_024

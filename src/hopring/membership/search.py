@@ -45,6 +45,9 @@ class Search:
         """The view is whole, and looks for others, and whether the links work again that it does without."""
         gather = self._new_gather(counter, now_us)
         gather.view_cut = view.cut
+        # A link that was suspect may carry words and still lose data; where there is another way it stays out.
+        suspect = [ends for ends in view.cut if self.suspicions.remembers(ends, self.options.mend_us, now_us)]
+        gather.cut = tuple(sorted({*gather.cut, *suspect}))
         return gather.probe(view.members, now_us, wide or bool(view.cut))
 
     def stop(self) -> None:
@@ -95,7 +98,7 @@ class Search:
             self.gather.excluded = self._left_out(now_us)
 
     def concerns(self, word: Join, view: View) -> bool:
-        """Whether a word says anything new of somebody outside this view, or its lowest asks about cut links."""
+        """Whether a word says anything new of somebody outside, or the view's lowest asks for cut links."""
         if view.cut and word.sender == view.members[0]:
             return True
         return any(record.rep not in view.members and is_news(record, self._known) for record in word.records)

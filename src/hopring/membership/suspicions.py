@@ -75,6 +75,11 @@ class Suspicions:
         known.last_us = now_us
         known.until_us = now_us + min(self.back_off_us << (known.count - 2), self.back_off_us_max)
 
+    def remembers(self, link: Pair, for_us: int, now_us: int) -> bool:
+        """Whether this link was left out, and failed not longer ago than that."""
+        known = self.links.get(link)
+        return known is not None and known.until_us > 0 and now_us - known.last_us < for_us
+
     def cut(self, now_us: int) -> tuple[Pair, ...]:
         """The links to leave out now."""
         return tuple(sorted(link for link, known in self.links.items() if now_us < known.until_us))

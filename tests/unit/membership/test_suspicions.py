@@ -114,3 +114,15 @@ def test_another_life_of_a_daemon_is_not_to_blame() -> None:
     one.leave_out([B], 0)
 
     assert Process(B.daemon, Incarnation(77)) not in one.left_out(0)
+
+
+def test_a_link_that_was_left_out_is_remembered_for_longer_than_it_is_left_out() -> None:
+    one = suspicions()
+    one.blame(LINK, 0)
+    assert not one.remembers(LINK, 100 * SECOND_US, SECOND_US)
+
+    one.blame(LINK, SECOND_US)
+
+    assert one.cut(10 * SECOND_US) == ()
+    assert one.remembers(LINK, 100 * SECOND_US, 10 * SECOND_US)
+    assert not one.remembers(LINK, 100 * SECOND_US, 101 * SECOND_US)
