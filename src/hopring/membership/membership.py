@@ -188,15 +188,21 @@ class Membership:
 
     def _flush(self, now_us: int) -> None:
         """In a whole view: sends what the window lets through, delivers what has come to its turn."""
-        while self._whole and self.outbox.ready:
-            self._multicast(self.outbox.take(), now_us)
-        if not self._whole or self.stack is None:
+        self._send_ready(now_us)
+        if not self._whole:
             return
         order = self.view.order
         self._deliver(order.deliver())
         self.outbox.stable(order.discard(), self.who.me.daemon)
-        self.stack.local_aru = order.agreed_line
-        self._wish(now_us)
+        # What became stable has opened the window, and the next event may be long in coming.
+        self._send_ready(now_us)
+        if self._whole and self.stack is not None:
+            self.stack.local_aru = order.agreed_line
+            self._wish(now_us)
+
+    def _send_ready(self, now_us: int) -> None:
+        while self._whole and self.outbox.ready:
+            self._multicast(self.outbox.take(), now_us)
 
     @property
     def _whole(self) -> bool:

@@ -53,9 +53,10 @@ class Suspicions:
 
     def leave_out(self, processes: Iterable[Process], now_us: int) -> None:
         """These are left out from now on, each time for longer; those that are already stay so."""
+        _forget(self.excluded, now_us - 2 * self.back_off_us_max)
         for one in processes:
             known = self.excluded.get(one)
-            if known is None or now_us - known.last_us > 2 * self.back_off_us_max:
+            if known is None:
                 self.excluded[one] = Suspicion(1, now_us, now_us + self.back_off_us)
             elif now_us >= known.until_us:
                 known.count += 1
@@ -67,8 +68,9 @@ class Suspicions:
         return frozenset(one for one, known in self.excluded.items() if now_us < known.until_us)
 
     def _blame(self, among: dict[Blamed, Suspicion], one: Blamed, now_us: int) -> None:
+        _forget(among, now_us - self.back_off_us_max)
         known = among.get(one)
-        if known is None or now_us - known.last_us > self.back_off_us_max:
+        if known is None:
             among[one] = Suspicion(1, now_us)
             return
         known.count += 1
@@ -78,3 +80,9 @@ class Suspicions:
     def cut(self, now_us: int) -> tuple[Pair, ...]:
         """The links to leave out now."""
         return tuple(sorted(link for link, known in self.links.items() if now_us < known.until_us))
+
+
+def _forget(among: dict[Blamed, Suspicion], before_us: int) -> None:
+    """Old records count no more; without this, every start of a daemon that was ever suspected would stay."""
+    for one in [one for one, known in among.items() if known.last_us < before_us]:
+        del among[one]

@@ -98,6 +98,7 @@ class Host:
             case Say(to, word):
                 self._say(to, encode(word))
             case NetworkStarted():
+                self._heads.clear()
                 self.cluster.counters[self.name] = max(
                     self.cluster.counters[self.name], self.membership.counter
                 )

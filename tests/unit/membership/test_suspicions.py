@@ -114,3 +114,17 @@ def test_another_life_of_a_daemon_is_not_to_blame() -> None:
     one.leave_out([B], 0)
 
     assert Process(B.daemon, Incarnation(77)) not in one.left_out(0)
+
+
+def test_old_records_are_forgotten_however_often_a_daemon_starts_anew() -> None:
+    one = suspicions()
+
+    for number in range(1_000):
+        start = Process(A.daemon, Incarnation(number))
+        one.accuse(start, number * SECOND_US)
+        one.leave_out([start], number * SECOND_US)
+        one.blame((SiteId(0), SiteId(number + 1)), number * SECOND_US)
+
+    assert len(one.processes) <= 62
+    assert len(one.links) <= 62
+    assert len(one.excluded) <= 122
