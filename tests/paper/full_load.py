@@ -26,10 +26,10 @@ from hopring.sim.path import Quality
 
 SECOND_US = 1_000_000
 DAEMONS = 4
-WINDOW_BUNDLES = 12
+WINDOW_BUNDLES = 8
 BODY_BYTES = 1_000
 SERVICES = (Service.AGREED, Service.SAFE, Service.FIFO, Service.RELIABLE)
-SITE_DELAY_US, WIDE_DELAY_US = 2_000, 100_000
+SITE_DELAY_US, WIDE_DELAY_US = 4_000, 100_000
 LOSS = 0.05
 FEED_US = 100_000  # Far less than a window takes.
 
@@ -138,7 +138,8 @@ def look(cluster: LoadedCluster) -> Sample:
     for host in hosts:
         for way, length in (*collections_of(host.membership), ("Host._heads", len(host._heads))):
             lengths[way] = max(length, lengths.get(way, 0))
-    gc.collect()
+    if cluster.engine.now_us % (10 * SECOND_US) == 0:
+        gc.collect()
     most, cluster.most_entries = cluster.most_entries, 0
     return Sample(
         second=cluster.engine.now_us // SECOND_US,

@@ -164,8 +164,8 @@ class Membership:
             case Arrived(packet):
                 if self.stack is not None:
                     self._stack(PacketArrived(packet), now_us)
-            case FromStream(neighbour, happening):
-                if self.stack is not None:
+            case FromStream(generation, neighbour, happening):
+                if self.stack is not None and self.stack.own.generation == generation:
                     self._stack(StreamHappened(neighbour, happening), now_us)
             case Heard(sender, word):
                 self._heard(sender, word, now_us)
