@@ -77,6 +77,11 @@ class Streams:
         self._host = StreamHost(network, names[me])
         self._host.listen(STREAM_PORT, self._welcome)
 
+    @property
+    def strangers(self) -> int:
+        """How many connections wait for their greeting or their network."""
+        return len(self._strangers)
+
     def begin(self, own: Identity, neighbours: tuple[DaemonId, ...]) -> None:
         """A network begins: the connections of the one before are at their end, those of this one are made."""
         for connection in self._connections.values():
