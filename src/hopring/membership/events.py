@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hopring.ids import DaemonId, Process, ViewId
+from hopring.ids import DaemonId, Generation, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership.words import Datagram
 from hopring.ordering.entry import Message, Position
@@ -37,8 +37,9 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class FromStream:
-    """What happened to a connection of the present network's TCP link with this neighbour."""
+    """What happened to a connection of that network's TCP link with this neighbour."""
 
+    generation: Generation
     neighbour: DaemonId
     event: StreamEvent
 

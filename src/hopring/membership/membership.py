@@ -155,8 +155,8 @@ class Membership:
                 self._submit(event)
             case Heard(sender, word):
                 self._heard(sender, word, now_us)
-            case FromStream(neighbour, happening):
-                if self.stack is not None:
+            case FromStream(generation, neighbour, happening):
+                if self.stack is not None and self.stack.own.generation == generation:
                     self._stack(StreamHappened(neighbour, happening), now_us)
         self._feed(now_us)
         self._flush(now_us)
@@ -176,18 +176,24 @@ class Membership:
 
     def _flush(self, now_us: int) -> None:
         """In a whole view: sends what the window lets through, delivers what has come to its turn."""
+        self._send(now_us)
         stack = self.stack
         if self.phase is not Phase.OP or stack is None:
             return
-        # Sending may show that the network is over.
-        while self.stack is stack and self.traffic.outbox.ready:
-            self._stack(self.traffic.send(stack), now_us)
-        if self.stack is not stack:
-            return
         self._out.extend(self.traffic.turn(self.view, stack))
-        wish = self.traffic.wish(self.view, stack, now_us)
+        # What became stable has opened the window, and the next event may be long in coming.
+        self._send(now_us)
+        wish = None if self.stack is not stack else self.traffic.wish(self.view, stack, now_us)
         if wish is not None:
             self._stack(wish, now_us)
+
+    def _send(self, now_us: int) -> None:
+        stack = self.stack
+        # Sending may show that the network is over.
+        while (
+            self.traffic.outbox.ready and self.phase is Phase.OP and stack is not None and self.stack is stack
+        ):
+            self._stack(self.traffic.send(stack), now_us)
 
     # The present network.
 

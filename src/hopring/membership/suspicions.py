@@ -35,9 +35,13 @@ class Suspicions:
     processes: dict[Process, Suspicion] = field(default_factory=dict)  # Those of the site that may not hear us.
     excluded: dict[Process, Suspicion] = field(default_factory=dict)  # Those that are left out.
 
+    cut_at_us: dict[Pair, int] = field(default_factory=dict)  # When a link was last left out.
+
     def blame(self, link: Pair, now_us: int) -> None:
         """A network that had hardly begun failed on this link."""
         self._blame(self.links, link, now_us)
+        if self.links[link].until_us:
+            self.cut_at_us[link] = now_us
 
     def accuse(self, process: Process, now_us: int) -> None:
         """A ring that had hardly begun failed between us and this one."""
@@ -53,9 +57,10 @@ class Suspicions:
 
     def leave_out(self, processes: Iterable[Process], now_us: int) -> None:
         """These are left out from now on, each time for longer; those that are already stay so."""
+        _forget(self.excluded, now_us - 2 * self.back_off_us_max)
         for one in processes:
             known = self.excluded.get(one)
-            if known is None or now_us - known.last_us > 2 * self.back_off_us_max:
+            if known is None:
                 self.excluded[one] = Suspicion(1, now_us, now_us + self.back_off_us)
             elif now_us >= known.until_us:
                 known.count += 1
@@ -67,8 +72,9 @@ class Suspicions:
         return frozenset(one for one, known in self.excluded.items() if now_us < known.until_us)
 
     def _blame(self, among: dict[Blamed, Suspicion], one: Blamed, now_us: int) -> None:
+        _forget(among, now_us - self.back_off_us_max)
         known = among.get(one)
-        if known is None or now_us - known.last_us > self.back_off_us_max:
+        if known is None:
             among[one] = Suspicion(1, now_us)
             return
         known.count += 1
@@ -76,10 +82,15 @@ class Suspicions:
         known.until_us = now_us + min(self.back_off_us << (known.count - 2), self.back_off_us_max)
 
     def remembers(self, link: Pair, for_us: int, now_us: int) -> bool:
-        """Whether this link was left out, and failed not longer ago than that."""
-        known = self.links.get(link)
-        return known is not None and known.until_us > 0 and now_us - known.last_us < for_us
+        """Whether this link had to be left out, not longer ago than that."""
+        return link in self.cut_at_us and now_us - self.cut_at_us[link] < for_us
 
     def cut(self, now_us: int) -> tuple[Pair, ...]:
         """The links to leave out now."""
         return tuple(sorted(link for link, known in self.links.items() if now_us < known.until_us))
+
+
+def _forget(among: dict[Blamed, Suspicion], before_us: int) -> None:
+    """Old records count no more; without this, every start of a daemon that was ever suspected would stay."""
+    for one in [one for one, known in among.items() if max(known.last_us, known.until_us) < before_us]:
+        del among[one]

@@ -16,7 +16,7 @@ class SiteLine:
     stable_lts: int  # Below it, every daemon of the site holds everything.
     highest: int = 0  # The highest sequence known to exist.
     ahead: dict[int, int] = field(default_factory=dict)  # Held above a gap: sequence to stamp.
-    promises: list[tuple[int, int]] = field(default_factory=list)  # (sequence, stamp), not yet covered by cseq.
+    promises: dict[int, int] = field(default_factory=dict)  # Sequence to stamp, those above cseq only.
 
     def holds(self, seq: int) -> bool:
         """Whether this bundle is here."""
@@ -37,12 +37,11 @@ class SiteLine:
         if seq <= self.cseq:
             self.next_lts = max(self.next_lts, lts)
         else:
-            self.promises.append((seq, lts))
+            # By sequence, because a gap may stay open for many promises that speak of the same bundle.
+            self.promises[seq] = max(lts, self.promises.get(seq, 0))
 
     def _settle(self) -> None:
         if not self.promises:
             return
-        for seq, lts in self.promises:
-            if seq <= self.cseq:
-                self.next_lts = max(self.next_lts, lts)
-        self.promises = [one for one in self.promises if one[0] > self.cseq]
+        for seq in [seq for seq in self.promises if seq <= self.cseq]:
+            self.next_lts = max(self.next_lts, self.promises.pop(seq))

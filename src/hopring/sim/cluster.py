@@ -8,12 +8,13 @@ from struct import Struct
 from typing import Final
 
 from hopring.check import trace
-from hopring.config.model import Config
+from hopring.config.model import Config, LinkProtocol
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process, ViewId
 from hopring.membership.events import (
     Arrived,
     Delivered,
+    FromStream,
     Heard,
     Input,
     Installed,
@@ -32,12 +33,13 @@ from hopring.membership.words import decode_datagram, encode
 from hopring.ordering.entry import Message, Position
 from hopring.routing.topology import topology_of
 from hopring.services import Service
+from hopring.sim.cluster_streams import Streams
 from hopring.sim.drive import Driver
 from hopring.sim.engine import Engine
 from hopring.sim.host import Address
 from hopring.sim.network import Network
 from hopring.sim.path import Quality
-from hopring.stack_events import DEFAULTS, Identity, SendSite, SendTo, StackOptions
+from hopring.stack_events import DEFAULTS, Identity, SendSite, SendTo, StackOptions, StreamEvent, WriteTo
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.train import Frame, decode
 from hopring.wire.train import encode as encode_frames
@@ -72,6 +74,9 @@ class Host:
         cluster.network.bind(self.address, self._receive)
         self._group = f"site {self.membership.site}"
         cluster.network.join(self._group, self.address)
+        self.streams: Streams | None = None
+        if any(plan.protocol is LinkProtocol.TCP for plan in cluster.topology.links.values()):
+            self.streams = Streams(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
         self.driver: Driver[Input, Output] = Driver(cluster.network, name, self.membership, self._carry_out)
 
     def submit(self, service: Service, size: int) -> None:
@@ -99,7 +104,10 @@ class Host:
                 self._send_frames(own, sending)
             case Say(to, word):
                 self._say(to, encode(word))
-            case NetworkStarted():
+            case NetworkStarted(own, neighbours):
+                self._heads.clear()
+                if self.streams is not None:
+                    self.streams.begin(own, neighbours)
                 self.cluster.counters[self.name] = max(
                     self.cluster.counters[self.name], self.membership.counter
                 )
@@ -115,6 +123,14 @@ class Host:
             case SendSite(frames):
                 for datagram in self._datagrams(own, Family.RING, frames):
                     self.cluster.network.multicast(self.address, self._group, datagram)
+            case WriteTo(neighbour, data):
+                assert self.streams is not None, "only TCP links write"
+                self.streams.write(own.generation, neighbour, data)
+
+    def _from_stream(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
+        """Connections speak while outputs are carried out, so the daemon hears of it as the next thing."""
+        happened = FromStream(generation, neighbour, event)
+        self.cluster.network.timer(self.name, self.cluster.engine.now_us, self.driver.step, happened)
 
     def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...]) -> list[bytes]:
         key = (family, own.generation)

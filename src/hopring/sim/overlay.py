@@ -5,7 +5,7 @@ nobody else does. What happened is in `trace`, in the words of the thesis' netwo
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -23,8 +23,8 @@ from hopring.sim.engine import Engine
 from hopring.sim.host import Address
 from hopring.sim.network import Network
 from hopring.sim.path import Quality
+from hopring.sim.tcp.connection import Connection
 from hopring.sim.tcp.host import StreamHost
-from hopring.sim.tcp.stream import Stream
 from hopring.stack import Stack
 from hopring.stack_events import (
     DEFAULTS,
@@ -39,7 +39,6 @@ from hopring.stack_events import (
     SendSite,
     SendTo,
     StackOptions,
-    StreamEvent,
     Told,
     Visited,
     WriteTo,
@@ -134,41 +133,6 @@ class Daemon:
             self._stream_host.close()
         self.world.network.unbind(self._address)
         self.world.network.leave(f"site {self.site}", self._address)
-
-
-class Connection:
-    """The user of one simulated stream: tells the stack, and keeps what the stream has no room for."""
-
-    def __init__(self, tell: Callable[[StreamEvent], None]) -> None:
-        self._tell = tell
-        self._stream: Stream | None = None
-        self._unwritten = bytearray()
-
-    def write(self, data: bytes) -> None:
-        """Writes as much as there is room for."""
-        self._unwritten += data
-        assert self._stream is not None, "the link writes only to a connection that stands"
-        taken = self._stream.send(bytes(self._unwritten))
-        del self._unwritten[:taken]
-        if taken:
-            self._tell(tcp.Written(taken))
-
-    def connected(self, stream: Stream) -> None:
-        """The connection stands."""
-        self._stream = stream
-        self._tell(tcp.Opened())
-
-    def received(self, _stream: Stream, data: bytes) -> None:
-        """Bytes have come."""
-        self._tell(tcp.Received(data))
-
-    def writable(self, _stream: Stream) -> None:
-        """There is room for what was kept."""
-        self.write(b"")
-
-    def closed(self, _stream: Stream, reason: str) -> None:
-        """The connection is over."""
-        self._tell(tcp.Closed(reason))
 
 
 class Overlay:

@@ -126,3 +126,29 @@ def test_a_link_that_was_left_out_is_remembered_for_longer_than_it_is_left_out()
     assert one.cut(10 * SECOND_US) == ()
     assert one.remembers(LINK, 100 * SECOND_US, 10 * SECOND_US)
     assert not one.remembers(LINK, 100 * SECOND_US, 101 * SECOND_US)
+
+
+def test_old_records_are_forgotten_however_often_a_daemon_starts_anew() -> None:
+    one = suspicions()
+
+    for number in range(1_000):
+        start = Process(A.daemon, Incarnation(number))
+        one.accuse(start, number * SECOND_US)
+        one.leave_out([start], number * SECOND_US)
+        one.blame((SiteId(0), SiteId(number + 1)), number * SECOND_US)
+
+    assert len(one.processes) <= 62
+    assert len(one.links) <= 62
+    assert len(one.excluded) <= 124
+
+
+def test_a_link_that_fails_right_after_it_was_left_out_for_long_is_left_out_for_long_again() -> None:
+    one = suspicions()
+    at_us = 0
+    for _ in range(8):
+        one.blame(LINK, at_us)
+        at_us = max(at_us, one.links[LINK].until_us) + SECOND_US
+
+    one.blame(LINK, at_us)
+
+    assert one.cut(at_us + 59 * SECOND_US) == (LINK,)

@@ -63,7 +63,20 @@ def test_promises_that_are_covered_are_forgotten() -> None:
 
     line.hold(1, 12)
 
-    assert line.promises == [(2, 25)]
+    assert line.promises == {2: 25}
+
+
+def test_promises_behind_a_gap_do_not_pile_up() -> None:
+    line = new_line()
+
+    for lts in range(20, 1_020):
+        line.promise(2, lts)
+    line.promise(2, 500)
+
+    assert line.promises == {2: 1_019}
+    line.hold(1, 12)
+    line.hold(2, 14)
+    assert line.next_lts == 1_019
 
 
 def test_what_is_held_is_known_below_and_above_the_gap() -> None:

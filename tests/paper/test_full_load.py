@@ -1,0 +1,81 @@
+"""Bounded memory (thesis 5.3, flow control): ten minutes at full load, and nothing grows."""
+
+import subprocess
+import sys
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from tests.paper.full_load import DAEMONS, WINDOW_BUNDLES, Sample, collections_of
+
+from hopring.ordering.lines import SiteLine
+
+WINDOWS = DAEMONS * WINDOW_BUNDLES
+MINUTE = 60
+
+
+@pytest.fixture(scope="module")
+def ten_minutes() -> list[Sample]:
+    command = [sys.executable, "-m", "tests.paper.full_load", "600"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return [msgspec.json.decode(line, type=Sample) for line in done.stdout.splitlines()]
+
+
+def emptiest(samples: Iterable[Sample]) -> dict[str, int]:
+    """Of every collection, the least that was in it: what it never got rid of."""
+    least: dict[str, int] = {}
+    for sample in samples:
+        for way, length in sample.lengths.items():
+            least[way] = min(length, least.get(way, length))
+    return least
+
+
+@pytest.mark.slow
+def test_the_window_governs_all_the_time(ten_minutes: list[Sample]) -> None:
+    assert len(ten_minutes) == 600
+    assert all(sample.out == [WINDOW_BUNDLES] * DAEMONS for sample in ten_minutes)
+    assert all(min(sample.waiting) > 0 for sample in ten_minutes)
+    assert ten_minutes[-1].delivered > 600 * 80 * DAEMONS
+    assert ten_minutes[-1].views == 2 * DAEMONS, "no view breaks at 5 % loss"
+
+
+@pytest.mark.slow
+def test_no_daemon_holds_more_than_the_windows_and_what_recovery_needs(ten_minutes: list[Sample]) -> None:
+    """Whatever is held is in its sender's window, or known to its sender alone to be everywhere.
+
+    The sender hears of the end of a bundle by the promises of all sites. This daemon hears of it when those
+    have come here too, and until then recovery may count on its copy. Meanwhile the sender uses its window
+    again; with a promise lost on the way, twice.
+    """
+    assert max(sample.counted for sample in ten_minutes) <= WINDOWS
+    assert max(sample.entries - sample.counted for sample in ten_minutes) <= 2 * WINDOWS
+
+
+@pytest.mark.slow
+def test_no_collection_of_a_daemon_is_larger_than_what_is_under_way(ten_minutes: list[Sample]) -> None:
+    assert "Membership.view.order.lines[].promises" in ten_minutes[-1].lengths
+    assert "Membership.present.stack.links[].state.sender.unacked" in ten_minutes[-1].lengths
+    assert "Membership.present.stack.ring.state.store.packets" in ten_minutes[-1].lengths
+    for sample in ten_minutes:
+        assert max(sample.lengths.values()) <= 3 * WINDOWS, sample
+
+
+@pytest.mark.slow
+def test_no_collection_of_a_daemon_keeps_something_for_good(ten_minutes: list[Sample]) -> None:
+    second, last = emptiest(ten_minutes[MINUTE : 2 * MINUTE]), emptiest(ten_minutes[-MINUTE:])
+
+    grown = {way: (second[way], last[way]) for way in second if last.get(way, 0) > second[way] + WINDOW_BUNDLES}
+    assert grown == {}
+
+
+@pytest.mark.slow
+def test_the_process_does_not_grow(ten_minutes: list[Sample]) -> None:
+    after_two = ten_minutes[2 * MINUTE].rss_kb
+
+    assert max(sample.rss_kb for sample in ten_minutes[2 * MINUTE :]) - after_two < 20 * 1024
+
+
+def test_the_walk_sees_the_collections_of_a_daemon() -> None:
+    line = SiteLine(cseq=0, next_lts=1, stable_lts=1, ahead={3: 4, 5: 6})
+
+    assert dict(collections_of([line])) == {"list": 1, "list[].ahead": 2, "list[].promises": 0}
