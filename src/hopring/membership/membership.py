@@ -37,6 +37,7 @@ from hopring.membership.events import (
 )
 from hopring.membership.gather import Form, Gather, Rest
 from hopring.membership.generation import generation_of
+from hopring.membership.loose import NO_PLACE, loose_message, submit_loose
 from hopring.membership.options import MembershipOptions
 from hopring.membership.outbox import Outbox
 from hopring.membership.suspicions import Suspicions
@@ -48,15 +49,18 @@ from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, build_trees, islands, pair
+from hopring.services import Service
 from hopring.stack import Stack
 from hopring.stack_events import Arrived as PacketArrived
 from hopring.stack_events import FromStream as StreamHappened
 from hopring.stack_events import (
     Identity,
     Multicast,
+    MulticastLoose,
     Promise,
     Promised,
     Receive,
+    ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
@@ -195,6 +199,8 @@ class Membership:
         order = self.view.order
         self._deliver(order.deliver())
         self.outbox.stable(order.discard(), self.who.me.daemon)
+        if self.outbox.loose:
+            self.outbox.overtaken(order.aru)
         self.stack.local_aru = order.agreed_line
         self._wish(now_us)
 
@@ -205,6 +211,9 @@ class Membership:
     def _multicast(self, message: Message, now_us: int) -> None:
         assert self.stack is not None, "a whole view has its network"
         mask = mask_of(*self.stack.network.sites)
+        if message.service is Service.UNRELIABLE:
+            self._stack(submit_loose(message, mask, self.outbox, self.view.order), now_us)
+            return
         self._stack(Multicast(mask, encode_message(message), message.session), now_us)
 
     def _deliver(self, entries: list[Entry]) -> None:
@@ -263,6 +272,8 @@ class Membership:
                 self.view.order.stable(update.source, update.aru)
             case Visited() if self.phase is Phase.OP:
                 self._visited(output, now_us)
+            case ReceiveLoose():
+                self._receive_loose(stack, output, now_us)
 
     def _receive(self, received: Receive) -> None:
         message = None if received.bundle is None else decode_message(received.bundle)
@@ -273,6 +284,22 @@ class Membership:
             position = self.view.order.entries[received.source, received.seq].position
             self._out.append(Stamped(self.view.id, message, position))
         self._deliver(early)
+
+    def _receive_loose(self, stack: Stack, received: ReceiveLoose, now_us: int) -> None:
+        """Delivered in a whole view or not at all; a bad one is dropped, and so is as good as lost."""
+        if self.attempt is not None and self.attempt.bound:
+            self._early(received, now_us)  # Who sent it knows that all are done.
+            return
+        try:
+            message = loose_message(received)
+        except PeerError as error:
+            self.drops[error.reason] += 1
+            return
+        if not self._whole or stack is not self.stack:
+            return
+        if message.daemon == self.who.me.daemon:
+            self._out.append(Stamped(self.view.id, message, NO_PLACE))
+        self._out.append(Delivered(self.view.id, message, self.view.processes[message.daemon], NO_PLACE))
 
     def _visited(self, visited: Visited, now_us: int) -> None:
         """The token was here: its word on the own site counts here at once, elsewhere by way of a promise."""
@@ -479,7 +506,7 @@ class Membership:
         if attempt.complete:
             self._install(now_us)
 
-    def _early(self, output: Receive | Promised, now_us: int) -> None:
+    def _early(self, output: Receive | Promised | ReceiveLoose, now_us: int) -> None:
         """Data of the new view: who sent it knows that all are done, so we may install too."""
         attempt = self.attempt
         if attempt is None or not attempt.bound:
@@ -523,7 +550,7 @@ class Membership:
     def _leave_view(self) -> None:
         """Freezes the view, and takes back what nobody else can have."""
         if self.stack is not None and not self.view.broken:
-            queued = [event.bundle for event in self._pending if isinstance(event, Multicast)]
+            queued = [event.bundle for event in self._pending if isinstance(event, Multicast | MulticastLoose)]
             unsent = [*[bundle for _, bundle in self.stack.take_back()], *queued]
             self.outbox.put_back([decode_message(bundle) for bundle in unsent])
         if self.stack is not None:
