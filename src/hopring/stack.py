@@ -240,9 +240,10 @@ class Stack:
         """On its way at once, as far as this daemon's links have room; here it has arrived."""
         assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
         self._stamps.heard(event.lts)
-        for fragment in self._loose_out.cut(event.mask, event.bundle):
-            self._carry_loose(Originate(fragment), now_us)
+        fragments = self._loose_out.cut(event.mask, event.bundle)
         self._out.append(ReceiveLoose(self.own.me, self._loose_out.number, event.bundle))
+        for fragment in fragments:
+            self._carry_loose(Originate(fragment), now_us)
         self._step_ring(Wish(), now_us)
 
     def _tell(self, word: bytes, now_us: int) -> None:
@@ -320,10 +321,10 @@ class Stack:
     def _take_loose(self, header: Header, frame: Loose, now_us: int) -> None:
         """Nothing of it was acknowledged, so a bad one is dropped like any bad frame."""
         origin: Callable[[Item], NetworkInput] = FromRing
-        if header.family is Family.HOP:
+        if header.family is Family.HOP and isinstance(self.links.get(header.sender), hop.Hop):
             origin = partial(FromLink, header.sender)
-        elif header.sender not in self.network.ring:
-            raise PeerError(Drop.FOREIGN_SENDER, f"daemon {header.sender} is no member of this ring")
+        elif header.family is not Family.RING or header.sender not in self.network.ring:
+            raise PeerError(Drop.FOREIGN_SENDER, f"LOOSE on {header.family.name} from daemon {header.sender}")
         items = [decode_unreliable(kind, body) for kind, body in split_objects(frame.payload)]
         for item in items:
             self._carry_loose(origin(item), now_us)

@@ -169,13 +169,18 @@ class Tcp:
 
     def _submit(self, event: Submit, now_us: int) -> list[Output]:
         assert 0 < len(event.payload) <= self.object_bytes_max, "cut an object before it is submitted"
-        if event.loose and self.backlog_bytes + len(event.payload) > self.options.loose_bytes_max:
+        if event.loose and self.backlog_bytes + len(event.payload) > self._loose_bytes_max:
             self.state.loose_dropped += 1
             return []
         if self.backlog_bytes + len(event.payload) > self.options.backlog_bytes_max:
             return self._fail(f"more than {self.options.backlog_bytes_max} bytes wait for the neighbour")
         self.state.queue.put(event, now_us + self.options.lazy_us)
         return []
+
+    @property
+    def _loose_bytes_max(self) -> int:
+        """Never so much that the link could fail of it."""
+        return min(self.options.loose_bytes_max, self.options.backlog_bytes_max // 2)
 
     def _open(self, now_us: int) -> list[Output]:
         assert not self.state.open, "a link has one connection"

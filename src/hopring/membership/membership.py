@@ -287,6 +287,8 @@ class Membership:
 
     def _receive_loose(self, stack: Stack, received: ReceiveLoose, now_us: int) -> None:
         """Delivered in a whole view or not at all; a bad one is dropped, and so is as good as lost."""
+        if stack is not self.stack:
+            return
         if self.attempt is not None and self.attempt.bound:
             self._early(received, now_us)  # Who sent it knows that all are done.
             return
@@ -295,7 +297,7 @@ class Membership:
         except PeerError as error:
             self.drops[error.reason] += 1
             return
-        if not self._whole or stack is not self.stack:
+        if not self._whole:
             return
         if message.daemon == self.who.me.daemon:
             self._out.append(Stamped(self.view.id, message, NO_PLACE))

@@ -285,3 +285,12 @@ def test_a_loose_object_goes_with_the_others_while_little_waits() -> None:
 
     assert written(tcp.step(Tick(), 10)) == encode_packet(b"data" + bytes(90) + b"more")
     assert tcp.counters.loose_dropped == 1
+
+
+def test_loose_objects_never_bring_a_link_to_its_limit() -> None:
+    tcp = make_tcp()  # It fails with 1000 bytes waiting.
+    for _ in range(20):
+        assert tcp.step(Submit(bytes(90), loose=True), 0) == []
+
+    assert tcp.backlog_bytes == 450
+    assert tcp.counters.loose_dropped == 15

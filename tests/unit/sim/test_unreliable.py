@@ -104,18 +104,21 @@ def test_a_bad_loose_frame_is_counted_and_the_network_goes_on() -> None:
     world = overlay()
     stack = world.daemons["ams1"].stack
     foreign = cut_unreliable(stack.network.site, stack.own.me, 1, world.mask(), b"as you", 1_370)[0]
-    ring = world.daemons["ams2"].stack.own.header(Family.RING)
-    hop = world.daemons["ams2"].stack.own.header(Family.HOP)
+    ring, hop, none = (
+        world.daemons["ams2"].stack.own.header(family)
+        for family in (Family.RING, Family.HOP, Family.MEMBERSHIP)
+    )
 
     for head, payload in (
         (ring, encode_unreliable(foreign)),
         (hop, encode_unreliable(foreign)),
+        (none, encode_unreliable(foreign)),
         (ring, b"no object at all"),
         (ring, bytes([1, 0, 0, 0])),
     ):
         stack.step(Arrived(Packet(head, (Loose(payload),))), world.engine.now_us)
 
-    assert sum(stack.drops.values()) == 4
+    assert sum(stack.drops.values()) == 5
     assert not stack.failed
 
 
