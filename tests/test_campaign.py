@@ -18,6 +18,8 @@ CAUGHT = {
     "promise-before-data": (20011, "2.13(2) agreed messages come in their order"),
     "together-with-all": (20011, "2.4 transitional set"),
     "unstamped-lost": (20011, "I5 what a daemon takes it sends"),
+    "unreliable-late": (20011, "2.19 sane view delivery"),
+    "unreliable-twice": (4, "2.5 no duplication"),
 }
 
 

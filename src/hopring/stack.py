@@ -6,7 +6,8 @@ of cut links. Membership makes a stack for each attempt and throws it away with 
 Below       a driver, which carries frames and streams between daemons and knows the time.
 Above       whoever multicasts bundles; it receives each bundle of the network exactly once, its own included.
 Invariants  nothing comes out after NetworkFailed (2.23); a packet of another generation, from a stranger or
-            from an earlier life of a member is refused before it reaches a link.
+            from an earlier life of a member is refused before it reaches a link; whatever befalls an Unreliable
+            bundle, the network goes on.
 """
 
 from collections import Counter
@@ -17,12 +18,13 @@ from typing import Final
 
 from hopring.config.model import LinkProtocol
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, DaemonId, Incarnation, SiteMask
+from hopring.ids import NEVER, NOBODY, DaemonId, Incarnation, SiteMask
 from hopring.links import hop, tcp
 from hopring.links import ring as rings
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.ordering.stamps import Stamped, Stamps
+from hopring.ordering.unreliable import LooseReceiver, LooseSender
 from hopring.routing.network import (
     Failed,
     FromLink,
@@ -48,10 +50,12 @@ from hopring.stack_events import (
     Input,
     LinkOutput,
     Multicast,
+    MulticastLoose,
     Output,
     Promise,
     Promised,
     Receive,
+    ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
@@ -63,7 +67,7 @@ from hopring.stack_events import (
     WriteTo,
 )
 from hopring.wire.bundle import BUNDLE_BYTES_MAX
-from hopring.wire.data import Data, Segment
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment
 from hopring.wire.flood import (
     Control,
     Update,
@@ -80,6 +84,7 @@ from hopring.wire.objects import ObjectType, split_objects
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 from hopring.wire.train import Frame, Packet
+from hopring.wire.unreliable import Loose, Unreliable, decode_unreliable, encode_unreliable, loose_bytes_of
 
 WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX + WORD_HEAD_BYTES_MAX
 """The longest control word that is put together: one that carries the largest bundle again."""
@@ -87,6 +92,7 @@ WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX + WORD_HEAD_BYTES_MAX
 _RING_FRAMES: Final = (Token, Data, Segment, Held, Hurry)
 _HOP_FRAMES: Final = (Data, Ack, Segment, Nack)
 _URGENT: Final = (Update, Control)
+_UNRELIABLE: Final = int(ObjectType.UNRELIABLE)
 
 
 class Stack:
@@ -117,6 +123,11 @@ class Stack:
         self._reassembly = Reassembly(options.bundle_bytes_max)
         self._reassembly.make_room(options.transit_bytes, options.transit_bundles)
         self._words = Reassembly(WORD_BYTES_MAX)
+        self._loose_out = LooseSender(self.network.site, own.me, self._loose_bytes())
+        others = {one: topology.site_of[one] for one in self.network.members if one != own.me}
+        self.loose = LooseReceiver(
+            others, options.loose_wait_us, options.loose_held_bytes_max, options.bundle_bytes_max
+        )
         self._serial = 0
         self._visited: Stamped | None = None
         self.local_aru = 0
@@ -135,6 +146,12 @@ class Stack:
         backlog = max(tcp_options.backlog_bytes_max, self.options.transit_bytes)
         options = replace(tcp_options, backlog_bytes_max=backlog)
         return tcp.Tcp(self.own.header(Family.TCP), neighbour.daemon, options=options)
+
+    def _loose_bytes(self) -> int:
+        """The longest object that passes every link that may be on its way in one datagram."""
+        plans = self.network.topology.links.values()
+        tuned = [plan.tuning.segment_bytes for plan in plans if plan.tuning.segment_bytes is not None]
+        return loose_bytes_of(min([self.options.ring.segment_bytes, SEGMENT_BYTES_DEFAULT, *tuned]))
 
     @property
     def failed(self) -> bool:
@@ -211,6 +228,8 @@ class Stack:
                 self._tell(word, now_us)
             case FromStream(neighbour, what):
                 self._from_stream(neighbour, what, now_us)
+            case MulticastLoose():
+                self._multicast_loose(event, now_us)
         out, self._out = self._out, []
         return out
 
@@ -219,6 +238,16 @@ class Stack:
     def _multicast(self, event: Multicast, now_us: int) -> None:
         assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
         self._stamps.put(event.session, event.mask, event.bundle)
+        self._step_ring(Wish(), now_us)
+
+    def _multicast_loose(self, event: MulticastLoose, now_us: int) -> None:
+        """On its way at once, as far as this daemon's links have room; here it has arrived."""
+        assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
+        self._stamps.heard(event.lts)
+        fragments = self._loose_out.cut(event.mask, event.bundle)
+        self._out.append(ReceiveLoose(self.own.me, self._loose_out.number, event.bundle))
+        for fragment in fragments:
+            self._carry_loose(Originate(fragment), now_us)
         self._step_ring(Wish(), now_us)
 
     def _tell(self, word: bytes, now_us: int) -> None:
@@ -288,13 +317,56 @@ class Stack:
             if not isinstance(link, hop.Hop):
                 raise PeerError(Drop.FOREIGN_SENDER, f"no Hop link with daemon {header.sender}")
             self._carry_link(header.sender, link, link.step(frame, now_us), now_us)
+        elif isinstance(frame, Loose):
+            self._take_loose(header, frame, now_us)
         else:
             raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
+
+    def _take_loose(self, header: Header, frame: Loose, now_us: int) -> None:
+        """Nothing of it was acknowledged, so a bad one is dropped like any bad frame."""
+        origin: Callable[[Item], NetworkInput] = FromRing
+        if header.family is Family.HOP and isinstance(self.links.get(header.sender), hop.Hop):
+            origin = partial(FromLink, header.sender)
+        elif header.family is not Family.RING or header.sender not in self.network.ring:
+            raise PeerError(Drop.FOREIGN_SENDER, f"LOOSE on {header.family.name} from daemon {header.sender}")
+        items = [decode_unreliable(kind, body) for kind, body in split_objects(frame.payload)]
+        for item in items:
+            self._carry_loose(origin(item), now_us)
+
+    def _carry_loose(self, event: NetworkInput, now_us: int) -> None:
+        """An Unreliable fragment through the overlay; no link fails because of it."""
+        for output in self.network.step(event):
+            match output:
+                case ToLink(neighbour, Unreliable() as item):
+                    link = self.links[neighbour]
+                    submit = Submit(encode_unreliable(item), loose=True)
+                    self._carry_link(neighbour, link, link.step(submit, now_us), now_us)
+                case ToRing(Unreliable() as item):
+                    self._step_ring(Submit(encode_unreliable(item), loose=True), now_us)
+                case Up(Unreliable() as item):
+                    self._up_loose(item, now_us)
+
+    def _up_loose(self, item: Unreliable, now_us: int) -> None:
+        try:
+            bundle = self.loose.take(item, now_us)
+        except PeerError as error:
+            self.drops[error.reason] += 1
+            return
+        self._wake_loose()
+        if bundle is not None:
+            self._out.append(ReceiveLoose(item.daemon, item.number, bundle))
+
+    def _wake_loose(self) -> None:
+        """Under nobody's id: when an Unreliable bundle is given up."""
+        self._wakes_at_us[NOBODY] = self.loose.wake_at_us
 
     def _deliver(self, payload: bytes, origin: Callable[[Item], NetworkInput], now_us: int) -> None:
         """Takes a packet's objects apart; the link has acknowledged it, so a bad one cannot just be dropped."""
         try:
             for kind, body in split_objects(payload):
+                if kind == _UNRELIABLE:  # In a stream they travel among the others.
+                    self._carry_loose(origin(decode_unreliable(kind, body)), now_us)
+                    continue
                 for output in self.network.step(origin(_decode(kind, body))):
                     self._carry_out(output, now_us)
         except PeerError as error:
@@ -327,6 +399,9 @@ class Stack:
                 self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
         if self._wakes_at_us[self.own.me] <= now_us and not self.failed:
             self._step_ring(Tick(), now_us)
+        if self._wakes_at_us.get(NOBODY, NEVER) <= now_us:
+            self.loose.expire(now_us)
+            self._wake_loose()
 
     def _from_stream(self, neighbour: DaemonId, event: StreamEvent, now_us: int) -> None:
         link = self.links.get(neighbour)
@@ -396,6 +471,8 @@ def _encode(item: Item) -> bytes:
             return encode_update(item)
         case Control():
             return encode_control(item)
+        case Unreliable():
+            return encode_unreliable(item)
 
 
 def _decode(kind: int, body: memoryview) -> Item:

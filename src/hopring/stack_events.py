@@ -28,6 +28,14 @@ class Multicast(msgspec.Struct, frozen=True):
     session: int = 0  # Bundles of one session are chained for FIFO order.
 
 
+class MulticastLoose(msgspec.Struct, frozen=True):
+    """An Unreliable bundle for the sites of the mask; the others do not hear of it. Leaves in this turn."""
+
+    mask: SiteMask
+    bundle: bytes
+    lts: int = 0  # Later stamps of this site are above it: so the stability line tells when it is long gone.
+
+
 class Tell(msgspec.Struct, frozen=True):
     """A control word for every other daemon of the network; it goes before bundles and needs no stamp."""
 
@@ -93,6 +101,14 @@ class Receive(msgspec.Struct, frozen=True):
         return Meta(self.source, self.seq, self.lts, self.mask, self.prev)
 
 
+class ReceiveLoose(msgspec.Struct, frozen=True):
+    """An Unreliable bundle, whole: the daemon's own as it leaves, others' if and when they come."""
+
+    daemon: DaemonId
+    number: int
+    bundle: bytes
+
+
 class Told(msgspec.Struct, frozen=True):
     """A control word from another daemon."""
 
@@ -114,8 +130,8 @@ class Visited(msgspec.Struct, frozen=True):
     site_aru: int
 
 
-Input = Multicast | Tell | Promise | WishVisit | Arrived | FromStream | Tick
-Output = SendTo | SendSite | WriteTo | Receive | Told | Promised | Visited | NetworkFailed
+Input = Multicast | MulticastLoose | Tell | Promise | WishVisit | Arrived | FromStream | Tick
+Output = SendTo | SendSite | WriteTo | Receive | ReceiveLoose | Told | Promised | Visited | NetworkFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +157,8 @@ class StackOptions:
     initial_seq: int = 1
     transit_bytes: int = 0  # What all members together may have under way; no queue is smaller than that.
     transit_bundles: int = 0
+    loose_wait_us: int = 500_000  # From the first fragment of an Unreliable bundle to its last.
+    loose_held_bytes_max: int = 8 * 1024 * 1024  # Of Unreliable bundles that are not whole.
 
 
 DEFAULTS: Final = StackOptions()

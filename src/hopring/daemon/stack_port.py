@@ -17,6 +17,7 @@ from hopring.stack_events import (
     Output,
     Promised,
     Receive,
+    ReceiveLoose,
     SendSite,
     SendTo,
     Told,
@@ -72,8 +73,8 @@ class StackPort(Port[Input, Output]):
                 self.connections[neighbour].write(data)
             case Receive() | NetworkFailed():
                 self._up(effect)
-            case Told() | Promised() | Visited():
-                pass  # Nobody orders here.
+            case Told() | Promised() | Visited() | ReceiveLoose():
+                pass  # Nobody orders here, and nobody sends loosely.
 
     def _outlet(self, daemon: DaemonId) -> Outlet:
         return Outlet(self._sites.send, self._sites.addresses[daemon])

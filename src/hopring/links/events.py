@@ -17,6 +17,9 @@ class Submit(msgspec.Struct, frozen=True):
     payload: bytes
     urgent: bool = False  # Control of higher layers: goes before data and outside its window.
     lazy: bool = False  # May wait a little for company, because it would hardly fill a packet.
+    loose: bool = (
+        False  # Outside the link's numbering: may be lost, is never sent again; of an Unreliable bundle.
+    )
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -51,3 +54,4 @@ class LinkCounters(msgspec.Struct, frozen=True):
     retransmissions: int
     duplicates: int
     round_trip_us: int
+    loose_dropped: int = 0  # Objects of Unreliable bundles that found no room here.

@@ -9,7 +9,8 @@ Deviations  ranges of missing packets run from the expected one to the one befor
             receiver without gaps is next - 1 (the figures are off by one); a NACK may name single segments of a
             train; every ACK carries both the receiver's aru and the sender's highest sequence, and is the
             heartbeat too, because a dead link shows no gap; all waiting times come from the measured round
-            trip; a packet number is never reused: a link of another generation is another link.
+            trip; a packet number is never reused: a link of another generation is another link. Objects of
+            Unreliable bundles share the pace and nothing else (loose_queue).
 """
 
 from dataclasses import dataclass, field
@@ -20,10 +21,12 @@ from hopring.links.congestion import Congestion
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
 from hopring.links.hop_receiver import Patience, Receiver
 from hopring.links.hop_sender import RESERVE_PACKETS, Crossing, Sender
+from hopring.links.loose_queue import LOOSE_BYTES_MAX, LooseQueue
 from hopring.links.round_trip import RoundTrip, clamp, stamp_of
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment, chunk_bytes_of, packet_bytes_of
 from hopring.wire.hop import STAMP_MASK, Ack, Nack
 from hopring.wire.train import Frame
+from hopring.wire.unreliable import loose_bytes_of
 
 Input = Submit | Data | Segment | Ack | Nack | Tick
 Output = Deliver | Transmit | LinkFailed
@@ -41,6 +44,7 @@ class HopOptions:
     window_packets: int = 4_096
     window_bytes: int = 16 * 1024 * 1024
     backlog_bytes_max: int = 64 * 1024 * 1024
+    loose_bytes_max: int = LOOSE_BYTES_MAX
     rate_bytes_per_second: int | None = None  # None: congestion control, fair to TCP.
     burst_bytes: int = 64 * 1024  # With a fixed rate only.
     ack_every_segments: int = 16
@@ -86,8 +90,9 @@ class Hop:
         last = self.initial_seq - 1
         chunk_bytes = chunk_bytes_of(o.segment_bytes)
         congestion = Congestion(o.segment_bytes) if o.rate_bytes_per_second is None else None
+        loose = LooseQueue(loose_bytes_of(o.segment_bytes), o.loose_bytes_max)
         self.state = HopState(
-            sender=Sender(chunk_bytes, o.window_packets, o.window_bytes, sent=last, peer_aru=last),
+            sender=Sender(chunk_bytes, o.window_packets, o.window_bytes, last, last, loose=loose),
             receiver=Receiver(o.window_packets + RESERVE_PACKETS, next_seq=self.initial_seq),
             round_trip=RoundTrip(o.initial_round_trip_us),
             bucket=Bucket(o.rate_bytes_per_second or 1, o.burst_bytes),
@@ -112,6 +117,7 @@ class Hop:
             retransmissions=s.sender.resends,
             duplicates=s.receiver.duplicates,
             round_trip_us=s.round_trip.smoothed_us,
+            loose_dropped=s.sender.loose.dropped,
         )
 
     @property
@@ -143,6 +149,9 @@ class Hop:
     # What comes in.
 
     def _submit(self, event: Submit, now_us: int) -> list[Output]:
+        if event.loose:
+            self.state.sender.loose.put(event.payload)
+            return []
         assert 0 < len(event.payload) <= self.object_bytes_max, "cut an object before it is submitted"
         queue = self.state.sender.queue
         if queue.size_bytes + len(event.payload) > self.options.backlog_bytes_max:
@@ -227,8 +236,9 @@ class Hop:
         return [Transmit(tuple(frames))] if frames else []
 
     def _packets(self, now_us: int) -> list[Frame]:
-        """Retransmissions first, then new packets, as far as rate and windows allow."""
+        """Retransmissions first, then new packets, as far as rate and windows allow; loose ones in the rest."""
         s = self.state
+        loose = s.sender.loose
         frames: list[Frame] = []
         s.bucket.fill(now_us)
         crossing = Crossing(now_us, s.round_trip.least_us, s.bucket.rate_bytes_per_second)
@@ -236,11 +246,16 @@ class Hop:
             if s.sender.again:
                 parts, size = s.sender.resend(crossing)
                 frames.extend(parts)
+            elif loose.objects and (loose.due or not self._may_pack(now_us)):
+                frame, size = loose.pack()
+                frames.append(frame)
             elif self._may_pack(now_us):
                 urgent_only = not s.sender.window_open
                 data = s.sender.pack(self._packet_bytes, urgent_only, crossing)
                 frames.append(data)
                 size = s.sender.wire_bytes(len(data.payload))
+                if loose.objects:
+                    loose.waited_bytes += size
                 self._report_by(now_us + s.round_trip.report_delay_us)
             else:
                 break
@@ -268,7 +283,7 @@ class Hop:
     @property
     def _send_at_us(self) -> int:
         s = self.state
-        wanted_at_us = 0 if s.sender.again else self._queue_at_us
+        wanted_at_us = 0 if s.sender.again or s.sender.loose.objects else self._queue_at_us
         return wanted_at_us if wanted_at_us == NEVER else max(wanted_at_us, s.bucket.ready_at_us)
 
     @property

@@ -10,6 +10,7 @@ import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.links.hop_receiver import Patience
+from hopring.links.loose_queue import LooseQueue
 from hopring.links.send_queue import SendQueue
 from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, segment_count
 
@@ -53,6 +54,7 @@ class Sender:
     sent: int  # The highest sequence used.
     peer_aru: int
     queue: SendQueue = field(default_factory=SendQueue)
+    loose: LooseQueue = field(default_factory=LooseQueue)
     unacked: dict[int, Unacked] = field(default_factory=dict)
     again: dict[int, int] = field(default_factory=dict)  # Sequence to segments asked for; 0 is all.
     sent_bytes: int = 0

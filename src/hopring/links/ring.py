@@ -11,7 +11,8 @@ Invariants  only the token's holder numbers packets; a member keeps each packet 
 Deviations  tokens are numbered, and sent again until there is a sign that they arrived; the token stops in an
             idle ring (ring_idle); each ARU has its own modifier (aru); every member has a fair share of the
             global window (ring_window); requests stay on the token until somebody can answer them, and name
-            segments where only some are missing. The reasons are in docs/protocols/ring.md.
+            segments where only some are missing; Unreliable bundles go with the token, unnumbered. The reasons
+            are in docs/protocols/ring.md.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from hopring.links.ring_idle import may_be_stopped, may_stop
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_state import Phase, RingState, Timers, initial_state
 from hopring.links.ring_token import check_token
-from hopring.links.ring_visit import ask, begin_visit, send, write_token
+from hopring.links.ring_visit import ask, begin_visit, send, send_loose, write_token
 from hopring.wire.data import Data, Segment
 from hopring.wire.ring import Held, Hurry, Token
 
@@ -111,6 +112,10 @@ class Ring:
 
     def _submit(self, submit: Submit, now_us: int) -> list[Output]:
         s = self.state
+        if submit.loose:
+            if len(self.members) > 1:
+                s.outbox.loose.put(submit.payload)
+            return self._want(now_us)
         queue = s.outbox.urgent if submit.urgent else s.outbox.transit
         assert len(submit.payload) <= self.object_bytes_max, "cut objects to object_bytes_max"
         assert queue.total_bytes < self.options.queue_bytes_max, (
@@ -230,8 +235,9 @@ class Ring:
             return failed
         # A ring of one has nobody to send to.
         frames = send(s, turn, release.objects) if len(self.members) > 1 else ()
+        loose = send_loose(s, turn, len(self.members)) if s.outbox.loose.objects else ()
         token = write_token(s, self.me, turn, release, packets=len(frames), missing=missing)
-        out: list[Output] = [Transmit(frames)] if frames else []
+        out: list[Output] = [Transmit((*frames, *loose))] if frames or loose else []
         return [*out, *self._pass(token, now_us), Passed(token.number, s.site_aru)]
 
     def _pass(self, token: Token, now_us: int) -> list[Output]:

@@ -26,6 +26,7 @@ class RingOptions:
     unstable_packets_max: int = 1024  # How far a packet may be ahead of what all members have.
     urgent_packets_reserve: int = 64  # The part of it that only urgent objects may use.
     queue_bytes_max: int = 8 * 2**20  # Submitted and not yet sent, urgent ones and others each.
+    loose_bytes_max: int = 4 * 2**20  # Of Unreliable bundles; beyond it, the oldest are dropped.
     asked_visits_max: int = 100  # A packet asked for in more visits than these fails the ring.
 
     token_resend_us: int = 10_000

@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+from hopring.links.loose_queue import LooseQueue
 from hopring.wire.data import segment_count
 
 
@@ -80,8 +81,9 @@ class Outbox:
 
     urgent: ObjectQueue = field(default_factory=ObjectQueue)
     transit: ObjectQueue = field(default_factory=ObjectQueue)
+    loose: LooseQueue = field(default_factory=LooseQueue)  # Of Unreliable bundles, own ones and others.
 
     @property
     def waiting(self) -> bool:
         """Whether there is anything to send in the next visit."""
-        return bool(self.urgent.objects or self.transit.objects)
+        return bool(self.urgent.objects or self.transit.objects or self.loose.objects)

@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from hopring.ids import NEVER
+from hopring.links.loose_queue import LooseQueue
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_packing import Outbox
 from hopring.links.ring_store import RingStore
 from hopring.links.ring_token import first_token
 from hopring.links.ring_turn import Turn
 from hopring.wire.ring import Token
+from hopring.wire.unreliable import loose_bytes_of
 
 
 class Phase(Enum):
@@ -54,8 +56,9 @@ def initial_state(options: RingOptions, index: int, members: int, initial_seq: i
     """The state of member `index`; the representative holds the first token, which is due at once."""
     token = first_token(initial_seq)
     store = RingStore(options, aru=initial_seq, discarded=initial_seq)
+    outbox = Outbox(loose=LooseQueue(loose_bytes_of(options.segment_bytes), options.loose_bytes_max))
     if index == 0:
-        return RingState(Phase.HOLDING, Timers(hold_until_us=now_us), members, token, token, store)
+        return RingState(Phase.HOLDING, Timers(hold_until_us=now_us), members, token, token, store, outbox)
     timers = Timers(loss_at_us=now_us + options.token_loss_us)
     # The number grows with every pass, and the first pass carries 1 to the second member.
-    return RingState(Phase.WAITING, timers, index, token, token, store)
+    return RingState(Phase.WAITING, timers, index, token, token, store, outbox)

@@ -7,8 +7,10 @@ from hopring.links.ring_requests import collapse, want
 from hopring.links.ring_state import Phase, RingState, Timers
 from hopring.links.ring_token import next_token
 from hopring.links.ring_turn import Turn, begin_turn, pack
+from hopring.links.ring_window import loose_room_segments
 from hopring.wire.data import Data, Missing
 from hopring.wire.ring import Token
+from hopring.wire.unreliable import Loose
 
 
 def begin_visit(s: RingState, members: int) -> Turn:
@@ -50,6 +52,17 @@ def send(s: RingState, turn: Turn, objects: tuple[bytes, ...]) -> tuple[Data, ..
         s.store.keep(frame.seq, frame.payload)
     s.sent_segments = turn.copies_segments + packing.segments
     return frames
+
+
+def send_loose(s: RingState, turn: Turn, members: int) -> tuple[Loose, ...]:
+    """What waits of Unreliable bundles, behind all else: counted like it, and then forgotten."""
+    left = turn.new_segments + turn.copies_segments - s.sent_segments
+    room = loose_room_segments(s.store.options, members, left)
+    frames: list[Loose] = []
+    while s.outbox.loose.objects and len(frames) < room:
+        frames.append(s.outbox.loose.pack()[0])
+    s.sent_segments += len(frames)
+    return tuple(frames)
 
 
 def write_token(

@@ -5,9 +5,14 @@ Deviation   a member is always entitled to its equal share of the global window.
             any division that fills the window: whoever came first has all of it, and late comers starve.
             Until the first comers have seen the claim, a rotation may carry up to twice the global window.
 Deviation   a packet of each kind, local and transit, passes even a window that is smaller.
+Deviation   Unreliable bundles take what the others leave, and at least an eighth of the share: together they
+            add no more than an eighth of the global window, or a datagram for each member.
 """
 
 from hopring.links.ring_options import RingOptions
+
+LOOSE_SHARE = 8
+"""The part of a member's share of the global window that Unreliable bundles have in any case, as a divisor."""
 
 
 def allowance_segments(options: RingOptions, members: int, others_segments: int) -> int:
@@ -19,7 +24,13 @@ def allowance_segments(options: RingOptions, members: int, others_segments: int)
 
 def visit_segments_max(options: RingOptions) -> int:
     """Most that any member sends in one visit, urgent objects included."""
-    return max(options.personal_window_segments, 2 * options.packet_segments) + options.urgent_window_segments
+    reliable = max(options.personal_window_segments, 2 * options.packet_segments)
+    return reliable + options.urgent_window_segments + loose_room_segments(options, 1, 0)
+
+
+def loose_room_segments(options: RingOptions, members: int, left_segments: int) -> int:
+    """How many datagrams of Unreliable bundles may go in a visit that has so much left of its window."""
+    return max(left_segments, options.global_window_segments // members // LOOSE_SHARE, 1)
 
 
 def unstable_room_segments(options: RingOptions, unstable_packets: int, unstable_segments: int) -> int:

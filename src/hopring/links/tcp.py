@@ -14,6 +14,7 @@ Deviations  A link lives as long as its connection. The next connection is a new
             A dead peer is found by its silence, with signs of life when there is nothing to say; TCP's own
             time-outs take minutes.
             A peer's mistake fails the link instead of raising: there is no packet to drop in a stream.
+            Objects of Unreliable bundles go with the others, and only while little waits: a stream repeats all.
 """
 
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ import msgspec
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
+from hopring.links.loose_queue import LOOSE_BYTES_MAX
 from hopring.links.send_queue import SendQueue
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
@@ -68,6 +70,7 @@ class TcpOptions:
     packet_bytes_max: int = PACKET_BYTES_MAX  # Of the packets we send; we take what the wire allows.
     unsent_bytes_max: int = 256 * 1024
     backlog_bytes_max: int = 64 * 1024 * 1024
+    loose_bytes_max: int = LOOSE_BYTES_MAX  # With more waiting, objects of Unreliable bundles are dropped.
     lazy_us: int = 5_000
     heartbeat_us: int = 150_000
     silence_us: int = 1_200_000
@@ -86,6 +89,7 @@ class TcpState:
     heartbeat_at_us: int = NEVER
     sent: int = 0
     received: int = 0
+    loose_dropped: int = 0
     failure: str = ""
 
 
@@ -124,7 +128,14 @@ class Tcp:
         """What the link has seen so far; the kernel does not tell what it had to repeat."""
         s = self.state
         return LinkCounters(
-            sent=s.sent, received=s.received, lost=0, nacks=0, retransmissions=0, duplicates=0, round_trip_us=0
+            sent=s.sent,
+            received=s.received,
+            lost=0,
+            nacks=0,
+            retransmissions=0,
+            duplicates=0,
+            round_trip_us=0,
+            loose_dropped=s.loose_dropped,
         )
 
     @property
@@ -158,10 +169,18 @@ class Tcp:
 
     def _submit(self, event: Submit, now_us: int) -> list[Output]:
         assert 0 < len(event.payload) <= self.object_bytes_max, "cut an object before it is submitted"
+        if event.loose and self.backlog_bytes + len(event.payload) > self._loose_bytes_max:
+            self.state.loose_dropped += 1
+            return []
         if self.backlog_bytes + len(event.payload) > self.options.backlog_bytes_max:
             return self._fail(f"more than {self.options.backlog_bytes_max} bytes wait for the neighbour")
         self.state.queue.put(event, now_us + self.options.lazy_us)
         return []
+
+    @property
+    def _loose_bytes_max(self) -> int:
+        """Never so much that the link could fail of it."""
+        return min(self.options.loose_bytes_max, self.options.backlog_bytes_max // 2)
 
     def _open(self, now_us: int) -> list[Output]:
         assert not self.state.open, "a link has one connection"

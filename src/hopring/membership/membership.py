@@ -51,6 +51,7 @@ from hopring.stack_events import Output as StackOutput
 from hopring.stack_events import (
     Promised,
     Receive,
+    ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
@@ -193,7 +194,7 @@ class Membership:
         while (
             self.traffic.outbox.ready and self.phase is Phase.OP and stack is not None and self.stack is stack
         ):
-            self._stack(self.traffic.send(stack), now_us)
+            self._stack(self.traffic.send(self.view, stack), now_us)
 
     # The present network.
 
@@ -242,8 +243,20 @@ class Membership:
                 self.traffic.promised(self.view, output)
             case WordTold(daemon, word):
                 self._told(daemon, word, now_us)
+            case ReceiveLoose():
+                self._receive_loose(output, now_us)
             case Receive() | Promised():
                 self._early(output, now_us)
+
+    def _receive_loose(self, received: ReceiveLoose, now_us: int) -> None:
+        """Delivered in a whole view or not at all; a bad one is dropped, and so is as good as lost."""
+        if self.attempt is not None and self.attempt.bound:
+            self._early(received, now_us)
+        elif self.phase is Phase.OP:
+            try:
+                self._out.extend(self.traffic.receive_loose(self.view, received))
+            except PeerError as error:
+                self.drops[error.reason] += 1
 
     def _suspect_sender(self, output: StackOutput, now_us: int) -> None:
         """Who says what cannot be would say it again in the next view."""
@@ -400,7 +413,7 @@ class Membership:
         if attempt.complete:
             self._install(now_us)
 
-    def _early(self, output: Receive | Promised, now_us: int) -> None:
+    def _early(self, output: Receive | Promised | ReceiveLoose, now_us: int) -> None:
         """Data of the new view: who sent it knows that all are done, so we may install too."""
         attempt = self.attempt
         if attempt is None or not attempt.bound:

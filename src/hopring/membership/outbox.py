@@ -2,7 +2,8 @@
 
 The window is the papers' global flow control: a daemon's own bundles that not everybody is known to have. The
 slowest receiver holds back the stability line, so it governs everybody; and since every daemon has the same
-window, nobody gets more than the others for long.
+window, nobody gets more than the others for long. An Unreliable message never becomes stable: it leaves the
+window when the stability line has passed the clock at which it was sent.
 """
 
 from collections import deque
@@ -27,6 +28,9 @@ class Outbox:
     waiting_bytes: int = 0
     out_bytes: int = 0
     out_bundles: int = 0
+    loose: deque[tuple[int, int]] = field(
+        default_factory=deque
+    )  # Unreliable and out: clock at the send, bytes.
 
     @property
     def open(self) -> bool:
@@ -63,6 +67,16 @@ class Outbox:
                 self.out_bytes -= len(entry.message.payload)
                 self.out_bundles -= 1
 
+    def left(self, message: Message, lts: int) -> None:
+        """An Unreliable message that was taken has left, when the clock was there."""
+        self.loose.append((lts, len(message.payload)))
+
+    def overtaken(self, aru: int) -> None:
+        """Everybody has all that is stamped below the line; what left loosely before it is past."""
+        while self.loose and self.loose[0][0] < aru:
+            self.out_bytes -= self.loose.popleft()[1]
+            self.out_bundles -= 1
+
     def put_back(self, messages: Iterable[Message]) -> None:
         """The oldest first: these were taken and have not gone anywhere."""
         for message in reversed(list(messages)):
@@ -72,3 +86,4 @@ class Outbox:
     def settle(self) -> None:
         """A new view begins: what was out in the old one is dealt with."""
         self.out_bytes = self.out_bundles = 0
+        self.loose.clear()

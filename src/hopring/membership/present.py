@@ -21,7 +21,7 @@ from hopring.ordering.entry import Message, decode_message
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
 from hopring.stack import Stack
-from hopring.stack_events import Identity, Multicast, StackOptions
+from hopring.stack_events import Identity, Multicast, MulticastLoose, StackOptions
 from hopring.stack_events import Input as StackInput
 from hopring.stack_events import Output as StackOutput
 
@@ -80,7 +80,7 @@ class Present:
         if stack is None:
             return []
         self._measure(stack)
-        queued = [event.bundle for event in self.pending if isinstance(event, Multicast)]
+        queued = [event.bundle for event in self.pending if isinstance(event, Multicast | MulticastLoose)]
         self.pending.clear()
         self.stack = None
         return [decode_message(bundle) for bundle in [*[one for _, one in stack.take_back()], *queued]]

@@ -11,13 +11,24 @@ from dataclasses import dataclass
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, mask_of
 from hopring.membership.events import Delivered, Output, Stamped
+from hopring.membership.loose import NO_PLACE, loose_message, submit_loose
 from hopring.membership.options import MembershipOptions
 from hopring.membership.outbox import Outbox
 from hopring.membership.updates import Updates
 from hopring.membership.view import View
 from hopring.ordering.entry import Entry, Message, decode_message, encode_message
+from hopring.services import Service
 from hopring.stack import Stack
-from hopring.stack_events import Multicast, Promise, Promised, Receive, Visited, WishVisit
+from hopring.stack_events import (
+    Multicast,
+    MulticastLoose,
+    Promise,
+    Promised,
+    Receive,
+    ReceiveLoose,
+    Visited,
+    WishVisit,
+)
 
 
 @dataclass(slots=True)
@@ -38,10 +49,12 @@ class Traffic:
 
     # Down.
 
-    def send(self, stack: Stack) -> Multicast:
+    def send(self, view: View, stack: Stack) -> Multicast | MulticastLoose:
         """The next message, which the window lets through."""
         message = self.outbox.take()
         mask = mask_of(*stack.network.sites)
+        if message.service is Service.UNRELIABLE:
+            return submit_loose(message, mask, self.outbox, view.order)
         return Multicast(mask, encode_message(message), message.session)
 
     def wish(self, view: View, stack: Stack, now_us: int) -> WishVisit | None:
@@ -62,6 +75,8 @@ class Traffic:
         gone = order.discard()
         if gone:
             self.outbox.stable(gone, self.me)
+        if self.outbox.loose:
+            self.outbox.overtaken(order.aru)
         stack.local_aru = order.agreed_line
         return out
 
@@ -76,6 +91,15 @@ class Traffic:
             position = view.order.entries[received.source, received.seq].position
             out.append(Stamped(view.id, message, position))
         out.extend(delivered(view, early))
+        return out
+
+    def receive_loose(self, view: View, received: ReceiveLoose) -> list[Output]:
+        """An Unreliable bundle, whole; it has no place in the order."""
+        message = loose_message(received)
+        out: list[Output] = []
+        if message.daemon == self.me:
+            out.append(Stamped(view.id, message, NO_PLACE))
+        out.append(Delivered(view.id, message, view.processes[message.daemon], NO_PLACE))
         return out
 
     def promised(self, view: View, promised: Promised) -> None:

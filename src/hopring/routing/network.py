@@ -6,9 +6,9 @@ Below       the ring of the own site; for its representative also the links to r
 Above       ordering, which gets every bundle of the view: with its body where the bundle's mask names the own
             site, as meta-data otherwise. What a daemon originates comes up at itself too, with the body.
 Invariants  the mask in the object decides, never a table of a forwarder; nothing waits for anything earlier;
-            meta-data travels once for a bundle, with fragment 0; promises and control words go to everybody;
-            only the parent in the tree of a source, or a member of the own ring, is believed; after a failure
-            nothing comes out any more.
+            meta-data travels once for a bundle, with fragment 0, and none for an Unreliable one; promises and
+            control words go to everybody; only the parent in the tree of a source, or a member of the own ring,
+            is believed; after a failure nothing comes out any more.
 Deviations  the papers say nothing of the source's own site when nobody there wants the body: its ring carries
             the body only if its representative needs it to forward, and hands up meta-data all the same.
 
@@ -27,15 +27,16 @@ from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
 from hopring.wire.flood import Control, Update
 from hopring.wire.routed import Meta, Routed
+from hopring.wire.unreliable import Unreliable
 
-Item = Routed | Meta | Update | Control
+Item = Routed | Meta | Update | Control | Unreliable
 """What travels along the trees."""
 
 
 class Originate(msgspec.Struct, frozen=True):
-    """Send this: a fragment stamped by me with the token in hand, my site's promise, or a control word."""
+    """Send this: a fragment of mine, stamped with the token in hand or Unreliable; a promise; or a word."""
 
-    item: Routed | Update | Control
+    item: Routed | Update | Control | Unreliable
 
 
 class FromRing(msgspec.Struct, frozen=True):
@@ -155,7 +156,7 @@ class Network:
                 self.failure = reason
                 return [NetworkFailed(reason)]
 
-    def _originate(self, item: Routed | Update | Control) -> list[Output]:
+    def _originate(self, item: Routed | Update | Control | Unreliable) -> list[Output]:
         assert item.source == self.site, "a daemon originates for its own site only"
         # Only to a representative does a body matter that its site does not want.
         wanted_by = mask_of(self.site) if self.is_representative else mask_of(*self.sites)
@@ -222,14 +223,21 @@ class Network:
 
 def _prune(item: Item, below: SiteMask) -> Iterable[Item]:
     """What of an object goes to these sites: all of it, its meta-data, or nothing."""
-    if not isinstance(item, Routed) or item.mask & below:
-        return (item,)
-    return (item.meta(),) if item.index == 0 else ()
+    if isinstance(item, Routed):
+        if item.mask & below:
+            return (item,)
+        return (item.meta(),) if item.index == 0 else ()
+    # Nobody waits for an Unreliable bundle, so nobody needs to hear that there was one.
+    return () if isinstance(item, Unreliable) and not item.mask & below else (item,)
 
 
 def _check_kind(item: Item, must_have: SiteMask, may_have: SiteMask) -> None:
     """Refuses meta-data if the mask names one of the first sites, a body if it names none of the second."""
-    if isinstance(item, Meta) and item.mask & must_have:
-        raise PeerError(Drop.INCONSISTENT, f"no body of bundle {item.seq} from site {item.source}")
-    if isinstance(item, Routed) and not item.mask & may_have:
-        raise PeerError(Drop.INCONSISTENT, f"unwanted body of bundle {item.seq} from site {item.source}")
+    if isinstance(item, Meta):
+        if item.mask & must_have:
+            raise PeerError(Drop.INCONSISTENT, f"no body of bundle {item.seq} from site {item.source}")
+    elif isinstance(item, Routed):
+        if not item.mask & may_have:
+            raise PeerError(Drop.INCONSISTENT, f"unwanted body of bundle {item.seq} from site {item.source}")
+    elif isinstance(item, Unreliable) and not item.mask & may_have:
+        raise PeerError(Drop.INCONSISTENT, f"unwanted Unreliable bundle from site {item.source}")

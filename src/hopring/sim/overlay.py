@@ -33,9 +33,11 @@ from hopring.stack_events import (
     Identity,
     Input,
     Multicast,
+    MulticastLoose,
     Output,
     Promised,
     Receive,
+    ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
@@ -102,6 +104,8 @@ class Daemon:
                 self.world.received(self.name, output)
             case NetworkFailed(reason):
                 self.world.failed(self.name, reason)
+            case ReceiveLoose():
+                self.world.loose[self.name, output.bundle] += 1
             case Told() | Promised() | Visited():
                 pass  # Nobody orders here.
 
@@ -149,6 +153,7 @@ class Overlay:
         self.trace: NetworkTrace = []
         self.deliveries: list[Delivery] = []
         self.metas: Counter[tuple[str, SiteId, int]] = Counter()  # By receiver, source and sequence.
+        self.loose: Counter[tuple[str, bytes]] = Counter()  # Unreliable bundles, by receiver.
         self._topology = topology_of(config)
         self._generations = count(1)
         self._sent_at_us: dict[bytes, int] = {}
@@ -196,6 +201,10 @@ class Overlay:
         mask = self.mask() if mask is None else mask
         self._note(Nmcast(self.engine.now_us, name, bundle, self._wanted_by(mask)))
         self.daemons[name].driver.step(Multicast(mask, bundle))
+
+    def multicast_loose(self, name: str, bundle: bytes, mask: SiteMask | None = None) -> None:
+        """Sends an Unreliable bundle; the trace is about the others and does not speak of it."""
+        self.daemons[name].driver.step(MulticastLoose(self.mask() if mask is None else mask, bundle))
 
     def _wanted_by(self, mask: SiteMask) -> tuple[str, ...]:
         site_of = self._topology.site_of

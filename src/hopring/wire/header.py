@@ -51,6 +51,7 @@ class FrameType(IntEnum):
     HURRY = 5
     HELD = 6
     WORD = 7
+    LOOSE = 8
 
 
 class Header(msgspec.Struct, frozen=True):

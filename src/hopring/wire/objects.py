@@ -25,6 +25,7 @@ class ObjectType(IntEnum):
     META = 2
     UPDATE = 3
     CONTROL = 4
+    UNRELIABLE = 5
 
 
 def encode_object(kind: ObjectType, body: bytes) -> bytes:

@@ -38,9 +38,10 @@ from hopring.wire.ring import (
     encode_hurry,
     encode_token,
 )
+from hopring.wire.unreliable import Loose, decode_loose, encode_loose
 from hopring.wire.word import Word, decode_word, encode_word
 
-Frame = Data | Segment | Ack | Nack | Token | Hurry | Held | Word
+Frame = Data | Segment | Ack | Nack | Token | Hurry | Held | Word | Loose
 
 # A train's segment up to its index, and from there to its chunk.
 _BEFORE_INDEX: Final = Struct("<BBHQ")
@@ -142,6 +143,8 @@ def _encode_frame(frame: Frame) -> bytes:
             return encode_nack(frame)
         case Hurry():
             return encode_hurry(frame)
+        case Loose():
+            return encode_loose(frame)
 
 
 def decode(datagram: bytes | memoryview, cluster: int) -> Packet:
@@ -168,6 +171,7 @@ _DECODERS: Final[dict[int, Callable[[memoryview], Frame]]] = {
     FrameType.HURRY: decode_hurry,
     FrameType.HELD: decode_held,
     FrameType.WORD: decode_word,
+    FrameType.LOOSE: decode_loose,
 }
 
 

@@ -149,7 +149,12 @@ def transitional_set(h: Literal) -> bool:
 
 
 def same_view(h: Literal) -> bool:
-    seen = [(e.message, v[1].view) for p in h.by for place, e in h.deliveries(p) if (v := h.at(p, place))]
+    seen = [
+        (e.message, v[1].view)
+        for p in h.by
+        for place, e in h.deliveries(p, Service.UNRELIABLE)
+        if (v := h.at(p, place))
+    ]
     return all(view == other_view for (m, view), (n, other_view) in product(seen, repeat=2) if m == n)
 
 
@@ -248,14 +253,14 @@ def safe_transitional(h: Literal) -> bool:
 
 
 def sane_view(h: Literal) -> bool:
-    delivered = [(e, v[1].view) for p in h.by for place, e in h.deliveries(p) if (v := h.at(p, place))]
+    everything = [(p, place, e) for p in h.by for place, e in h.deliveries(p, Service.UNRELIABLE)]
+    delivered = [(e, v[1].view) for p, place, e in everything if (v := h.at(p, place))]
     if any(e.message in h.sent and h.sent[e.message].view != view for e, view in delivered):
         return False
     for p, own in h.by.items():
         for place, event in enumerate(own):
             here = h.at(p, place)
-            reliable = isinstance(event, Sent) and event.service is not Service.UNRELIABLE
-            if isinstance(event, Sent) and reliable and here and event.view < here[1].view:
+            if isinstance(event, Sent) and here and event.view < here[1].view:
                 return False
     lives = list(h.by)
     return all(

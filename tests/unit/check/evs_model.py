@@ -131,7 +131,8 @@ class Model:
 
     def _deliver_loose(self, process: Process) -> None:
         for sent, had in self.loose:
-            if process not in had and self.dice.random() < 0.05:
+            here = sent.view == self.at[process].name
+            if here and process not in had and self.dice.random() < 0.05:
                 had.add(process)
                 self._give(process, sent)
 

@@ -171,6 +171,16 @@ def delivers_in_a_later_view(sound: Sound) -> Iterator[Edit]:
             yield {old: [], place: [stay.installed, replace(event, view=stay.view)]}
 
 
+def delivers_loosely_in_a_later_view(sound: Sound) -> Iterator[Edit]:
+    for place, stay in sound.views():
+        assert stay.before is not None
+        for number in stay.before.loose:
+            old = sound.place(stay.process, number)
+            event = sound.events[old]
+            assert isinstance(event, Delivered)
+            yield {old: [], place: [stay.installed, replace(event, view=stay.view)]}
+
+
 def delivers_in_a_later_view_than_another(sound: Sound) -> Iterator[Edit]:
     messages = sound.history.messages
     for edit in delivers_in_a_later_view(sound):
@@ -325,6 +335,7 @@ MUTANTS: dict[Callable[[Sound], Iterator[Edit]], str] = {
     delivers_what_nobody_sent: integrity.DELIVERY_INTEGRITY,
     delivers_as_another_service: integrity.DELIVERY_INTEGRITY,
     delivers_in_a_later_view: integrity.SANE_VIEW,
+    delivers_loosely_in_a_later_view: integrity.SANE_VIEW,
     delivers_in_a_later_view_than_another: integrity.SAME_VIEW,
     lacks_what_its_companion_delivered: synchrony.VIRTUAL_SYNCHRONY,
     signals_twice: synchrony.TRANSITIONAL_SIGNALS,

@@ -134,8 +134,8 @@ def test_a_message_is_delivered_once() -> None:
         "a: view 1 a | send 1 | deliver a:1",
         """
         a: view 1 ab | send 1 unreliable
-        b: view 1 ab | view 2 b with b | deliver a:1
-        """,  # A late unreliable message may outlive its view.
+        b: view 1 ab | deliver a:1 | view 2 b with b
+        """,
     ],
 )
 def test_what_is_delivered_was_sent(text: str) -> None:
@@ -162,6 +162,13 @@ def test_what_is_delivered_was_sent(text: str) -> None:
             """,
             "b delivered a:1 at 3 us, but a is not in its view 2",
         ),
+        (
+            """
+            a: view 1 ab | send 1 unreliable
+            b: view 1 ab | view 2 b with b | deliver a:1
+            """,
+            "b delivered a:1 at 3 us, but a is not in its view 2",
+        ),
     ],
 )
 def test_what_is_delivered_out_of_nothing(text: str, witness: str) -> None:
@@ -183,13 +190,30 @@ def test_all_deliver_a_message_in_the_same_view() -> None:
     assert witness == "a delivered a:1 at 3 us in view 1, b in view 2"
 
 
+def test_an_unreliable_message_belongs_to_one_view_too() -> None:
+    right = """
+    a: view 1 abc | send 1 unreliable | deliver a:1 | view 2 abc
+    b: view 1 abc | deliver a:1 | view 2 abc
+    c: view 1 abc | view 2 abc
+    """
+    wrong = """
+    a: view 1 ab | send 1 unreliable | deliver a:1 | view 2 ab
+    b: view 1 ab | view 2 ab | deliver a:1
+    """
+
+    assert same_view_delivery(index(history(right), quiet_end=False))
+    witness = same_view_delivery(index(history(wrong), quiet_end=False)).witness
+    assert witness == "a delivered a:1 at 3 us in view 1, b in view 2"
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "a: view 1 a | send 1 | deliver a:1 | view 2 a | send 2 | deliver a:2",
         "a: view 1 a | send 1 in 2 | view 2 a | deliver a:1",  # Queued over a view change.
         "a: send 1 in 1 | view 1 a | deliver a:1",
-        "a: view 1 a | view 2 a | send 1 unreliable in 1 | view 3 a | deliver a:1",
+        "a: view 1 a | send 1 unreliable | deliver a:1 | view 2 a | send 2 unreliable",
+        "a: view 1 a | send 1 unreliable in 2 | view 2 a | deliver a:1",
         """
         a:   view 1a ab | send 1 | deliver a:1 | crash
         b:   view 1a ab | deliver a:1 | view 2b b
@@ -207,6 +231,22 @@ def test_a_message_is_delivered_where_it_was_stamped(text: str) -> None:
         (
             "a: view 1 a | send 1 reliable | view 2 a | deliver a:1",
             "(1) a delivered a:1 at 4 us in view 2, but it was stamped in view 1",
+        ),
+        (
+            "a: view 1 a | send 1 unreliable | view 2 a | deliver a:1",
+            "(1) a delivered a:1 at 4 us in view 2, but it was stamped in view 1",
+        ),
+        (
+            "a: view 1 a | view 2 a | send 1 unreliable in 1",
+            "(1) a sent a:1 at 3 us in view 2 with a stamp of view 1",
+        ),
+        (
+            """
+            a:   view 5 ab | send 1 unreliable | crash
+            b:   view 5 ab | deliver a:1
+            a.2: view 1 a.2
+            """,
+            "(2) b delivered a:1 at 2 us in view 5, but a had started again, in view 1",
         ),
         (
             """

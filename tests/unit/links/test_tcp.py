@@ -1,3 +1,4 @@
+import dataclasses
 from random import Random
 
 import pytest
@@ -271,3 +272,25 @@ def test_two_ends_carry_everything_over_a_connection_that_cuts_at_will() -> None
 
     for side in (0, 1):
         assert sorted(b"".join(delivered[side])) == sorted(b"".join(objects))
+
+
+def test_a_loose_object_goes_with_the_others_while_little_waits() -> None:
+    tcp = Tcp(OURS, DaemonId(2), Incarnation(22), dataclasses.replace(OPTIONS, loose_bytes_max=100))
+    tcp.step(Submit(b"data"), 0)
+    tcp.step(Submit(bytes(90), loose=True), 0)
+    tcp.step(Submit(b"toomuch", loose=True), 0)
+    tcp.step(Submit(b"more"), 0)
+
+    tcp.step(Opened(), 10)
+
+    assert written(tcp.step(Tick(), 10)) == encode_packet(b"data" + bytes(90) + b"more")
+    assert tcp.counters.loose_dropped == 1
+
+
+def test_loose_objects_never_bring_a_link_to_its_limit() -> None:
+    tcp = make_tcp()  # It fails with 1000 bytes waiting.
+    for _ in range(20):
+        assert tcp.step(Submit(bytes(90), loose=True), 0) == []
+
+    assert tcp.backlog_bytes == 450
+    assert tcp.counters.loose_dropped == 15

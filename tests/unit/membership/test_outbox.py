@@ -107,3 +107,35 @@ def test_a_full_queue_is_closed_and_refuses() -> None:
     assert not box.open
     with pytest.raises(AssertionError):
         box.put(message(10))
+
+
+def loose(size: int = 1) -> Message:
+    return Message(Service.UNRELIABLE, ME, 1, bytes(size))
+
+
+def test_an_unreliable_message_takes_its_place_until_the_line_has_passed_its_send() -> None:
+    box = outbox(window_bundles=2)
+    for _ in range(5):
+        box.put(loose())
+    for lts in (7, 8):
+        box.left(box.take(), lts)
+    assert not box.ready
+
+    box.overtaken(7)
+    assert not box.ready
+    box.overtaken(8)
+
+    assert (box.out_bundles, box.out_bytes, box.ready) == (1, 1, True)
+
+
+def test_a_new_view_forgets_what_left_in_the_old_one() -> None:
+    box = outbox(window_bundles=2)
+    box.put(loose())
+    box.put(loose())
+    box.left(box.take(), 7)
+
+    box.settle()
+    box.left(box.take(), 3)
+    box.overtaken(8)
+
+    assert (box.out_bundles, box.out_bytes) == (0, 0)

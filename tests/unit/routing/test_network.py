@@ -20,6 +20,7 @@ from hopring.routing.network import (
 )
 from hopring.routing.topology import LinkPlan, Topology, topology_of
 from hopring.wire.routed import Meta, Routed
+from hopring.wire.unreliable import Unreliable
 
 # Three sites of two daemons each, in a chain a - b - c.
 A, B, C = (SiteId(at) for at in range(3))
@@ -224,3 +225,27 @@ def test_after_a_failure_nothing_comes_out_any_more() -> None:
 def test_a_view_that_is_not_connected_is_our_own_mistake() -> None:
     with pytest.raises(AssertionError, match="membership leaves out"):
         Network(CHAIN, A1, EVERYBODY, cut=[(A, B), (A, C)])
+
+
+def loose(source: SiteId, mask: SiteMask) -> Unreliable:
+    return Unreliable(source, DaemonId(9), 1, mask, 0, 1, b"body")
+
+
+def test_an_unreliable_fragment_goes_where_the_mask_says_and_nowhere_is_it_spoken_of() -> None:
+    assert make_network(A1).step(Originate(loose(A, mask_of(C)))) == [ToLink(B1, loose(A, mask_of(C)))]
+    assert make_network(A1).step(Originate(loose(A, mask_of(A)))) == [ToRing(loose(A, mask_of(A)))]
+    assert make_network(A2).step(Originate(loose(A, ALL))) == [ToRing(loose(A, ALL))]
+    # b has no daemon in the mask: its representative passes it on, and its ring hears nothing.
+    assert make_network(B1).step(FromLink(A1, loose(A, mask_of(C)))) == [ToLink(C1, loose(A, mask_of(C)))]
+    assert make_network(C1).step(FromLink(B1, loose(A, ALL))) == [ToRing(loose(A, ALL)), Up(loose(A, ALL))]
+    assert make_network(A1).step(FromRing(loose(A, mask_of(C)))) == [ToLink(B1, loose(A, mask_of(C)))]
+    assert make_network(A2).step(FromRing(loose(A, mask_of(C)))) == []
+
+
+def test_an_unreliable_fragment_by_a_way_that_is_none_is_refused() -> None:
+    with pytest.raises(PeerError) as caught:
+        make_network(C1).step(FromLink(B1, loose(A, mask_of(B))))
+    assert caught.value.reason is Drop.INCONSISTENT
+    with pytest.raises(PeerError) as caught:
+        make_network(C1).step(FromLink(B1, loose(C, ALL)))
+    assert caught.value.reason is Drop.FOREIGN_SENDER

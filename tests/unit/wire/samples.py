@@ -14,6 +14,7 @@ from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.stream import encode_greeting, encode_packet
 from hopring.wire.train import Frame, encode
+from hopring.wire.unreliable import Loose, Unreliable, encode_unreliable
 from hopring.wire.word import Word
 
 CLUSTER: Final = 0x5EED_CAFE
@@ -102,6 +103,23 @@ def a_control(rng: Random) -> Control:
     )
 
 
+def an_unreliable(rng: Random) -> Unreliable:
+    count = rng.choice([1, rng.randint(1, 16), 0xFFFF])
+    return Unreliable(
+        SiteId(rng.randrange(64)),
+        DaemonId(rng.randrange(4096)),
+        a_seq(rng) or 1,
+        SiteMask(rng.getrandbits(64)),
+        rng.randrange(count),
+        count,
+        rng.randbytes(rng.randint(1, 60)),
+    )
+
+
+def a_loose(rng: Random) -> Loose:
+    return Loose(b"".join([encode_unreliable(an_unreliable(rng)) for _ in range(rng.randint(1, 3))]))
+
+
 def a_run(rng: Random) -> Run:
     names = ["orders", "a", "grüße", "#sally#york", "x" * 128]
     return Run(
@@ -128,7 +146,7 @@ def a_stream(rng: Random) -> bytes:
 
 def some_frames(rng: Random) -> list[Frame]:
     frames: list[Frame] = [a_data(rng), an_ack(rng), Nack(a_missing_list(rng, 3)), a_token(rng), Hurry()]
-    return rng.sample([*frames, Held(a_seq(rng)), Word(rng.randbytes(20))], rng.randint(1, 5))
+    return rng.sample([*frames, Held(a_seq(rng)), Word(rng.randbytes(20)), a_loose(rng)], rng.randint(1, 5))
 
 
 def a_datagram(rng: Random) -> bytes:

@@ -22,6 +22,7 @@ from tests.unit.wire.samples import (
     a_data,
     a_datagram,
     a_header,
+    a_loose,
     a_meta,
     a_missing_list,
     a_routed,
@@ -29,6 +30,7 @@ from tests.unit.wire.samples import (
     a_stream,
     a_token,
     an_ack,
+    an_unreliable,
     an_update,
 )
 
@@ -68,6 +70,7 @@ from hopring.wire.ring import (
 from hopring.wire.routed import Meta, decode_routed, encode_meta, encode_routed
 from hopring.wire.stream import StreamReader, encode_greeting, encode_packet
 from hopring.wire.train import decode, encode
+from hopring.wire.unreliable import decode_loose, decode_unreliable, encode_loose, encode_unreliable
 from hopring.wire.word import decode_word, encode_word
 
 CASES: Final = {
@@ -82,11 +85,13 @@ CASES: Final = {
     "hurry": 10_000,
     "held": 10_000,
     "word": 10_000,
+    "loose": 10_000,
     "objects": 20_000,
     "routed": 20_000,
     "meta": 20_000,
     "update": 20_000,
     "control": 20_000,
+    "unreliable": 20_000,
     "bundle": 40_000,
     "stream": 20_000,
 }
@@ -194,6 +199,10 @@ FORMATS: Final[dict[str, Format]] = {
         lambda rng: rng.randbytes(rng.randint(1, 40)),
         lambda data: encode_word(decode_word(memoryview(data)))[FRAME_HEAD_BYTES:],
     ),
+    "loose": Format(
+        lambda rng: encode_loose(a_loose(rng))[FRAME_HEAD_BYTES:],
+        lambda data: encode_loose(decode_loose(memoryview(data)))[FRAME_HEAD_BYTES:],
+    ),
     "objects": Format(lambda rng: encode_meta(a_meta(rng)) + encode_routed(a_routed(rng)), objects_again),
     "routed": Format(lambda rng: encode_routed(a_routed(rng))[OBJECT_HEAD_BYTES:], routed_again),
     "meta": Format(lambda rng: encode_meta(a_meta(rng))[OBJECT_HEAD_BYTES:], meta_again),
@@ -204,6 +213,12 @@ FORMATS: Final[dict[str, Format]] = {
     "control": Format(
         lambda rng: encode_control(a_control(rng))[OBJECT_HEAD_BYTES:],
         lambda data: encode_control(decode_control(memoryview(data)))[OBJECT_HEAD_BYTES:],
+    ),
+    "unreliable": Format(
+        lambda rng: encode_unreliable(an_unreliable(rng))[OBJECT_HEAD_BYTES:],
+        lambda data: encode_unreliable(decode_unreliable(ObjectType.UNRELIABLE, memoryview(data)))[
+            OBJECT_HEAD_BYTES:
+        ],
     ),
     "bundle": Format(a_bundle, bundle_again),
     "stream": Format(a_stream, stream_again),

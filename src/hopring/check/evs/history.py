@@ -1,8 +1,8 @@
 """A history, indexed once for all checks: lives of processes, their stays in views, messages by number.
 
 Only the order of events within one process is used, and for the starts of one daemon the order in which they
-appear. Unreliable messages are left out of every list here: only 2.1, 2.5 and 2.6 speak of them, and these
-walk the events.
+appear. Unreliable messages have a list of their own in each stay, because only 2.1, 2.5, 2.6, 2.18 and 2.19
+speak of them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,6 +38,7 @@ class Stay:
     members: frozenset[Process] = field(init=False)
     together: frozenset[Process] = field(init=False)
     delivered: list[int] = field(default_factory=list)
+    loose: list[int] = field(default_factory=list)  # The Unreliable ones.
     signals: list[Signal] = field(default_factory=list)
     cut: int | None = None  # How many messages came before the first signal.
 
@@ -51,6 +52,11 @@ class Stay:
     def regular(self) -> list[int]:
         """What was delivered before the signal, or all if there was none."""
         return self.delivered[: self.cut]
+
+    @property
+    def everything(self) -> list[int]:
+        """What was delivered here, of any service."""
+        return [*self.delivered, *self.loose] if self.loose else self.delivered
 
     @property
     def transitional(self) -> list[int]:
@@ -166,6 +172,8 @@ def _follow(life: Life, messages: Messages) -> None:
                 life.delivered.append(number)
                 if stay is not None:
                     stay.delivered.append(number)
+            elif stay is not None:
+                stay.loose.append(number)
             if stay is None or event.view != stay.view:
                 _out_of_place(life, event, stay)
         elif isinstance(event, Sent):

@@ -6,7 +6,6 @@ from hopring.check.evs.history import History, Life, Stay
 from hopring.check.evs.words import Words
 from hopring.check.trace import Delivered, Process, ViewName
 from hopring.check.verdict import Verdict, broken, holds
-from hopring.services import Service
 
 NO_DUPLICATION = "2.5 no duplication"
 DELIVERY_INTEGRITY = "2.6 delivery integrity"
@@ -48,9 +47,9 @@ def _out_of_nothing(history: History, life: Life) -> Iterator[str]:
         if number in own and place < own[number].heard:
             later = f"but sent it only later, at {own[number].event.at_us} us"
             yield f"{words.delivery(life.deliveries[place])}, {later}"
-    # The daemons are a closed group (the thesis' footnote to 2.6). An unreliable straggler may outlive a view.
+    # The daemons are a closed group (the thesis' footnote to 2.6).
     for stay in life.stays:
-        for number in stay.delivered:
+        for number in stay.everything:
             sender = messages.sender[number]
             if sender not in stay.members:
                 what = words.delivered(life.process, number)
@@ -62,7 +61,7 @@ def same_view_delivery(history: History) -> Verdict:
     words = Words(history)
     first_stay: dict[int, Stay] = {}
     for stay in history.stays:
-        for number in stay.delivered:
+        for number in stay.everything:
             first = first_stay.setdefault(number, stay)
             if first.view != stay.view:
                 here = f"{words.delivered(first.process, number)} in {words.view(first.view)}"
@@ -74,8 +73,9 @@ def same_view_delivery(history: History) -> Verdict:
 def sane_view_delivery(history: History, counters_survive: bool = True) -> Verdict:
     """2.19: a message is delivered in the view it was stamped in, which is not earlier than that of its send.
 
-    The thesis only wants no earlier view than that of the send; daemons promise the very view. Its clause on
-    restarts compares view ids over lives of a daemon, which holds only where the counter of views survives.
+    The thesis only wants no earlier view than that of the send; daemons promise the very view, to messages of
+    all services (2.2.5), Unreliable ones too. Its clause on restarts compares view ids over lives of a daemon,
+    which holds only where the counter of views survives.
     """
     for life in history.lives.values():
         for witness in _elsewhere(history, life):
@@ -87,10 +87,10 @@ def _elsewhere(history: History, life: Life) -> Iterator[str]:
     sent, words = history.messages.sent, Words(history)
     for sending in life.sends:
         event, stay = sending.event, sending.stay
-        if stay is not None and event.view < stay.view and event.service is not Service.UNRELIABLE:
+        if stay is not None and event.view < stay.view:
             yield f"{words.send(event)} in {words.view(stay.view)} with a stamp of {words.view(event.view)}"
     for stay in life.stays:
-        for number in stay.delivered:
+        for number in stay.everything:
             send = sent[number]
             if send is not None and send.view != stay.view:
                 what = f"{words.delivered(stay.process, number)} in {words.view(stay.view)}"
@@ -104,7 +104,7 @@ def _before_the_restart(history: History) -> Verdict:
     if not bounds:
         return holds(SANE_VIEW)
     for stay in history.stays:
-        for number in stay.delivered:
+        for number in stay.everything:
             sender = history.messages.sender[number]
             bound = bounds.get(sender)
             if bound is not None and stay.view >= bound:

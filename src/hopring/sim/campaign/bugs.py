@@ -131,4 +131,6 @@ def all_bugs() -> dict[str, Bug]:
     return {one.name: one for one in bugs}
 
 
-ROOMS: Final = tuple(f"hopring.sim.campaign.bugs_{room}" for room in ("order", "links", "recovery", "views"))
+ROOMS: Final = tuple(
+    f"hopring.sim.campaign.bugs_{room}" for room in ("order", "links", "recovery", "views", "unreliable")
+)

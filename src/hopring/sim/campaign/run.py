@@ -20,7 +20,7 @@ CONVERGENCE = "I7 all daemons share one view after the heal"
 SELF_SENDING = "I5 what a daemon takes it sends"
 BUDGET = "I8 the world comes to its end"
 NO_CRASH = "the code keeps its own assertions"
-SERVICES = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
+SERVICES = tuple(Service)
 SIZES = (10, 100, 100, 1_000, 5_000)
 BURST_SPAN_US = 25_000
 

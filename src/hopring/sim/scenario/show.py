@@ -20,9 +20,12 @@ from hopring.wire.objects import split_objects
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, decode_routed
 from hopring.wire.train import Frame, decode
+from hopring.wire.unreliable import Loose
 from hopring.wire.word import Word
 
-KINDS: Final = frozenset(("DATA", "ACK", "NACK", "TOKEN", "HURRY", "HELD", "SYN", "FIN", "RST", "BYTES"))
+KINDS: Final = frozenset(
+    ("DATA", "ACK", "NACK", "TOKEN", "HURRY", "HELD", "LOOSE", "SYN", "FIN", "RST", "BYTES")
+)
 """The kinds of frames and, from SYN on, of TCP segments."""
 
 _WORD_CHARACTERS_MAX: Final = 24
@@ -171,6 +174,8 @@ def _frame(frame: Frame | TcpSegment, names: Names) -> str:
             return f"HELD {frame.number}"
         case Word():
             return f"WORD of {len(frame.payload)}B"
+        case Loose():
+            return f"LOOSE of {len(frame.payload)}B"
         case TcpSegment():
             return _tcp(frame)
 

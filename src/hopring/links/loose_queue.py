@@ -1,0 +1,72 @@
+"""Objects of Unreliable bundles that wait for a place in a datagram: few, and the oldest gives way.
+
+Below       a link, which takes a frame when its pace or its window allows.
+Invariants  never more than `bytes_max`. With a fragment, those behind it of the same bundle are dropped, and
+            those that come as long as no other bundle was hit: half a bundle is of no use to anybody.
+Limit       all fragments of a bundle pass only if they fit in here together, or leave as they come.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT
+from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES
+from hopring.wire.unreliable import Loose, loose_bytes_of, whose
+
+LOOSE_BYTES_MAX: Final = 512 * 1024
+"""What waits at most for a link to another site: at 20 Mbit/s it is gone in a fifth of a second."""
+
+_OVERHEAD_BYTES: Final = HEAD_BYTES + FRAME_HEAD_BYTES + 28  # With IP and UDP: rates are those of the wire.
+_SHARE: Final = 8
+
+
+@dataclass(slots=True)
+class LooseQueue:
+    """The objects, oldest first."""
+
+    object_bytes_max: int = loose_bytes_of(SEGMENT_BYTES_DEFAULT)
+    bytes_max: int = LOOSE_BYTES_MAX
+    objects: deque[bytes] = field(default_factory=deque)
+    size_bytes: int = 0
+    waited_bytes: int = 0  # What other data was sent while something waited here.
+    sent: int = 0
+    dropped: int = 0
+    _dead: bytes = b""  # The last bundle of which something was dropped.
+
+    def put(self, payload: bytes) -> None:
+        """Queues an object, at the cost of the oldest if there is no room."""
+        if len(payload) > self.object_bytes_max:
+            self._dead = whose(payload)
+        if whose(payload) == self._dead:
+            self.dropped += 1
+            return
+        self.objects.append(payload)
+        self.size_bytes += len(payload)
+        while self.size_bytes > self.bytes_max:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._dead = whose(self.objects[0])
+        while self.objects and whose(self.objects[0]) == self._dead:
+            self.size_bytes -= len(self.objects.popleft())
+            self.dropped += 1
+
+    @property
+    def due(self) -> bool:
+        """Whether so much other data went first that an eighth of the pace is owed to what waits here."""
+        return self.waited_bytes >= (_SHARE - 1) * self.object_bytes_max
+
+    def pack(self) -> tuple[Loose, int]:
+        """As many objects as fit in one datagram, and its bytes on the wire."""
+        objects = [self.objects.popleft()]
+        size = len(objects[0])
+        while self.objects and size + len(self.objects[0]) <= self.object_bytes_max:
+            size += len(self.objects[0])
+            objects.append(self.objects.popleft())
+        self.size_bytes -= size
+        self.sent += len(objects)
+        wire_bytes = size + _OVERHEAD_BYTES
+        left_bytes = self.waited_bytes - (_SHARE - 1) * wire_bytes
+        self.waited_bytes = max(0, left_bytes) if self.objects else 0
+        return Loose(b"".join(objects)), wire_bytes

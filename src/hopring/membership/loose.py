@@ -1,0 +1,37 @@
+"""Unreliable messages between the outbox and the network, and back.
+
+They stand outside the order, so their send has no stamp. For the window it takes a clock that nobody has
+promised yet: the next stamp of the site is above it, and when the stability line has passed it, a round of
+promises has gone over the whole network since the send. Without that an idle system, whose line is above its
+clock, would let any number of them out at once.
+"""
+
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import SiteMask
+from hopring.membership.outbox import Outbox
+from hopring.ordering.entry import Message, Position, decode_message, encode_message
+from hopring.ordering.order import Order
+from hopring.services import Service
+from hopring.stack_events import MulticastLoose, ReceiveLoose
+
+NO_PLACE: Final = Position(0, 0)
+"""What stands for the place in the order of a message that has none."""
+
+
+def submit_loose(message: Message, mask: SiteMask, outbox: Outbox, order: Order) -> MulticastLoose:
+    """The message for the network; from here on it is out."""
+    lts = order.clock + 1
+    outbox.left(message, lts)
+    return MulticastLoose(mask, encode_message(message), lts)
+
+
+def loose_message(received: ReceiveLoose) -> Message:
+    """What came; the daemon that numbered it is the one that speaks in it, and nothing else travels so."""
+    message = decode_message(received.bundle)
+    if message.daemon != received.daemon:
+        raise PeerError(Drop.FOREIGN_SENDER, f"daemon {received.daemon} numbers for {message.daemon}")
+    if message.service is not Service.UNRELIABLE:
+        raise PeerError(Drop.INCONSISTENT, f"{message.service.name} outside the order")
+    return message

@@ -1,0 +1,146 @@
+"""The Unreliable service: bundles with a numbering of their own, outside the order.
+
+Implements  report 1998, 3.3: a sequence of their own, to tell duplicates and to put fragments together; what is
+            not whole a given time after its first fragment is discarded. Thesis 5.1, fourth rule: delivered as
+            soon as whole.
+Below       fragments in any order, of which any may be lost or come twice.
+Above       membership, which gets each bundle at most once.
+Invariants  a number of a source goes up at most once; what is kept is bounded in bytes, in time, and in the
+            numbers that are remembered. Whatever is lost here, nobody waits for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER, DaemonId, SiteId, SiteMask
+from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
+from hopring.wire.fragments import FRAGMENT_COST_BYTES, Reassembly
+from hopring.wire.routed import Routed
+from hopring.wire.unreliable import Unreliable, cut_unreliable
+
+NUMBERS_KEPT: Final = 4096
+"""How far below the highest number of a source another one is still taken; more than any sender's window."""
+
+_ALL: Final = (1 << NUMBERS_KEPT) - 1
+
+
+@dataclass(slots=True)
+class LooseSender:
+    """The numbering of one daemon's Unreliable bundles in one network."""
+
+    site: SiteId
+    me: DaemonId
+    object_bytes_max: int
+    number: int = 0
+
+    def cut(self, mask: SiteMask, bundle: bytes) -> list[Unreliable]:
+        """The next bundle, in fragments that fit in a datagram each."""
+        self.number += 1
+        return cut_unreliable(self.site, self.me, self.number, mask, bundle, self.object_bytes_max)
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Which numbers of a source are dealt with: delivered, or given up."""
+
+    highest: int = 0
+    _done: int = 0  # Bit n: highest - n.
+
+    def dealt_with(self, number: int) -> bool:
+        """Whether nothing of this bundle is wanted any more; what is too old to know counts as dealt with."""
+        behind = self.highest - number
+        return behind >= 0 and (behind >= NUMBERS_KEPT or bool(self._done >> behind & 1))
+
+    def deal(self, number: int) -> None:
+        """Nothing of this bundle is wanted from now on."""
+        ahead = number - self.highest
+        if ahead > 0:
+            self._done = self._done << ahead & _ALL if ahead < NUMBERS_KEPT else 0
+            self.highest = number
+        if self.highest - number < NUMBERS_KEPT:
+            self._done |= 1 << self.highest - number
+
+
+@dataclass(slots=True)
+class LooseReceiver:
+    """What has come of other daemons' Unreliable bundles."""
+
+    sources: Mapping[DaemonId, SiteId]  # Whose bundles are taken, and where they are at home.
+    wait_us: int
+    held_bytes_max: int
+    bundle_bytes_max: int = BUNDLE_BYTES_DEFAULT
+    delivered: int = 0
+    duplicates: int = 0  # Fragments of bundles that were dealt with, or too old to know.
+    incomplete: int = 0  # Bundles given up because not all of them came in time, or because there was no room.
+    _numbers: dict[DaemonId, Numbers] = field(default_factory=dict)
+    _until_us: dict[tuple[DaemonId, int], int] = field(default_factory=dict)  # In the order of their beginning.
+    _parts: Reassembly = field(init=False)
+
+    def __post_init__(self) -> None:
+        # One bundle always has room, in fragments of any size that a sender would choose.
+        self.held_bytes_max = max(self.held_bytes_max, 2 * self.bundle_bytes_max)
+        self._parts = Reassembly(self.bundle_bytes_max, self.held_bytes_max)
+
+    @property
+    def held_bytes(self) -> int:
+        """What is kept of bundles that are not whole."""
+        return self._parts.held_bytes
+
+    @property
+    def wake_at_us(self) -> int:
+        """When the oldest bundle that is not whole is given up."""
+        for until_us in self._until_us.values():
+            return until_us
+        return NEVER
+
+    def take(self, item: Unreliable, now_us: int) -> bytes | None:
+        """The bundle, if this makes it whole. Raises PeerError for what no source can have sent."""
+        if self.sources.get(item.daemon) != item.source:
+            raise PeerError(
+                Drop.FOREIGN_SENDER, f"Unreliable bundle of daemon {item.daemon}, site {item.source}"
+            )
+        self.expire(now_us)
+        numbers = self._numbers.setdefault(item.daemon, Numbers())
+        if numbers.dealt_with(item.number):
+            self.duplicates += 1
+            return None
+        key = (item.daemon, item.number)
+        if item.count > 1:
+            self._make_room(len(item.chunk) + FRAGMENT_COST_BYTES, key)
+        bundle = self._parts.add(_as_fragment(item))
+        if bundle is None:
+            self._until_us.setdefault(key, now_us + self.wait_us)
+            return None
+        self._until_us.pop(key, None)
+        numbers.deal(item.number)
+        self.delivered += 1
+        return bundle
+
+    def expire(self, now_us: int) -> None:
+        """Gives up what is not whole in time; what comes of it later is not taken for something new."""
+        while self.wake_at_us <= now_us:
+            self._give_up(next(iter(self._until_us)))
+
+    def _make_room(self, cost_bytes: int, wanted: tuple[DaemonId, int]) -> None:
+        """The oldest goes first, but never the one that the room is for."""
+        for key in list(self._until_us) if self._crowded(cost_bytes, wanted) else ():
+            if key != wanted and self._crowded(cost_bytes, wanted):
+                self._give_up(key)
+
+    def _crowded(self, cost_bytes: int, wanted: tuple[DaemonId, int]) -> bool:
+        more = 0 if wanted in self._until_us else 1
+        parts = self._parts
+        return parts.held_bytes + cost_bytes > parts.held_bytes_max or len(parts) + more > parts.bundles_max
+
+    def _give_up(self, key: tuple[DaemonId, int]) -> None:
+        del self._until_us[key]
+        self._parts.forget(SiteId(key[0]), key[1])
+        self._numbers[key[0]].deal(key[1])
+        self.incomplete += 1
+
+
+def _as_fragment(item: Unreliable) -> Routed:
+    """The shape that reassembly knows: the daemon takes the place of the site, for both only name a source."""
+    return Routed(SiteId(item.daemon), item.number, 0, item.mask, item.index, item.count, item.chunk)

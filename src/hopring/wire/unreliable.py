@@ -1,0 +1,99 @@
+"""Unreliable bundles on the wire: an object for each fragment, and the LOOSE frame that carries such objects.
+
+Nobody waits for them: a LOOSE frame has no number on its link and fits in one datagram, so it is neither asked
+for nor sent again. Fragments are known by the daemon that sent them and by its own count, which has nothing to
+do with the site's sequence (report 1998, 3.3).
+"""
+
+from struct import Struct
+from typing import Final
+
+import msgspec
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, SiteId, SiteMask
+from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType, encode_frame
+from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
+
+# source, daemon, number; then mask, fragment index, fragment count
+_WHOSE: Final = Struct("<BHQ")
+_HEAD: Final = Struct("<BHQQHH")
+UNRELIABLE_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _HEAD.size
+_WHOSE_END: Final = OBJECT_HEAD_BYTES + _WHOSE.size
+FRAGMENTS_MAX: Final = 0xFFFF
+
+
+class Unreliable(msgspec.Struct, frozen=True):
+    """Fragment `index` of `count` of Unreliable bundle `number` of a daemon."""
+
+    source: SiteId
+    daemon: DaemonId
+    number: int  # From 1 on, in one network.
+    mask: SiteMask
+    index: int
+    count: int
+    chunk: bytes
+
+
+class Loose(msgspec.Struct, frozen=True):
+    """Objects outside all numbering of the link, end to end."""
+
+    payload: bytes
+
+
+def loose_bytes_of(segment_bytes: int) -> int:
+    """The longest object that a LOOSE frame carries in a datagram of this size."""
+    return segment_bytes - HEAD_BYTES - FRAME_HEAD_BYTES
+
+
+def encode_unreliable(item: Unreliable) -> bytes:
+    """The fragment as an object."""
+    head = _HEAD.pack(item.source, item.daemon, item.number, item.mask, item.index, item.count)
+    return encode_object(ObjectType.UNRELIABLE, head + item.chunk)
+
+
+def whose(payload: bytes) -> bytes:
+    """The part of an encoded object that all fragments of one bundle share, and no other bundle has."""
+    return payload[OBJECT_HEAD_BYTES:_WHOSE_END]
+
+
+def decode_unreliable(kind: int, body: memoryview) -> Unreliable:
+    """An UNRELIABLE object's body; nothing else travels in a LOOSE frame."""
+    if kind != ObjectType.UNRELIABLE:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"object of type {kind} outside the numbering of its link")
+    if len(body) <= _HEAD.size:
+        raise PeerError(Drop.TRUNCATED, f"UNRELIABLE of {len(body)} bytes")
+    source, daemon, number, mask, index, count = _HEAD.unpack_from(body)
+    if source >= SITES_MAX or daemon >= DAEMONS_MAX:
+        raise PeerError(Drop.LIMIT, f"UNRELIABLE of daemon {daemon} at site {source}")
+    if not number or index >= count:
+        raise PeerError(Drop.INCONSISTENT, f"fragment {index} of {count} of UNRELIABLE {number}")
+    chunk = bytes(body[_HEAD.size :])
+    return Unreliable(SiteId(source), DaemonId(daemon), number, SiteMask(mask), index, count, chunk)
+
+
+def cut_unreliable(
+    source: SiteId, daemon: DaemonId, number: int, mask: SiteMask, bundle: bytes, object_bytes_max: int
+) -> list[Unreliable]:
+    """A bundle in fragments; encoded, each is an object of at most this size."""
+    size = object_bytes_max - UNRELIABLE_OVERHEAD_BYTES
+    assert size > 0, "no objects of this size"
+    assert bundle, "an empty bundle is none"
+    count = -(-len(bundle) // size)
+    assert count <= FRAGMENTS_MAX, "the objects are too small for this bundle"
+    return [
+        Unreliable(source, daemon, number, mask, index, count, bundle[index * size : (index + 1) * size])
+        for index in range(count)
+    ]
+
+
+def encode_loose(loose: Loose) -> bytes:
+    """The objects as a frame."""
+    return encode_frame(FrameType.LOOSE, loose.payload)
+
+
+def decode_loose(body: memoryview) -> Loose:
+    """A LOOSE frame's body; its objects are taken apart by whoever knows the link."""
+    if not len(body):
+        raise PeerError(Drop.TRUNCATED, "LOOSE without an object")
+    return Loose(bytes(body))

@@ -1,0 +1,92 @@
+"""Objects of Unreliable bundles on a ring: with the token, counted, unnumbered and forgotten."""
+
+from tests.unit.links.test_loose_queue import an_object
+from tests.unit.links.test_ring import NOTHING_NEW, A, B, make_ring, passed_token, token
+
+from hopring.links.events import Submit, Transmit
+from hopring.links.ring import Output, Ring, open_ring
+from hopring.links.ring_events import FromMember, Passed, Release
+from hopring.links.ring_options import RingOptions
+from hopring.wire.data import Data
+from hopring.wire.unreliable import Loose
+
+
+def visited(ring: Ring, number: int, release: Release = NOTHING_NEW, **fields: object) -> list[Output]:
+    ring.step(FromMember(A, token(number, **fields)), now_us=0)  # type: ignore[arg-type]
+    return ring.step(release, now_us=0)
+
+
+def test_it_waits_for_the_token_and_goes_behind_all_else() -> None:
+    ring = make_ring()
+
+    assert ring.step(Submit(an_object(1), loose=True), now_us=0) == []
+    ring.step(Submit(b"transit"), now_us=0)
+    outputs = visited(ring, 1, Release(1, 1, 0, (b"local",)))
+
+    assert outputs[0] == Transmit((Data(1, b"localtransit"), Loose(an_object(1))))
+
+
+def test_it_has_no_number_but_is_counted_in_the_window() -> None:
+    ring = make_ring()
+    ring.step(Submit(an_object(1), loose=True), now_us=0)
+
+    outputs = visited(ring, 1)
+
+    assert outputs[0] == Transmit((Loose(an_object(1)),))
+    left = passed_token(outputs)
+    assert (left.link_seq, left.flow_control, left.quiet) == (0, 1, 0)
+    assert ring.state.store.packets == {}
+    assert visited(ring, 4)[-1] == Passed(5, 0)
+
+
+def test_it_asks_for_the_token() -> None:
+    ring = make_ring(A)
+
+    ring.step(Submit(an_object(1), loose=True), now_us=0)
+
+    assert ring.state.hurried
+
+
+def test_it_takes_what_others_leave_of_the_window() -> None:
+    ring = make_ring(options=RingOptions(personal_window_segments=100, global_window_segments=96))
+    for number in range(1, 301):
+        ring.step(Submit(an_object(number, size=1_370), loose=True), now_us=0)
+
+    assert len(_loose(visited(ring, 1))) == 96
+    assert len(_loose(visited(ring, 4, Release(1, 1, 0, (bytes(46 * 1_356),))))) == 96 - 46
+
+
+def test_even_a_full_visit_leaves_an_eighth_of_the_share() -> None:
+    options = RingOptions(personal_window_segments=92, global_window_segments=96, queue_bytes_max=10**7)
+    ring = make_ring(options=options)
+    for _ in range(10):
+        ring.step(Submit(bytes(46 * 1_356)), now_us=0)
+    for number in range(1, 301):
+        ring.step(Submit(an_object(number, size=1_370), loose=True), now_us=0)
+
+    outputs = visited(ring, 1)
+
+    assert len(_loose(outputs)) == 96 // 3 // 8
+    assert passed_token(outputs).flow_control == 92 + 4
+
+
+def test_when_too_much_waits_the_oldest_is_dropped() -> None:
+    ring = make_ring(options=RingOptions(loose_bytes_max=200))
+    for number in range(1, 4):
+        ring.step(Submit(an_object(number), loose=True), now_us=0)
+
+    assert _loose(visited(ring, 1)) == [Loose(an_object(2) + an_object(3))]
+    assert ring.state.outbox.loose.dropped == 1
+
+
+def test_a_ring_of_one_has_nobody_to_carry_it_to() -> None:
+    ring = open_ring(B, (B,), RingOptions(), 0, now_us=0)
+
+    ring.step(Submit(an_object(1), loose=True), now_us=0)
+
+    assert not ring.state.outbox.loose.objects
+
+
+def _loose(outputs: list[Output]) -> list[Loose]:
+    frames = [frame for output in outputs if isinstance(output, Transmit) for frame in output.frames]
+    return [frame for frame in frames if isinstance(frame, Loose)]
