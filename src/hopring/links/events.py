@@ -17,9 +17,7 @@ class Submit(msgspec.Struct, frozen=True):
     payload: bytes
     urgent: bool = False  # Control of higher layers: goes before data and outside its window.
     lazy: bool = False  # May wait a little for company, because it would hardly fill a packet.
-    loose: bool = (
-        False  # Outside the link's numbering: may be lost, is never sent again; of an Unreliable bundle.
-    )
+    loose: bool = False  # Of an Unreliable bundle: outside the link's numbering, never sent again.
 
 
 class Tick(msgspec.Struct, frozen=True):

@@ -28,9 +28,8 @@ class Outbox:
     waiting_bytes: int = 0
     out_bytes: int = 0
     out_bundles: int = 0
-    loose: deque[tuple[int, int]] = field(
-        default_factory=deque
-    )  # Unreliable and out: clock at the send, bytes.
+    # Unreliable and out: the clock at the send, and bytes.
+    loose: deque[tuple[int, int]] = field(default_factory=deque)
 
     @property
     def open(self) -> bool:
