@@ -17,7 +17,7 @@ from typing import Final
 
 from hopring.config.model import LinkProtocol
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, DaemonId, Incarnation, SiteMask
+from hopring.ids import NEVER, NUMBER_MAX, DaemonId, Incarnation, SiteMask
 from hopring.links import hop, tcp
 from hopring.links import ring as rings
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
@@ -298,6 +298,8 @@ class Stack:
             self._fail(f"a neighbour breaks the protocol: {error}", now_us)
 
     def _up(self, item: Item) -> None:
+        if not isinstance(item, Control) and max(item.lts, item.seq) > NUMBER_MAX:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"bundle {item.seq} with stamp {item.lts}")
         match item:
             case Update():
                 self._stamps.heard(item.lts - 1)

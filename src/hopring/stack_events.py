@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from hopring.ids import DaemonId, Generation, Incarnation, SiteId, SiteMask
+from hopring.ids import NUMBER_MAX, DaemonId, Generation, Incarnation, SiteId, SiteMask
 from hopring.links import hop, tcp
 from hopring.links.events import Tick
 from hopring.links.ring_options import RingOptions
@@ -139,6 +139,9 @@ class StackOptions:
     ring: RingOptions = field(default_factory=RingOptions)
     bundle_bytes_max: int = BUNDLE_BYTES_DEFAULT
     initial_seq: int = 1
+
+    def __post_init__(self) -> None:
+        assert 0 < self.initial_seq <= NUMBER_MAX, "packets are numbered from 1 on, and not without end"
 
 
 DEFAULTS: Final = StackOptions()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import SiteId
+from hopring.ids import NUMBER_MAX, SiteId
 from hopring.ordering.entry import Entry, Message, Position
 from hopring.ordering.lines import SiteLine
 from hopring.services import Service
@@ -96,6 +96,8 @@ class Order:
             line.stable_lts = max(line.stable_lts, aru)
 
     def _check_stamp(self, lts: int) -> None:
+        if lts > NUMBER_MAX:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts} is beyond the last there is")
         if lts > self.clock + STAMP_AHEAD_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts}, our clock is at {self.clock}")
 
