@@ -30,6 +30,9 @@ NOBODY = DaemonId(0xFFFF)
 SITES_MAX = 64
 DAEMONS_MAX = 4096
 
+NUMBER_MAX = 2**64 - 2**32
+"""The last sequence, stamp or view counter: what is reckoned from one still fits the 64 bits of the wire."""
+
 NEVER = 2**63 - 1
 """A deadline that does not come, in microseconds."""
 

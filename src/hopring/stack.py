@@ -18,7 +18,7 @@ from typing import Final
 
 from hopring.config.model import LinkProtocol
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, NOBODY, DaemonId, Incarnation, SiteMask
+from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId, Incarnation, SiteMask
 from hopring.links import hop, tcp
 from hopring.links import ring as rings
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
@@ -92,6 +92,7 @@ WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX + WORD_HEAD_BYTES_MAX
 _RING_FRAMES: Final = (Token, Data, Segment, Held, Hurry)
 _HOP_FRAMES: Final = (Data, Ack, Segment, Nack)
 _URGENT: Final = (Update, Control)
+_STAMPED: Final = (Routed, Meta, Update)
 _UNRELIABLE: Final = int(ObjectType.UNRELIABLE)
 
 
@@ -374,6 +375,8 @@ class Stack:
             self._fail(f"a neighbour breaks the protocol: {error}", now_us)
 
     def _up(self, item: Item) -> None:
+        if isinstance(item, _STAMPED) and max(item.lts, item.seq) > NUMBER_MAX:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"bundle {item.seq} with stamp {item.lts}")
         match item:
             case Update():
                 self._stamps.heard(item.lts - 1)

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from hopring.ids import DaemonId, Generation, Incarnation, SiteId, SiteMask
+from hopring.ids import NUMBER_MAX, DaemonId, Generation, Incarnation, SiteId, SiteMask
 from hopring.links import hop, tcp
 from hopring.links.events import Tick
 from hopring.links.ring_options import RingOptions
@@ -159,6 +159,9 @@ class StackOptions:
     transit_bundles: int = 0
     loose_wait_us: int = 500_000  # From the first fragment of an Unreliable bundle to its last.
     loose_held_bytes_max: int = 8 * 1024 * 1024  # Of Unreliable bundles that are not whole.
+
+    def __post_init__(self) -> None:
+        assert 0 < self.initial_seq <= NUMBER_MAX, "packets are numbered from 1 on, and not without end"
 
 
 DEFAULTS: Final = StackOptions()

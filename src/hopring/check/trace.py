@@ -113,17 +113,22 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Counters(msgspec.Struct, frozen=True, gc=False):
-    """What a link of a process has counted since it was made."""
+    """What a link of a process has counted since it was made; packets, where nothing else is said.
+
+    A link is made anew for every network, and then it begins at 0: only counters of the same `link` can be
+    subtracted from each other.
+    """
 
     process: Process
     at_us: int
-    link: str
+    link: str  # Unlike that of any other link of the process.
     sent: int
     received: int
-    lost: int
-    nacks: int
+    lost: int  # Asked for at least once: gaps, whatever caused them.
+    nacks: int  # Requests, each for one packet or many.
     retransmissions: int
-    round_trip_us: int
+    round_trip_us: int  # Smoothed; 0 if the link does not measure it.
+    peer: str = ""  # The daemon at the other end.
 
 
 Event = Recover | Crash | Installed | Signal | Sent | Delivered | Counters

@@ -69,9 +69,13 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     nacks: int | None = None
     retransmissions: int | None = None
     round_trip_us: int | None = None
+    peer: str | None = None
 
 
-COUNTS = Counters.__struct_fields__[2:]  # All but whose and when.
+COUNTS = Counters.__struct_fields__[2:-1]  # All but whose and when, and the peer, which old files do not have.
+
+
+_LATER = ("peer",)  # Columns that older files of this schema do not have.
 
 
 class Flattener:
@@ -148,10 +152,11 @@ def read_parquet(file: Path | IO[bytes]) -> list[Event]:
     _core, parquet = _arrow()
     table = parquet.read_table(file)
     names = Row.__struct_fields__
-    missing = [name for name in names if name not in table.column_names]
+    missing = [name for name in names if name not in table.column_names and name not in _LATER]
     if missing:
         raise TraceError(f"not a trace: there is no column {missing[0]}")
-    columns = [table.column(name).to_pylist() for name in names]
+    empty = [None] * table.num_rows
+    columns = [table.column(name).to_pylist() if name in table.column_names else empty for name in names]
     return list(events(Row(*values) for values in zip(*columns, strict=True)))
 
 
@@ -179,7 +184,7 @@ def _columns(event: Event) -> tuple[str, dict[str, Any]]:
         case Delivered():
             return "deliver", _message_columns(event)
         case Counters():
-            return "counters", {name: getattr(event, name) for name in COUNTS}
+            return "counters", {"peer": event.peer, **{name: getattr(event, name) for name in COUNTS}}
 
 
 def _message_columns(event: Sent | Delivered) -> dict[str, Any]:
@@ -215,7 +220,8 @@ def _event(row: Row) -> Event:
         case "deliver":
             return Delivered(process, at_us, *_read_message(row))
         case "counters":
-            return Counters(process, at_us, *(_some(getattr(row, name)) for name in COUNTS))
+            counts = {name: _some(getattr(row, name)) for name in COUNTS}
+            return Counters(process, at_us, peer=row.peer or "", **counts)
         case _:
             raise ValueError("unknown kind")
 

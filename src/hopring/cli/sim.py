@@ -21,6 +21,8 @@ from hopring.sim.campaign.story import story
 
 SEEDS_DEFAULT: Final = 100
 SEEDS_DEFAULT_WITH_BUG: Final = 2_000
+LINK_COUNTERS_US: Final = 100_000
+"""How often the links' counters are in a history that is written to a file."""
 
 _Seed = click.IntRange(min=0)
 
@@ -139,7 +141,7 @@ def _replay(seed: int, bug: Bug | None, trace: Path | None, as_json: bool) -> Ex
     began_s = time.monotonic()
     world = draw_world(seed)
     with plant(bug):
-        outcome = run_world(world)
+        outcome = run_world(world, 0 if trace is None else LINK_COUNTERS_US)
     files = _write_trace(trace, outcome)
     seconds = time.monotonic() - began_s
     if as_json:

@@ -1,17 +1,26 @@
 """The view counter's high-water mark on disk: best effort, and never a reason not to start.
 
 View ids are unique without it (a start draws its own nonce). What it keeps is their order over a restart: a
-daemon that comes back alone should not install a view that looks older than those it was in. The mark is
-written in blocks ahead of the counter, off the hot path, and put in place by a rename.
+daemon that comes back alone should not install a view that looks older than those it was in.
+
+The mark is a whole block ahead of the counter. It is moved at the start and whenever half of the block is used,
+by a thread: a disk that is slow, full or gone costs the daemon nothing. A new mark is written beside the old
+one, synced, and put in its place by a rename: a crash at any moment leaves one or the other. The file is
+one line, the mark and its checksum: a daemon that began with a number out of nowhere would be refused by all.
 """
 
-import contextlib
 import os
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Final
+from zlib import crc32
 
 BLOCK: Final = 1_000
-COUNTER_MAX: Final = 1 << 62
+RETRY: Final = 50
+"""After a mark that could not be written: so many counters later it is tried again."""
+START_WAIT_S: Final = 1.0
+"""How long a start waits for its first mark, so that not even a crash at once repeats a counter."""
+COUNTER_MAX: Final = (1 << 63) - 1
 _TEXT_BYTES_MAX: Final = 64
 
 
@@ -21,48 +30,110 @@ class CounterFile:
     def __init__(self, path: Path) -> None:
         self.warnings: list[str] = []
         self._path = path
-        self._mark = self._read()
+        self.start = self._read()
+        """The counter to start with: no view of an earlier start had a higher one, as far as is known."""
+        self._due = self.start  # From this counter on, the mark has to be moved.
+        self._lock = Lock()
+        self._wanted: int | None = None  # The mark that is to be written.
+        self._writer: Thread | None = None
+        self.reserve(self.start + 1)
+        self.settle(START_WAIT_S)
 
-    @property
-    def start(self) -> int:
-        """The counter to start with: no view of an earlier start had a higher one."""
-        return self._mark
-
-    def reached(self, counter: int) -> None:
-        """Keeps the mark ahead of the counter; most calls do nothing."""
-        if counter < self._mark:
+    def reserve(self, counter: int) -> None:
+        """To be called with every counter before its use; keeps the mark ahead. It never waits."""
+        if counter < self._due:
             return
-        self._mark = min(counter + BLOCK, COUNTER_MAX)
-        self._write(self._mark)
+        with self._lock:
+            self._due = counter + BLOCK // 2
+            self._wanted = min(counter + BLOCK, COUNTER_MAX)
+            if self._writer is None:
+                self._start_writer()
+
+    def _start_writer(self) -> None:
+        writer = Thread(target=self._write_all, name="view counter", daemon=True)
+        try:
+            writer.start()
+        except RuntimeError as error:
+            self._warn(f"cannot write {self._path} ({error}): after a restart views may look old")
+        else:
+            self._writer = writer
+
+    def settle(self, seconds_max: float | None = None) -> None:
+        """Waits until what was reserved is on disk, or could not be written: for an orderly end."""
+        writer = self._writer
+        if writer is not None:
+            writer.join(seconds_max)
+
+    # The thread.
+
+    def _write_all(self) -> None:
+        while True:
+            with self._lock:
+                mark, self._wanted = self._wanted, None
+                if mark is None:
+                    self._writer = None
+                    return
+            if not self._write(mark):
+                self._due = min(self._due, mark - BLOCK + RETRY)
+
+    def _write(self, mark: int) -> bool:
+        # Always the same name: what a crash leaves behind is overwritten, not added to.
+        beside = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with beside.open("wb") as file:
+                file.write(_line(mark))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self._path)
+            _sync_directory(self._path.parent)
+        except OSError as error:
+            self._warn(
+                f"cannot write {self._path} ({error.strerror or error}): after a restart of this daemon its"
+                " views may look older than they are"
+            )
+            return False
+        return True
+
+    # At the start.
 
     def _read(self) -> int:
         try:
-            with self._path.open("rb") as file:
+            # What is no file, a pipe for example, must not keep the daemon waiting.
+            handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(handle, "rb", buffering=0) as file:
                 text = file.read(_TEXT_BYTES_MAX)
         except FileNotFoundError:
             return 0
         except OSError as error:
-            self._warn(f"cannot read {self._path} ({error.strerror}): view counters start at 0")
+            self._warn(f"cannot read {self._path} ({error.strerror or error}): view counters start at 0")
             return 0
-        digits = text.strip()
-        if not digits.isdigit() or not text.endswith(b"\n") or int(digits) > COUNTER_MAX:
-            self._warn(f"{self._path} holds no view counter: view counters start at 0")
+        mark = _mark(text or b"")
+        if mark is None:
+            self._warn(f"{self._path} holds no view counter, or a damaged one: view counters start at 0")
             return 0
-        return int(digits)
-
-    def _write(self, mark: int) -> None:
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
-        try:
-            with beside.open("wb") as file:
-                file.write(b"%d\n" % mark)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self._path)
-        except OSError as error:
-            self._warn(f"cannot write {self._path} ({error.strerror}): after a restart view ids may look old")
-            with contextlib.suppress(OSError):
-                beside.unlink()
+        return mark
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _line(mark: int) -> bytes:
+    digits = b"%d" % mark
+    return b"%s %08x\n" % (digits, crc32(digits))
+
+
+def _mark(text: bytes) -> int | None:
+    """The mark of a line, if it is one."""
+    digits = text.partition(b" ")[0]
+    if not digits.isdigit() or int(digits) > COUNTER_MAX or text != _line(int(digits)):
+        return None
+    return int(digits)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -15,7 +15,7 @@ Deviations  ranges of missing packets run from the expected one to the one befor
 
 from dataclasses import dataclass, field
 
-from hopring.ids import NEVER
+from hopring.ids import NEVER, NUMBER_MAX
 from hopring.links.bucket import Bucket
 from hopring.links.congestion import Congestion
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
@@ -225,6 +225,8 @@ class Hop:
             s.heard_at_us = now_us - self.options.silence_us // 2
         elif now_us >= silent_at_us:
             return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms")
+        if s.sender.sent > NUMBER_MAX:
+            return self._fail("no packet numbers are left")
         frames: list[Frame] = self._packets(now_us)
         requests = s.receiver.ask(now_us, s.round_trip.answer_us, self._patience)
         if s.receiver.given_up:

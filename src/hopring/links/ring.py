@@ -18,7 +18,7 @@ Deviations  tokens are numbered, and sent again until there is a sign that they 
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, DaemonId
+from hopring.ids import NEVER, NUMBER_MAX, DaemonId
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
 from hopring.links.ring_idle import may_be_stopped, may_stop
@@ -228,6 +228,8 @@ class Ring:
         assert sum(map(len, release.objects)) <= turn.room_bytes, "objects fit in the visit's room_bytes"
         assert max(map(len, release.objects), default=0) <= self.object_bytes_max, "cut objects first"
         s.turn = None
+        if s.token.link_seq > NUMBER_MAX:
+            return self._fail("no packet numbers are left")
         missing = ask(s, turn)
         if s.store.asked_visits_most > self.options.asked_visits_max:
             failed = self._fail(f"packet {s.store.aru + 1} does not come")

@@ -1,7 +1,7 @@
 """The token by itself: the first one, what makes one believable, and what a visit writes on it."""
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NOBODY, DaemonId
+from hopring.ids import NOBODY, NUMBER_MAX, DaemonId
 from hopring.links.aru import Aru, updated
 from hopring.links.ring_events import Release
 from hopring.links.ring_idle import quiet_after
@@ -45,6 +45,8 @@ def check_token(token: Token, members: tuple[DaemonId, ...], passed: Token, stor
         raise PeerError(Drop.INCONSISTENT, f"token on which site_seq fell to {token.site_seq}")
     if token.site_lts < passed.site_lts:
         raise PeerError(Drop.INCONSISTENT, f"token on which site_lts fell to {token.site_lts}")
+    if max(token.site_seq, token.site_lts, token.site_aru) > NUMBER_MAX:
+        raise PeerError(Drop.OUT_OF_WINDOW, f"token with stamp {token.site_lts} of bundle {token.site_seq}")
     for modifier in (token.link_aru_modifier, token.site_aru_modifier):
         if modifier != NOBODY and modifier not in members:
             raise PeerError(Drop.INCONSISTENT, f"token with an ARU lowered by {modifier}, who is no member")

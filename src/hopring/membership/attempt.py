@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import DaemonId, Process, SiteId
+from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId
 from hopring.membership.recovery import Decision, Key, decide
 from hopring.membership.view import View
 from hopring.membership.words import Done, NewMemb, Resend, StateTrans, Told, check_state
@@ -45,7 +45,7 @@ class Attempt:
         match word:
             case StateTrans() if word.sender == sender:
                 check_state(word, self.old.order.sites if word.installed == self.old.id else None)
-                if word.clock > self.old.order.clock + STAMP_AHEAD_MAX:
+                if word.clock > min(self.old.order.clock + STAMP_AHEAD_MAX, NUMBER_MAX):
                     raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {word.clock}")
                 self.states.setdefault(sender, word)
                 self.counter = max(self.counter, word.counter)

@@ -12,11 +12,11 @@ nobody in T has, or of which nobody in T has the body although a site in T wants
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hopring.ids import DaemonId, Process, SiteId, ViewId
+from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, ViewId
 from hopring.membership.words import SiteState, StateTrans
 from hopring.ordering.entry import Position
 
-NOWHERE = Position(2**64 - 1, 0)
+NOWHERE = Position(NUMBER_MAX + 1, 0)
 """Behind every stamp that a packet can carry."""
 
 Key = tuple[SiteId, int]

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, Process, SiteId, ViewId
+from hopring.ids import DAEMONS_MAX, NUMBER_MAX, SITES_MAX, DaemonId, Process, SiteId, ViewId
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Daemon = Annotated[int, msgspec.Meta(ge=0, lt=DAEMONS_MAX)]
@@ -180,7 +180,7 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
         raise PeerError(Drop.FOREIGN_SENDER, "a word of daemons that are not configured")
     if any(one >= other for one, other in pairs):
         raise PeerError(Drop.INCONSISTENT, "a cut link that names its ends the wrong way round")
-    if counter > counter_max:
+    if counter > min(counter_max, NUMBER_MAX):
         raise PeerError(Drop.OUT_OF_WINDOW, f"view counter {counter}")
 
 

@@ -16,14 +16,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import SiteId
+from hopring.ids import NUMBER_MAX, SiteId
 from hopring.ordering.entry import Entry, Message, Position
 from hopring.ordering.lines import SiteLine
 from hopring.services import Service
 from hopring.wire.routed import Meta
 
-STAMP_AHEAD_MAX = 1 << 40
-"""A stamp further ahead of our clock than this is a fault or an attack."""
+STAMP_AHEAD_MAX = 1 << 48
+"""A stamp further ahead of our clock than this is a fault or an attack.
+
+A daemon that starts begins at 0, and the others may have run for long: this is 89 years at 100,000 bundles/s.
+"""
 
 Key = tuple[SiteId, int]
 
@@ -96,6 +99,8 @@ class Order:
             line.stable_lts = max(line.stable_lts, aru)
 
     def _check_stamp(self, lts: int) -> None:
+        if lts > NUMBER_MAX:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts} is beyond the last there is")
         if lts > self.clock + STAMP_AHEAD_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts}, our clock is at {self.clock}")
 

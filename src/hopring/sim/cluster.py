@@ -78,6 +78,7 @@ class Host:
         if any(plan.protocol is LinkProtocol.TCP for plan in cluster.topology.links.values()):
             self.streams = Streams(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
         self.driver: Driver[Input, Output] = Driver(cluster.network, name, self.membership, self._carry_out)
+        self._plan_counters()
 
     def submit(self, service: Service, size: int) -> None:
         """Sends a message of this service."""
@@ -147,6 +148,23 @@ class Host:
 
     # The trace.
 
+    def _plan_counters(self) -> None:
+        if self.cluster.link_counters_us:
+            due_us = self.cluster.engine.now_us + self.cluster.link_counters_us
+            self.cluster.network.timer(self.name, due_us, self._count_links)
+
+    def _count_links(self) -> None:
+        """Writes down what the links of the present network have counted."""
+        self._plan_counters()
+        stack = self.membership.stack
+        if stack is None:
+            return
+        for neighbour, seen in sorted(stack.counters().items()):
+            peer = self.cluster.names[neighbour]
+            link = f"{peer}@{stack.own.generation:016x}"
+            counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions, seen.round_trip_us
+            self.cluster.note(trace.Counters(self.process, self.cluster.engine.now_us, link, *counts, peer))
+
     def _event(self, output: Stamped | Delivered | TransitionalSignal | Installed) -> trace.Event:
         at_us = self.cluster.engine.now_us
         view = _view(output.view)
@@ -183,8 +201,10 @@ class Cluster:
         quality: Quality | None = None,
         options: MembershipOptions | None = None,
         stack_options: StackOptions = DEFAULTS,
+        link_counters_us: int = 0,
     ) -> None:
         self.config = config
+        self.link_counters_us = link_counters_us  # The period in which links' counters are noted; 0 is never.
         self.topology = topology_of(config)
         self.options = options or MembershipOptions()
         self.stack_options = stack_options

@@ -31,7 +31,7 @@ def all_kinds() -> list[Event]:
     message = MessageId(*awkward[:2], number=7, session=3)
     return [
         *run(3).events,
-        Counters(awkward, 5, "nyc-sjc", 1, 2, 3, 4, 5, 60_000),
+        Counters(awkward, 5, "sjc@0000000000000007", 1, 2, 3, 4, 5, 60_000, "sjc"),
         Sent(awkward, 6, view, message, Service.SAFE, Ord(2**62, 63, view, 9), size=0),
         Delivered(awkward, 7, view, message, Service.SAFE, Ord(2**62, 63, view, 9)),
     ]
@@ -52,6 +52,25 @@ def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
     write_parquet(all_kinds(), tmp_path / "trace.parquet")
 
     assert read_parquet(tmp_path / "trace.parquet") == all_kinds()
+
+
+@pytest.mark.slow  # The import of pyarrow is.
+def test_a_file_from_before_a_column_is_read_without_it(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    write_parquet(all_kinds(), tmp_path / "new.parquet")
+    parquet.write_table(parquet.read_table(tmp_path / "new.parquet").drop(["peer"]), tmp_path / "old.parquet")
+
+    without = [replace(one, peer="") if isinstance(one, Counters) else one for one in all_kinds()]
+    assert read_parquet(tmp_path / "old.parquet") == without
+
+
+def test_counters_without_a_peer_are_read_too() -> None:
+    line = (
+        b'{"schema":1,"kind":"counters","process":"a#0000000000000001/0","daemon":"a","position":0,"time_us":1,'
+        b'"link":"b","sent":1,"received":2,"lost":3,"nacks":4,"retransmissions":5,"round_trip_us":6}\n'
+    )
+
+    assert read_json_lines(BytesIO(line)) == [Counters(Process("a", 1), 1, "b", 1, 2, 3, 4, 5, 6)]
 
 
 def test_an_empty_history_is_a_file_too(tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Hop
 
+from hopring.check.trace import Counters
 from hopring.check.trace_files import read_json_lines, read_parquet
 from hopring.sim.campaign.bugs import all_bugs
 
 # Two daemons in one site: among the quickest worlds there are.
 QUICK = "20011"
+TWO_SITES = "42"
 QUICK_BUG = "fifo-at-once"
 
 
@@ -108,6 +110,17 @@ def test_a_replay_tells_the_story_and_leaves_a_trace(hop: Hop, tmp_path: Path) -
         history = read_json_lines(file)
     assert history == read_parquet(tmp_path / "out" / f"seed-{QUICK}.parquet")
     assert len(history) > 100
+
+
+@pytest.mark.slow
+def test_a_trace_has_the_counters_of_links_between_sites(hop: Hop, tmp_path: Path) -> None:
+    assert hop("sim", "--seed", TWO_SITES, "--trace", tmp_path).exit_code == 0
+
+    with (tmp_path / f"seed-{TWO_SITES}.jsonl").open("rb") as file:
+        counters = [event for event in read_json_lines(file) if isinstance(event, Counters)]
+    assert {(one.process.daemon, one.peer) for one in counters} == {("ams1", "ber1"), ("ber1", "ams1")}
+    assert max(one.received for one in counters) > 0
+    assert max(one.round_trip_us for one in counters) > 0
 
 
 @pytest.mark.slow

@@ -469,6 +469,12 @@ def test_a_lone_ring_carries_transit_to_nobody() -> None:
         pytest.param(
             A, token(4, 1, site_lts=5, site_seq=2, flow_control=2**32 - 1), Drop.LIMIT, id="endless flow"
         ),
+        pytest.param(
+            A, token(4, 1, site_lts=2**64 - 1, site_seq=2), Drop.OUT_OF_WINDOW, id="stamp beyond the last"
+        ),
+        pytest.param(
+            A, token(4, 1, site_lts=5, site_seq=2**64 - 1), Drop.OUT_OF_WINDOW, id="bundle beyond the last"
+        ),
         pytest.param(C, Held(4), Drop.INCONSISTENT, id="held what comes here first"),
         pytest.param(C, Data(1026, b"x"), Drop.OUT_OF_WINDOW, id="packet past the window"),
         pytest.param(

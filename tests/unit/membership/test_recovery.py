@@ -22,7 +22,7 @@ from tests.unit.membership.states import (
     state,
 )
 
-from hopring.ids import SiteId
+from hopring.ids import NUMBER_MAX, SiteId
 from hopring.membership.recovery import NOWHERE, decide
 from hopring.ordering.entry import Position
 
@@ -246,6 +246,10 @@ def test_the_edge_is_not_below_anybodys_line() -> None:
 
 def test_without_a_hole_there_is_no_edge() -> None:
     assert decide([state(A, site(0, 0, 1))], OLD, APART).edge == NOWHERE
+
+
+def test_no_stamp_is_beyond_the_place_of_no_hole() -> None:
+    assert Position(NUMBER_MAX, 63) < NOWHERE
 
 
 def test_all_deliver_before_the_signal_what_one_of_them_has() -> None:

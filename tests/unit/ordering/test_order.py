@@ -2,7 +2,7 @@ import pytest
 from tests.unit.ordering.orders import EVERYWHERE, deliver, hold, hold_meta, order_of, promise
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import SiteId
+from hopring.ids import NUMBER_MAX, SiteId
 from hopring.ordering.entry import Position
 from hopring.ordering.order import STAMP_AHEAD_MAX, Order
 from hopring.services import Service
@@ -318,6 +318,17 @@ def test_a_stamp_far_ahead_is_refused_and_changes_nothing(lts: int) -> None:
 
     assert caught.value.reason is Drop.OUT_OF_WINDOW
     assert order == order_of(0, 1)
+
+
+def test_beyond_the_last_number_there_is_no_stamp_however_near_our_clock_is() -> None:
+    order = order_of(0)
+    order.clock = NUMBER_MAX - 1
+
+    with pytest.raises(PeerError, match="beyond the last"):
+        hold(order, 0, 1, NUMBER_MAX + 1, "m")
+
+    hold(order, 0, 1, NUMBER_MAX, "m")
+    assert order.clock == NUMBER_MAX
 
 
 def test_a_stamp_as_far_ahead_as_may_be_is_taken() -> None:

@@ -46,9 +46,9 @@ def run_seed(seed: int) -> Outcome:
     return run_world(draw_world(seed))
 
 
-def run_world(world: World) -> Outcome:
-    """A world, from start to verdict."""
-    run = Run(world)
+def run_world(world: World, link_counters_us: int = 0) -> Outcome:
+    """A world, from start to verdict; with a period, its history has the links' counters too."""
+    run = Run(world, link_counters_us)
     try:
         run.live()
         return run.judge()
@@ -67,9 +67,10 @@ def _last_line(error: Exception) -> str:
 class Run:
     """A world in motion."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, link_counters_us: int = 0) -> None:
         self.world = world
-        self.cluster = Cluster(world.config, world.seed, world.quality, world.membership, world.stack)
+        parts = world.config, world.seed, world.quality, world.membership, world.stack
+        self.cluster = Cluster(*parts, link_counters_us=link_counters_us)
         self.load = generator(world.seed, "load")
         for link in world.config.links:
             self._shape(*link.sites)
