@@ -129,6 +129,8 @@ class Stack:
         self.loose = LooseReceiver(
             others, options.loose_wait_us, options.loose_held_bytes_max, options.bundle_bytes_max
         )
+        self._step_lts = 0  # What the clock has to reach for Unreliable bundles,
+        self._step_at_us = NEVER  # and when at the latest.
         self._serial = 0
         self._visited: Stamped | None = None
         self.local_aru = 0
@@ -244,12 +246,28 @@ class Stack:
     def _multicast_loose(self, event: MulticastLoose, now_us: int) -> None:
         """On its way at once, as far as this daemon's links have room; here it has arrived."""
         assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
-        self._stamps.heard(event.lts)
+        self._step_clock(event, now_us)
         fragments = self._loose_out.cut(event.mask, event.bundle)
         self._out.append(ReceiveLoose(self.own.me, self._loose_out.number, event.bundle))
         for fragment in fragments:
             self._carry_loose(Originate(fragment), now_us)
-        self._step_ring(Wish(), now_us)
+
+    def _step_clock(self, event: MulticastLoose, now_us: int) -> None:
+        self._step_lts = max(self._step_lts, event.lts)
+        if event.hurry:
+            self._step_at_us = now_us
+        elif self._step_at_us == NEVER and event.lts > self._stamps.clock:
+            self._step_at_us = now_us + self.options.loose_clock_us
+        self._wake_loose()
+
+    def _tick_loose(self, now_us: int) -> None:
+        self.loose.expire(now_us)
+        if self._step_at_us <= now_us:
+            self._step_at_us = NEVER
+            if self._step_lts > self._stamps.clock:
+                self._stamps.heard(self._step_lts)
+                self._step_ring(Wish(), now_us)
+        self._wake_loose()
 
     def _tell(self, word: bytes, now_us: int) -> None:
         self._serial += 1
@@ -358,8 +376,8 @@ class Stack:
             self._out.append(ReceiveLoose(item.daemon, item.number, bundle))
 
     def _wake_loose(self) -> None:
-        """Under nobody's id: when an Unreliable bundle is given up."""
-        self._wakes_at_us[NOBODY] = self.loose.wake_at_us
+        """Under nobody's id: when an Unreliable bundle is given up, or the clock takes its step for one."""
+        self._wakes_at_us[NOBODY] = min(self.loose.wake_at_us, self._step_at_us)
 
     def _deliver(self, payload: bytes, origin: Callable[[Item], NetworkInput], now_us: int) -> None:
         """Takes a packet's objects apart; the link has acknowledged it, so a bad one cannot just be dropped."""
@@ -402,9 +420,8 @@ class Stack:
                 self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
         if self._wakes_at_us[self.own.me] <= now_us and not self.failed:
             self._step_ring(Tick(), now_us)
-        if self._wakes_at_us.get(NOBODY, NEVER) <= now_us:
-            self.loose.expire(now_us)
-            self._wake_loose()
+        if self._wakes_at_us.get(NOBODY, NEVER) <= now_us and not self.failed:
+            self._tick_loose(now_us)
 
     def _from_stream(self, neighbour: DaemonId, event: StreamEvent, now_us: int) -> None:
         link = self.links.get(neighbour)

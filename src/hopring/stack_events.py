@@ -34,6 +34,9 @@ class MulticastLoose(msgspec.Struct, frozen=True):
     mask: SiteMask
     bundle: bytes
     lts: int = 0  # Later stamps of this site are above it: so the stability line tells when it is long gone.
+    hurry: bool = (
+        False  # From the next visit on; otherwise there is time, which spares ordered bundles a higher stamp.
+    )
 
 
 class Tell(msgspec.Struct, frozen=True):
@@ -158,6 +161,9 @@ class StackOptions:
     transit_bytes: int = 0  # What all members together may have under way; no queue is smaller than that.
     transit_bundles: int = 0
     loose_wait_us: int = 500_000  # From the first fragment of an Unreliable bundle to its last.
+    loose_clock_us: int = (
+        1_000_000  # So late the clock takes the step of an Unreliable bundle, if nothing hurries.
+    )
     loose_held_bytes_max: int = 8 * 1024 * 1024  # Of Unreliable bundles that are not whole.
 
     def __post_init__(self) -> None:

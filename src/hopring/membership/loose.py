@@ -1,9 +1,10 @@
 """Unreliable messages between the outbox and the network, and back.
 
 They stand outside the order, so their send has no stamp. For the window it takes a clock that nobody has
-promised yet: the next stamp of the site is above it, and when the stability line has passed it, a round of
-promises has gone over the whole network since the send. Without that an idle system, whose line is above its
-clock, would let any number of them out at once.
+promised yet: when the stability line has passed it, a round of promises has gone over the whole network since
+the send. Without that an idle system, whose line is above its clock, would let any number of them out at once.
+The site's clock takes that step when they fill a quarter of the window, and otherwise some time later: every
+step puts the stamps of ordered messages above what other sites have promised, and so costs these time.
 """
 
 from typing import Final
@@ -24,7 +25,7 @@ def submit_loose(message: Message, mask: SiteMask, outbox: Outbox, order: Order)
     """The message for the network; from here on it is out."""
     lts = order.clock + 1
     outbox.left(message, lts)
-    return MulticastLoose(mask, encode_message(message), lts)
+    return MulticastLoose(mask, encode_message(message), lts, outbox.loose_crowded)
 
 
 def loose_message(received: ReceiveLoose) -> Message:

@@ -30,6 +30,7 @@ class Outbox:
     out_bundles: int = 0
     # Unreliable and out: the clock at the send, and bytes.
     loose: deque[tuple[int, int]] = field(default_factory=deque)
+    loose_bytes: int = 0
 
     @property
     def open(self) -> bool:
@@ -66,14 +67,22 @@ class Outbox:
                 self.out_bytes -= len(entry.message.payload)
                 self.out_bundles -= 1
 
+    @property
+    def loose_crowded(self) -> bool:
+        """Whether Unreliable messages have so much of the window that they should soon leave it."""
+        return 4 * len(self.loose) >= self.window_bundles or 4 * self.loose_bytes >= self.window_bytes
+
     def left(self, message: Message, lts: int) -> None:
         """An Unreliable message that was taken has left, when the clock was there."""
         self.loose.append((lts, len(message.payload)))
+        self.loose_bytes += len(message.payload)
 
     def overtaken(self, aru: int) -> None:
         """Everybody has all that is stamped below the line; what left loosely before it is past."""
         while self.loose and self.loose[0][0] < aru:
-            self.out_bytes -= self.loose.popleft()[1]
+            size = self.loose.popleft()[1]
+            self.loose_bytes -= size
+            self.out_bytes -= size
             self.out_bundles -= 1
 
     def put_back(self, messages: Iterable[Message]) -> None:
@@ -84,5 +93,5 @@ class Outbox:
 
     def settle(self) -> None:
         """A new view begins: what was out in the old one is dealt with."""
-        self.out_bytes = self.out_bundles = 0
+        self.out_bytes = self.out_bundles = self.loose_bytes = 0
         self.loose.clear()

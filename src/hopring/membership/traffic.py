@@ -85,6 +85,8 @@ class Traffic:
         message = None if received.bundle is None else decode_message(received.bundle)
         if message is not None and message.daemon not in view.processes:
             raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
+        if message is not None and message.service is Service.UNRELIABLE:
+            raise PeerError(Drop.INCONSISTENT, "an Unreliable message in the order")
         early = view.order.hold(received.meta(), message)
         out: list[Output] = []
         if message is not None and message.daemon == self.me:

@@ -128,6 +128,17 @@ def test_an_unreliable_message_takes_its_place_until_the_line_has_passed_its_sen
     assert (box.out_bundles, box.out_bytes, box.ready) == (1, 1, True)
 
 
+def test_a_quarter_of_the_window_is_a_crowd() -> None:
+    bundles, in_bytes = outbox(window_bundles=8), outbox(window_bundles=8)
+    bundles.left(loose(1), 1)
+    assert not bundles.loose_crowded
+    bundles.left(loose(1), 1)
+    in_bytes.left(loose(25), 1)
+
+    assert bundles.loose_crowded
+    assert in_bytes.loose_crowded
+
+
 def test_a_new_view_forgets_what_left_in_the_old_one() -> None:
     box = outbox(window_bundles=2)
     box.put(loose())

@@ -160,7 +160,7 @@ def test_an_idle_system_frees_the_window(sites: dict[str, int]) -> None:
         world.hosts["ams1"].submit(Service.UNRELIABLE, 1_000)
     assert outbox.out_bundles == 5
 
-    world.run_for(500_000)
+    world.run_for(1_500_000)
 
     assert (outbox.out_bundles, outbox.out_bytes, len(outbox.loose)) == (0, 0, 0)
 
@@ -182,7 +182,10 @@ def test_the_window_holds_a_flood_back_and_lets_all_of_it_pass_in_time() -> None
 
 @pytest.mark.slow
 def test_a_flood_does_not_starve_the_agreed_messages_of_others() -> None:
-    assert slowest_agreed_us(flood=20) < 2 * slowest_agreed_us(flood=0)
+    alone_us = slowest_agreed_us(flood=0)
+
+    assert slowest_agreed_us(flood=1) < 1.25 * alone_us
+    assert slowest_agreed_us(flood=20) < 2 * alone_us
 
 
 def slowest_agreed_us(flood: int) -> int:
