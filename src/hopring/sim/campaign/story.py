@@ -12,8 +12,10 @@ from hopring.check.evs.history import History, index
 from hopring.check.evs.words import Words
 from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Process, Recover, Sent, Signal
 from hopring.check.verdict import Verdict
-from hopring.sim.campaign.draw import CHAOS_US, Fault, World
+from hopring.sim.campaign.draw import World
 from hopring.sim.campaign.run import Outcome
+from hopring.sim.campaign.schedule import CHAOS_US, Fault
+from hopring.sim.campaign.trouble import sides
 
 NETWORK: Final = "network"
 MESSAGES_TOLD_MAX: Final = 4
@@ -65,7 +67,7 @@ def _opening(world: World) -> list[str]:
         f"seed {world.seed}",
         f"daemons  {sites}",
         f"paths    {', '.join(paths)}",
-        f"load     {world.load_per_second} messages/s, and {world.burst} just before each break",
+        f"load     {world.load.per_second} messages/s, and {world.load.burst} just before each break",
     ]
 
 
@@ -96,11 +98,7 @@ def _fault(fault: Fault) -> Line:
 
 
 def _sides(what: tuple[str, ...]) -> str:
-    sides: dict[str, list[str]] = {}
-    for word in what:
-        name, _, side = word.partition("=")
-        sides.setdefault(side, []).append(name)
-    return " | ".join(" ".join(names) for _, names in sorted(sides.items()))
+    return " | ".join(" ".join(names) for _, names in sorted(sides(what).items()))
 
 
 def _views(events: Iterable[Event], words: Words) -> Iterator[Line]:

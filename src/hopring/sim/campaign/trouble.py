@@ -1,0 +1,142 @@
+"""Faults, done to a cluster at their time, or when what they wait for has come."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from hopring.sim.campaign.schedule import Fault
+from hopring.sim.cluster import Cluster, Host
+from hopring.sim.host import HostState
+
+LOOK_US: Final = 500
+"""So often somebody looks whether the moment of a fault that waits has come."""
+
+WAIT_US_MAX: Final = 1_000_000
+"""A fault that has waited for so long does not happen."""
+
+
+class Trouble:
+    """What befalls a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.waited: list[tuple[int, Fault]] = []
+        """When faults that waited struck."""
+        self._over = False
+
+    def plan(self, fault: Fault) -> None:
+        """Puts a fault on the clock."""
+        if fault.moment:
+            self._cluster.engine.at(fault.at_us, self._lie_in_wait, fault)
+        else:
+            self._cluster.engine.at(fault.at_us, self.happen, fault)
+
+    def _lie_in_wait(self, fault: Fault) -> None:
+        before = {name: host.membership.view.id for name, host in self._cluster.hosts.items()}
+        self._look(fault, before)
+
+    def _look(self, fault: Fault, before: Mapping[str, object]) -> None:
+        if self._over:
+            return
+        engine = self._cluster.engine
+        hosts = self._cluster.hosts.items()
+        reached = sum(reaches(host, fault.moment, before.get(name)) for name, host in hosts)
+        if reached >= min(fault.count, len(hosts)):
+            self.waited.append((engine.now_us, fault))
+            self.happen(fault)
+        elif engine.now_us < fault.at_us + WAIT_US_MAX:
+            engine.after(LOOK_US, self._look, fault, before)
+
+    def happen(self, fault: Fault) -> None:
+        """Does it; what makes no sense any more, like the crash of a daemon that is down, is passed over."""
+        network = self._cluster.network
+        match fault.kind:
+            case "crash" | "restart" | "forget" | "pause" | "late" | "slow":
+                self._befall(fault.what[0], fault)
+            case "partition":
+                network.heal()
+                network.partition(*sides(fault.what).values())
+            case "sever":
+                network.cut_both(*fault.what)
+            case "one_way":
+                network.cut(*fault.what)
+            case "cut_sites":
+                self._cut_sites(*fault.what)
+            case "deaf":
+                for deaf in fault.what:
+                    for name in sorted(self._cluster.numbers):
+                        network.cut(name, deaf)
+            case "loss":
+                network.shape_all(loss=fault.number)
+            case "heal":
+                network.heal()
+            case _:
+                raise AssertionError(f"nobody knows how to make {fault}")
+
+    def _befall(self, name: str, fault: Fault) -> None:
+        """What happens to one daemon's host."""
+        cluster = self._cluster
+        host = cluster.network.host(name)
+        match fault.kind:
+            case "crash" if name in cluster.hosts:
+                cluster.crash(name)
+            case "restart":
+                self._start(name)
+            case "forget" if name not in cluster.hosts:
+                cluster.counters[name] = 0
+            case "pause" if host.state is HostState.RUNNING:
+                cluster.network.pause(name, int(fault.number * 1_000))
+            case "late":
+                host.late_us = int(fault.number * 1_000)
+            case "slow":
+                host.packet_cost_us = int(fault.number * 1_000)
+
+    def _start(self, name: str) -> None:
+        if name in self._cluster.hosts:
+            return
+        if self._cluster.network.host(name).state is HostState.DOWN:
+            self._cluster.restart(name)
+        else:
+            self._cluster.start(name)
+
+    def _cut_sites(self, one: str, other: str) -> None:
+        sites = {site.name: site.daemons for site in self._cluster.config.sites}
+        for near in sites[one]:
+            for far in sites[other]:
+                self._cluster.network.cut_both(near.name, far.name)
+
+    def end(self) -> None:
+        """All is well again, and everybody is there."""
+        self._over = True
+        network = self._cluster.network
+        network.heal()
+        network.shape_all(loss=0.0, duplicate=0.0, reorder=0.0)
+        for name in sorted(self._cluster.numbers):
+            host = network.host(name)
+            host.late_us = host.packet_cost_us = 0
+            if host.state is HostState.PAUSED:
+                network.resume(name)
+            self._start(name)
+
+
+def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
+    """The sides of a partition, from words like `a=0`."""
+    found: dict[str, list[str]] = {}
+    for word in what:
+        name, _, side = word.partition("=")
+        found.setdefault(side, []).append(name)
+    return found
+
+
+def reaches(host: Host, moment: str, before: object) -> bool:
+    """Whether a daemon has come so far; for a new view, since it was in the view before."""
+    membership = host.membership
+    attempt = membership.attempt
+    match moment:
+        case "statetrans":
+            return attempt is not None
+        case "evs":
+            return attempt is not None and attempt.decision is not None
+        case "bound":
+            return attempt is not None and attempt.bound
+        case _:
+            return membership.view.id != before and len(membership.view.members) > 1
