@@ -22,12 +22,12 @@ SITES: Final = ("ams", "ber", "cai", "del")
 
 # Timers scaled to a world of five seconds.
 LINK: Final = LinkTuning(
-    silence_us=300_000, heartbeat_us=70_000, initial_round_trip_us=20_000, lazy_us=4_000, nacks_max=12
+    silence_us=250_000, heartbeat_us=60_000, initial_round_trip_us=20_000, lazy_us=4_000, nacks_max=12
 )
 RING: Final = RingOptions(
-    token_loss_us=150_000,
+    token_loss_us=130_000,
     token_resend_us=15_000,
-    hold_us=70_000,
+    hold_us=60_000,
     hurry_resend_us=8_000,
     asked_visits_max=400,
     free_rotation_us=0,
@@ -39,15 +39,15 @@ MEMBERSHIP: Final = MembershipOptions(
     join_us=20_000,
     gather_us=50_000,
     represented_us=150_000,
-    statetrans_us=200_000,
+    statetrans_us=150_000,
     newmemb_us=25_000,
-    probe_us=300_000,
+    probe_us=200_000,
     update_delta_us=8_000,
     update_floor_us=250_000,
     round_trip_us=20_000,
     flap_us=200_000,
-    back_off_us=200_000,
-    back_off_us_max=800_000,
+    back_off_us=100_000,
+    back_off_us_max=300_000,
 )
 STACK: Final = StackOptions(ring=RING)
 
@@ -87,13 +87,14 @@ class World:
     def settle_us(self) -> int:
         """In this time after the heal all come together: T in docs/campaign.md."""
         options = self.membership
-        # Half as much again as the least that was measured, or the guess if nothing was.
         there_us = max(self.wide_delay_us, self.quality.delay_us) + self.quality.jitter_us
+        # Half as much again as the least that was measured, or the guess if nothing was.
         round_trip_us = max(options.round_trip_us, 3 * there_us)
         silence_us = max([0, *[link.tuning.silence_us or 0 for link in self.config.links]])
         detect_us = max(silence_us, self.stack.ring.token_loss_us)
         search_us = options.seg_us + options.gather_us + 2 * round_trip_us
-        return 2 * (detect_us + search_us) + options.probe_us
+        exchange_us = 4 * there_us
+        return 2 * (detect_us + search_us + exchange_us) + options.probe_us + options.back_off_us_max
 
 
 def draw_world(seed: int) -> World:
@@ -122,7 +123,7 @@ def _draw_quality(dice: Random) -> Quality:
         reorder=dice.choice([0, 0, 0.02]),
         reorder_delay_us=8_000,
     )
-    if dice.random() < 0.1:
+    if dice.random() < 0.15:
         # An echo: copies come back when the network that sent them may be over.
         return replace(quality, duplicate=0.1, duplicate_delay_us=600_000)
     return quality

@@ -112,32 +112,53 @@ def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
     no longer hear how the attempt ends, and when others have installed its view all are parted anew.
     """
     break_us = at_us + dice.randint(10_000, 40_000)
-    faults = [Fault(at_us, "loss", (), dice.choice([0.3, 0.5, 0.7]))]
-    names = list(places.daemons)
-    dice.shuffle(names)
-    lost = names[: dice.choice([0, 1, 1, 2])] if len(names) > 3 else names[:1]
+    names = dice.sample(places.daemons, len(places.daemons))
+    # Two are left at least, if there are more.
+    lost = names[: min(dice.choice([0, 1, 1, 2, 2]), max(1, len(names) - 3))]
     asleep = [name for name in names[len(lost) :][:2] if dice.random() < 0.5]
+    faults = _draw_storm(dice, places, at_us, break_us)
     for name in lost:
         faults.append(Fault(break_us, "crash", (name,)))
-        faults.append(Fault(break_us + dice.randint(500_000, 1_200_000), "restart", (name,)))
+        faults.append(Fault(break_us + dice.randint(700_000, 1_500_000), "restart", (name,)))
     for name in asleep:
-        faults.append(Fault(break_us, "pause", (name,), dice.randint(350, 900)))
+        faults.append(Fault(break_us, "pause", (name,), dice.randint(350, 1_000)))
     if not lost and not asleep:
         faults.append(Fault(break_us, "partition", _draw_sides(dice, places.daemons)))
-    faults.append(Fault(break_us + 15_000, "loss", (), dice.choice([0.0, 0.0, 0.1])))
     wait_us = break_us + 100_000
-    deaf = tuple(name for name in places.daemons if dice.random() < 0.4) or (names[-1],)
-    first = dice.choice(MOMENTS[1:3])
-    match dice.choice(["deaf", "deaf", "crash", "partition"]):
-        case "deaf":
-            faults.append(Fault(wait_us, "deaf", deaf, 0, first, dice.randint(1, 3)))
-        case "crash":
-            faults.append(Fault(wait_us, "crash", (names[-1],), 0, first, dice.randint(1, 3)))
-        case _:
-            faults.append(Fault(wait_us, "partition", _draw_sides(dice, places.daemons), 0, first, 1))
-    faults.append(Fault(wait_us, "partition", _draw_sides(dice, places.daemons), 0, "installed", 1))
-    faults.append(Fault(break_us + dice.randint(800_000, 1_300_000), "heal"))
+    faults.append(_draw_ambush(dice, places, wait_us))
+    if dice.random() < 0.5:
+        faults.append(Fault(wait_us, "tear", (), 0, "installed", 1))
+    else:
+        faults.append(Fault(wait_us, "partition", _draw_sides(dice, places.daemons), 0, "installed", 1))
+    faults.append(Fault(break_us + dice.randint(900_000, 1_500_000), "heal"))
     return faults
+
+
+def _draw_storm(dice: Random, places: Places, at_us: int, break_us: int) -> list[Fault]:
+    """Some get what others do not: by chance, or because some ways are cut."""
+    calm_us = break_us + 15_000
+    if dice.random() < 0.5:
+        loss = Fault(at_us, "loss", (), dice.choice([0.3, 0.5, 0.7]))
+        return [loss, Fault(calm_us, "loss", (), dice.choice([0.0, 0.0, 0.1]))]
+    ways = [(one, other) for one in places.daemons for other in places.daemons if one != other]
+    cut = [f"{one}>{other}" for one, other in ways if dice.random() < 0.4]
+    return [Fault(at_us, "patchy", tuple(cut)), Fault(calm_us, "heal")]
+
+
+def _draw_ambush(dice: Random, places: Places, at_us: int) -> Fault:
+    """What happens to the first attempt."""
+    moment, count = dice.choice(MOMENTS[1:3]), dice.randint(1, 3)
+    match dice.choice(["struck", "struck", "deaf", "crash", "partition"]):
+        case "struck":
+            # Those that have come so far do not hear from the others any more.
+            return Fault(at_us, "deaf", (), 0, "bound", 1)
+        case "deaf":
+            deaf = [name for name in places.daemons if dice.random() < 0.4]
+            return Fault(at_us, "deaf", tuple(deaf), 0, moment, count)
+        case "crash":
+            return Fault(at_us, "crash", (dice.choice(places.daemons),), 0, moment, count)
+        case _:
+            return Fault(at_us, "partition", _draw_sides(dice, places.daemons), 0, moment, 1)
 
 
 def draw_lasting(dice: Random, places: Places) -> tuple[Fault, ...]:

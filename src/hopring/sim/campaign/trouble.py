@@ -1,6 +1,6 @@
 """Faults, done to a cluster at their time, or when what they wait for has come."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hopring.sim.campaign.schedule import Fault
@@ -19,8 +19,6 @@ class Trouble:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.waited: list[tuple[int, Fault]] = []
-        """When faults that waited struck."""
         self._over = False
 
     def plan(self, fault: Fault) -> None:
@@ -39,15 +37,17 @@ class Trouble:
             return
         engine = self._cluster.engine
         hosts = self._cluster.hosts.items()
-        reached = sum(reaches(host, fault.moment, before.get(name)) for name, host in hosts)
-        if reached >= min(fault.count, len(hosts)):
-            self.waited.append((engine.now_us, fault))
-            self.happen(fault)
+        struck = [name for name, host in hosts if reaches(host, fault.moment, before.get(name))]
+        if struck and len(struck) >= min(fault.count, len(hosts)):
+            self.happen(fault, struck)
         elif engine.now_us < fault.at_us + WAIT_US_MAX:
             engine.after(LOOK_US, self._look, fault, before)
 
-    def happen(self, fault: Fault) -> None:
-        """Does it; what makes no sense any more, like the crash of a daemon that is down, is passed over."""
+    def happen(self, fault: Fault, struck: Sequence[str] = ()) -> None:
+        """Does it; what makes no sense any more, like the crash of a daemon that is down, is passed over.
+
+        `struck` are those that have come as far as the fault waited for.
+        """
         network = self._cluster.network
         match fault.kind:
             case "crash" | "restart" | "forget" | "pause" | "late" | "slow":
@@ -61,10 +61,16 @@ class Trouble:
                 network.cut(*fault.what)
             case "cut_sites":
                 self._cut_sites(*fault.what)
+            case "patchy":
+                for way in fault.what:
+                    network.cut(*way.split(">"))
             case "deaf":
-                for deaf in fault.what:
+                for deaf in fault.what or struck:
                     for name in sorted(self._cluster.numbers):
                         network.cut(name, deaf)
+            case "tear":
+                network.heal()
+                network.partition(struck)
             case "loss":
                 network.shape_all(loss=fault.number)
             case "heal":
