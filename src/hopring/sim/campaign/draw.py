@@ -53,8 +53,8 @@ STACK: Final = StackOptions(ring=RING)
 
 ALL: Final = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
 MOSTLY_SAFE: Final = (*ALL, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE)
-SMALL: Final = (10, 100, 100, 1_000, 5_000)
-LARGE: Final = (10, 100, 1_000, 20_000, 100_000)
+SMALL: Final = (10, 10, 100, 100, 1_000, 3_000)
+LARGE: Final = (10, 100, 100, 20_000, 100_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +130,13 @@ def _draw_quality(dice: Random) -> Quality:
 
 
 def _draw_load(dice: Random) -> Load:
-    return Load(
+    load = Load(
         per_second=dice.choice([10, 30, 80]),
         burst=dice.choice([4, 8, 16]),
         services=dice.choice([ALL, MOSTLY_SAFE]),
-        sizes=LARGE if dice.random() < 0.05 else SMALL,
         sessions=dice.choice([1, 1, 3]),
     )
+    return replace(load, per_second=10, burst=4, sizes=LARGE) if dice.random() < 0.04 else load
 
 
 def _draw_starts(dice: Random, names: tuple[str, ...]) -> tuple[tuple[str, int], ...]:

@@ -139,10 +139,12 @@ class Run:
         """The verdicts on what happened, nearest to a cause first; whether all came together is the last."""
         cluster = self.cluster
         settled, components = self._settled(), self._components
+        # Where all came together too late, what was sent then may still be under way.
+        quiet = settled and not self._late and components is not None
         forgets = any(fault.kind == "forget" for fault in self.world.schedule)
         verdicts = check_evs(
             cluster.history,
-            quiet_end=settled and components is not None,
+            quiet_end=quiet,
             components=components,
             counters_survive=not forgets,
         )
@@ -150,7 +152,7 @@ class Run:
             # Not promised for all sessions of a daemon taken together.
             verdicts = [self._fifo() if verdict.property == FIFO else verdict for verdict in verdicts]
         wrong = [verdict for verdict in verdicts if not verdict]
-        if settled and components is not None:
+        if quiet:
             wrong.extend(self._unstamped())
         if not settled:
             wrong.append(broken(CONVERGENCE, f"at the end {self._who_is_where()}"))

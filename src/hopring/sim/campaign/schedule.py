@@ -19,8 +19,9 @@ RARE: Final = ("late", "slow", "forget", "long_pause")
 BREAKS: Final = ("crash", "partition", "sever", "one_way", "cut_sites")
 """What can end a view at once; just before it, more is sent than otherwise."""
 
-MOMENTS: Final = ("statetrans", "evs", "bound", "installed")
-"""What a fault can wait for: a daemon is in an attempt, has decided, keeps to the decision, has a new view."""
+MOMENTS: Final = ("evs", "bound", "installed", "adrift")
+"""What a fault can wait for: a daemon has decided in an attempt, keeps to the decision, has installed a new
+view; or it keeps to the decision of an attempt that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +116,34 @@ def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
     names = dice.sample(places.daemons, len(places.daemons))
     # Two are left at least, if there are more.
     lost = names[: min(dice.choice([0, 1, 1, 2, 2]), max(1, len(names) - 3))]
-    asleep = [name for name in names[len(lost) :][:2] if dice.random() < 0.5]
-    faults = _draw_storm(dice, places, at_us, break_us)
+    asleep = [name for name in names[len(lost) :][:2] if dice.random() < 0.6]
+    if len(lost) == 2 and asleep and dice.random() < 0.7:
+        faults = _draw_whisper(places, at_us, lost[0], asleep[0])
+    else:
+        faults = _draw_storm(dice, places, at_us, break_us)
     for name in lost:
         faults.append(Fault(break_us, "crash", (name,)))
-        faults.append(Fault(break_us + dice.randint(700_000, 1_500_000), "restart", (name,)))
+        faults.append(Fault(break_us + dice.randint(900_000, 1_500_000), "restart", (name,)))
+    wait_us = break_us + 100_000
     for name in asleep:
-        faults.append(Fault(break_us, "pause", (name,), dice.randint(350, 1_000)))
+        faults.append(Fault(break_us, "pause", (name,), dice.randint(350, 1_200)))
+        faults.append(Fault(wait_us, "wake", (name,), 0, "adrift", 1))
     if not lost and not asleep:
         faults.append(Fault(break_us, "partition", _draw_sides(dice, places.daemons)))
-    wait_us = break_us + 100_000
     faults.append(_draw_ambush(dice, places, wait_us))
-    if dice.random() < 0.5:
+    if dice.random() < 0.6:
         faults.append(Fault(wait_us, "tear", (), 0, "installed", 1))
     else:
         faults.append(Fault(wait_us, "partition", _draw_sides(dice, places.daemons), 0, "installed", 1))
     faults.append(Fault(break_us + dice.randint(900_000, 1_500_000), "heal"))
     return faults
+
+
+def _draw_whisper(places: Places, at_us: int, speaker: str, listener: str) -> list[Fault]:
+    """Only one hears another, and not all of it."""
+    deaf = [name for name in places.daemons if name not in (speaker, listener)]
+    cut = Fault(at_us, "patchy", tuple(f"{speaker}>{name}" for name in deaf))
+    return [cut, Fault(at_us, "loss", (), 0.4), Fault(at_us + 60_000, "loss"), Fault(at_us + 60_000, "heal")]
 
 
 def _draw_storm(dice: Random, places: Places, at_us: int, break_us: int) -> list[Fault]:
@@ -147,8 +159,8 @@ def _draw_storm(dice: Random, places: Places, at_us: int, break_us: int) -> list
 
 def _draw_ambush(dice: Random, places: Places, at_us: int) -> Fault:
     """What happens to the first attempt."""
-    moment, count = dice.choice(MOMENTS[1:3]), dice.randint(1, 3)
-    match dice.choice(["struck", "struck", "deaf", "crash", "partition"]):
+    moment, count = dice.choice(["evs", "bound"]), dice.randint(1, 3)
+    match dice.choice(["struck", "struck", "struck", "deaf", "crash", "partition"]):
         case "struck":
             # Those that have come so far do not hear from the others any more.
             return Fault(at_us, "deaf", (), 0, "bound", 1)

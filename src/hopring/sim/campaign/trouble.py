@@ -1,6 +1,7 @@
 """Faults, done to a cluster at their time, or when what they wait for has come."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Final
 
 from hopring.sim.campaign.schedule import Fault
@@ -50,33 +51,40 @@ class Trouble:
         """
         network = self._cluster.network
         match fault.kind:
-            case "crash" | "restart" | "forget" | "pause" | "late" | "slow":
-                self._befall(fault.what[0], fault)
-            case "partition":
-                network.heal()
-                network.partition(*sides(fault.what).values())
-            case "sever":
-                network.cut_both(*fault.what)
-            case "one_way":
-                network.cut(*fault.what)
-            case "cut_sites":
-                self._cut_sites(*fault.what)
-            case "patchy":
-                for way in fault.what:
-                    network.cut(*way.split(">"))
-            case "deaf":
-                for deaf in fault.what or struck:
-                    for name in sorted(self._cluster.numbers):
-                        network.cut(name, deaf)
-            case "tear":
-                network.heal()
-                network.partition(struck)
             case "loss":
                 network.shape_all(loss=fault.number)
             case "heal":
                 network.heal()
+            case "partition":
+                network.heal()
+                network.partition(*sides(fault.what).values())
+            case "tear":
+                network.heal()
+                network.partition(struck)
+            case "sever" | "one_way" | "cut_sites" | "patchy" | "deaf":
+                for source, target in self._ways(fault, struck):
+                    network.cut(source, target)
             case _:
-                raise AssertionError(f"nobody knows how to make {fault}")
+                self._befall(fault.what[0], fault)
+
+    def _ways(self, fault: Fault, struck: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The directions that a fault cuts."""
+        match fault.kind:
+            case "patchy":
+                for way in fault.what:
+                    source, _, target = way.partition(">")
+                    yield source, target
+            case "deaf":
+                for deaf in fault.what or struck:
+                    yield from ((name, deaf) for name in sorted(self._cluster.numbers) if name != deaf)
+            case "cut_sites":
+                daemons = {site.name: site.daemons for site in self._cluster.config.sites}
+                for one, other in product(*[daemons[site] for site in fault.what]):
+                    yield from ((one.name, other.name), (other.name, one.name))
+            case "one_way":
+                yield fault.what[0], fault.what[1]
+            case _:
+                yield from ((fault.what[0], fault.what[1]), (fault.what[1], fault.what[0]))
 
     def _befall(self, name: str, fault: Fault) -> None:
         """What happens to one daemon's host."""
@@ -91,6 +99,8 @@ class Trouble:
                 cluster.counters[name] = 0
             case "pause" if host.state is HostState.RUNNING:
                 cluster.network.pause(name, int(fault.number * 1_000))
+            case "wake" if host.state is HostState.PAUSED:
+                cluster.network.resume(name)
             case "late":
                 host.late_us = int(fault.number * 1_000)
             case "slow":
@@ -103,12 +113,6 @@ class Trouble:
             self._cluster.restart(name)
         else:
             self._cluster.start(name)
-
-    def _cut_sites(self, one: str, other: str) -> None:
-        sites = {site.name: site.daemons for site in self._cluster.config.sites}
-        for near in sites[one]:
-            for far in sites[other]:
-                self._cluster.network.cut_both(near.name, far.name)
 
     def end(self) -> None:
         """All is well again, and everybody is there."""
@@ -138,11 +142,11 @@ def reaches(host: Host, moment: str, before: object) -> bool:
     membership = host.membership
     attempt = membership.attempt
     match moment:
-        case "statetrans":
-            return attempt is not None
         case "evs":
             return attempt is not None and attempt.decision is not None
         case "bound":
             return attempt is not None and attempt.bound
+        case "adrift":
+            return attempt is None and membership.view.broken and len(membership.view.commit) > 1
         case _:
             return membership.view.id != before and len(membership.view.members) > 1
