@@ -47,14 +47,14 @@ MEMBERSHIP: Final = MembershipOptions(
     round_trip_us=20_000,
     flap_us=200_000,
     back_off_us=100_000,
-    back_off_us_max=300_000,
+    back_off_us_max=250_000,
 )
 STACK: Final = StackOptions(ring=RING)
 
 ALL: Final = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
 MOSTLY_SAFE: Final = (*ALL, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE)
 SMALL: Final = (10, 10, 100, 100, 1_000, 3_000)
-LARGE: Final = (10, 100, 100, 20_000, 100_000)
+LARGE: Final = (10, 10, 100, 100, 100, 100, 1_000, 20_000, 20_000, 60_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,15 @@ def draw_world(seed: int) -> World:
     dice = generator(seed, "world")
     config = _draw_config(dice)
     places = Places(tuple(daemon.name for daemon in config.daemons), tuple(site.name for site in config.sites))
+    quality, load = _draw_quality(dice), _draw_load(dice)
+    # What is large and far away takes longer to recover than a world lasts.
+    far_us = 15_000 if load.sizes == LARGE else 40_000
     return World(
         seed=seed,
         config=config,
-        quality=_draw_quality(dice),
-        wide_delay_us=dice.choice([2_000, 5_000, 5_000, 15_000, 15_000, 40_000]),
-        load=_draw_load(dice),
+        quality=quality,
+        wide_delay_us=dice.choice([2_000, 5_000, 5_000, 15_000, 15_000, far_us]),
+        load=load,
         schedule=draw_schedule(generator(seed, "faults"), places),
         starts_us=_draw_starts(generator(seed, "starts"), places.daemons),
         lasting=draw_lasting(generator(seed, "lasting"), places),

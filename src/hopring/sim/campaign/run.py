@@ -23,6 +23,9 @@ SELF_SENDING = "I5 what a daemon takes it sends"
 BUDGET = "I8 the world comes to its end"
 NO_CRASH = "the code keeps its own assertions"
 
+REST_US = 300_000
+"""So long before the end all have to be together if the end is to count as quiet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -71,6 +74,7 @@ class Run:
         self.cluster = Cluster(world.config, world.seed, world.quality, world.membership, world.stack)
         self.trouble = Trouble(self.cluster)
         self._late = ""  # Who was where when all should have come together, if they had not.
+        self._rested = False  # Whether all were together early enough for what they sent then to be delivered.
         for link in world.config.links:
             self._shape(*link.sites)
 
@@ -93,6 +97,7 @@ class Run:
             self.trouble.plan(fault)
         engine.at(CHAOS_US, self._heal)
         engine.at(CHAOS_US + world.settle_us, self._look)
+        engine.at(CHAOS_US + HEALED_US - REST_US, self._rest)
         Sending(world, cluster).plan()
         engine.run_until(CHAOS_US + HEALED_US)
 
@@ -108,6 +113,9 @@ class Run:
     def _look(self) -> None:
         if not self._settled():
             self._late = self._who_is_where()
+
+    def _rest(self) -> None:
+        self._rested = self._settled()
 
     # Who has to come together.
 
@@ -139,8 +147,7 @@ class Run:
         """The verdicts on what happened, nearest to a cause first; whether all came together is the last."""
         cluster = self.cluster
         settled, components = self._settled(), self._components
-        # Where all came together too late, what was sent then may still be under way.
-        quiet = settled and not self._late and components is not None
+        quiet = settled and self._rested and components is not None
         forgets = any(fault.kind == "forget" for fault in self.world.schedule)
         verdicts = check_evs(
             cluster.history,

@@ -16,6 +16,7 @@ KINDS: Final = (
     *("storm", "cascade", "cascade"),
 )
 RARE: Final = ("late", "slow", "forget", "long_pause")
+OF_A_HOST: Final = ("crash", "restart", "forget", "pause", "wake", "late", "slow")
 BREAKS: Final = ("crash", "partition", "sever", "one_way", "cut_sites")
 """What can end a view at once; just before it, more is sent than otherwise."""
 
