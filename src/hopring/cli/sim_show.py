@@ -109,7 +109,7 @@ def shrunk(small: Shrunk, seconds: float, files: list[str], as_json: bool) -> st
     if as_json:
         facts = _one_facts(small.outcome, seconds, files)
         schedule = [[one.at_us, one.kind, list(one.what), one.number] for one in world.schedule]
-        return json.dumps(facts | {"schedule": schedule, "load_per_second": world.load_per_second})
+        return json.dumps(facts | {"schedule": schedule, "load_per_second": world.load.per_second})
     return "\n".join(
         [
             *story(world, small.outcome),

@@ -80,11 +80,11 @@ class Host:
         self.driver: Driver[Input, Output] = Driver(cluster.network, name, self.membership, self._carry_out)
         self._plan_counters()
 
-    def submit(self, service: Service, size: int) -> None:
+    def submit(self, service: Service, size: int, session: int = 0) -> None:
         """Sends a message of this service."""
         self.sent += 1
         name = _NAME.pack(self.me.daemon, self.me.incarnation, self.sent)
-        self.driver.step(Submit(service, name + bytes(size)))
+        self.driver.step(Submit(service, name + bytes(size), session))
 
     def _receive(self, _source: Address, datagram: bytes) -> None:
         try:

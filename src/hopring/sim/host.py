@@ -48,6 +48,9 @@ class Host:
     waiting: deque[tuple[Address, int, bytes]] = field(default_factory=deque)
     waiting_bytes: int = 0
     overdue: list[tuple[Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
+    late_us: int = 0  # Its timers run so much late.
+    packet_cost_us: int = 0  # It takes so long over each datagram, and takes them one by one.
+    busy_until_us: int = 0
 
     def arrive(self, source: Address, port: int, datagram: bytes) -> Loss | None:
         """Takes a datagram in, or says why it cannot."""

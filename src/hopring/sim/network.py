@@ -67,7 +67,8 @@ class Network:
     def timer(self, name: str, when_us: int, action: Callable[..., None], *args: Any) -> None:
         """Runs `action(*args)` on that host at that time: not after a crash, and late after a pause."""
         host = self.host(name)
-        self.engine.at(max(when_us, self.engine.now_us), host.run_timer, host.starts, action, args)
+        due_us = max(when_us, self.engine.now_us) + host.late_us
+        self.engine.at(due_us, host.run_timer, host.starts, action, args)
 
     def pause(self, name: str, duration_us: int | None = None) -> None:
         """Stops a host, for a while or until `resume`."""
@@ -209,6 +210,14 @@ class Network:
         return fate
 
     def _arrive(self, path: Path, source: Address, target: Address, datagram: bytes) -> None:
+        host = self.host(target.host)
+        if host.packet_cost_us or host.busy_until_us > self.engine.now_us:
+            host.busy_until_us = max(host.busy_until_us, self.engine.now_us) + host.packet_cost_us
+            self.engine.at(host.busy_until_us, self._hand_over, path, source, target, datagram)
+        else:
+            self._hand_over(path, source, target, datagram)
+
+    def _hand_over(self, path: Path, source: Address, target: Address, datagram: bytes) -> None:
         lost = self.host(target.host).arrive(source, target.port, datagram)
         if lost is None:
             path.tally.delivered += 1

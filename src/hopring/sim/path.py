@@ -39,6 +39,7 @@ class Quality:
     jitter_us: int = 0  # Up to this much more, evenly spread; it reorders, as it does in real networks.
     loss: float = 0.0
     duplicate: float = 0.0
+    duplicate_delay_us: int = 0  # The copy comes up to this much later still, evenly spread.
     reorder: float = 0.0
     reorder_delay_us: int = 10_000  # How much later a reordered datagram comes.
     rate_bytes_per_second: int = 0
@@ -116,7 +117,10 @@ class Path:
             return Loss.CHANCE
         arrivals = [left_us + self._delay_us()]
         if quality.duplicate and self._duplicate.random() < quality.duplicate:
-            arrivals.append(left_us + self._delay_us())
+            later_us = (
+                int(self._duplicate.random() * quality.duplicate_delay_us) if quality.duplicate_delay_us else 0
+            )
+            arrivals.append(left_us + self._delay_us() + later_us)
         return arrivals
 
     def _occupy_line(self, size: int, now_us: int) -> int:

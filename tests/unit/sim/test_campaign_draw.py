@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from hopring.sim.campaign.draw import CHAOS_US, KINDS, draw_world
+from hopring.sim.campaign.draw import HEALED_US, LARGE, draw_world
+from hopring.sim.campaign.schedule import CHAOS_US, KINDS, MOMENTS, RARE
 
 MANY = range(1, 201)
 
@@ -30,5 +31,40 @@ def test_nothing_breaks_after_the_heal_and_faults_come_in_order() -> None:
 def test_every_kind_of_fault_is_drawn() -> None:
     drawn = {fault.kind for seed in MANY for fault in draw_world(seed).schedule}
 
-    # A storm is made of loss and a break.
-    assert drawn == {*KINDS, "restart"} - {"storm"}
+    # A storm and a cascade are made of others; a long pause is a pause.
+    made = {"restart", "patchy", "deaf", "tear", "wake"}
+    assert drawn == ({*KINDS, *RARE} | made) - {"storm", "cascade", "long_pause"}
+
+
+def test_faults_lie_in_wait_for_every_moment() -> None:
+    faults = [fault for seed in MANY for fault in draw_world(seed).schedule if fault.moment]
+
+    assert {fault.moment for fault in faults} == set(MOMENTS)
+    assert all(fault.count > 0 for fault in faults)
+
+
+def test_a_world_has_about_ten_faults() -> None:
+    faults = [fault for seed in MANY for fault in draw_world(seed).schedule]
+    mends = [
+        fault
+        for fault in faults
+        if fault.kind in ("restart", "wake", "heal") or (fault.kind == "loss" and fault.number <= 0.1)
+    ]
+
+    assert 9 < (len(faults) - len(mends)) / len(MANY) < 12
+
+
+def test_what_is_rare_is_drawn_and_is_rare() -> None:
+    worlds = [draw_world(seed) for seed in range(1, 1_001)]
+
+    for rare in (
+        [world for world in worlds if world.load.sizes == LARGE],
+        [world for world in worlds if world.starts_us],
+        [world for world in worlds if world.lasting],
+        [world for world in worlds if world.quality.duplicate_delay_us],
+    ):
+        assert 10 <= len(rare) <= 200
+
+
+def test_all_come_together_before_a_world_ends() -> None:
+    assert all(draw_world(seed).settle_us < HEALED_US for seed in range(1, 1_001))

@@ -3,15 +3,17 @@ from dataclasses import replace
 import pytest
 
 from hopring.check.verdict import broken
-from hopring.sim.campaign.draw import Fault, World, draw_world
+from hopring.sim.campaign.draw import World, draw_world
 from hopring.sim.campaign.run import Outcome
+from hopring.sim.campaign.schedule import Fault
 from hopring.sim.campaign.shrink import Shrinker
 
 FAULTS = tuple(Fault(at_us=number * 1_000, kind="heal", number=number) for number in range(1, 21))
 
 
 def world(load_per_second: int = 150) -> World:
-    return replace(draw_world(1), schedule=FAULTS, load_per_second=load_per_second)
+    one = draw_world(1)
+    return replace(one, schedule=FAULTS, load=replace(one.load, per_second=load_per_second))
 
 
 class Machine:
@@ -25,7 +27,7 @@ class Machine:
     def run(self, world: World) -> Outcome:
         self.runs += 1
         fails = self.needed <= {int(fault.number) for fault in world.schedule}
-        if fails and world.load_per_second >= self.load_per_second:
+        if fails and world.load.per_second >= self.load_per_second:
             verdicts = [broken("2.7 virtual synchrony", "a and b"), broken("2.15 self delivery", "a")]
         else:
             verdicts = [] if world.schedule else [broken("2.15 self delivery", "a")]
@@ -56,7 +58,7 @@ def test_the_load_goes_as_far_as_it_can(needed: int, left: int) -> None:
     shrunk = Shrinker(world(), run=Machine(7, load_per_second=needed).run).shrink()
 
     assert shrunk is not None
-    assert shrunk.world.load_per_second == left
+    assert shrunk.world.load.per_second == left
 
 
 def test_paths_become_as_good_as_they_can_be() -> None:

@@ -15,8 +15,9 @@ from hopring.check.trace import (
 )
 from hopring.check.verdict import Verdict, broken
 from hopring.services import Service
-from hopring.sim.campaign.draw import Fault, World, draw_world
+from hopring.sim.campaign.draw import World, draw_world
 from hopring.sim.campaign.run import Outcome
+from hopring.sim.campaign.schedule import Fault
 from hopring.sim.campaign.story import schedule_lines, story
 
 A, B, B2 = Process("a", 1), Process("b", 2), Process("b", 3)
@@ -35,7 +36,7 @@ FAULTS = (
 
 
 def a_world() -> World:
-    return replace(draw_world(1), schedule=FAULTS)
+    return replace(draw_world(1), schedule=FAULTS, starts_us=(), lasting=())
 
 
 def sent(message: MessageId, at_us: int, lts: int) -> Sent:
@@ -97,7 +98,7 @@ def test_the_story_opens_with_the_world() -> None:
         "seed 1",
         "daemons  " + " | ".join(" ".join(one.name for one in site.daemons) for site in world.config.sites),
         story(world, outcome())[2],
-        f"load     {world.load_per_second} messages/s, and {world.burst} just before each break",
+        f"load     {world.load.per_second} messages/s, and {world.load.burst} just before each break",
     ]
     assert story(world, outcome())[2].startswith("paths    delay ")
 
@@ -134,3 +135,27 @@ def test_a_schedule_by_itself_names_crashes_too() -> None:
         "    1.000 ms  b        crash",
         "    2.000 ms  network  partition b | a c",
     ]
+
+
+def test_a_fault_that_waits_says_for_what() -> None:
+    waiting = (
+        Fault(1_000, "deaf", (), 0, "bound", 1),
+        Fault(2_000, "tear", (), 0, "installed", 2),
+        Fault(3_000, "wake", ("b",), 0, "adrift", 1),
+    )
+
+    assert schedule_lines(waiting) == [
+        "    1.000 ms  network  from now on, when a decision binds at 1: these hear nobody",
+        "    2.000 ms  network  from now on, when a new view is installed at 2: partition these | the rest",
+        "    3.000 ms  b        from now on, when a decision binds whose attempt failed at 1: wake",
+    ]
+
+
+def test_what_the_heal_leaves_broken_is_told_after_it() -> None:
+    world = replace(a_world(), lasting=(Fault(3_000_000, "cut_sites", ("x", "y")),), starts_us=(("b", 5),))
+
+    lines = story(world, outcome())
+
+    assert "    0.005 ms  b        starts late" in lines
+    healed = lines.index(" 3000.000 ms  network  all is healed, for good")
+    assert lines[healed + 1] == " 3000.000 ms  network  cut between x and y"

@@ -3,26 +3,28 @@
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from traceback import extract_tb
 
 from hopring.check.evs import check_evs
-from hopring.check.trace import Event, Installed, Sent
+from hopring.check.evs.history import index
+from hopring.check.evs.order import FIFO, fifo_order
+from hopring.check.trace import Delivered, Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
-from hopring.services import Service
-from hopring.sim.campaign.draw import BREAKS, CHAOS_US, HEALED_US, Fault, World, draw_world
-from hopring.sim.chance import generator
-from hopring.sim.cluster import Cluster
+from hopring.membership.membership import Phase
+from hopring.sim.campaign.draw import HEALED_US, World, draw_world
+from hopring.sim.campaign.schedule import CHAOS_US
+from hopring.sim.campaign.sending import Sending, session_of
+from hopring.sim.campaign.trouble import Trouble, sides
+from hopring.sim.cluster import Cluster, Host
 from hopring.sim.engine import BudgetSpent
-from hopring.sim.host import HostState
 
 CONVERGENCE = "I7 all daemons share one view after the heal"
 SELF_SENDING = "I5 what a daemon takes it sends"
 BUDGET = "I8 the world comes to its end"
 NO_CRASH = "the code keeps its own assertions"
-SERVICES = tuple(Service)
-SIZES = (10, 100, 100, 1_000, 5_000)
-BURST_SPAN_US = 25_000
+
+REST_US = 300_000
+"""So long before the end all have to be together if the end is to count as quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class Run:
         self.world = world
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         self.cluster = Cluster(*parts, link_counters_us=link_counters_us)
-        self.load = generator(world.seed, "load")
+        self.trouble = Trouble(self.cluster)
+        self._late = ""  # Who was where when all should have come together, if they had not.
+        self._rested = False  # Whether all were together early enough for what they sent then to be delivered.
         for link in world.config.links:
             self._shape(*link.sites)
 
@@ -84,16 +88,54 @@ class Run:
 
     def live(self) -> None:
         """Chaos, then quiet."""
-        cluster = self.cluster
+        cluster, world = self.cluster, self.world
         engine = cluster.engine
-        cluster.start()
-        for fault in self.world.schedule:
-            engine.at(fault.at_us, self._happen, fault)
-            if fault.kind in BREAKS:
-                self._plan_burst(fault)
+        late = dict(world.starts_us)
+        cluster.start(*[name for name in sorted(cluster.numbers) if name not in late])
+        for name, at_us in world.starts_us:
+            engine.at(at_us, self._start, name)
+        for fault in world.schedule:
+            self.trouble.plan(fault)
         engine.at(CHAOS_US, self._heal)
-        self._plan_load()
+        engine.at(CHAOS_US + world.settle_us, self._look)
+        engine.at(CHAOS_US + HEALED_US - REST_US, self._rest)
+        Sending(world, cluster).plan()
         engine.run_until(CHAOS_US + HEALED_US)
+
+    def _start(self, name: str) -> None:
+        if name not in self.cluster.hosts:
+            self.cluster.start(name)
+
+    def _heal(self) -> None:
+        self.trouble.end()
+        for fault in self.world.lasting:
+            self.trouble.happen(fault)
+
+    def _look(self) -> None:
+        if not self._settled():
+            self._late = self._who_is_where()
+
+    def _rest(self) -> None:
+        self._rested = self._settled()
+
+    # Who has to come together.
+
+    @property
+    def _components(self) -> list[list[str]] | None:
+        """Those that reach each other in the end; None if it cannot be said who should be with whom."""
+        kinds = [fault.kind for fault in self.world.lasting]
+        if not kinds:
+            return [sorted(self.cluster.numbers)]
+        if kinds == ["partition"]:
+            return [sorted(names) for names in sides(self.world.lasting[0].what).values()]
+        return None
+
+    def _settled(self) -> bool:
+        components = self._components
+        if components is None:
+            return True
+        hosts = self.cluster.hosts
+        return all(_share_a_view([hosts[name] for name in names]) for names in components)
 
     def cut_short(self, verdict: Verdict) -> Outcome:
         """The outcome of a world that did not come to its end."""
@@ -103,17 +145,43 @@ class Run:
         )
 
     def judge(self) -> Outcome:
-        """The verdicts on what happened."""
+        """The verdicts on what happened, nearest to a cause first; whether all came together is the last."""
         cluster = self.cluster
-        up = [sorted(cluster.hosts)]
-        verdicts = check_evs(cluster.history, quiet_end=cluster.settled(), components=up)
+        settled, components = self._settled(), self._components
+        quiet = settled and self._rested and components is not None
+        forgets = any(fault.kind == "forget" for fault in self.world.schedule)
+        verdicts = check_evs(
+            cluster.history,
+            quiet_end=quiet,
+            components=components,
+            counters_survive=not forgets,
+        )
+        if self.world.load.sessions > 1:
+            # Not promised for all sessions of a daemon taken together.
+            verdicts = [self._fifo() if verdict.property == FIFO else verdict for verdict in verdicts]
         wrong = [verdict for verdict in verdicts if not verdict]
-        if not cluster.settled():
-            wrong.insert(0, broken(CONVERGENCE, self._who_is_where()))
-        else:
+        if quiet:
             wrong.extend(self._unstamped())
+        if not settled:
+            wrong.append(broken(CONVERGENCE, f"at the end {self._who_is_where()}"))
+        elif self._late:
+            after = f"{self.world.settle_us / 1_000:g} ms after the heal"
+            wrong.append(broken(CONVERGENCE, f"{after} {self._late}"))
         events = cluster.engine.events
         return Outcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
+
+    def _fifo(self) -> Verdict:
+        """2.11 for each session by itself."""
+        sessions = self.world.load.sessions
+        verdicts = [fifo_order(index(self._of_session(one, sessions), False)) for one in range(sessions)]
+        return min(verdicts, key=bool)
+
+    def _of_session(self, session: int, sessions: int) -> list[Event]:
+        return [
+            event
+            for event in self.cluster.history
+            if not isinstance(event, Sent | Delivered) or session_of(event.message.number, sessions) == session
+        ]
 
     def _unstamped(self) -> list[Verdict]:
         """Messages that a living daemon took and never sent: no property of the order can see them."""
@@ -131,67 +199,10 @@ class Run:
             for name, host in sorted(self.cluster.hosts.items())
         )
 
-    # Load.
 
-    def _plan_load(self) -> None:
-        if not self.world.load_per_second:
-            return
-        wait_us = int(self.load.expovariate(self.world.load_per_second) * 1_000_000)
-        at_us = self.cluster.engine.now_us + wait_us
-        if at_us < CHAOS_US + HEALED_US // 2:
-            self.cluster.engine.at(at_us, self._send)
-
-    def _send(self) -> None:
-        self._submit(self.load)
-        self._plan_load()
-
-    def _plan_burst(self, fault: Fault) -> None:
-        """A break is only worth something if there is something under way."""
-        # A generator for each: with one fault less, the luck of the others stays.
-        dice = generator(self.world.seed, f"burst {fault}")
-        for _ in range(self.world.burst if self.world.load_per_second else 0):
-            self.cluster.engine.at(fault.at_us - dice.randint(0, BURST_SPAN_US), self._submit, dice)
-
-    def _submit(self, dice: Random) -> None:
-        name = dice.choice(sorted(self.cluster.numbers))
-        service, size = dice.choice(SERVICES), dice.choice(SIZES)
-        host = self.cluster.hosts.get(name)
-        if host is not None and self.cluster.network.host(name).state is HostState.RUNNING:
-            host.submit(service, size)
-
-    # Faults.
-
-    def _happen(self, fault: Fault) -> None:
-        network = self.cluster.network
-        match fault.kind:
-            case "crash" if fault.what[0] in self.cluster.hosts:
-                self.cluster.crash(fault.what[0])
-            case "restart" if fault.what[0] not in self.cluster.hosts:
-                self.cluster.restart(fault.what[0])
-            case "partition":
-                sides: dict[str, list[str]] = {}
-                for word in fault.what:
-                    name, side = word.split("=")
-                    sides.setdefault(side, []).append(name)
-                network.partition(*sides.values())
-            case "sever":
-                network.cut_both(*fault.what)
-            case "one_way":
-                network.cut(*fault.what)
-            case "pause":
-                if network.host(fault.what[0]).state is HostState.RUNNING:
-                    network.pause(fault.what[0], int(fault.number * 1_000))
-            case "loss":
-                network.shape_all(loss=fault.number)
-            case "heal":
-                network.heal()
-
-    def _heal(self) -> None:
-        network = self.cluster.network
-        network.heal()
-        network.shape_all(loss=0.0, duplicate=0.0, reorder=0.0)
-        for name in sorted(self.cluster.numbers):
-            if network.host(name).state is HostState.PAUSED:
-                network.resume(name)
-            if name not in self.cluster.hosts:
-                self.cluster.restart(name)
+def _share_a_view(hosts: list[Host]) -> bool:
+    """Whether these are in one view, which has nobody else, and none of them looks around."""
+    first = hosts[0].membership.view
+    return set(first.members) == {host.me for host in hosts} and all(
+        host.membership.view.id == first.id and host.membership.phase is Phase.OP for host in hosts
+    )

@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import Final
 
 from hopring.check.verdict import Verdict
-from hopring.sim.campaign.draw import Fault, World
+from hopring.sim.campaign.draw import World
 from hopring.sim.campaign.run import Outcome, run_world
+from hopring.sim.campaign.schedule import Fault
 
 RUNS_MAX: Final = 300
 """A world takes about a second; whoever waits for a smaller one does not want to wait for ever."""
@@ -77,11 +78,17 @@ class Shrinker:
     def _calm_down(self) -> None:
         """Less load, and paths with less trouble."""
         for load in LOADS_PER_SECOND:
-            smaller = load < self._world.load_per_second
-            if smaller and self._still_fails(replace(self._world, load_per_second=load)):
+            smaller = replace(self._world.load, per_second=load)
+            if load < self._world.load.per_second and self._still_fails(replace(self._world, load=smaller)):
                 break
-        if self._world.burst:
-            self._still_fails(replace(self._world, burst=0))
+        if self._world.load.burst:
+            self._still_fails(replace(self._world, load=replace(self._world.load, burst=0)))
+        if self._world.load.sessions > 1:
+            self._still_fails(replace(self._world, load=replace(self._world.load, sessions=1)))
+        if self._world.starts_us:
+            self._still_fails(replace(self._world, starts_us=()))
+        if self._world.lasting:
+            self._still_fails(replace(self._world, lasting=()))
         for trouble in CALM:
             quality = self._world.quality
             if getattr(quality, trouble):

@@ -12,13 +12,22 @@ from hopring.check.evs.history import History, index
 from hopring.check.evs.words import Words
 from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Process, Recover, Sent, Signal
 from hopring.check.verdict import Verdict
-from hopring.sim.campaign.draw import CHAOS_US, Fault, World
+from hopring.sim.campaign.draw import World
 from hopring.sim.campaign.run import Outcome
+from hopring.sim.campaign.schedule import CHAOS_US, OF_A_HOST, Fault
+from hopring.sim.campaign.trouble import sides
 
 NETWORK: Final = "network"
 MESSAGES_TOLD_MAX: Final = 4
 NEIGHBOURS: Final = 3
 """So many deliveries before and after the one that matters are told too."""
+
+_MOMENTS: Final = {
+    "evs": "an attempt is decided",
+    "bound": "a decision binds",
+    "installed": "a new view is installed",
+    "adrift": "a decision binds whose attempt failed",
+}
 
 _MESSAGE: Final = re.compile(r"[\w.-]+(?:/\d+)?:\d+")
 
@@ -61,46 +70,66 @@ def _opening(world: World) -> list[str]:
     for name in ("loss", "duplicate", "reorder"):
         if getattr(quality, name):
             paths.append(f"{name} {getattr(quality, name):.1%}")
+    if quality.duplicate_delay_us:
+        paths.append(f"copies up to {quality.duplicate_delay_us / 1000:g} ms late")
     return [
         f"seed {world.seed}",
         f"daemons  {sites}",
         f"paths    {', '.join(paths)}",
-        f"load     {world.load_per_second} messages/s, and {world.burst} just before each break",
+        f"load     {world.load.per_second} messages/s, and {world.load.burst} just before each break",
     ]
 
 
 def _faults(world: World) -> Iterator[Line]:
     """Crashes and starts are told by the history: a daemon that is down cannot crash."""
     for fault in world.schedule:
-        if fault.kind not in ("crash", "restart"):
+        if fault.moment or fault.kind not in ("crash", "restart"):
             yield _fault(fault)
+    for name, at_us in world.starts_us:
+        yield Line(at_us, name, "starts late")
     yield Line(CHAOS_US, NETWORK, "all is healed, for good")
+    for fault in world.lasting:
+        yield _fault(fault)
 
 
 def _fault(fault: Fault) -> Line:
+    who = fault.what[0] if fault.kind in OF_A_HOST else NETWORK
+    what = _deed(fault)
+    if fault.moment:
+        what = f"from now on, when {_MOMENTS[fault.moment]} at {fault.count}: {what}"
+    return Line(fault.at_us, who, what)
+
+
+def _deed(fault: Fault) -> str:
     match fault.kind:
-        case "crash" | "restart":
-            return Line(fault.at_us, fault.what[0], fault.kind)
         case "pause":
-            return Line(fault.at_us, fault.what[0], f"pause for {fault.number:g} ms")
+            return f"pause for {fault.number:g} ms"
+        case "forget":
+            return "its view counter is lost"
+        case "late":
+            return f"timers run {fault.number:g} ms late"
+        case "slow":
+            return f"takes {fault.number:g} ms for each packet"
         case "partition":
-            return Line(fault.at_us, NETWORK, f"partition {_sides(fault.what)}")
-        case "sever":
-            return Line(fault.at_us, NETWORK, f"cut between {fault.what[0]} and {fault.what[1]}")
+            return f"partition {_sides(fault.what)}"
+        case "sever" | "cut_sites":
+            return f"cut between {fault.what[0]} and {fault.what[1]}"
         case "one_way":
-            return Line(fault.at_us, NETWORK, f"cut from {fault.what[0]} to {fault.what[1]}, one way")
+            return f"cut from {fault.what[0]} to {fault.what[1]}, one way"
+        case "patchy":
+            return f"cut one way: {' '.join(fault.what)}"
+        case "deaf":
+            return f"{' '.join(fault.what) or 'these'} hear nobody"
+        case "tear":
+            return "partition these | the rest"
         case "loss":
-            return Line(fault.at_us, NETWORK, f"loss of {fault.number:.0%} everywhere")
+            return f"loss of {fault.number:.0%} everywhere"
         case _:
-            return Line(fault.at_us, NETWORK, " ".join([fault.kind, *fault.what]))
+            return fault.kind
 
 
 def _sides(what: tuple[str, ...]) -> str:
-    sides: dict[str, list[str]] = {}
-    for word in what:
-        name, _, side = word.partition("=")
-        sides.setdefault(side, []).append(name)
-    return " | ".join(" ".join(names) for _, names in sorted(sides.items()))
+    return " | ".join(" ".join(names) for _, names in sorted(sides(what).items()))
 
 
 def _views(events: Iterable[Event], words: Words) -> Iterator[Line]:

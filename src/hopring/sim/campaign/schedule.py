@@ -1,0 +1,183 @@
+"""The schedule of faults: a plain list, drawn before the run, to be replayed, printed and made smaller.
+
+A fault happens at its time; or, if it lies in wait, at the first moment after it at which so many daemons have
+come so far. That moment is found in the run, and is the same in every run of the same world.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+CHAOS_FROM_US: Final = 300_000
+CHAOS_US: Final = 3_000_000
+
+KINDS: Final = (
+    *("crash", "partition", "sever", "one_way", "cut_sites", "heal", "pause", "loss"),
+    *("storm", "cascade", "cascade"),
+)
+RARE: Final = ("late", "slow", "forget", "long_pause")
+OF_A_HOST: Final = ("crash", "restart", "forget", "pause", "wake", "late", "slow")
+BREAKS: Final = ("crash", "partition", "sever", "one_way", "cut_sites")
+"""What can end a view at once; just before it, more is sent than otherwise."""
+
+MOMENTS: Final = ("evs", "bound", "installed", "adrift")
+"""What a fault can wait for: a daemon has decided in an attempt, keeps to the decision, has installed a new
+view; or it keeps to the decision of an attempt that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong, or right again."""
+
+    at_us: int
+    kind: str
+    what: tuple[str, ...] = ()
+    number: float = 0.0
+    moment: str = ""  # What it waits for, and
+    count: int = 0  # at how many daemons.
+
+    def __str__(self) -> str:
+        words = [self.kind, *self.what] + ([f"{self.number:g}"] if self.number else [])
+        waits = f" when {self.count} {self.moment}" if self.moment else ""
+        return f"{self.at_us / 1000:8.1f}ms  {' '.join(words)}{waits}"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where faults can strike."""
+
+    daemons: tuple[str, ...]
+    sites: tuple[str, ...]
+
+
+def draw_schedule(dice: Random, places: Places) -> tuple[Fault, ...]:
+    """About ten faults between the start and the heal."""
+    kinds = [kind for kind in KINDS if dice.random() < 0.6] or [dice.choice(KINDS)]
+    kinds += [kind for kind in RARE if dice.random() < 0.1]
+    faults: list[Fault] = []
+    at_us = CHAOS_FROM_US
+    while at_us < CHAOS_US:
+        kind = dice.choice(kinds)
+        faults.extend(draw_fault(dice, places, kind, at_us))
+        # A cascade takes its time; another fault in the middle of it would only end it.
+        pause_us = 1_000_000 if kind == "cascade" else 0
+        at_us += pause_us + int(dice.expovariate(3.5) * 1_000_000)
+    # What would come after the heal is left out: nothing would ever mend it.
+    in_time = [fault for fault in faults if fault.at_us < CHAOS_US]
+    return tuple(sorted(in_time, key=lambda fault: fault.at_us))
+
+
+def draw_fault(dice: Random, places: Places, kind: str, at_us: int) -> list[Fault]:
+    """One fault of this kind, and what belongs to it."""
+    one, other = dice.choice(places.daemons), dice.choice(places.daemons)
+    match kind:
+        case "crash" | "forget":
+            back_us = at_us + dice.randint(5_000, 600_000)
+            lost = [Fault(at_us, "forget", (one,))] if kind == "forget" else []
+            return [Fault(at_us, "crash", (one,)), *lost, Fault(back_us, "restart", (one,))]
+        case "partition":
+            return [Fault(at_us, "partition", _draw_sides(dice, places.daemons))]
+        case "sever" | "one_way":
+            return [Fault(at_us, kind, (one, other))] if one != other else []
+        case "cut_sites":
+            return [Fault(at_us, kind, tuple(dice.sample(places.sites, 2)))] if len(places.sites) > 1 else []
+        case "pause":
+            return [Fault(at_us, "pause", (one,), dice.randint(20, 500))]
+        case "long_pause":
+            return [Fault(at_us, "pause", (one,), dice.randint(800, 1_500))]
+        case "loss":
+            return [Fault(at_us, "loss", (), dice.choice([0.0, 0.01, 0.1, 0.3]))]
+        case "late":
+            return [Fault(at_us, "late", (one,), dice.randint(1, 30))]
+        case "slow":
+            return [Fault(at_us, "slow", (one,), dice.choice([0.1, 0.3, 1.0]))]
+        case "storm":
+            # Much is lost just before something breaks: some have what others lack, and nobody can ask.
+            worse = draw_fault(dice, places, dice.choice(BREAKS), at_us + dice.randint(10_000, 40_000))
+            calm_us = at_us + dice.randint(50_000, 300_000)
+            return [Fault(at_us, "loss", (), 0.4), *worse, Fault(calm_us, "loss", (), dice.choice([0.0, 0.05]))]
+        case "cascade":
+            return _draw_cascade(dice, places, at_us)
+        case _:
+            return [Fault(at_us, "heal")]
+
+
+def _draw_sides(dice: Random, names: tuple[str, ...]) -> tuple[str, ...]:
+    ways = dice.choice([2, 2, 3])
+    return tuple(f"{name}={dice.randrange(ways)}" for name in names)
+
+
+def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
+    """A view breaks in a storm, and the attempts that follow break too, at the moments that matter.
+
+    Some are lost with what only they had, some sleep through the first attempt and come back with it. Then some
+    no longer hear how the attempt ends, and when others have installed its view all are parted anew.
+    """
+    break_us = at_us + dice.randint(10_000, 40_000)
+    names = dice.sample(places.daemons, len(places.daemons))
+    # Two are left at least, if there are more.
+    lost = names[: min(dice.choice([0, 1, 1, 2, 2]), max(1, len(names) - 3))]
+    asleep = [name for name in names[len(lost) :][:2] if dice.random() < 0.6]
+    if len(lost) == 2 and asleep and dice.random() < 0.7:
+        faults = _draw_whisper(places, at_us, lost[0], asleep[0])
+    else:
+        faults = _draw_storm(dice, places, at_us, break_us)
+    for name in lost:
+        faults.append(Fault(break_us, "crash", (name,)))
+        faults.append(Fault(break_us + dice.randint(900_000, 1_500_000), "restart", (name,)))
+    wait_us = break_us + 100_000
+    for name in asleep:
+        faults.append(Fault(break_us, "pause", (name,), dice.randint(350, 1_200)))
+        faults.append(Fault(wait_us, "wake", (name,), 0, "adrift", 1))
+    if not lost and not asleep:
+        faults.append(Fault(break_us, "partition", _draw_sides(dice, places.daemons)))
+    faults.append(_draw_ambush(dice, places, wait_us))
+    if dice.random() < 0.6:
+        faults.append(Fault(wait_us, "tear", (), 0, "installed", 1))
+    else:
+        faults.append(Fault(wait_us, "partition", _draw_sides(dice, places.daemons), 0, "installed", 1))
+    faults.append(Fault(break_us + dice.randint(900_000, 1_500_000), "heal"))
+    return faults
+
+
+def _draw_whisper(places: Places, at_us: int, speaker: str, listener: str) -> list[Fault]:
+    """Only one hears another, and not all of it."""
+    deaf = [name for name in places.daemons if name not in (speaker, listener)]
+    cut = Fault(at_us, "patchy", tuple(f"{speaker}>{name}" for name in deaf))
+    return [cut, Fault(at_us, "loss", (), 0.4), Fault(at_us + 60_000, "loss"), Fault(at_us + 60_000, "heal")]
+
+
+def _draw_storm(dice: Random, places: Places, at_us: int, break_us: int) -> list[Fault]:
+    """Some get what others do not: by chance, or because some ways are cut."""
+    calm_us = break_us + 15_000
+    if dice.random() < 0.5:
+        loss = Fault(at_us, "loss", (), dice.choice([0.3, 0.5, 0.7]))
+        return [loss, Fault(calm_us, "loss", (), dice.choice([0.0, 0.0, 0.1]))]
+    ways = [(one, other) for one in places.daemons for other in places.daemons if one != other]
+    cut = [f"{one}>{other}" for one, other in ways if dice.random() < 0.4]
+    return [Fault(at_us, "patchy", tuple(cut)), Fault(calm_us, "heal")]
+
+
+def _draw_ambush(dice: Random, places: Places, at_us: int) -> Fault:
+    """What happens to the first attempt."""
+    moment, count = dice.choice(["evs", "bound"]), dice.randint(1, 3)
+    match dice.choice(["struck", "struck", "struck", "deaf", "crash", "partition"]):
+        case "struck":
+            # Those that have come so far do not hear from the others any more.
+            return Fault(at_us, "deaf", (), 0, "bound", 1)
+        case "deaf":
+            deaf = [name for name in places.daemons if dice.random() < 0.4]
+            return Fault(at_us, "deaf", tuple(deaf), 0, moment, count)
+        case "crash":
+            return Fault(at_us, "crash", (dice.choice(places.daemons),), 0, moment, count)
+        case _:
+            return Fault(at_us, "partition", _draw_sides(dice, places.daemons), 0, moment, 1)
+
+
+def draw_lasting(dice: Random, places: Places) -> tuple[Fault, ...]:
+    """What is still cut when all else is healed; rarely anything."""
+    match dice.choice(["", "partition", "cut_sites", "sever"]) if dice.random() < 0.08 else "":
+        case "":
+            return ()
+        case kind:
+            return tuple(draw_fault(dice, places, kind, CHAOS_US))
