@@ -90,7 +90,9 @@ class Gather:
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Representatives, directly.
     cut: tuple[SitePair, ...] = ()  # What this daemon knows to be cut.
     view_cut: tuple[SitePair, ...] = ()  # What the whole view does without.
-    excluded: frozenset[Process] = frozenset()
+    excluded: frozenset[Process] = (
+        frozenset()
+    )  # Whom this daemon leaves out, by what it saw or was told directly.
     referred: dict[DaemonId, DaemonId] = field(default_factory=dict)  # Who named another as its representative.
     suspects: tuple[Process, ...] = ()  # Of my site, those that may not hear me.
     representative: DaemonId | None = None
@@ -281,21 +283,32 @@ class Gather:
 
     def _component(self, now_us: int) -> dict[DaemonId, Record]:
         """The representatives that hear each other, directly or through others; myself among them."""
-        records = {record.rep.daemon: record for record in self._fresh_records(now_us)}
-        records[self.me.daemon] = self._own_record(now_us)
+        own = self._own_record(now_us)
+        fresh = [record for record in self._fresh_records(now_us) if record.rep not in self.excluded]
+        left_out = self._left_out((own, *fresh))
+        records = {record.rep.daemon: record for record in fresh if record.rep not in left_out}
+        records[self.me.daemon] = own
+        if any(self.me in record.left_out for record in fresh):
+            # Who hears of it leaves me out too, and waiting for them would be in vain.
+            return {self.me.daemon: own}
         return component_of(self.me.daemon, records, self.site_of)
 
     def _form(self, component: Mapping[DaemonId, Record], now_us: int) -> Form:
         """All that the component speaks for; of two lives of a daemon, the one that was heard of last."""
         members: dict[DaemonId, Process] = {}
         by_age = sorted(component.values(), key=lambda record: self._age_us(record, now_us), reverse=True)
+        left_out = self._left_out(by_age)
         for record in by_age:
-            members.update({one.daemon: one for one in record.members if one not in self.excluded})
+            members.update({one.daemon: one for one in record.members if one not in left_out})
         members.update({record.rep.daemon: record.rep for record in component.values()})
         cut = missing_links(component, self.site_of, self.view_cut)
         near = self.site_of[self.me.daemon]
         cut = leave_out_unreached(members, cut, near, self.site_of, self.weights)
         return Form(tuple(sorted(members.values())), tuple(sorted(cut)))
+
+    def _left_out(self, records: Iterable[Record]) -> set[Process]:
+        """Whom any of these leaves out, while it says so; passed on as one's own, it would never end."""
+        return {one for record in records for one in record.left_out} - {self.me}
 
     def _age_us(self, record: Record, now_us: int) -> int:
         known = self.known.get(record.rep)
@@ -304,11 +317,8 @@ class Gather:
     def _own_record(self, now_us: int) -> Record:
         hears = sorted(one for one in self.heard_at_us if self._hears(one, now_us))
         members = [one for one in self._living(now_us) if one not in self.excluded]
-        site = self.site_of[self.me.daemon]
-        left_out = sorted(one for one in self.excluded if self.site_of[one.daemon] == site)
-        return Record(
-            self.me, self.seq, tuple(sorted(members)), tuple(hears), self.counter, self.cut, tuple(left_out)
-        )
+        left_out = tuple(sorted(self.excluded))
+        return Record(self.me, self.seq, tuple(sorted(members)), tuple(hears), self.counter, self.cut, left_out)
 
     def _living(self, now_us: int) -> list[Process]:
         """Those of the segment that were heard lately; in a whole view the network watches over them."""

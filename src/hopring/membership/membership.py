@@ -311,7 +311,7 @@ class Membership:
         first = min(one for one in self.view.processes if self.site_of[one] == self.site)
         if first != self.who.me.daemon:
             self._out.append(Say((word.sender.daemon,), Refer(self.who.me, first)))
-        elif self.search.gather is None and self.search.concerns(word, self.view):
+        elif self.search.gather is None and self.search.concerns(word, self.view, now_us):
             self._carry_out(self.search.probe(self.counter, self.view, now_us, wide=True), now_us)
 
     def _counter(self, counter: int) -> None:
@@ -353,7 +353,7 @@ class Membership:
             raise PeerError(Drop.INCONSISTENT, "NEWMEMB of sites that do not reach each other")
         self._counter(word.view.counter)
         self.highest = word.view
-        self._leave_view()
+        self._leave_view(now_us)
         self.phase = Phase.STATETRANS
         self.search.stop()
         self.probe_at_us = NEVER
@@ -453,10 +453,10 @@ class Membership:
 
     # Losing.
 
-    def _leave_view(self) -> None:
+    def _leave_view(self, now_us: int) -> None:
         """Freezes the view, and takes back what nobody else can have."""
         whole = not self.view.broken
-        unsent = self.present.end()
+        unsent = self.present.end(now_us)
         if whole:
             self.traffic.outbox.put_back(unsent)
         self._untold.clear()
@@ -465,7 +465,7 @@ class Membership:
     def _lose(self, reason: str, now_us: int) -> None:
         self.cause = reason
         self.search.blame(self.view.members if self.attempt is None else self.attempt.new.members, now_us)
-        self._leave_view()
+        self._leave_view(now_us)
         self.attempt = None
         self._search(now_us)
 

@@ -28,6 +28,9 @@ from hopring.stack_events import Output as StackOutput
 ROUTING_BYTES: Final = 512
 """What routing and links add to a bundle, at most."""
 
+LIFE_IN_ROUND_TRIPS: Final = 8
+"""A round trip is believed if the network that measured it lived at least so many times as long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Who:
@@ -74,12 +77,12 @@ class Present:
         bundles = members * self.options.window_bundles
         return replace(self.stack_options, transit_bytes=members * window, transit_bundles=bundles)
 
-    def end(self) -> list[Message]:
+    def end(self, now_us: int) -> list[Message]:
         """The network is over; returns what was multicast and is not stamped, the oldest first."""
         stack = self.stack
         if stack is None:
             return []
-        self._measure(stack)
+        self._measure(stack, now_us)
         queued = [event.bundle for event in self.pending if isinstance(event, Multicast | MulticastLoose)]
         self.pending.clear()
         self.stack = None
@@ -125,13 +128,16 @@ class Present:
 
     # Paths.
 
-    def _measure(self, stack: Stack) -> None:
-        """Takes the links' least round trips: the smoothed ones include pauses and queues."""
+    def _measure(self, stack: Stack, now_us: int) -> None:
+        """Takes the links' least round trips: the smoothed ones include pauses and queues.
+
+        In a network that ended soon after a pause of this host, even the least may be that pause.
+        """
         mine = self.site_of[self.who.me.daemon]
         for daemon, link in stack.links.items():
-            if isinstance(link, hop.Hop) and link.state.round_trip.least_us:
-                ends = pair(mine, self.site_of[daemon])
-                self.round_trips_us[ends] = 3 * link.state.round_trip.least_us // 2
+            least_us = link.state.round_trip.least_us if isinstance(link, hop.Hop) else 0
+            if 0 < LIFE_IN_ROUND_TRIPS * least_us < now_us - self.started_at_us:
+                self.round_trips_us[pair(mine, self.site_of[daemon])] = 3 * least_us // 2
 
     @property
     def round_trip_us(self) -> int:

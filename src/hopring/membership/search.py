@@ -91,17 +91,25 @@ class Search:
         """Some do not hear others of their site; a search that is under way leaves them out too."""
         if isinstance(word, Alive):
             self.suspicions.told(word.sender, word.suspects, now_us)
-        else:
-            left_out = [one for record in word.records for one in record.left_out if one != self.who.me]
-            self.suspicions.leave_out(left_out, now_us)
         if self.gather is not None:
             self.gather.excluded = self._left_out(now_us)
 
-    def concerns(self, word: Join, view: View) -> bool:
+    def concerns(self, word: Join, view: View, now_us: int) -> bool:
         """Whether a word says anything new of somebody outside, or the view's lowest asks for cut links."""
         if view.cut and word.sender == view.members[0]:
             return True
-        return any(record.rep not in view.members and is_news(record, self._known) for record in word.records)
+        left_out = self._said_to_be_left_out(word, now_us)
+        if self.who.me in left_out:
+            return False
+        others = [one for one in word.records if one.rep not in view.members and one.rep not in left_out]
+        return any(is_news(record, self._known) for record in others)
+
+    def _said_to_be_left_out(self, word: Join, now_us: int) -> set[Process]:
+        """Whom anybody left out lately: a search would find the same again."""
+        lately = [
+            known.record for known in self._known.values() if now_us - known.at_us < self.options.probe_us
+        ]
+        return {one for record in (*lately, *word.records) for one in record.left_out}
 
     def _left_out(self, now_us: int) -> frozenset[Process]:
         return self.suspicions.left_out(now_us) - {self.who.me}

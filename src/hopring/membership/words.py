@@ -35,7 +35,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     hears: tuple[Daemon, ...]
     counter: Count
     cut: tuple[SitePair, ...] = ()
-    left_out: tuple[Process, ...] = ()  # Of its site, those that others of it do not hear.
+    left_out: tuple[Process, ...] = ()  # Whom others of its site do not hear, and who breaks the protocol.
 
 
 class Join(msgspec.Struct, frozen=True, array_like=True, tag="J"):

@@ -414,3 +414,22 @@ def test_a_daemon_of_the_site_that_falls_silent_is_no_longer_spoken_for() -> Non
     assert isinstance(said, Say)
     assert isinstance(said.word, Join)
     assert said.word.records[0].members == (P0,)
+
+
+def test_whom_others_leave_out_is_left_out_while_they_say_so_and_not_passed_on_as_my_own() -> None:
+    gather = gathering()
+    gather.alive(Alive(P1, 4), OPTIONS.seg_us)
+    says = Record(P2, 1, (P2,), (0, 3), 4, (), (P3,))
+    gather.join(Join((says,)), OPTIONS.seg_us)
+    gather.join(join(P3, hears=(0, 2)), OPTIONS.seg_us)
+
+    (said,) = gather.tick(gather.say_at_us)
+    assert isinstance(said, Say)
+    assert isinstance(said.word, Join)
+    assert said.word.records[0].left_out == ()
+    gather.join(Join((says,)), gather.deadline_us)
+    gather.join(join(P3, hears=(0, 2), seq=2), gather.deadline_us)
+    gather.join(Join((Record(P2, 2, (P2,), (0, 3), 4, (), (P3,)),)), gather.deadline_us)
+    form = decide(gather)
+    assert isinstance(form, Form)
+    assert form.members == (P0, P1, P2)

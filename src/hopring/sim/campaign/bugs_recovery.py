@@ -94,11 +94,11 @@ def _dummies_kept(advance: Callable[[Attempt], list[Told]]) -> Any:
     return advance_with_dummies
 
 
-def _keep_old_network(leave: Callable[[Membership], None]) -> Any:
-    def leave_ajar(self: Membership) -> None:
+def _keep_old_network(leave: Callable[[Membership, int], None]) -> Any:
+    def leave_ajar(self: Membership, now_us: int) -> None:
         if self.stack is not None and not self.view.broken:
             vars(self)["planted_network"] = self.stack
-        leave(self)
+        leave(self, now_us)
 
     return leave_ajar
 
