@@ -21,6 +21,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 SOURCE = ROOT / "src" / "hopring"
+os.environ["HOPRING_PURE"] = "1"  # What is being compiled is not what compiles.
+sys.path.insert(0, str(SOURCE.parent))
+
+from hopring import compiled  # noqa: E402
 
 HOT = (
     *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "membership/*.py"),
@@ -30,7 +34,13 @@ HOT = (
 # Words and nothing else, with options that mypyc would leave out, or no work worth compiling.
 LEFT_OUT = frozenset(
     {
-        *("links/events.py", "links/ring_events.py", "wire/word.py", "membership/words.py"),
+        *(
+            "links/events.py",
+            "links/ring_events.py",
+            "membership/events.py",
+            "membership/words.py",
+            "wire/word.py",
+        ),
         *("routing/weights.py", "membership/options.py"),
     }
 )
@@ -74,13 +84,15 @@ def _imports_of(file: Path) -> list[Path]:
 def compile_core(directory: Path, scratch: Path) -> int:
     """Compiles into that directory; returns how many modules there are."""
     compiler = _compiler()
-    extensions = _translate(hot_files(), scratch)
+    files = hot_files()
+    # Taken before they are read: who edits a file meanwhile gets a record that does not fit, and no wrong code.
+    digests = {file.relative_to(SOURCE).as_posix(): compiled.digest_of(file) for file in sources_of(files)}
+    extensions = _translate(files, scratch)
     jobs = [(extension, source) for extension in extensions for source in extension.sources]
     headers_s = max(file.stat().st_mtime for file in scratch.glob("c/*.h"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = dict(pool.map(lambda job: _object(compiler, job[0], job[1], scratch, headers_s), jobs))
-    _write(directory, compiler, extensions, objects)
-    return len(extensions) - 1
+    return _write(directory, compiler, extensions, objects, digests)
 
 
 def _compiler() -> Any:
@@ -176,38 +188,26 @@ def _object(compiler: Any, extension: Any, source: str, scratch: Path, headers_s
     return source, target
 
 
-def _write(directory: Path, compiler: Any, extensions: list[Any], objects: dict[str, str]) -> None:
+def _write(
+    directory: Path, compiler: Any, extensions: list[Any], objects: dict[str, str], digests: dict[str, str]
+) -> int:
     """The extensions first and the record last: without a record nothing is used."""
-    sys.path.insert(0, str(SOURCE.parent))
-    os.environ["HOPRING_PURE"] = "1"
-    from hopring import compiled  # noqa: PLC0415
-
     shutil.rmtree(directory, ignore_errors=True)
     for extension in extensions:
         file = compiled.extension_file(directory, extension.name)
         file.parent.mkdir(parents=True, exist_ok=True)
         compiler.link_shared_object([objects[source] for source in extension.sources], str(file))
-    record = {
-        "modules": [extension.name for extension in extensions if extension.name != compiled.SHARED],
-        "sources": {
-            file.relative_to(SOURCE).as_posix(): compiled.digest_of(file) for file in sources_of(hot_files())
-        },
-    }
+    modules = [extension.name for extension in extensions if extension.name != compiled.SHARED]
+    record = {"modules": modules, "sources": digests}
     (directory / compiled.RECORD).write_text(json.dumps(record, indent=1) + "\n")
+    return len(modules)
 
 
 def main() -> None:
     """Compiles this source tree, unless nothing has changed."""
     os.chdir(ROOT)
-    sys.path.insert(0, str(SOURCE.parent))
-    os.environ["HOPRING_PURE"] = "1"
-    from hopring import compiled  # noqa: PLC0415
-
     directory = compiled.build_directory(ROOT)
-    if (
-        compiled.modules_of(directory)
-        and Path(__file__).stat().st_mtime < (directory / compiled.RECORD).stat().st_mtime
-    ):
+    if compiled.modules_of(directory, SOURCE) and _newer_than_this(directory / compiled.RECORD):
         return
     began_s = time.monotonic()
     try:
@@ -216,6 +216,10 @@ def main() -> None:
         print(f"hopring runs interpreted, which is slower and otherwise the same: {reason}")
         return
     print(f"compiled {modules} modules in {time.monotonic() - began_s:.0f} s")
+
+
+def _newer_than_this(file: Path) -> bool:
+    return file.stat().st_mtime > Path(__file__).stat().st_mtime
 
 
 if __name__ == "__main__":
