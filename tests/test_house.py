@@ -31,20 +31,8 @@ IMPURE = {
 }
 # Rooms from the ground up; a room imports only from itself and from rooms below.
 ROOMS = (
-    *(
-        "value",
-        "ids",
-        "errors",
-        "services",
-        "wire",
-        "config",
-        "links",
-        "routing",
-        "ordering",
-        "stack_events",
-        "stack",
-    ),
-    *("membership", "check", "sim", "daemon", "cli"),
+    *("compiled", "value", "ids", "errors", "services", "wire", "config", "links", "routing", "ordering"),
+    *("stack_events", "stack", "membership", "check", "sim", "daemon", "cli"),
 )
 
 
