@@ -54,6 +54,16 @@ except MisplacedBug as error:
     print(error)
 """
 
+WITHOUT_COMPILER = """
+import sys
+from pathlib import Path
+from compile_core import CannotCompile, compile_core
+try:
+    compile_core(Path(sys.argv[1]) / "built", Path(sys.argv[1]) / "scratch")
+except CannotCompile as reason:
+    print(reason)
+"""
+
 
 @pytest.fixture
 def built() -> None:
@@ -61,10 +71,12 @@ def built() -> None:
         pytest.skip("nothing is compiled from these sources: make compile")
 
 
-def python(*arguments: str, pure: bool = False) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"HOPRING_PURE": "1" if pure else "0"}
+def python(
+    *arguments: str, pure: bool = False, cwd: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"HOPRING_PURE": "1" if pure else "0"} | variables
     command = [sys.executable, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def hop_sim(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -115,6 +127,14 @@ def test_compiled_structs_are_frozen_and_compared_by_value() -> None:
     result = python("-c", STRUCTS)
 
     assert (result.stderr, result.stdout.split()) == ("", ["frozen", "quiet", "1"])
+
+
+@pytest.mark.slow
+def test_without_a_c_compiler_the_build_says_what_is_missing(tmp_path: Path) -> None:
+    result = python("-c", WITHOUT_COMPILER, str(tmp_path), cwd=ROOT, CC="no-such-compiler")
+
+    assert (result.stderr, result.stdout) == ("", "there is no C compiler (no-such-compiler)\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def write_record(directory: Path, package: Path, **sources: str) -> None:
