@@ -89,9 +89,10 @@ def compile_core(directory: Path, scratch: Path) -> int:
     digests = {file.relative_to(SOURCE).as_posix(): compiled.digest_of(file) for file in sources_of(files)}
     extensions = _translate(files, scratch)
     jobs = [(extension, source) for extension in extensions for source in extension.sources]
-    headers_s = max(file.stat().st_mtime for file in scratch.glob("c/*.h"))
+    # The headers are everybody's, and this file says how to compile.
+    shared_s = max(file.stat().st_mtime for file in [*scratch.glob("c/*.h"), Path(__file__)])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = dict(pool.map(lambda job: _object(compiler, job[0], job[1], scratch, headers_s), jobs))
+        objects = dict(pool.map(lambda job: _object(compiler, job[0], job[1], scratch, shared_s), jobs))
     return _write(directory, compiler, extensions, objects, digests)
 
 
@@ -173,17 +174,17 @@ def _structs_in(kind: Any) -> list[str]:
     return [kind.type.name] if is_struct else []
 
 
-def _object(compiler: Any, extension: Any, source: str, scratch: Path, headers_s: float) -> tuple[str, str]:
-    """C to an object file, unless it is there already and newer than the C and all headers."""
+def _object(compiler: Any, extension: Any, source: str, scratch: Path, shared_s: float) -> tuple[str, str]:
+    """C to an object file, unless it is there already and newer than all that goes into it."""
     (target,) = compiler.object_filenames([source], strip_dir=False, output_dir=str(scratch / "o"))
     file = Path(target)
-    if not file.exists() or file.stat().st_mtime < max(Path(source).stat().st_mtime, headers_s):
+    if not file.exists() or file.stat().st_mtime < max(Path(source).stat().st_mtime, shared_s):
         compiler.compile(
             [source],
             output_dir=str(scratch / "o"),
             include_dirs=[sysconfig.get_path("include"), *extension.include_dirs],
             macros=extension.define_macros,
-            extra_postargs=[*extension.extra_compile_args, "-w"],
+            extra_postargs=[*extension.extra_compile_args, "-fvisibility=hidden", "-w"],
         )
     return source, target
 

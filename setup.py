@@ -40,8 +40,10 @@ class BuildWithCompiled(build_py):  # type: ignore[misc]  # setuptools has no ty
     def run(self) -> None:
         """Copies all files of the package to where the wheel is made from."""
         super().run()
+        inside = Path(self.build_lib) / "hopring" / "_compiled"
+        shutil.rmtree(inside, ignore_errors=True)  # Of an earlier wheel.
         if IS_COMPILED:
-            shutil.copytree(COMPILED, Path(self.build_lib) / "hopring" / "_compiled", dirs_exist_ok=True)
+            shutil.copytree(COMPILED, inside)
 
 
 class MaybeBinary(Distribution):  # type: ignore[misc]
