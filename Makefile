@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup compile demo test check bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -21,12 +21,16 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
 	@touch $@
 
+compile: setup ## compile the hot modules, where there is a C compiler (quick when nothing changed)
+	@$(BIN)/python compile_core.py
+
 demo: setup ## run the product's main job on this machine
 	@$(BIN)/hop demo
 
-test: setup ## all that CI runs: format, lint, types, tests
+test: compile ## all that CI runs: format, lint, types, tests, interpreted and compiled
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -q -n 2 -m 'not netns'
+	HOPRING_PURE=0 $(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow'
 	$(BIN)/python -m pytest -q -m netns
 
 check: setup ## the fast part: format, lint, types, fast tests

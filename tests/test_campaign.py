@@ -63,6 +63,7 @@ def test_seeds_give_different_histories() -> None:
     assert digest(run_seed(20011).history) != digest(run_seed(20012).history)
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CAUGHT))
 def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> None:
@@ -77,6 +78,7 @@ def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> No
     assert run_seed(seed).broken == ()
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 def test_a_planted_bug_is_planted_in_every_process() -> None:
     reports = list(run_many([20011, 20011], JOBS, "fifo-at-once"))

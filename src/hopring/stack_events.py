@@ -3,13 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from hopring.ids import NUMBER_MAX, DaemonId, Generation, Incarnation, SiteId, SiteMask
 from hopring.links import hop, tcp
 from hopring.links.events import Tick
 from hopring.links.ring_options import RingOptions
 from hopring.routing.network import NetworkFailed
+from hopring.value import Value
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
 from hopring.wire.flood import Update
 from hopring.wire.header import Family, Header
@@ -20,7 +19,7 @@ StreamEvent = tcp.Opened | tcp.Received | tcp.Written | tcp.Closed
 LinkOutput = hop.Output | tcp.Output
 
 
-class Multicast(msgspec.Struct, frozen=True):
+class Multicast(Value, frozen=True):
     """A bundle for the sites of the mask; the others get its meta-data."""
 
     mask: SiteMask
@@ -28,47 +27,45 @@ class Multicast(msgspec.Struct, frozen=True):
     session: int = 0  # Bundles of one session are chained for FIFO order.
 
 
-class MulticastLoose(msgspec.Struct, frozen=True):
+class MulticastLoose(Value, frozen=True):
     """An Unreliable bundle for the sites of the mask; the others do not hear of it. Leaves in this turn."""
 
     mask: SiteMask
     bundle: bytes
     lts: int = 0  # Later stamps of this site are above it: so the stability line tells when it is long gone.
-    hurry: bool = (
-        False  # From the next visit on; otherwise there is time, which spares ordered bundles a higher stamp.
-    )
+    hurry: bool = False  # From the next visit on; otherwise later, which spares ordered bundles higher stamps.
 
 
-class Tell(msgspec.Struct, frozen=True):
+class Tell(Value, frozen=True):
     """A control word for every other daemon of the network; it goes before bundles and needs no stamp."""
 
     word: bytes
 
 
-class Promise(msgspec.Struct, frozen=True):
+class Promise(Value, frozen=True):
     """The site's promise, read off the token by its representative in this very turn, for all other sites."""
 
     update: Update
 
 
-class WishVisit(msgspec.Struct, frozen=True):
+class WishVisit(Value, frozen=True):
     """The layer above wants to see the token."""
 
 
-class Arrived(msgspec.Struct, frozen=True):
+class Arrived(Value, frozen=True):
     """A packet from the wire, decoded."""
 
     packet: Packet
 
 
-class FromStream(msgspec.Struct, frozen=True):
+class FromStream(Value, frozen=True):
     """What happened to the connection of the TCP link with this neighbour."""
 
     neighbour: DaemonId
     event: StreamEvent
 
 
-class SendTo(msgspec.Struct, frozen=True):
+class SendTo(Value, frozen=True):
     """Frames for one daemon."""
 
     daemon: DaemonId
@@ -76,20 +73,20 @@ class SendTo(msgspec.Struct, frozen=True):
     frames: tuple[Frame, ...]
 
 
-class SendSite(msgspec.Struct, frozen=True):
+class SendSite(Value, frozen=True):
     """Frames for all other daemons of the site."""
 
     frames: tuple[Frame, ...]
 
 
-class WriteTo(msgspec.Struct, frozen=True):
+class WriteTo(Value, frozen=True):
     """Bytes for the connection of the TCP link with this neighbour."""
 
     neighbour: DaemonId
     data: bytes
 
 
-class Receive(msgspec.Struct, frozen=True):
+class Receive(Value, frozen=True):
     """A bundle, whole, or only the fact of it where the mask does not name this site."""
 
     source: SiteId
@@ -104,7 +101,7 @@ class Receive(msgspec.Struct, frozen=True):
         return Meta(self.source, self.seq, self.lts, self.mask, self.prev)
 
 
-class ReceiveLoose(msgspec.Struct, frozen=True):
+class ReceiveLoose(Value, frozen=True):
     """An Unreliable bundle, whole: the daemon's own as it leaves, others' if and when they come."""
 
     daemon: DaemonId
@@ -112,20 +109,20 @@ class ReceiveLoose(msgspec.Struct, frozen=True):
     bundle: bytes
 
 
-class Told(msgspec.Struct, frozen=True):
+class Told(Value, frozen=True):
     """A control word from another daemon."""
 
     daemon: DaemonId
     word: bytes
 
 
-class Promised(msgspec.Struct, frozen=True):
+class Promised(Value, frozen=True):
     """Another site's promise has come."""
 
     update: Update
 
 
-class Visited(msgspec.Struct, frozen=True):
+class Visited(Value, frozen=True):
     """The token was here: what it says of the own site, and the line that all its daemons have reached."""
 
     site_seq: int

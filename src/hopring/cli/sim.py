@@ -1,6 +1,7 @@
 """`hop sim`: the fault campaign. Thousands of small worlds, each a cluster with a bad network, each judged."""
 
 import os
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Final
 
 import click
 
+from hopring import compiled
 from hopring.check.trace_files import TraceError, write_json_lines, write_parquet
 from hopring.cli import sim_show as show
 from hopring.cli.exits import Exit, Failure
@@ -72,6 +74,8 @@ def sim(
     """
     _check_usage(seeds, seed, shrink, bugs, bug_name, trace)
     bug = _bug(bug_name)
+    if bug is not None and compiled.active():
+        _again_interpreted()
     if bugs:
         click.echo(show.bugs(all_bugs().values(), as_json))
     elif seed is not None:
@@ -115,6 +119,12 @@ def _bug(name: str | None) -> Bug | None:
     if name not in all_bugs():
         raise click.BadParameter(f"no bug {name!r}; hop sim --bugs lists them", param_hint="--bug")
     return all_bugs()[name]
+
+
+def _again_interpreted() -> None:
+    """A bug cannot be planted in compiled code: the same command, in the same process, on the sources."""
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"HOPRING_PURE": "1"})
 
 
 def _campaign(seeds: range, jobs: int, bug: Bug | None, as_json: bool) -> Exit:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 
+from hopring import compiled
 from hopring.sim.campaign.bugs import Bug
 from hopring.sim.campaign.many import Report, Tally
 from hopring.sim.campaign.run import Outcome
@@ -38,12 +39,16 @@ def campaign(tally: Tally, seeds: range, bug: Bug | None, seconds: float, as_jso
         lines.append(_caught(tally, bug))
     lines.append(
         f"{count(tally.seeds, 'seed')}, {count(tally.violations, 'violation')}, {tally.events} events,"
-        f" {tally.views} views, {seconds:.0f} s"
+        f" {tally.views} views, {seconds:.0f} s, {_code()}"
     )
     if tally.failed:
         planted = f" --bug {bug.name}" if bug else ""
         lines.append(f"see it again: hop sim{planted} --seed {tally.failed[0].seed}")
     return "\n".join(lines)
+
+
+def _code() -> str:
+    return "compiled" if compiled.active() else "interpreted"
 
 
 def _caught(tally: Tally, bug: Bug) -> str:
@@ -64,6 +69,7 @@ def _campaign_facts(tally: Tally, seeds: range, bug: Bug | None, seconds: float)
         "events": tally.events,
         "views": tally.views,
         "seconds": round(seconds, 1),
+        "compiled": compiled.active(),
     }
     if bug is not None:
         caught = tally.failed[0].broken[0].property if tally.failed else None
@@ -91,6 +97,7 @@ def _one_facts(outcome: Outcome, seconds: float, files: list[str]) -> dict[str, 
         "events": outcome.events,
         "views": outcome.views,
         "seconds": round(seconds, 1),
+        "compiled": compiled.active(),
         "trace": files,
     }
 
@@ -99,7 +106,7 @@ def not_shrunk(seed: int, seconds: float, as_json: bool) -> str:
     """That a seed has nothing to shrink."""
     if as_json:
         facts = {"seeds": 1, "violations": 0, "failed_seeds": [], "events": 0, "seconds": round(seconds, 1)}
-        return json.dumps(facts)
+        return json.dumps(facts | {"compiled": compiled.active()})
     return f"seed {seed} does not fail"
 
 
@@ -115,7 +122,7 @@ def shrunk(small: Shrunk, seconds: float, files: list[str], as_json: bool) -> st
             *story(world, small.outcome),
             "",
             f"{count(len(world.schedule), 'fault')} of {small.faults_before} are needed"
-            f" ({count(small.runs, 'run')}, {seconds:.0f} s)",
+            f" ({count(small.runs, 'run')}, {seconds:.0f} s, {_code()})",
             *schedule_lines(world.schedule),
         ]
     )

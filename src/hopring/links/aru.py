@@ -10,12 +10,11 @@ the visitor's own, but a later visitor may raise it again before everybody has s
 two visits in a row brackets a whole rotation: the lesser of the two is at most what each member had.
 """
 
-import msgspec
-
 from hopring.ids import NOBODY, DaemonId
+from hopring.value import Value
 
 
-class Aru(msgspec.Struct, frozen=True):
+class Aru(Value, frozen=True):
     """A value as the token carries it, and who lowered it."""
 
     value: int

@@ -6,12 +6,11 @@ A driver hands a link one input and the time, carries out the outputs in their o
 turn shares packets.
 """
 
-import msgspec
-
+from hopring.value import Value
 from hopring.wire.train import Frame
 
 
-class Submit(msgspec.Struct, frozen=True):
+class Submit(Value, frozen=True):
     """An object to be carried to the other side, at most `object_bytes_max` long."""
 
     payload: bytes
@@ -20,29 +19,29 @@ class Submit(msgspec.Struct, frozen=True):
     loose: bool = False  # Of an Unreliable bundle: outside the link's numbering, never sent again.
 
 
-class Tick(msgspec.Struct, frozen=True):
+class Tick(Value, frozen=True):
     """The time has come that `wake_at_us` named."""
 
 
-class Deliver(msgspec.Struct, frozen=True):
+class Deliver(Value, frozen=True):
     """The body of a packet from the other side: one or more objects, for the layer above."""
 
     payload: bytes
 
 
-class Transmit(msgspec.Struct, frozen=True):
+class Transmit(Value, frozen=True):
     """Frames to send to the neighbour, or to the whole ring; they may share datagrams."""
 
     frames: tuple[Frame, ...]
 
 
-class LinkFailed(msgspec.Struct, frozen=True):
+class LinkFailed(Value, frozen=True):
     """The link is dead and will do nothing more; membership has to act."""
 
     reason: str
 
 
-class LinkCounters(msgspec.Struct, frozen=True):
+class LinkCounters(Value, frozen=True):
     """What a link has seen so far; packets, where nothing else is said."""
 
     sent: int

@@ -6,15 +6,14 @@ Invariants  a packet is handed up at most once; `missing` holds exactly the pack
 
 from dataclasses import dataclass, field
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER
 from hopring.links.assembly import Assembly
+from hopring.value import Value
 from hopring.wire.data import MISSING_MAX, Data, Missing, Segment
 
 
-class Patience(msgspec.Struct, frozen=True):
+class Patience(Value, frozen=True):
     """When a packet that does not get through fails the link: often enough, and for long enough.
 
     The number alone would kill a short link in a short outage, the time alone a slow one with much to repair.

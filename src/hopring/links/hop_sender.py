@@ -6,12 +6,11 @@ Invariants  `unacked` holds the packets above the neighbour's aru, oldest first,
 
 from dataclasses import dataclass, field
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.links.hop_receiver import Patience
 from hopring.links.loose_queue import LooseQueue
 from hopring.links.send_queue import SendQueue
+from hopring.value import Value
 from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, segment_count
 
 RESERVE_PACKETS = 64
@@ -21,7 +20,7 @@ IP_UDP_BYTES = 28
 """What the network adds to a datagram; rates are those of the wire."""
 
 
-class Crossing(msgspec.Struct, frozen=True):
+class Crossing(Value, frozen=True):
     """How long a packet and a request for it are on their way at least: a round trip, and its length."""
 
     now_us: int

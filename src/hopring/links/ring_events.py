@@ -5,27 +5,26 @@ says `Visit`, and the answer `Release` brings the stamped objects and what goes 
 objects that need no stamp: transit traffic that the representative carries in from other sites, and control.
 """
 
-import msgspec
-
 from hopring.ids import DaemonId
+from hopring.value import Value
 from hopring.wire.data import Data, Segment
 from hopring.wire.ring import Held, Hurry, Token
 
 RingFrame = Data | Segment | Token | Hurry | Held
 
 
-class FromMember(msgspec.Struct, frozen=True):
+class FromMember(Value, frozen=True):
     """A frame from the wire, and the daemon that the datagram's head names as its sender."""
 
     sender: DaemonId
     frame: RingFrame
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Wish(Value, frozen=True):
     """The layer above has something to stamp, or a promise to make: it wants a visit soon."""
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(Value, frozen=True):
     """The answer to `Visit`: the token may go on.
 
     `site_seq` and `site_lts` are the token's, raised by what was stamped. `local_aru` is this daemon's part of
@@ -39,7 +38,7 @@ class Release(msgspec.Struct, frozen=True):
     busy: bool = False  # A promise is owed: the token may not stop yet.
 
 
-class Visit(msgspec.Struct, frozen=True):
+class Visit(Value, frozen=True):
     """The token is here: stamp, and answer with `Release` in the same turn.
 
     `site_aru` is the usable line, not the raw value on the token, which some member may yet have to lower.
@@ -52,14 +51,14 @@ class Visit(msgspec.Struct, frozen=True):
     room_bytes: int
 
 
-class Passed(msgspec.Struct, frozen=True):
+class Passed(Value, frozen=True):
     """The token has left: all daemons of the site have everything below `site_aru`, which never falls."""
 
     number: int
     site_aru: int
 
 
-class TransmitTo(msgspec.Struct, frozen=True):
+class TransmitTo(Value, frozen=True):
     """Frames for one member only; `Transmit` speaks to all the others."""
 
     member: DaemonId

@@ -68,7 +68,7 @@ def next_token(
     site = updated(Aru(token.site_aru, token.site_aru_modifier), release.local_aru, me)
     before = (token.link_seq, token.link_aru, token.link_aru_modifier, token.site_seq, token.site_lts)
     after = (link_seq, link.value, link.modifier, release.site_seq, release.site_lts)
-    level = before == after and site == Aru(token.site_aru, token.site_aru_modifier)
+    level = before == after and site.same(Aru(token.site_aru, token.site_aru_modifier))
     return Token(
         number=token.number + 1,
         link_seq=link_seq,

@@ -1,7 +1,5 @@
 """One visit's account: what is sent again, and what room that leaves for new packets."""
 
-import msgspec
-
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_packing import Outbox, Packing
 from hopring.links.ring_requests import expand
@@ -12,11 +10,12 @@ from hopring.links.ring_window import (
     unstable_room_segments,
     urgent_room_segments,
 )
+from hopring.value import Value
 from hopring.wire.data import Data, Segment, segment_count
 from hopring.wire.ring import Token
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Turn(Value, frozen=True):
     """Fixed when the visit begins, so that `Release` is held to what `Visit` said."""
 
     others_segments: int  # What the other members sent in the last rotation.

@@ -19,41 +19,40 @@ Deviations  A link lives as long as its connection. The next connection is a new
 
 from dataclasses import dataclass, field
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
 from hopring.links.loose_queue import LOOSE_BYTES_MAX
 from hopring.links.send_queue import SendQueue
+from hopring.value import Value
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, StreamReader, encode_greeting, encode_packet
 
 
-class Opened(msgspec.Struct, frozen=True):
+class Opened(Value, frozen=True):
     """The connection stands."""
 
 
-class Received(msgspec.Struct, frozen=True):
+class Received(Value, frozen=True):
     """Bytes that came in, cut anywhere."""
 
     chunk: bytes
 
 
-class Written(msgspec.Struct, frozen=True):
+class Written(Value, frozen=True):
     """The kernel has taken so many more of the bytes that were written."""
 
     count_bytes: int
 
 
-class Closed(msgspec.Struct, frozen=True):
+class Closed(Value, frozen=True):
     """The connection is gone, or could not be opened."""
 
     reason: str
 
 
-class Write(msgspec.Struct, frozen=True):
+class Write(Value, frozen=True):
     """Bytes for the connection, behind all earlier ones."""
 
     data: bytes

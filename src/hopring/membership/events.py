@@ -1,18 +1,16 @@
 """The words between the membership and its driver, and between it and the layer above."""
 
-from dataclasses import dataclass
-
 from hopring.ids import DaemonId, Generation, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership.words import Datagram
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 from hopring.stack_events import Identity, SendSite, SendTo, StreamEvent, WriteTo
+from hopring.value import Value
 from hopring.wire.train import Packet
 
 
-@dataclass(frozen=True, slots=True)
-class Submit:
+class Submit(Value, frozen=True):
     """A message of one of this daemon's sessions, for all daemons of the view."""
 
     service: Service
@@ -20,23 +18,20 @@ class Submit:
     session: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(Value, frozen=True):
     """A packet from the wire, for whichever network it belongs to."""
 
     packet: Packet
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Value, frozen=True):
     """A membership word from the wire, and who its packet says that it is from."""
 
     sender: Process
     word: Datagram
 
 
-@dataclass(frozen=True, slots=True)
-class FromStream:
+class FromStream(Value, frozen=True):
     """What happened to a connection of that network's TCP link with this neighbour."""
 
     generation: Generation
@@ -44,32 +39,28 @@ class FromStream:
     event: StreamEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(Value, frozen=True):
     """A membership word for these daemons, as datagrams."""
 
     to: tuple[DaemonId, ...]
     word: Datagram
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Value, frozen=True):
     """What a network wants to have sent; the identity goes into the heads."""
 
     own: Identity
     output: SendTo | SendSite | WriteTo
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkStarted:
+class NetworkStarted(Value, frozen=True):
     """A network begins, and the one before is over; a driver has TCP links to connect."""
 
     own: Identity
     streams: tuple[DaemonId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Stamped:
+class Stamped(Value, frozen=True):
     """A submitted message has its place in the order: the thesis' send event."""
 
     view: ViewId
@@ -77,8 +68,7 @@ class Stamped:
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(Value, frozen=True):
     """A message for the layer above."""
 
     view: ViewId
@@ -87,16 +77,14 @@ class Delivered:
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionalSignal:
+class TransitionalSignal(Value, frozen=True):
     """The view is closing; what follows until the next one is promised only among these."""
 
     view: ViewId
     together: tuple[Process, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(Value, frozen=True):
     """A new view."""
 
     view: ViewId

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.services import Service
+from hopring.value import Value
 
 # service, sending daemon, session
 _HEAD: Final = Struct("<BHI")
@@ -23,7 +22,7 @@ class Position(NamedTuple):
     site: int
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(Value, frozen=True):
     """What a bundle carries for its receivers: whose it is, and what it was promised."""
 
     service: Service

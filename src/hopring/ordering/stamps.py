@@ -10,14 +10,13 @@ Invariants  stamps rise strictly along the site sequence, and are above every st
 from collections import deque
 from dataclasses import dataclass, field
 
-import msgspec
-
 from hopring.ids import SiteId, SiteMask
+from hopring.value import Value
 from hopring.wire.fragments import FRAGMENT_OVERHEAD_BYTES, fragment
 from hopring.wire.routed import Meta, Routed
 
 
-class Stamped(msgspec.Struct, frozen=True):
+class Stamped(Value, frozen=True):
     """What one visit stamped and lets go, and what the token shall say then."""
 
     site_seq: int

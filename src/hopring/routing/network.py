@@ -18,13 +18,12 @@ One object serves one view, from `ninit` to `linkfailed`; the next view builds a
 from collections.abc import Collection, Iterable
 from dataclasses import InitVar, dataclass, field
 
-import msgspec
-
 from hopring.config.model import LinkProtocol, LinkTuning
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
+from hopring.value import Value
 from hopring.wire.flood import Control, Update
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.unreliable import Unreliable
@@ -33,51 +32,51 @@ Item = Routed | Meta | Update | Control | Unreliable
 """What travels along the trees."""
 
 
-class Originate(msgspec.Struct, frozen=True):
+class Originate(Value, frozen=True):
     """Send this: a fragment of mine, stamped with the token in hand or Unreliable; a promise; or a word."""
 
     item: Routed | Update | Control | Unreliable
 
 
-class FromRing(msgspec.Struct, frozen=True):
+class FromRing(Value, frozen=True):
     """Another daemon of my site sent this on the ring; which one, nobody can tell: any may repeat a packet."""
 
     item: Item
 
 
-class FromLink(msgspec.Struct, frozen=True):
+class FromLink(Value, frozen=True):
     """The representative of a neighbouring site sent this on our link."""
 
     neighbour: DaemonId
     item: Item
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(Value, frozen=True):
     """A link or the ring has failed."""
 
     reason: str
 
 
-class ToRing(msgspec.Struct, frozen=True):
+class ToRing(Value, frozen=True):
     """Send this on the ring of my site."""
 
     item: Item
 
 
-class ToLink(msgspec.Struct, frozen=True):
+class ToLink(Value, frozen=True):
     """Send this on the link to that representative."""
 
     neighbour: DaemonId
     item: Item
 
 
-class Up(msgspec.Struct, frozen=True):
+class Up(Value, frozen=True):
     """Hand this to the layer above."""
 
     item: Item
 
 
-class NetworkFailed(msgspec.Struct, frozen=True):
+class NetworkFailed(Value, frozen=True):
     """The network is at its end; membership has to build another."""
 
     reason: str

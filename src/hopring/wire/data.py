@@ -8,9 +8,8 @@ checked, asked for and stored by itself.
 from struct import Struct
 from typing import Final
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
+from hopring.value import Value
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType
 
 # seq, index, count, packet bytes
@@ -25,14 +24,14 @@ TRAIN_BYTES_MAX: Final = 65_000  # What one UDP send may carry, with room for IP
 PACKET_BYTES_MAX: Final = TRAIN_BYTES_MAX
 
 
-class Data(msgspec.Struct, frozen=True):
+class Data(Value, frozen=True):
     """A whole packet of a link."""
 
     seq: int
     payload: bytes
 
 
-class Segment(msgspec.Struct, frozen=True):
+class Segment(Value, frozen=True):
     """One of `count` chunks of packet `seq`."""
 
     seq: int
@@ -42,7 +41,7 @@ class Segment(msgspec.Struct, frozen=True):
     chunk: bytes
 
 
-class Missing(msgspec.Struct, frozen=True):
+class Missing(Value, frozen=True):
     """What a receiver asks for: `count` whole packets from `seq` on, or some segments of packet `seq`."""
 
     seq: int

@@ -3,10 +3,9 @@
 from struct import Struct
 from typing import Final
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, DaemonId, SiteId
+from hopring.value import Value
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
 
 # source, seq, lts, aru
@@ -16,7 +15,7 @@ _CONTROL: Final = Struct("<BHIHH")
 CONTROL_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _CONTROL.size
 
 
-class Update(msgspec.Struct, frozen=True):
+class Update(Value, frozen=True):
     """A site's ARU_Update: what it has sent so far, the lowest stamp it may still use, and its stability line.
 
     `lts` counts only for those who hold everything of the site up to `seq`.
@@ -28,7 +27,7 @@ class Update(msgspec.Struct, frozen=True):
     aru: int
 
 
-class Control(msgspec.Struct, frozen=True):
+class Control(Value, frozen=True):
     """A fragment of a control word; `serial` counts the words of the daemon that sent it."""
 
     source: SiteId

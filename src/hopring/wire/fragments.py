@@ -135,7 +135,7 @@ class Reassembly:
 
 def _check_cut(partial: _Partial, routed: Routed, bundle_bytes_max: int) -> None:
     """Refuses a fragment that disagrees with those that are here, or whose bundle must be too large."""
-    if routed.count != partial.count or routed.meta() != partial.meta:
+    if routed.count != partial.count or not routed.meta().same(partial.meta):
         raise PeerError(Drop.INCONSISTENT, f"fragments of bundle {routed.seq} do not agree")
     length = len(routed.chunk)
     if routed.index == partial.count - 1:

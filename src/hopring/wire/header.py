@@ -9,10 +9,9 @@ from functools import lru_cache
 from struct import Struct
 from typing import Final
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
+from hopring.value import Value
 
 MAGIC: Final = b"HR"
 VERSION: Final = 1
@@ -54,7 +53,7 @@ class FrameType(IntEnum):
     LOOSE = 8
 
 
-class Header(msgspec.Struct, frozen=True):
+class Header(Value, frozen=True):
     """Who sent a datagram and which link it is for."""
 
     family: Family

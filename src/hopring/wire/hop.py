@@ -3,9 +3,8 @@
 from struct import Struct
 from typing import Final
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
+from hopring.value import Value
 from hopring.wire.data import Missing, decode_missing, encode_missing
 from hopring.wire.header import FrameType, encode_frame
 
@@ -16,7 +15,7 @@ STAMP_MASK: Final = 0xFFFF_FFFF
 """Stamps are the low 32 bits of the sender's microsecond clock; differences are taken modulo 2**32."""
 
 
-class Ack(msgspec.Struct, frozen=True):
+class Ack(Value, frozen=True):
     """What one end has received and sent so far; in both directions the same frame.
 
     `stamp_us` is the sender's clock, `echo_us` the last stamp it got, `echo_delay_us` how long ago. A zero
@@ -31,7 +30,7 @@ class Ack(msgspec.Struct, frozen=True):
     echo_delay_us: int
 
 
-class Nack(msgspec.Struct, frozen=True):
+class Nack(Value, frozen=True):
     """The packets and segments that the receiver misses."""
 
     missing: tuple[Missing, ...]

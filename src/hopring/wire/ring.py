@@ -4,10 +4,9 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId
+from hopring.value import Value
 from hopring.wire.data import Missing, decode_missing, encode_missing
 from hopring.wire.header import FrameType, encode_frame
 
@@ -25,7 +24,7 @@ class TokenKind(IntEnum):
     REGULAR = 1
 
 
-class Token(msgspec.Struct, frozen=True):
+class Token(Value, frozen=True):
     """The rotating token with all its fields; `number` grows with every pass."""
 
     number: int
@@ -42,11 +41,11 @@ class Token(msgspec.Struct, frozen=True):
     kind: TokenKind = TokenKind.REGULAR
 
 
-class Hurry(msgspec.Struct, frozen=True):
+class Hurry(Value, frozen=True):
     """Somebody has work: a held token must go round."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(Value, frozen=True):
     """Answer to a token that was sent again: the receiver has seen the token with this number."""
 
     number: int

@@ -8,10 +8,9 @@ each bundle, so its numbers are written without their leading zeros.
 from struct import Struct
 from typing import Final
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, SiteId, SiteMask
+from hopring.value import Value
 from hopring.wire.objects import ObjectType, encode_object
 
 # source, seq, lts, mask, prev
@@ -24,7 +23,7 @@ _PART: Final = Struct("<HH")
 ROUTED_HEAD_BYTES: Final = _META.size + _PART.size
 
 
-class Meta(msgspec.Struct, frozen=True):
+class Meta(Value, frozen=True):
     """What a site learns of a bundle that is not for it."""
 
     source: SiteId
@@ -34,7 +33,7 @@ class Meta(msgspec.Struct, frozen=True):
     prev: int = 0  # The sequence of the bundle before it of the same session; 0 if it is the first.
 
 
-class Routed(msgspec.Struct, frozen=True):
+class Routed(Value, frozen=True):
     """Fragment `index` of `count` of bundle `seq` from site `source`."""
 
     source: SiteId

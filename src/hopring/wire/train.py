@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from struct import Struct, unpack_from
 from typing import Final
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
+from hopring.value import Value
 from hopring.wire.data import (
     DATA_HEAD_BYTES,
     SEGMENT_OVERHEAD_BYTES,
@@ -51,7 +50,7 @@ _CHUNK_AT: Final = SEGMENT_OVERHEAD_BYTES
 _INDEXES: Final = [bytes([index]) for index in range(SEGMENTS_MAX)]
 
 
-class Train(msgspec.Struct, frozen=True):
+class Train(Value, frozen=True):
     """Datagrams of `segment_bytes` end to end; only the last may be shorter."""
 
     buffer: bytes
@@ -65,7 +64,7 @@ class Train(msgspec.Struct, frozen=True):
         return [self.buffer[at : at + size] for at in range(0, len(self.buffer), size)]
 
 
-class Packet(msgspec.Struct, frozen=True):
+class Packet(Value, frozen=True):
     """What one datagram, or one whole train, carried."""
 
     header: Header

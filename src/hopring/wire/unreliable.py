@@ -8,10 +8,9 @@ do with the site's sequence (report 1998, 3.3).
 from struct import Struct
 from typing import Final
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, SiteId, SiteMask
+from hopring.value import Value
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType, encode_frame
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
 
@@ -23,7 +22,7 @@ _WHOSE_END: Final = OBJECT_HEAD_BYTES + _WHOSE.size
 FRAGMENTS_MAX: Final = 0xFFFF
 
 
-class Unreliable(msgspec.Struct, frozen=True):
+class Unreliable(Value, frozen=True):
     """Fragment `index` of `count` of Unreliable bundle `number` of a daemon."""
 
     source: SiteId
@@ -35,7 +34,7 @@ class Unreliable(msgspec.Struct, frozen=True):
     chunk: bytes
 
 
-class Loose(msgspec.Struct, frozen=True):
+class Loose(Value, frozen=True):
     """Objects outside all numbering of the link, end to end."""
 
     payload: bytes

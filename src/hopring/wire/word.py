@@ -1,15 +1,14 @@
 """WORD frames: a word of the membership protocol, which travels outside all links."""
 
-import msgspec
-
 from hopring.errors import Drop, PeerError
+from hopring.value import Value
 from hopring.wire.header import FrameType, encode_frame
 
 WORD_DATAGRAM_BYTES_MAX = 60_000
 """Most that a word may take; above the path's MTU, IP cuts it."""
 
 
-class Word(msgspec.Struct, frozen=True):
+class Word(Value, frozen=True):
     """What one daemon says to another about membership; the membership room knows what it means."""
 
     payload: bytes

@@ -73,6 +73,7 @@ def test_a_campaign_as_json_is_one_object(hop: Hop) -> None:
     assert facts["seconds"] > 0
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 def test_a_caught_bug_is_exit_code_1_and_says_after_how_many_seeds(hop: Hop) -> None:
     result = hop("sim", "--bug", QUICK_BUG, "--start", QUICK, "--jobs", "1")
@@ -82,6 +83,7 @@ def test_a_caught_bug_is_exit_code_1_and_says_after_how_many_seeds(hop: Hop) -> 
     assert f"hop sim --bug {QUICK_BUG} --seed {QUICK}" in result.stdout
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 def test_a_caught_bug_as_json(hop: Hop) -> None:
     facts = json.loads(hop("sim", "--bug", QUICK_BUG, "--start", QUICK, "--jobs", "1", "--json").stdout)
@@ -92,6 +94,7 @@ def test_a_caught_bug_as_json(hop: Hop) -> None:
     assert facts["planted_runs"] > 0
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 def test_a_bug_that_gets_away_is_exit_code_0_and_says_whether_its_code_ran(hop: Hop) -> None:
     result = hop("sim", "--bug", "line-forgotten", "--seeds", "1", "--start", QUICK)
@@ -112,6 +115,7 @@ def test_a_replay_tells_the_story_and_leaves_a_trace(hop: Hop, tmp_path: Path) -
     assert len(history) > 100
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 def test_a_trace_has_the_counters_of_links_between_sites(hop: Hop, tmp_path: Path) -> None:
     assert hop("sim", "--seed", TWO_SITES, "--trace", tmp_path).exit_code == 0
@@ -142,6 +146,7 @@ def test_a_trace_that_cannot_be_written_is_an_error_without_a_traceback(hop: Hop
     assert "cannot be written" in result.stderr
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 def test_shrinking_prints_the_schedule_that_is_needed(hop: Hop) -> None:
     result = hop("sim", "--shrink", QUICK, "--bug", QUICK_BUG)

@@ -7,6 +7,8 @@ import pytest
 from hopring.ordering.lines import SiteLine
 from hopring.sim.campaign.bugs import Bug, MisplacedBug, all_bugs, bug, plant
 
+pytestmark = pytest.mark.interpreted
+
 EVERY_BUG = sorted(all_bugs().values(), key=lambda one: one.name)
 
 

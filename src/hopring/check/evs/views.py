@@ -87,7 +87,7 @@ def _flaws_together(stays: dict[Process, Stay], words: Words) -> Iterator[str]:
     first_from: dict[ViewName, Stay] = {}
     for stay in stays.values():
         companions = from_view[stay.before.view] if stay.before is not None else {stay.process}
-        wrong = (stay.together & stays.keys()) ^ companions
+        wrong = stay.together.intersection(stays) ^ companions
         if wrong:
             yield f"(3) {_not_companions(stay, stays[min(wrong)], words)}"
         if stay.before is not None:

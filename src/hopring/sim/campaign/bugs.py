@@ -13,6 +13,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Final
 
+from hopring import compiled
 from hopring.errors import HopError
 
 
@@ -71,6 +72,9 @@ def plant(one: Bug | None) -> Iterator[Planted]:
 
 @contextmanager
 def _replaced(patch: Patch, planted: Planted) -> Iterator[None]:
+    if compiled.active():
+        # Compiled code does not look up what it calls: the bug would stay outside, in silence.
+        raise MisplacedBug(patch.place, "is compiled; HOPRING_PURE=1 runs the sources")
     owner, name = _find(patch.place)
     original = vars(owner)[name]
     made = patch.make(original)

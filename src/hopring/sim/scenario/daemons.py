@@ -22,21 +22,20 @@ _SIZE: Final = re.compile(r"(?:(\d+)x)?(\d+)B")
 _TIMES: Final = re.compile(r"x(\d+)")
 
 
-class StoryCluster(Cluster):
+def _cluster_in(world: World, base: Ground) -> Cluster:
     """A cluster in the world of a story, on its clock and its network."""
-
-    def __init__(self, base: Ground, world: World) -> None:
-        super().__init__(base.config, world.seed, None, base.membership, base.stack)
-        self.engine = world.engine
-        self.network = world.network
-        # Datagrams of daemons are too many to be written down.
-        world.network.on_send = None
-        world.network.shape_all(delay_us=base.delay_us)
-        for one in base.config.sites:
-            for other in base.config.sites:
-                for near in one.daemons:
-                    for far in other.daemons if one != other else ():
-                        world.network.shape(near.name, far.name, delay_us=base.wide_us)
+    cluster = Cluster(base.config, world.seed, None, base.membership, base.stack)
+    cluster.engine = world.engine
+    cluster.network = world.network
+    # Datagrams of daemons are too many to be written down.
+    world.network.on_send = None
+    world.network.shape_all(delay_us=base.delay_us)
+    for one in base.config.sites:
+        for other in base.config.sites:
+            for near in one.daemons:
+                for far in other.daemons if one != other else ():
+                    world.network.shape(near.name, far.name, delay_us=base.wide_us)
+    return cluster
 
 
 class Daemons:
@@ -44,7 +43,7 @@ class Daemons:
 
     def __init__(self, world: World, words: list[str]) -> None:
         self._world = world
-        self._cluster = StoryCluster(ground(words), world)
+        self._cluster = _cluster_in(world, ground(words))
         self._called: dict[MessageId, str] = {}
         self._shown = 0
         self._lines: list[str] = []

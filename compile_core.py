@@ -1,0 +1,227 @@
+"""Compiles the typed hot modules with mypyc: `make compile` for a source tree, and setup.py for a wheel.
+
+The compiled modules go to a directory of their own, never beside their sources; `hopring/compiled.py` says when
+they are used. Without mypy or a C compiler this says so in one line, and hopring runs interpreted.
+"""
+
+import ast
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+SOURCE = ROOT / "src" / "hopring"
+os.environ["HOPRING_PURE"] = "1"  # What is being compiled is not what compiles.
+sys.path.insert(0, str(SOURCE.parent))
+
+from hopring import compiled  # noqa: E402
+
+HOT = (
+    *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "membership/*.py"),
+    *(f"sim/{name}.py" for name in ("engine", "path", "host", "faults", "network", "drive", "cluster")),
+    "check/evs/*.py",
+)
+# Words or options and hardly any work.
+LEFT_OUT = frozenset(
+    {
+        *(
+            "links/events.py",
+            "links/ring_events.py",
+            "membership/events.py",
+            "membership/words.py",
+            "wire/word.py",
+        ),
+        *("routing/weights.py", "links/ring_options.py", "membership/options.py"),
+    }
+)
+
+
+class CannotCompile(Exception):
+    """Something that compilation needs is not on this machine."""
+
+
+def hot_files() -> list[Path]:
+    """The source files to compile."""
+    files = [file for pattern in HOT for file in sorted(SOURCE.glob(pattern))]
+    names = [file.relative_to(SOURCE).as_posix() for file in files]
+    return [SOURCE / name for name in names if not name.endswith("__init__.py") and name not in LEFT_OUT]
+
+
+def sources_of(files: list[Path]) -> list[Path]:
+    """These files and all of hopring that they import: constants of others are compiled in."""
+    found: set[Path] = set()
+    waiting = list(files)
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting.extend(_imports_of(file))
+    return sorted(found)
+
+
+def _imports_of(file: Path) -> list[Path]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.update([node.module, *(f"{node.module}.{alias.name}" for alias in node.names)])
+    paths = [SOURCE.parent / name.replace(".", "/") for name in names if name.split(".")[0] == "hopring"]
+    files = [file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py")]
+    return [file for file in files if file.is_file()]
+
+
+def compile_core(directory: Path, scratch: Path) -> int:
+    """Compiles into that directory; returns how many modules there are."""
+    compiler = _compiler()
+    files = hot_files()
+    # Taken before they are read: who edits a file meanwhile gets a record that does not fit, and no wrong code.
+    digests = {file.relative_to(SOURCE).as_posix(): compiled.digest_of(file) for file in sources_of(files)}
+    extensions = _translate(files, scratch)
+    jobs = [(extension, source) for extension in extensions for source in extension.sources]
+    # The headers are everybody's, and this file says how to compile.
+    shared_s = max(file.stat().st_mtime for file in [*scratch.glob("c/*.h"), Path(__file__)])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = dict(pool.map(lambda job: _object(compiler, job[0], job[1], scratch, shared_s), jobs))
+    return _write(directory, compiler, extensions, objects, digests)
+
+
+def _compiler() -> Any:
+    """A C compiler that finds the headers of Python."""
+    try:
+        import mypyc.build  # noqa: F401, PLC0415
+        from setuptools._distutils.ccompiler import new_compiler  # noqa: PLC0415
+        from setuptools._distutils.sysconfig import customize_compiler  # noqa: PLC0415
+    except ImportError as error:
+        raise CannotCompile(f"{error.name} is not installed") from None
+    compiler = new_compiler()
+    customize_compiler(compiler)
+    program = shutil.which(compiler.compiler[0])
+    if program is None:
+        raise CannotCompile(f"there is no C compiler ({compiler.compiler[0]})")
+    with tempfile.TemporaryDirectory() as scratch:
+        trial = Path(scratch) / "trial.c"
+        trial.write_text("#include <Python.h>\n")
+        command = [program, f"-I{sysconfig.get_path('include')}", "-fsyntax-only", str(trial)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            raise CannotCompile("the C compiler does not find Python.h")
+    return compiler
+
+
+def _translate(files: list[Path], scratch: Path) -> list[Any]:
+    """Python to C."""
+    from mypyc.build import mypycify  # noqa: PLC0415
+
+    os.environ["MYPYPATH"] = str(SOURCE.parent)
+    options = ["--strict", "--explicit-package-bases", "--namespace-packages", f"--config-file={os.devnull}"]
+    arguments = [*options, f"--cache-dir={scratch / 'mypy'}", *[str(file.relative_to(ROOT)) for file in files]]
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            _refuse_struct_comparisons(arguments)
+            extensions: list[Any] = mypycify(
+                arguments,
+                opt_level="2",
+                debug_level="0",
+                multi_file=True,
+                group_name="hopring",
+                target_dir=str(scratch / "c"),
+            )
+    except SystemExit:  # What mypy and mypyc do when they find a mistake in the source.
+        print(said.getvalue(), file=sys.stderr)
+        raise
+    return extensions
+
+
+def _refuse_struct_comparisons(arguments: list[str]) -> None:
+    """mypyc takes `==` of two structs for `is` if a compiled module defines them: `Value.same` is the way."""
+    from mypy import build  # noqa: PLC0415
+    from mypy.main import process_options  # noqa: PLC0415
+    from mypy.nodes import ComparisonExpr  # noqa: PLC0415
+
+    sources, options = process_options(arguments)
+    options.export_types = True
+    options.incremental = False
+    types = build.build(sources, options).types
+    wrong = sorted(
+        f"line {node.line}: {name} is compared by ==, which compiled code takes for `is`; say a.same(b)"
+        for node in types
+        if isinstance(node, ComparisonExpr) and {"==", "!=", "in", "not in"} & set(node.operators)
+        for name in {name for one in node.operands for name in _structs_in(types.get(one))}
+    )
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+def _structs_in(kind: Any) -> list[str]:
+    """The structs that a value of this type may be."""
+    from mypy.types import Instance, UnionType, get_proper_type  # noqa: PLC0415
+
+    kind = get_proper_type(kind)
+    if isinstance(kind, UnionType):
+        return [name for one in kind.items for name in _structs_in(one)]
+    is_struct = isinstance(kind, Instance) and any(base.name == "Struct" for base in kind.type.mro)
+    return [kind.type.name] if is_struct else []
+
+
+def _object(compiler: Any, extension: Any, source: str, scratch: Path, shared_s: float) -> tuple[str, str]:
+    """C to an object file, unless it is there already and newer than all that goes into it."""
+    (target,) = compiler.object_filenames([source], strip_dir=False, output_dir=str(scratch / "o"))
+    file = Path(target)
+    if not file.exists() or file.stat().st_mtime < max(Path(source).stat().st_mtime, shared_s):
+        compiler.compile(
+            [source],
+            output_dir=str(scratch / "o"),
+            include_dirs=[sysconfig.get_path("include"), *extension.include_dirs],
+            macros=extension.define_macros,
+            extra_postargs=[*extension.extra_compile_args, "-fvisibility=hidden", "-w"],
+        )
+    return source, target
+
+
+def _write(
+    directory: Path, compiler: Any, extensions: list[Any], objects: dict[str, str], digests: dict[str, str]
+) -> int:
+    """The extensions first and the record last: without a record nothing is used."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for extension in extensions:
+        file = compiled.extension_file(directory, extension.name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        compiler.link_shared_object([objects[source] for source in extension.sources], str(file))
+    modules = [extension.name for extension in extensions if extension.name != compiled.SHARED]
+    record = {"modules": modules, "sources": digests}
+    (directory / compiled.RECORD).write_text(json.dumps(record, indent=1) + "\n")
+    return len(modules)
+
+
+def main() -> None:
+    """Compiles this source tree, unless nothing has changed."""
+    os.chdir(ROOT)
+    directory = compiled.build_directory(ROOT)
+    if compiled.modules_of(directory, SOURCE) and _newer_than_this(directory / compiled.RECORD):
+        return
+    began_s = time.monotonic()
+    try:
+        modules = compile_core(directory, ROOT / "build" / "mypyc" / directory.name)
+    except CannotCompile as reason:
+        print(f"hopring runs interpreted, which is slower and otherwise the same: {reason}")
+        return
+    print(f"compiled {modules} modules in {time.monotonic() - began_s:.0f} s")
+
+
+def _newer_than_this(file: Path) -> bool:
+    return file.stat().st_mtime > Path(__file__).stat().st_mtime
+
+
+if __name__ == "__main__":
+    main()
