@@ -31,6 +31,10 @@ class Heard(Value, frozen=True):
     word: Datagram
 
 
+class Stop(Value, frozen=True):
+    """This daemon is to go: it says so to the others and takes no further part. Best once it is `drained`."""
+
+
 class FromStream(Value, frozen=True):
     """What happened to a connection of that network's TCP link with this neighbour."""
 
@@ -93,5 +97,5 @@ class Installed(Value, frozen=True):
     cause: str
 
 
-Input = Submit | Arrived | Heard | FromStream | Tick
+Input = Submit | Arrived | Heard | FromStream | Stop | Tick
 Output = Say | Network | NetworkStarted | Stamped | Delivered | TransitionalSignal | Installed

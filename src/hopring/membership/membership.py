@@ -27,6 +27,7 @@ from hopring.membership.events import (
     Network,
     Output,
     Say,
+    Stop,
     Submit,
     TransitionalSignal,
 )
@@ -38,7 +39,18 @@ from hopring.membership.search import Search
 from hopring.membership.traffic import Traffic, delivered
 from hopring.membership.updates import Updates
 from hopring.membership.view import View
-from hopring.membership.words import Alive, Join, NewMemb, Refer, Told, check_word, decode_told, encode
+from hopring.membership.words import (
+    Alive,
+    Datagram,
+    Join,
+    Leave,
+    NewMemb,
+    Refer,
+    Told,
+    check_word,
+    decode_told,
+    encode,
+)
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, decode_message
 from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
@@ -61,6 +73,9 @@ from hopring.stack_events import (
 )
 from hopring.stack_events import Told as WordTold
 
+LEAVE_COPIES = 3
+"""Datagrams may be lost."""
+
 PATIENCE_MAX = 4
 """So often an attempt's time is doubled, if attempts keep ending for want of it."""
 
@@ -72,6 +87,7 @@ class Phase(Enum):
     SEARCH = "search"
     STATETRANS = "statetrans"
     EVS = "evs"
+    GONE = "gone"
 
 
 class Membership:
@@ -146,6 +162,8 @@ class Membership:
         return out
 
     def _take(self, event: Input, now_us: int) -> None:
+        if self.phase is Phase.GONE:
+            return
         match event:
             case Arrived(packet):
                 if self.stack is not None:
@@ -159,6 +177,8 @@ class Membership:
             case FromStream(generation, neighbour, happening):
                 if self.stack is not None and self.stack.own.generation == generation:
                     self._stack(StreamHappened(neighbour, happening), now_us)
+            case Stop():
+                self._go(now_us)
         self._feed(now_us)
         self._flush(now_us)
 
@@ -267,7 +287,7 @@ class Membership:
 
     # Words.
 
-    def _heard(self, sender: Process, word: Alive | Join | Refer | NewMemb, now_us: int) -> None:
+    def _heard(self, sender: Process, word: Datagram, now_us: int) -> None:
         if not isinstance(word, NewMemb) and word.sender != sender:
             raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender.daemon} speaks as {word.sender.daemon}")
         check_word(word, self.site_of, self.counter + self.options.counter_ahead_max)
@@ -276,6 +296,8 @@ class Membership:
                 self._newmemb(word, now_us)
             case Alive() | Join():
                 self._looks_around(word, now_us)
+            case Leave():
+                self._left(word.sender, now_us)
             case Refer():
                 if self.search.gather is not None:
                     self.search.gather.refer(word)
@@ -305,6 +327,12 @@ class Membership:
             said = gather.alive(word, now_us) if isinstance(word, Alive) else gather.join(word, now_us)
             self._counter(gather.counter)
             self._carry_out(said, now_us)
+
+    def _left(self, sender: Process, now_us: int) -> None:
+        self.search.forget(sender)
+        members = self.attempt.new.members if self.attempt is not None else self.view.members
+        if sender in members and (self.attempt is not None or self.phase is Phase.OP):
+            self._lose(f"daemon {sender.daemon} leaves", now_us)
 
     def _asked(self, word: Join, now_us: int) -> None:
         """While our view is whole, somebody outside looks around, or a companion has heard of somebody."""
@@ -468,6 +496,24 @@ class Membership:
         self._leave_view(now_us)
         self.attempt = None
         self._search(now_us)
+
+    def _go(self, now_us: int) -> None:
+        """The others need not wait until the silence is noticed; if they all miss the word, they do."""
+        members = self.attempt.new.members if self.attempt is not None else self.view.members
+        others = tuple([one.daemon for one in members if one != self.who.me])
+        if others:
+            self._out.extend([Say(others, Leave(self.who.me))] * LEAVE_COPIES)
+        self._leave_view(now_us)
+        self.attempt = None
+        self.search.stop()
+        self.deadline_us = self.repeat_at_us = self.probe_at_us = NEVER
+        self.phase = Phase.GONE
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything that was submitted is at every daemon, or nobody else is there."""
+        outbox = self.traffic.outbox
+        return not outbox.waiting and not outbox.out_bundles
 
     def _tick(self, now_us: int) -> None:
         if now_us >= self.deadline_us:

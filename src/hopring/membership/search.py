@@ -83,6 +83,11 @@ class Search:
 
     # What is heard.
 
+    def forget(self, process: Process) -> None:
+        """This one is gone."""
+        self._known.pop(process, None)
+        self._heard_at_us.pop(process.daemon, None)
+
     def is_left_out(self, process: Process, now_us: int) -> bool:
         """Whether this one is not to be listened to now."""
         return process in self.suspicions.left_out(now_us)

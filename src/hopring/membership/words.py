@@ -1,4 +1,4 @@
-"""The words of membership: ALIVE, JOIN, REFER and NEWMEMB as datagrams, the others over the attempt's network.
+"""The words of membership: ALIVE, JOIN, REFER, LEAVE and NEWMEMB as datagrams, the others over a network.
 
 Encoded with msgspec, strictly typed; what does not fit its type is a peer's mistake.
 """
@@ -55,6 +55,12 @@ class Refer(msgspec.Struct, frozen=True, array_like=True, tag="R"):
 
     sender: Process
     rep: Daemon
+
+
+class Leave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
+    """I go: nobody needs to wait until my silence is noticed."""
+
+    sender: Process
 
 
 class NewMemb(msgspec.Struct, frozen=True, array_like=True, tag="N"):
@@ -130,7 +136,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="E"):
 UNSEEN_MAX = 1 << 20
 """More bundles than all windows together can hold."""
 
-Datagram = Alive | Join | Refer | NewMemb
+Datagram = Alive | Join | Refer | Leave | NewMemb
 Told = StateTrans | Resend | Done
 
 _encoder = msgspec.msgpack.Encoder()
@@ -172,6 +178,8 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
                 0,
                 [],
             )
+        case Leave():
+            processes, counter, pairs = [word.sender], 0, []
         case NewMemb():
             processes, counter, pairs = list(word.members), word.view.counter, list(word.cut)
             if len({one.daemon for one in processes}) != len(processes):

@@ -22,6 +22,7 @@ from hopring.membership.events import (
     Output,
     Say,
     Stamped,
+    Stop,
     Submit,
     TransitionalSignal,
 )
@@ -236,6 +237,11 @@ class Cluster:
         host.driver.stop()
         self.network.crash(name)
         self.note(trace.Crash(host.process, self.engine.now_us))
+
+    def stop(self, name: str) -> None:
+        """Ends a daemon in an orderly way: it says that it goes."""
+        self.hosts[name].driver.step(Stop())
+        self.crash(name)
 
     def restart(self, name: str) -> None:
         """Starts a daemon again, as another process."""

@@ -2,11 +2,14 @@
 
 from hopring.check.trace import Delivered
 from hopring.config.local import local_config
-from hopring.ids import SiteId
+from hopring.errors import Drop
+from hopring.ids import NEVER, Incarnation, Process, SiteId
 from hopring.links.ring_options import RingOptions
+from hopring.membership.events import Heard, Say, Stop, Submit
+from hopring.membership.membership import LEAVE_COPIES
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import ROUTING_BYTES
-from hopring.membership.words import NewMemb
+from hopring.membership.words import Leave, NewMemb
 from hopring.routing.trees import pair
 from hopring.services import Service
 from hopring.sim.cluster import Cluster
@@ -109,3 +112,33 @@ def test_full_windows_of_all_senders_find_room_while_a_ring_stands_still() -> No
     last = cluster.hosts["us2"].process
     delivered = [one for one in cluster.history if isinstance(one, Delivered) and one.process == last]
     assert len(delivered) == 120
+
+
+def test_who_has_stopped_takes_no_further_part() -> None:
+    cluster = cluster_of({"eu": 2})
+    daemon = cluster.hosts["eu2"].membership
+    cluster.hosts["eu2"].submit(Service.SAFE, 10)
+    assert not daemon.drained
+    cluster.run_for(SECOND_US)
+    assert daemon.drained
+
+    said = daemon.step(Stop(), cluster.engine.now_us)
+
+    assert said == [Say((cluster.numbers["eu1"],), Leave(daemon.who.me))] * LEAVE_COPIES
+    assert daemon.wake_at_us == NEVER
+    assert daemon.step(Submit(Service.SAFE, b"late"), cluster.engine.now_us) == []
+
+
+def test_the_leave_of_a_stranger_to_the_view_changes_nothing() -> None:
+    cluster = cluster_of({"eu": 3})
+    daemon = cluster.hosts["eu1"].membership
+    view = daemon.view.id
+    earlier = Process(cluster.numbers["eu2"], Incarnation(77))
+
+    daemon.step(Heard(earlier, Leave(earlier)), cluster.engine.now_us)
+    other = cluster.hosts["eu3"].me
+    daemon.step(Heard(other, Leave(cluster.hosts["eu2"].me)), cluster.engine.now_us)
+
+    assert daemon.view.id == view
+    assert not daemon.view.broken
+    assert daemon.drops[Drop.FOREIGN_SENDER] == 1

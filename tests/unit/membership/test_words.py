@@ -14,6 +14,7 @@ from hopring.membership.words import (
     Datagram,
     Done,
     Join,
+    Leave,
     NewMemb,
     Record,
     Refer,
@@ -49,6 +50,7 @@ datagrams: st.SearchStrategy[Datagram] = st.one_of(
     st.builds(Alive, processes, counts, few_processes),
     st.builds(Join, st.lists(records, min_size=1, max_size=3).map(tuple), st.booleans()),
     st.builds(Refer, processes, daemons),
+    st.builds(Leave, processes),
     st.builds(NewMemb, views, few_processes, cuts),
 )
 told: st.SearchStrategy[Told] = st.one_of(
@@ -143,6 +145,7 @@ STRANGER = Process(DaemonId(9), Incarnation(1))
         (NewMemb(VIEW, (A, B), ((1, 1),)), Drop.INCONSISTENT),
         (NewMemb(VIEW._replace(counter=101), (A, B)), Drop.OUT_OF_WINDOW),
         (Refer(STRANGER, 0), Drop.FOREIGN_SENDER),
+        (Leave(STRANGER), Drop.FOREIGN_SENDER),
     ],
 )
 def test_a_word_that_nobody_right_says_is_refused(word: Datagram, reason: Drop) -> None:

@@ -71,6 +71,12 @@ class Daemons:
             self._check(name)
         self._cluster.start(*words)
 
+    def do_stop(self, words: list[str]) -> None:
+        """`stop DAEMON ...`: in an orderly way."""
+        for name in words:
+            self._host(name)
+            self._cluster.stop(name)
+
     def do_crash(self, words: list[str]) -> None:
         """`crash DAEMON ...`."""
         for name in words:
