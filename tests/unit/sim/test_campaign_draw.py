@@ -32,7 +32,7 @@ def test_every_kind_of_fault_is_drawn() -> None:
     drawn = {fault.kind for seed in MANY for fault in draw_world(seed).schedule}
 
     # A storm and a cascade are made of others; a long pause is a pause.
-    made = {"restart", "patchy", "deaf", "tear", "wake"}
+    made = {"restart", "patchy", "deaf", "tear", "wake", "speak"}
     assert drawn == ({*KINDS, *RARE} | made) - {"storm", "cascade", "long_pause"}
 
 
@@ -48,7 +48,7 @@ def test_a_world_has_about_ten_faults() -> None:
     mends = [
         fault
         for fault in faults
-        if fault.kind in ("restart", "wake", "heal") or (fault.kind == "loss" and fault.number <= 0.1)
+        if fault.kind in ("restart", "wake", "heal", "speak") or (fault.kind == "loss" and fault.number <= 0.1)
     ]
 
     assert 9 < (len(faults) - len(mends)) / len(MANY) < 12

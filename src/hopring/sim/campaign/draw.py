@@ -101,7 +101,11 @@ def draw_world(seed: int) -> World:
     """The world of a seed."""
     dice = generator(seed, "world")
     config = _draw_config(dice)
-    places = Places(tuple(daemon.name for daemon in config.daemons), tuple(site.name for site in config.sites))
+    places = Places(
+        daemons=tuple(daemon.name for daemon in config.daemons),
+        sites=tuple(site.name for site in config.sites),
+        first=tuple(site.daemons[0].name for site in config.sites),
+    )
     quality, load = _draw_quality(dice), _draw_load(dice)
     # What is large and far away takes longer to recover than a world lasts.
     far_us = 15_000 if load.sizes == LARGE else 40_000

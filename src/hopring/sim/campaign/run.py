@@ -94,7 +94,8 @@ class Run:
         for name, at_us in world.starts_us:
             engine.at(at_us, self._start, name)
         for fault in world.schedule:
-            self.trouble.plan(fault)
+            if fault.kind != "speak":
+                self.trouble.plan(fault)
         engine.at(CHAOS_US, self._heal)
         engine.at(CHAOS_US + world.settle_us, self._look)
         engine.at(CHAOS_US + HEALED_US - REST_US, self._rest)
