@@ -21,6 +21,7 @@ class Trouble:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._over = False
+        self._bound: dict[str, object] = {}  # Who was seen to be bound by an attempt, and in which view.
 
     def plan(self, fault: Fault) -> None:
         """Puts a fault on the clock."""
@@ -38,7 +39,9 @@ class Trouble:
             return
         engine = self._cluster.engine
         hosts = self._cluster.hosts.items()
-        struck = [name for name, host in hosts if reaches(host, fault.moment, before.get(name))]
+        self._bound.update({name: host.membership.view.id for name, host in hosts if _bound_to_others(host)})
+        since = self._bound if fault.moment == "adrift" else before
+        struck = [name for name, host in hosts if reaches(host, fault.moment, since.get(name))]
         if struck and len(struck) >= min(fault.count, len(hosts)):
             self.happen(fault, struck)
         elif engine.now_us < fault.at_us + WAIT_US_MAX:
@@ -138,7 +141,7 @@ def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def reaches(host: Host, moment: str, before: object) -> bool:
-    """Whether a daemon has come so far; for a new view, since it was in the view before."""
+    """Whether a daemon has come so far; `before` is its view when somebody began to look, or when it was bound."""
     membership = host.membership
     attempt = membership.attempt
     match moment:
@@ -147,6 +150,16 @@ def reaches(host: Host, moment: str, before: object) -> bool:
         case "bound":
             return attempt is not None and attempt.bound
         case "adrift":
-            return attempt is None and membership.view.broken and len(membership.view.commit) > 1
+            return attempt is None and membership.view.id == before
         case _:
             return membership.view.id != before and len(membership.view.members) > 1
+
+
+def _bound_to_others(host: Host) -> bool:
+    attempt = host.membership.attempt
+    return (
+        attempt is not None
+        and attempt.bound
+        and attempt.decision is not None
+        and len(attempt.decision.together) > 1
+    )
