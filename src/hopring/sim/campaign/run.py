@@ -11,7 +11,7 @@ from hopring.check.evs.order import FIFO, fifo_order
 from hopring.check.trace import Delivered, Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
 from hopring.membership.membership import Phase
-from hopring.sim.campaign.draw import HEALED_US, World, draw_world
+from hopring.sim.campaign.draw import World, draw_world
 from hopring.sim.campaign.schedule import CHAOS_US
 from hopring.sim.campaign.sending import Sending, session_of
 from hopring.sim.campaign.trouble import Trouble, sides
@@ -93,18 +93,15 @@ class Run:
         late = dict(world.starts_us)
         cluster.start(*[name for name in sorted(cluster.numbers) if name not in late])
         for name, at_us in world.starts_us:
-            engine.at(at_us, self._start, name)
+            engine.at(at_us, self.trouble.start, name)
         for fault in world.schedule:
-            self.trouble.plan(fault)
+            if fault.kind != "speak":
+                self.trouble.plan(fault)
         engine.at(CHAOS_US, self._heal)
         engine.at(CHAOS_US + world.settle_us, self._look)
-        engine.at(CHAOS_US + HEALED_US - REST_US, self._rest)
+        engine.at(CHAOS_US + world.healed_us - REST_US, self._rest)
         Sending(world, cluster).plan()
-        engine.run_until(CHAOS_US + HEALED_US)
-
-    def _start(self, name: str) -> None:
-        if name not in self.cluster.hosts:
-            self.cluster.start(name)
+        engine.run_until(CHAOS_US + world.healed_us)
 
     def _heal(self) -> None:
         self.trouble.end()

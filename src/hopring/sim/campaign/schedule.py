@@ -12,11 +12,11 @@ CHAOS_FROM_US: Final = 300_000
 CHAOS_US: Final = 3_000_000
 
 KINDS: Final = (
-    *("crash", "partition", "sever", "one_way", "cut_sites", "heal", "pause", "loss"),
+    *("crash", "stop", "partition", "sever", "one_way", "cut_sites", "heal", "pause", "loss"),
     *("storm", "cascade", "cascade"),
 )
 RARE: Final = ("late", "slow", "forget", "long_pause")
-OF_A_HOST: Final = ("crash", "restart", "forget", "pause", "wake", "late", "slow")
+OF_A_HOST: Final = ("speak", "crash", "stop", "restart", "forget", "pause", "wake", "late", "slow")
 BREAKS: Final = ("crash", "partition", "sever", "one_way", "cut_sites")
 """What can end a view at once; just before it, more is sent than otherwise."""
 
@@ -48,6 +48,7 @@ class Places:
 
     daemons: tuple[str, ...]
     sites: tuple[str, ...]
+    first: tuple[str, ...]  # The lowest daemon of each site, which speaks for it.
 
 
 def draw_schedule(dice: Random, places: Places) -> tuple[Fault, ...]:
@@ -71,10 +72,11 @@ def draw_fault(dice: Random, places: Places, kind: str, at_us: int) -> list[Faul
     """One fault of this kind, and what belongs to it."""
     one, other = dice.choice(places.daemons), dice.choice(places.daemons)
     match kind:
-        case "crash" | "forget":
+        case "crash" | "stop" | "forget":
             back_us = at_us + dice.randint(5_000, 600_000)
             lost = [Fault(at_us, "forget", (one,))] if kind == "forget" else []
-            return [Fault(at_us, "crash", (one,)), *lost, Fault(back_us, "restart", (one,))]
+            end = Fault(at_us, "stop" if kind == "stop" else "crash", (one,))
+            return [end, *lost, Fault(back_us, "restart", (one,))]
         case "partition":
             return [Fault(at_us, "partition", _draw_sides(dice, places.daemons))]
         case "sever" | "one_way":
@@ -118,8 +120,11 @@ def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
     # Two are left at least, if there are more.
     lost = names[: min(dice.choice([0, 1, 1, 2, 2]), max(1, len(names) - 3))]
     asleep = [name for name in names[len(lost) :][:2] if dice.random() < 0.6]
-    if len(lost) == 2 and asleep and dice.random() < 0.7:
-        faults = _draw_whisper(places, at_us, lost[0], asleep[0])
+    whispers = len(places.first) > 2 and len(names) > 4 and dice.random() < 0.6
+    if whispers:
+        speaker, listener, other = dice.sample(places.first, 3)
+        lost, asleep = [speaker, other], [listener]
+        faults = _draw_whisper(places, break_us, (speaker, listener, other))
     else:
         faults = _draw_storm(dice, places, at_us, break_us)
     for name in lost:
@@ -131,8 +136,9 @@ def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
         faults.append(Fault(wait_us, "wake", (name,), 0, "adrift", 1))
     if not lost and not asleep:
         faults.append(Fault(break_us, "partition", _draw_sides(dice, places.daemons)))
-    faults.append(_draw_ambush(dice, places, wait_us))
-    if dice.random() < 0.6:
+    struck = Fault(wait_us, "deaf", (), 0, "bound", 1)
+    faults.append(struck if whispers else _draw_ambush(dice, places, wait_us))
+    if whispers or dice.random() < 0.6:
         faults.append(Fault(wait_us, "tear", (), 0, "installed", 1))
     else:
         faults.append(Fault(wait_us, "partition", _draw_sides(dice, places.daemons), 0, "installed", 1))
@@ -140,11 +146,19 @@ def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
     return faults
 
 
-def _draw_whisper(places: Places, at_us: int, speaker: str, listener: str) -> list[Fault]:
-    """Only one hears another, and not all of it."""
-    deaf = [name for name in places.daemons if name not in (speaker, listener)]
-    cut = Fault(at_us, "patchy", tuple(f"{speaker}>{name}" for name in deaf))
-    return [cut, Fault(at_us, "loss", (), 0.4), Fault(at_us + 60_000, "loss"), Fault(at_us + 60_000, "heal")]
+def _draw_whisper(places: Places, break_us: int, who: tuple[str, str, str]) -> list[Fault]:
+    """Only the listener hears the speaker, and not all of it; the third one is heard as well as can be."""
+    speaker, listener, other = who
+    rest = [name for name in places.daemons if name not in (speaker, listener)]
+    at_us, calm_us = break_us - 12_000, break_us + 15_000
+    return [
+        Fault(at_us, "patchy", tuple(f"{speaker}>{name}" for name in rest)),
+        Fault(at_us, "loss", (), 0.4),
+        *[Fault(break_us - before_us, "speak", (speaker, "agreed")) for before_us in (9_000, 6_000, 3_000)],
+        *[Fault(break_us - before_us, "speak", (other, "safe")) for before_us in (5_000, 2_000)],
+        Fault(calm_us, "loss"),
+        Fault(calm_us, "heal"),
+    ]
 
 
 def _draw_storm(dice: Random, places: Places, at_us: int, break_us: int) -> list[Fault]:

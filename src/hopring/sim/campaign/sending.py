@@ -3,6 +3,7 @@
 from random import Random
 from typing import Final
 
+from hopring.services import Service
 from hopring.sim.campaign.draw import HEALED_US, World
 from hopring.sim.campaign.schedule import BREAKS, CHAOS_US, Fault
 from hopring.sim.chance import generator
@@ -10,6 +11,7 @@ from hopring.sim.cluster import Cluster
 from hopring.sim.host import HostState
 
 BURST_SPAN_US: Final = 25_000
+SPEECH_BYTES: Final = 100
 
 
 class Sending:
@@ -28,6 +30,9 @@ class Sending:
         bursts = [fault for fault in self._world.schedule if fault.kind in BREAKS and not fault.moment]
         for fault in bursts:
             self._plan_burst(fault)
+        for fault in self._world.schedule:
+            if fault.kind == "speak":
+                self._cluster.engine.at(fault.at_us, self._speak, *fault.what)
 
     def _plan_next(self) -> None:
         now_us = self._cluster.engine.now_us
@@ -51,9 +56,15 @@ class Sending:
         load = self._world.load
         name = dice.choice(sorted(self._cluster.numbers))
         service, size = dice.choice(load.services), dice.choice(load.sizes)
+        self._submit(name, service, size)
+
+    def _speak(self, name: str, service: str) -> None:
+        self._submit(name, Service[service.upper()], SPEECH_BYTES)
+
+    def _submit(self, name: str, service: Service, size: int) -> None:
         host = self._cluster.hosts.get(name)
         if host is not None and self._cluster.network.host(name).state is HostState.RUNNING:
-            host.submit(service, size, session_of(host.sent + 1, load.sessions))
+            host.submit(service, size, session_of(host.sent + 1, self._world.load.sessions))
 
 
 def session_of(number: int, sessions: int) -> int:

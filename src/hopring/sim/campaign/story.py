@@ -29,6 +29,8 @@ _MOMENTS: Final = {
     "adrift": "a decision binds whose attempt failed",
 }
 
+_PLAIN: Final = {"forget": "its view counter is lost", "tear": "partition these | the rest"}
+
 _MESSAGE: Final = re.compile(r"[\w.-]+(?:/\d+)?:\d+")
 
 
@@ -104,8 +106,8 @@ def _deed(fault: Fault) -> str:
     match fault.kind:
         case "pause":
             return f"pause for {fault.number:g} ms"
-        case "forget":
-            return "its view counter is lost"
+        case "speak":
+            return f"sends a message, {fault.what[1]}"
         case "late":
             return f"timers run {fault.number:g} ms late"
         case "slow":
@@ -120,12 +122,10 @@ def _deed(fault: Fault) -> str:
             return f"cut one way: {' '.join(fault.what)}"
         case "deaf":
             return f"{' '.join(fault.what) or 'these'} hear nobody"
-        case "tear":
-            return "partition these | the rest"
         case "loss":
             return f"loss of {fault.number:.0%} everywhere"
         case _:
-            return fault.kind
+            return _PLAIN.get(fault.kind, fault.kind)
 
 
 def _sides(what: tuple[str, ...]) -> str:

@@ -21,6 +21,7 @@ class Trouble:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._over = False
+        self._bound: dict[str, object] = {}  # Who was seen to be bound by an attempt, and in which view.
 
     def plan(self, fault: Fault) -> None:
         """Puts a fault on the clock."""
@@ -38,7 +39,9 @@ class Trouble:
             return
         engine = self._cluster.engine
         hosts = self._cluster.hosts.items()
-        struck = [name for name, host in hosts if reaches(host, fault.moment, before.get(name))]
+        self._bound.update({name: host.membership.view.id for name, host in hosts if _bound_to_others(host)})
+        since = self._bound if fault.moment == "adrift" else before
+        struck = [name for name, host in hosts if reaches(host, fault.moment, since.get(name))]
         if struck and len(struck) >= min(fault.count, len(hosts)):
             self.happen(fault, struck)
         elif engine.now_us < fault.at_us + WAIT_US_MAX:
@@ -93,8 +96,10 @@ class Trouble:
         match fault.kind:
             case "crash" if name in cluster.hosts:
                 cluster.crash(name)
+            case "stop" if name in cluster.hosts and host.state is HostState.RUNNING:
+                cluster.stop(name)
             case "restart":
-                self._start(name)
+                self.start(name)
             case "forget" if name not in cluster.hosts:
                 cluster.counters[name] = 0
             case "pause" if host.state is HostState.RUNNING:
@@ -106,7 +111,8 @@ class Trouble:
             case "slow":
                 host.packet_cost_us = int(fault.number * 1_000)
 
-    def _start(self, name: str) -> None:
+    def start(self, name: str) -> None:
+        """Lets a daemon run, if it does not; whether it ever did makes a difference to its host alone."""
         if name in self._cluster.hosts:
             return
         if self._cluster.network.host(name).state is HostState.DOWN:
@@ -125,7 +131,7 @@ class Trouble:
             host.late_us = host.packet_cost_us = 0
             if host.state is HostState.PAUSED:
                 network.resume(name)
-            self._start(name)
+            self.start(name)
 
 
 def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
@@ -138,7 +144,7 @@ def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def reaches(host: Host, moment: str, before: object) -> bool:
-    """Whether a daemon has come so far; for a new view, since it was in the view before."""
+    """Whether a daemon has come so far; `before` is its view when the look-out began, or when it was bound."""
     membership = host.membership
     attempt = membership.attempt
     match moment:
@@ -147,6 +153,16 @@ def reaches(host: Host, moment: str, before: object) -> bool:
         case "bound":
             return attempt is not None and attempt.bound
         case "adrift":
-            return attempt is None and membership.view.broken and len(membership.view.commit) > 1
+            return attempt is None and membership.view.id == before
         case _:
             return membership.view.id != before and len(membership.view.members) > 1
+
+
+def _bound_to_others(host: Host) -> bool:
+    attempt = host.membership.attempt
+    return (
+        attempt is not None
+        and attempt.bound
+        and attempt.decision is not None
+        and len(attempt.decision.together) > 1
+    )
