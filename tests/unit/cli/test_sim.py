@@ -15,7 +15,7 @@ from hopring.check.trace_files import read_json_lines, read_parquet
 from hopring.sim.campaign.bugs import all_bugs
 
 # Two daemons in one site: among the quickest worlds there are.
-QUICK = "20011"
+QUICK = "20012"
 TWO_SITES = "42"
 QUICK_BUG = "fifo-at-once"
 
