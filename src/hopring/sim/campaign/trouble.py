@@ -141,7 +141,7 @@ def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def reaches(host: Host, moment: str, before: object) -> bool:
-    """Whether a daemon has come so far; `before` is its view when somebody began to look, or when it was bound."""
+    """Whether a daemon has come so far; `before` is its view when the look-out began, or when it was bound."""
     membership = host.membership
     attempt = membership.attempt
     match moment:
