@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from hopring.sim.campaign.draw import HEALED_US, LARGE, draw_world
+from hopring.sim.campaign.draw import LARGE, draw_world
 from hopring.sim.campaign.schedule import CHAOS_US, KINDS, MOMENTS, RARE
 
 MANY = range(1, 201)
@@ -66,5 +66,7 @@ def test_what_is_rare_is_drawn_and_is_rare() -> None:
         assert 10 <= len(rare) <= 200
 
 
-def test_all_come_together_before_a_world_ends() -> None:
-    assert all(draw_world(seed).settle_us < HEALED_US for seed in range(1, 1_001))
+def test_most_worlds_last_until_all_have_come_together() -> None:
+    worlds = [draw_world(seed) for seed in range(1, 1_001)]
+
+    assert 700 < sum(world.long_enough for world in worlds) < 1_000
