@@ -14,7 +14,7 @@ from hopring.check.trace_files import read_json_lines, read_parquet
 from hopring.sim.campaign.bugs import all_bugs
 
 # Two daemons in one site: among the quickest worlds there are.
-QUICK = "20011"
+QUICK = "20004"
 QUICK_BUG = "fifo-at-once"
 
 
@@ -103,7 +103,7 @@ def test_a_replay_tells_the_story_and_leaves_a_trace(hop: Hop, tmp_path: Path) -
     result = hop("sim", "--seed", QUICK, "--trace", tmp_path / "out")
 
     assert result.exit_code == 0
-    assert result.stdout.startswith(f"seed {QUICK}\ndaemons  ams1 ams2\n")
+    assert result.stdout.startswith(f"seed {QUICK}\ndaemons  ams1 ams2 | ber1 ber2 ber3\n")
     with (tmp_path / "out" / f"seed-{QUICK}.jsonl").open("rb") as file:
         history = read_json_lines(file)
     assert history == read_parquet(tmp_path / "out" / f"seed-{QUICK}.parquet")
