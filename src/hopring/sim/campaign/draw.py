@@ -20,6 +20,9 @@ DRAW: Final = 3
 HEALED_US: Final = 2_000_000
 TCP_BACK_OFF_US: Final = 1_400_000
 HOP, TCP = LinkProtocol.HOP, LinkProtocol.TCP
+REST_US: Final = 200_000
+"""So long before the end all have to be together if the end is to count as quiet."""
+
 SITES: Final = ("ams", "ber", "cai", "del")
 
 # Timers scaled to a world of five seconds.
@@ -89,25 +92,35 @@ class World:
     def settle_us(self) -> int:
         """In this time after the heal all come together: T in docs/campaign.md."""
         options = self.membership
-        there_us = max(self.wide_delay_us, self.quality.delay_us) + self.quality.jitter_us
+        wide_us = self.wide_delay_us if len(self.config.sites) > 1 else 0
+        there_us = max(wide_us, self.quality.delay_us) + self.quality.jitter_us
         # Half as much again as the least that was measured, or the guess if nothing was.
         round_trip_us = max(options.round_trip_us, 3 * there_us)
-        silence_us = max([0, *[link.tuning.silence_us or 0 for link in self.config.links]])
-        detect_us = max(silence_us, self.stack.ring.token_loss_us)
         search_us = options.seg_us + options.gather_us + 2 * round_trip_us
         exchange_us = 4 * there_us
-        together_us = 2 * (detect_us + search_us + exchange_us) + options.probe_us + options.back_off_us_max
-        return together_us + self._tcp_us
+        together_us = 2 * (self._detect_us + search_us + exchange_us)
+        return together_us + options.probe_us + options.back_off_us_max + self._tcp_us
 
     @property
     def healed_us(self) -> int:
-        """How long the world lasts after the heal."""
-        return HEALED_US + self._tcp_us
+        """How long the world lasts after the heal: two seconds, or until it can be said who came together."""
+        return max(HEALED_US, self.settle_us + REST_US)
 
     @property
     def _tcp_us(self) -> int:
         """Where a link is TCP, more: what was lost on it is repeated after 200 ms, then 400 ms, then 800 ms."""
         return TCP_BACK_OFF_US if any(link.protocol is TCP for link in self.config.links) else 0
+
+    @property
+    def _detect_us(self) -> int:
+        """A link that is slow, or seems so because of old copies, is given up to four times its silence."""
+        token_loss_us = self.stack.ring.token_loss_us
+        silences_us = [link.tuning.silence_us or 0 for link in self.config.links]
+        if not silences_us:
+            return token_loss_us
+        slow_us = 16 * (self.wide_delay_us + self.quality.jitter_us)
+        patience_us = 4 * max(silences_us) if self.quality.duplicate_delay_us else slow_us
+        return max(token_loss_us, *silences_us, min(patience_us, 4 * max(silences_us)))
 
 
 def draw_world(seed: int) -> World:
@@ -122,15 +135,18 @@ def draw_world(seed: int) -> World:
     quality, load = _draw_quality(dice), _draw_load(dice)
     # What is large and far away takes longer to recover than a world lasts.
     far_us = 15_000 if load.sizes == LARGE else 40_000
+    wide_us = dice.choice([2_000, 5_000, 5_000, 15_000, 15_000, far_us])
     return World(
         seed=seed,
         config=config,
         quality=quality,
-        wide_delay_us=dice.choice([2_000, 5_000, 5_000, 15_000, 15_000, far_us]),
+        wide_delay_us=wide_us,
         load=load,
         schedule=draw_schedule(generator(seed, "faults"), places),
         starts_us=_draw_starts(generator(seed, "starts"), places.daemons),
         lasting=draw_lasting(generator(seed, "lasting"), places),
+        # A guess that is too low lets searches end before anybody far away can have answered.
+        membership=replace(MEMBERSHIP, round_trip_us=max(MEMBERSHIP.round_trip_us, 3 * wide_us)),
     )
 
 

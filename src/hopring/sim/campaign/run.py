@@ -11,7 +11,7 @@ from hopring.check.evs.order import FIFO, fifo_order
 from hopring.check.trace import Delivered, Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
 from hopring.membership.membership import Phase
-from hopring.sim.campaign.draw import World, draw_world
+from hopring.sim.campaign.draw import REST_US, World, draw_world
 from hopring.sim.campaign.schedule import CHAOS_US
 from hopring.sim.campaign.sending import Sending, session_of
 from hopring.sim.campaign.trouble import Trouble, sides
@@ -22,9 +22,6 @@ CONVERGENCE = "I7 all daemons share one view after the heal"
 SELF_SENDING = "I5 what a daemon takes it sends"
 BUDGET = "I8 the world comes to its end"
 NO_CRASH = "the code keeps its own assertions"
-
-REST_US = 300_000
-"""So long before the end all have to be together if the end is to count as quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,7 @@ class Run:
 
     @property
     def _components(self) -> list[list[str]] | None:
-        """Those that reach each other in the end; None if it cannot be said who should be with whom."""
+        """Those that should be together in the end; None if that cannot be said."""
         kinds = [fault.kind for fault in self.world.lasting]
         if not kinds:
             return [sorted(self.cluster.numbers)]
