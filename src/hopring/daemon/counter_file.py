@@ -8,6 +8,7 @@ written in blocks ahead of the counter, off the hot path, and put in place by a 
 import contextlib
 import os
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Final
 
 BLOCK: Final = 1_000
@@ -28,9 +29,13 @@ class CounterFile:
         """The counter to start with: no view of an earlier start had a higher one."""
         return self._mark
 
+    def holds(self, counter: int) -> bool:
+        """Whether the mark is ahead of the counter, or as high as marks get."""
+        return counter < self._mark or self._mark == COUNTER_MAX
+
     def reached(self, counter: int) -> None:
         """Keeps the mark ahead of the counter; most calls do nothing."""
-        if counter < self._mark:
+        if self.holds(counter):
             return
         self._mark = min(counter + BLOCK, COUNTER_MAX)
         self._write(self._mark)
@@ -66,3 +71,37 @@ class CounterFile:
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+class CounterKeeper:
+    """Keeps the mark half a block ahead, in a thread of its own: a disk may take its time, a daemon may not."""
+
+    def __init__(self, file: CounterFile) -> None:
+        self._file = file
+        self._wanted = 0
+        self._lock = Lock()
+        self._thread: Thread | None = None  # While there is something to write.
+
+    def reached(self, counter: int) -> None:
+        """Notes the counter; returns at once."""
+        with self._lock:
+            self._wanted = max(self._wanted, counter + BLOCK // 2)
+            if self._thread is not None or self._file.holds(self._wanted):
+                return
+            self._thread = Thread(target=self._keep, name="view counter", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Waits for the disk."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _keep(self) -> None:
+        while True:
+            with self._lock:
+                wanted = self._wanted
+                if self._file.holds(wanted):
+                    self._thread = None
+                    return
+            self._file.reached(wanted)

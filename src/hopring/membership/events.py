@@ -66,6 +66,7 @@ class NetworkStarted:
 
     own: Identity
     streams: tuple[DaemonId, ...]
+    ring: tuple[DaemonId, ...] = ()  # The daemons of the own site, this one too: whom SendSite is for.
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def test_every_bundle_reaches_every_daemon_once_over_real_sockets(
         for name, node in cluster.nodes.items():
             for other in cluster.nodes:
                 if protocol is LinkProtocol.HOP and name[:2] != other[:2]:
-                    node.shape(other, Shape(delay_us=5_000, loss=0.05))
+                    node.wires.shape(other, Shape(delay_us=5_000, loss=0.05))
         cluster.start(generation=1)
         bundles = [b"%06d" % number * size for number, size in enumerate([1, 100, 20_000] * 20)]
         for number, bundle in enumerate(bundles):
@@ -146,5 +146,5 @@ def test_two_clusters_on_one_multicast_address_do_not_disturb_each_other() -> No
         assert sorted(second.received) == [(name, b"theirs %02d" % n) for name in names for n in numbers]
         assert not first.failed
         assert not second.failed
-        foreign = sum(node.traffic.dropped[Drop.CLUSTER] for node in first.nodes.values())
+        foreign = sum(node.wires.datagrams.traffic.dropped[Drop.CLUSTER] for node in first.nodes.values())
         assert foreign > 0
