@@ -36,9 +36,13 @@ def joining(site: Site, daemon: Daemon) -> Iterator[None]:
         yield
     except OSError as error:
         assert site.multicast is not None, "without a group there is nothing to join"
-        what = f"cannot join the multicast group {site.multicast.group} at {daemon.address}"
-        remedy = (
-            f"switch multicast on at that interface (ip link set DEVICE multicast on), or remove `multicast` "
-            f"from sites.{site.name} everywhere: then the ring sends to each daemon singly"
-        )
-        raise Unusable(f"{daemon.name}: {what}: {error.strerror or error}; {remedy}") from error
+        group = f"{site.multicast.group} port {site.multicast.port}"
+        what = f"multicast group {group} at {daemon.address}: {error.strerror or error}"
+        if error.errno == errno.EADDRINUSE:
+            remedy = f"choose another port in `multicast` of sites.{site.name}, everywhere"
+        else:
+            remedy = (
+                "switch multicast on at that interface (ip link set DEVICE multicast on), or remove "
+                f"`multicast` from sites.{site.name} everywhere: then the ring sends to each daemon singly"
+            )
+        raise Unusable(f"{daemon.name}: {what}; {remedy}") from error

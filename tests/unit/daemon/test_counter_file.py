@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hopring.daemon.counter_file import BLOCK, CounterFile
+from hopring.daemon.counter_file import BLOCK, COUNTER_MAX, CounterFile, CounterKeeper
 
 
 def test_without_a_file_counters_start_at_0_and_nothing_is_said(tmp_path: Path) -> None:
@@ -61,3 +61,22 @@ def test_a_directory_that_is_not_there_is_told_once_and_the_daemon_goes_on(tmp_p
     assert len(file.warnings) == 1
     assert "cannot write" in file.warnings[0]
     assert not list(tmp_path.iterdir())
+
+
+def test_the_keeper_is_ahead_of_the_counter_without_holding_anybody_up(tmp_path: Path) -> None:
+    file = CounterFile(tmp_path / "views")
+    file.reached(1)
+    keeper = CounterKeeper(file)
+    for counter in range(1, 5 * BLOCK):
+        keeper.reached(counter)
+        if counter % BLOCK == 0:
+            keeper.close()
+            assert CounterFile(tmp_path / "views").start >= counter + BLOCK // 2
+
+
+def test_the_keeper_ends_where_counters_end(tmp_path: Path) -> None:
+    keeper = CounterKeeper(CounterFile(tmp_path / "views"))
+    keeper.reached(2 * COUNTER_MAX)
+    keeper.close()
+
+    assert CounterFile(tmp_path / "views").start == COUNTER_MAX
