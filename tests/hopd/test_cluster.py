@@ -7,6 +7,8 @@ import pytest
 from tests.hopd.lives import Lives
 from tests.unit.daemon.free_ports import free_base_port
 
+from hopring.check.evs import first_broken
+from hopring.check.trace import Delivered
 from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, local_config
 from hopring.services import Service
 
@@ -46,6 +48,9 @@ def test_four_daemons_form_one_view_lose_one_and_take_it_back(
         lives.wait_for_more(lives.names, 100)
         lives.wait_for_a_good_end()
 
+        history = lives.history()
+        safe = [event for event in history if isinstance(event, Delivered) and event.service is Service.SAFE]
+        assert first_broken([event for event in history if event is not safe[0]], quiet_end=True) is not None
         for service in Service:
             assert lives.delivered("us2", service.name.lower()) > 0
         assert len({row.process for row in lives.rows("eu1")}) == 2
