@@ -70,6 +70,7 @@ class Lives:
         process.wait(GOODBYE_SECONDS)
         assert process.stdin is not None, "it was spoken to"
         process.stdin.close()
+        self._lives[name] = self._begun(name)  # Perhaps it had not got so far.
 
     def load(self, per_second: int) -> None:
         """All daemons send so many messages per second; 0 ends it."""
@@ -95,7 +96,7 @@ class Lives:
         """The daemons of the view that a daemon is in; empty if this is not yet the view of a new life."""
         rows = [row for row in self.rows(name) if row.kind in ("view", "recover")]
         members = rows[-1].members if rows else None
-        begun = sum(row.kind == "recover" for row in rows) == self._lives[name]
+        begun = self._begun(name) == self._lives[name]
         return {one.split("#")[0] for one in members} if members and begun else set()
 
     def together(self, *names: str) -> bool:
@@ -143,6 +144,9 @@ class Lives:
         while (verdict := self.verdict()) is not None:
             assert time.monotonic() < end, str(verdict)
             time.sleep(1.0)
+
+    def _begun(self, name: str) -> int:
+        return sum(row.kind == "recover" for row in self.rows(name))
 
     def _trace(self, name: str) -> Path:
         return self._directory / f"{name}.jsonl"
