@@ -38,7 +38,7 @@ class Report:
         self._member: Member | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
-        self._alarm = loop.alarm(self._look)
+        self._alarm = loop.alarm(self.look)
 
     def watch(self, member: Member) -> None:
         """Looks at a member's counters from now on."""
@@ -65,7 +65,8 @@ class Report:
     def _list(self, processes: Sequence[Process]) -> str:
         return ",".join(self._names[process.daemon] for process in processes)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Tells what has gone wrong, if it was not told lately; also called every now and then by itself."""
         self._alarm.set(self._loop.now_us() + LOOK_US)
         assert self._member is not None, "the alarm is set for a member"
         dropped: Counter[Drop] = Counter(self._member.membership.drops)
