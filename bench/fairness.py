@@ -15,23 +15,28 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 from tests.netns.lab import Lab, die_with_parent, inside
 
-from hopring.daemon.exchange import Exchange
 from hopring.daemon.loop import Loop
-from hopring.daemon.ports import HopPort, Outlet
+from hopring.daemon.port import Port
 from hopring.daemon.shaper import Shape
 from hopring.daemon.udp import UdpEndpoint
+from hopring.daemon.udp_socket import Address
+from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.links.events import Deliver, LinkFailed, Submit
-from hopring.links.hop import Hop
-from hopring.wire.header import Family, Header
+from hopring.links.events import Deliver, LinkFailed, Submit, Transmit
+from hopring.links.hop import Hop, Input, Output
+from hopring.wire.data import Data, Segment
+from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.hop import Ack, Nack
+from hopring.wire.train import decode_train, encode
 
+CLUSTER = 0xFA
 NEAR, ROUTER, ROUTER_FAR, FAR = "10.79.1.1", "10.79.1.2", "10.79.2.1", "10.79.2.2"
 PORT = 7777
 OBJECT_BYTES = 1_000
@@ -72,18 +77,28 @@ def hop_end(namespace: str, me: int, meter: Meter, fill: bool) -> None:
     """A daemon's worth of a Hop link, at either end."""
     loop, link = Loop(), Hop()
     here, there = (NEAR, FAR) if me == 1 else (FAR, NEAR)
-    exchange = Exchange(DaemonId(me), 0xFA)
+    head = encode_header(Header(Family.HOP, CLUSTER, DaemonId(me), Incarnation(me), Generation(1)))
+
+    def receive(buffer: memoryview, segment_bytes: int, _address: Address) -> None:
+        for packet in decode_train(buffer, segment_bytes, CLUSTER):
+            for frame in () if isinstance(packet, PeerError) else packet.frames:
+                assert isinstance(frame, Data | Segment | Ack | Nack), "only Hop speaks here"
+                port.give(frame)
+
+    def carry_out(outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Transmit(frames):
+                    for train in encode(head, frames, link.options.segment_bytes):
+                        endpoint.send(train, (there, PORT))
+                case Deliver(payload):
+                    meter.add(len(payload))
+                case LinkFailed(reason):
+                    raise RuntimeError(reason)
+
     with inside(namespace):
-        endpoint = UdpEndpoint(loop, (here, PORT), exchange.receive)
-
-    def up(effect: Deliver | LinkFailed) -> None:
-        if isinstance(effect, LinkFailed):
-            raise RuntimeError(effect.reason)
-        meter.add(len(effect.payload))
-
-    own = Header(Family.HOP, 0xFA, DaemonId(me), Incarnation(me), Generation(1))
-    port = HopPort(loop, link, own, Outlet(endpoint.send, (there, PORT)), up)
-    exchange.attach(port, Family.HOP, Generation(1), {DaemonId(3 - me): Incarnation(3 - me)})
+        endpoint = UdpEndpoint(loop, (here, PORT), receive)
+    port: Port[Input, Output] = Port(loop, link, carry_out)
 
     def refill() -> None:
         while link.backlog_bytes < BACKLOG_BYTES:

@@ -2,36 +2,74 @@
 
 import pytest
 from tests.netns.lab import Lab
-from tests.unit.daemon.ring_site import Member, everything_arrived, open_all, send_round
 from tests.unit.daemon.waiting import run_until
 
+from hopring.config import Config, Daemon, Multicast, RingTuning, Site
 from hopring.daemon.loop import Loop
-from hopring.daemon.multicast import Group
+from hopring.daemon.node import Node, Up
 from hopring.errors import Drop
+from hopring.ids import DaemonId, Generation, Incarnation, SiteMask
+from hopring.routing.network import NetworkFailed
+from hopring.stack_events import Receive
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
 HOSTS = {"a": "10.77.0.1", "b": "10.77.0.2", "c": "10.77.0.3"}
+GROUP = Multicast("239.192.77.6", 7777)
+PATIENT = RingTuning(token_loss_us=5_000_000)
+
+
+class Ring:
+    """A cluster of one site, with a daemon on each host."""
+
+    def __init__(self, lab: Lab, loop: Loop, name: str, port: int) -> None:
+        daemons = tuple(Daemon(host, address, port) for host, address in HOSTS.items())
+        config = Config(name, (Site("here", daemons, GROUP, PATIENT),))
+        self.name = name
+        self.delivered: dict[str, list[bytes]] = {host: [] for host in HOSTS}
+        self.failures: list[str] = []
+        self.nodes: dict[str, Node] = {}
+        for host in HOSTS:
+            with lab.on(host):
+                self.nodes[host] = Node(loop, config, host, Incarnation(1), self._up_of(host))
+        members: dict[DaemonId, Incarnation | None] = {node.me: None for node in self.nodes.values()}
+        for node in self.nodes.values():
+            node.start(Generation(1), members)
+
+    def _up_of(self, host: str) -> Up:
+        def up(event: Receive | NetworkFailed) -> None:
+            if isinstance(event, NetworkFailed):
+                self.failures.append(event.reason)
+            elif event.bundle is not None:
+                self.delivered[host].append(event.bundle)
+
+        return up
+
+    def send_round(self) -> None:
+        for host, node in self.nodes.items():
+            for number in range(100):
+                node.multicast(SiteMask(1), f"{self.name} {host} {number:02d}".encode())
+
+    def wanted(self) -> list[bytes]:
+        return sorted(f"{self.name} {host} {number:02d}".encode() for host in HOSTS for number in range(100))
+
+    def complete(self) -> bool:
+        return all(len(bundles) >= 300 for bundles in self.delivered.values())
 
 
 def test_two_clusters_on_one_multicast_address_do_not_disturb_each_other(lab: Lab, loop: Loop) -> None:
     lab.host(*HOSTS)
     lab.switch("sw", {host: [f"{address}/24"] for host, address in HOSTS.items()})
-    group = Group("239.192.77.6", 7777, "eth0")
-    one: list[Member] = []
-    other: list[Member] = []
-    for me, (host, address) in enumerate(HOSTS.items()):
-        with lab.on(host):
-            one.append(Member(loop, me, 0xC1, group, address))
-            other.append(Member(loop, me, 0xC2, group, address))
-    open_all(one)
-    open_all(other)
-    send_round(one, "one")
-    send_round(other, "other")
-    run_until(loop, lambda: everything_arrived(one) and everything_arrived(other))
+    for host in HOSTS:
+        lab.ip(host, "link", "set", "eth0", "up")
+    one, other = Ring(lab, loop, "one", 7001), Ring(lab, loop, "other", 7002)
+    one.send_round()
+    other.send_round()
+    run_until(loop, lambda: one.complete() and other.complete())
 
-    for members, foreign in ((one, b"other"), (other, b"one")):
-        for member in members:
-            assert foreign not in b"".join(member.delivered)
-            assert set(member.exchange.traffic.dropped) == {Drop.CLUSTER}
-            assert member.failures == []
+    for ring in (one, other):
+        for host, node in ring.nodes.items():
+            assert sorted(ring.delivered[host]) == ring.wanted()
+            assert set(node.wires.datagrams.traffic.dropped) == {Drop.CLUSTER}
+            node.close()
+        assert ring.failures == []

@@ -62,6 +62,7 @@ class NetworkStarted(Value, frozen=True):
 
     own: Identity
     streams: tuple[DaemonId, ...]
+    ring: tuple[DaemonId, ...] = ()  # The daemons of the own site, this one too: whom SendSite is for.
 
 
 class Stamped(Value, frozen=True):

@@ -68,7 +68,7 @@ class Present:
         self.started_at_us = now_us
         self._progress = stack.progress
         streams = tuple([one for one, link in sorted(stack.links.items()) if isinstance(link, tcp.Tcp)])
-        return NetworkStarted(own, streams)
+        return NetworkStarted(own, streams, stack.network.ring)
 
     def _roomy(self, members: int) -> StackOptions:
         """What all windows together let through must find room on every way between two links."""

@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from random import Random
 
+import msgspec
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
+from tests.unit.daemon.waiting import run_until
 
-from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, local_config
+from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, cluster_hash, local_config
 from hopring.daemon.loop import Loop
 from hopring.daemon.node import Node
 from hopring.daemon.shaper import Shape
@@ -15,6 +18,10 @@ from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation, SiteMask
 from hopring.routing.network import NetworkFailed
 from hopring.stack_events import Receive
+from hopring.wire.data import Data
+from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.ring import Hurry
+from hopring.wire.train import Frame, Train, encode
 
 EVERYWHERE = SiteMask(0b11)
 
@@ -97,7 +104,7 @@ def test_every_bundle_reaches_every_daemon_once_over_real_sockets(
         for name, node in cluster.nodes.items():
             for other in cluster.nodes:
                 if protocol is LinkProtocol.HOP and name[:2] != other[:2]:
-                    node.shape(other, Shape(delay_us=5_000, loss=0.05))
+                    node.wires.shape(other, Shape(delay_us=5_000, loss=0.05))
         cluster.start(generation=1)
         bundles = [b"%06d" % number * size for number, size in enumerate([1, 100, 20_000] * 20)]
         for number, bundle in enumerate(bundles):
@@ -123,6 +130,77 @@ def test_a_new_generation_begins_afresh_and_the_old_ones_packets_are_stale() -> 
         )
 
 
+def from_us1(
+    generation: int = 1, incarnation: int = 1_002, sender: int = 2, family: Family = Family.HOP
+) -> Header:
+    """A head as us1's packets have it: its number is 2, and the nonces of the nodes here begin at 1000."""
+    return Header(family, 0, DaemonId(sender), Incarnation(incarnation), Generation(generation))
+
+
+@pytest.mark.parametrize(
+    ("header", "frame", "reason"),
+    [
+        (from_us1(sender=77), Data(1, b"no"), Drop.FOREIGN_SENDER),
+        (from_us1(generation=6), Data(1, b"no"), Drop.STALE_GENERATION),
+        (from_us1(incarnation=1), Data(1, b"no"), Drop.STALE_INCARNATION),
+        (from_us1(family=Family.RING), Data(1, b"no"), Drop.FOREIGN_SENDER),
+        (from_us1(), Hurry(), Drop.UNKNOWN_TYPE),
+        (from_us1(), Data(2**40, b"far"), Drop.OUT_OF_WINDOW),
+    ],
+)
+def test_packets_that_are_not_for_the_network_are_counted_by_reason(
+    header: Header, frame: Frame, reason: Drop
+) -> None:
+    config = two_sites(LinkProtocol.HOP, multicast=False)
+    with cluster_of(config) as cluster:
+        cluster.start(generation=1)
+        cluster.nodes["eu2"].multicast(EVERYWHERE, b"all are up")
+        cluster.turn_until(4)
+        eu1 = cluster.nodes["eu1"]
+        stack = eu1.stack
+        assert stack is not None
+        assert not stack.drops
+        forged = msgspec.structs.replace(header, cluster=cluster_hash(config))
+        (train,) = encode(encode_header(forged), (frame,), 1400)
+        cluster.nodes["us2"].wires.datagrams.endpoint.send(train, eu1.wires.datagrams.endpoint.address)
+        run_until(cluster.loop, lambda: bool(stack.drops))
+
+        assert stack.drops == {reason: 1}
+        assert len(cluster.received) == 4
+        assert not cluster.failed
+
+
+def test_noise_never_ends_the_loop() -> None:
+    config = two_sites(LinkProtocol.HOP, multicast=False)
+    with cluster_of(config) as cluster:
+        cluster.start(generation=1)
+        there = cluster.nodes["us2"].wires.datagrams.endpoint
+        here = cluster.nodes["eu1"].wires.datagrams.endpoint.address
+        random = Random(4711)
+        header = msgspec.structs.replace(from_us1(), cluster=cluster_hash(config))
+        good = encode(encode_header(header), (Data(1, b"x" * 50),), 1400)[0].buffer
+        for _ in range(500):
+            bent = bytearray(good)
+            bent[random.randrange(len(bent))] ^= 1 << random.randrange(8)
+            there.send(Train(bytes(bent[: random.randrange(1, len(bent))]), 1400), here)
+            there.send(Train(random.randbytes(random.randrange(1, 3_000)), 1400), here)
+        cluster.nodes["us1"].multicast(EVERYWHERE, b"still here")
+        cluster.turn_until(4)
+
+        assert sorted(cluster.received) == [(name, b"still here") for name in sorted(cluster.nodes)]
+        assert cluster.nodes["eu1"].wires.datagrams.traffic.dropped.total() >= 900
+
+
+def test_a_silent_neighbour_ends_the_network() -> None:
+    config = two_sites(LinkProtocol.HOP, multicast=False)
+    quick = LinkTuning(heartbeat_us=10_000, silence_us=50_000, initial_round_trip_us=1_000)
+    config = replace(config, links=tuple(replace(link, tuning=quick) for link in config.links))
+    with cluster_of(config) as cluster:
+        members: dict[DaemonId, Incarnation | None] = {node.me: None for node in cluster.nodes.values()}
+        cluster.nodes["eu1"].start(Generation(1), members)
+        run_until(cluster.loop, lambda: "eu1" in cluster.failed)
+
+
 def test_two_clusters_on_one_multicast_address_do_not_disturb_each_other() -> None:
     port = free_base_port(12)
     group = Multicast("239.255.77.10", port + 11)
@@ -146,5 +224,5 @@ def test_two_clusters_on_one_multicast_address_do_not_disturb_each_other() -> No
         assert sorted(second.received) == [(name, b"theirs %02d" % n) for name in names for n in numbers]
         assert not first.failed
         assert not second.failed
-        foreign = sum(node.traffic.dropped[Drop.CLUSTER] for node in first.nodes.values())
+        foreign = sum(node.wires.datagrams.traffic.dropped[Drop.CLUSTER] for node in first.nodes.values())
         assert foreign > 0

@@ -57,15 +57,38 @@ def test_an_empty_wheel_asks_for_nothing() -> None:
     assert wheel.next_us == NEVER
 
 
-def test_a_far_item_wakes_the_loop_only_a_few_times_before_it_is_due() -> None:
+def test_a_far_item_wakes_the_loop_when_it_is_due_and_not_before() -> None:
     wheel: Wheel[str] = Wheel(now_us=0)
     wheel.arm(86_400_000_000, "day")
+    wheel.arm(1_000_000, "second")
+
+    assert wheel.advance(wheel.next_us) == ["second"]
+    assert wheel.advance(wheel.next_us) == ["day"]
+
+
+def test_far_items_in_a_crowd_wake_the_loop_only_a_few_times_before_they_are_due() -> None:
+    wheel: Wheel[int] = Wheel(now_us=0)
+    for number in range(100):
+        wheel.arm(86_400_000_000, number)
 
     looks = 0
     while not wheel.advance(wheel.next_us):
         looks += 1
 
     assert looks <= 6
+
+
+def test_an_item_that_was_put_off_is_taken_out_before_its_time_and_others_are_not() -> None:
+    wheel: Wheel[str] = Wheel(now_us=0)
+    wheel.arm(50_000, "moved")
+    wheel.arm(50_100, "stays")
+    wanted_us = {"moved": 90_000, "stays": 50_100}
+
+    assert wheel.take_put_off(wanted_us.__getitem__) == ["moved"]
+    assert wheel.take_put_off(wanted_us.__getitem__) == []
+    wheel.arm(90_000, "moved")
+    assert wheel.advance(60_000) == ["stays"]
+    assert wheel.advance(wheel.next_us) == ["moved"]
 
 
 class Heap:

@@ -37,6 +37,7 @@ from hopring.daemon import shaper
 from hopring.daemon.loop import Loop
 from hopring.daemon.node import Node
 from hopring.daemon.udp_socket import Address
+from hopring.daemon.unusable import Unusable
 from hopring.ids import NEVER, DaemonId, Generation, Incarnation, mask_of
 from hopring.routing.network import NetworkFailed
 from hopring.routing.trees import pair
@@ -53,7 +54,7 @@ class Meter(shaper.DatagramShaper):
     """A shaper that counts by destination."""
 
     def __init__(self, node: Node, loop: Loop, random: Random) -> None:
-        super().__init__(loop, node.endpoint.send, random)
+        super().__init__(loop, node.wires.datagrams.endpoint.send, random)
         self.datagrams: Counter[Address] = Counter()
         self.bytes: Counter[Address] = Counter()
         self.thrown: Counter[Address] = Counter()
@@ -82,7 +83,7 @@ class DemoNode:
         self._lines = Lines()
         incarnation = Incarnation(secrets.randbits(64))
         self.node = Node(loop, config, name, incarnation, self._up)
-        self._meter = self.node.shaper = Meter(self.node, loop, Random(name))
+        self._meter = self.node.wires.datagrams.shaper = Meter(self.node, loop, Random(name))
         loop.register(sys.stdin.fileno(), self._read)
         self._say(Ready(incarnation))
 
@@ -109,7 +110,7 @@ class DemoNode:
             case Start():
                 self._start(command)
             case Shape(towards, delay_us, loss):
-                self.node.shape(towards, shaper.Shape(delay_us=delay_us, loss=loss))
+                self.node.wires.shape(towards, shaper.Shape(delay_us=delay_us, loss=loss))
             case Send():
                 self._job = command
                 self._send_alarm.set(self._loop.now_us() + command.in_us)
@@ -156,8 +157,8 @@ class DemoNode:
                 self._say(Ended(self._loop.now_us(), self._name, reason))
 
     def _count(self) -> Counted:
-        assert self.node.port is not None, "start a network first"
-        counters = self.node.port.stack.counters()
+        assert self.node.stack is not None, "start a network first"
+        counters = self.node.stack.counters()
         links: dict[str, LinkCount] = {}
         for number, link in counters.items():
             peer = self._config.daemons[DaemonId(number)]
@@ -177,8 +178,8 @@ def run(file: str, name: str) -> int:
     loop = Loop()
     try:
         demo = DemoNode(loop, load_config(file), name)
-    except OSError as error:
-        sys.stdout.buffer.write(encode_line(Unable(f"{name}: {error.strerror or error}")))
+    except Unusable as error:
+        sys.stdout.buffer.write(encode_line(Unable(str(error))))
         return 1
     loop.on_signals(lambda _number: loop.stop(), [signal.SIGTERM])
     try:

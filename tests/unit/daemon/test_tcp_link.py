@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
@@ -6,12 +6,12 @@ from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.anteroom import Anteroom
 from hopring.daemon.loop import Loop
-from hopring.daemon.ports import TcpPort
+from hopring.daemon.port import Port
 from hopring.daemon.shaper import Shape, StreamShaper
 from hopring.daemon.tcp import Connection, Listener
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit
-from hopring.links.tcp import Tcp
+from hopring.links.tcp import Input, Output, Tcp, Write
 from hopring.wire.header import Family, Header
 
 
@@ -28,13 +28,20 @@ class End:
     def use(self, connection: Connection, shape: Shape | None = None) -> None:
         shaper = StreamShaper(self.loop, connection.write, shape, Random(1)) if shape else None
         self.connection = connection
-        self.port = TcpPort(self.loop, self.link, connection, self.up, shaper.write if shaper else None)
+        self.write = shaper.write if shaper else connection.write
+        self.port: Port[Input, Output] = Port(self.loop, self.link, self.carry_out)
+        connection.sink = self.port.give
 
-    def up(self, effect: Deliver | LinkFailed) -> None:
-        if isinstance(effect, Deliver):
-            self.received += effect.payload
-        else:
-            self.failures.append(effect.reason)
+    def carry_out(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Write(data):
+                    self.write(data)
+                case Deliver(payload):
+                    self.received += payload
+                case LinkFailed(reason):
+                    self.connection.close()
+                    self.failures.append(reason)
 
 
 class Pair:

@@ -1,0 +1,136 @@
+"""One daemon's datagrams: the socket of its own address, and the one of its site's group if there is one.
+
+Frames of the present network and words of membership go out, decoded packets come in. What is no packet of this
+cluster is counted under its reason and forgotten.
+"""
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Final
+
+from hopring.config import Config, cluster_hash
+from hopring.daemon.interfaces import interface_of
+from hopring.daemon.loop import Loop
+from hopring.daemon.multicast import Group
+from hopring.daemon.shaper import DatagramShaper
+from hopring.daemon.traffic import Traffic
+from hopring.daemon.udp import UdpEndpoint
+from hopring.daemon.udp_socket import Address, Send
+from hopring.daemon.unusable import joining, opening
+from hopring.errors import PeerError
+from hopring.ids import DaemonId, Generation, Process
+from hopring.links.hop import HopOptions
+from hopring.routing.topology import topology_of
+from hopring.routing.trees import pair
+from hopring.stack_events import Identity, SendSite, SendTo
+from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.ring import Token
+from hopring.wire.train import Frame, Packet, decode_train, encode
+from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
+
+_FAMILIES: Final = (Family.HOP, Family.RING)
+
+
+class Datagrams:
+    """The sockets stay from network to network; `begin` says which network speaks."""
+
+    def __init__(
+        self, loop: Loop, config: Config, me: Process, ring_segment_bytes: int, take: Callable[[Packet], None]
+    ) -> None:
+        self.traffic = Traffic()
+        """Counts only what was dropped here; the endpoints count the rest."""
+        self.addresses: dict[DaemonId, Address] = {
+            DaemonId(at): (daemon.address, daemon.port) for at, daemon in enumerate(config.daemons)
+        }
+        self._me = me.daemon
+        self._cluster = cluster_hash(config)
+        self._take = take
+        self._ring_segment_bytes = ring_segment_bytes
+        self._hop_segment_bytes = _segments(config, me.daemon)
+        own = config.daemons[me.daemon]
+        with opening(own, "UDP"):
+            self.endpoint = UdpEndpoint(loop, (own.address, own.port), self._receive)
+        # The dice are for tests only: without a shape nothing is thrown.
+        self.shaper = DatagramShaper(loop, self.endpoint.send, Random(own.name))
+        self.group = self._join(loop, config)
+        header = Header(Family.MEMBERSHIP, self._cluster, me.daemon, me.incarnation, Generation(0))
+        self._word_head = encode_header(header)
+        self._heads: dict[Family, bytes] = {}
+        self._site: list[Address] = []  # Where frames for the whole site go.
+
+    def _join(self, loop: Loop, config: Config) -> UdpEndpoint | None:
+        site = config.sites[config.site_of[self._me]]
+        if site.multicast is None:
+            return None
+        own = config.daemons[self._me]
+        try:
+            with joining(site, own):
+                group = Group(site.multicast.group, site.multicast.port, interface_of(own.address))
+                return UdpEndpoint(loop, group, self._receive)
+        except BaseException:
+            self.endpoint.close()
+            raise
+
+    def close(self) -> None:
+        """Gives the sockets back."""
+        self.endpoint.close()
+        if self.group is not None:
+            self.group.close()
+
+    # Out.
+
+    def begin(self, own: Identity, ring: Iterable[DaemonId]) -> None:
+        """Another network begins, with these daemons of the site in it."""
+        self._heads = {family: encode_header(own.header(family)) for family in _FAMILIES}
+        if self.group is not None:
+            self._site = [self.group.address]
+        else:
+            self._site = [self.addresses[daemon] for daemon in ring if daemon != self._me]
+
+    def send(self, output: SendTo | SendSite) -> None:
+        """Sends frames of the present network."""
+        if isinstance(output, SendTo):
+            size = self._ring_segment_bytes
+            if output.family is Family.HOP:
+                size = self._hop_segment_bytes[output.daemon]
+            to = [self.addresses[output.daemon]]
+            self._send(output.family, output.frames, size, to, self.shaper.send)
+        else:
+            way = self.shaper.send if self.group is None else self.group.send
+            self._send(Family.RING, output.frames, self._ring_segment_bytes, self._site, way)
+
+    def say(self, to: Iterable[DaemonId], word: bytes) -> None:
+        """Sends a word of membership, which belongs to no network."""
+        for train in encode(self._word_head, (Word(word),), WORD_DATAGRAM_BYTES_MAX):
+            for daemon in to:
+                self.shaper.send(train, self.addresses[daemon])
+
+    def _send(
+        self, family: Family, frames: tuple[Frame, ...], segment_bytes: int, to: list[Address], way: Send
+    ) -> None:
+        for train in encode(self._heads[family], frames, segment_bytes):
+            for address in to:
+                way(train, address)
+
+    # In.
+
+    def _receive(self, buffer: memoryview, segment_bytes: int, _address: Address) -> None:
+        for packet in decode_train(buffer, segment_bytes, self._cluster):
+            if isinstance(packet, PeerError):
+                self.traffic.dropped[packet.reason] += 1
+            elif packet.header.sender != self._me:  # A group sends us back what we sent.
+                if self.group is not None and any(isinstance(frame, Token) for frame in packet.frames):
+                    # Packets sent before the token wait in another socket. Unread they would look lost.
+                    self.group.drain()
+                self._take(packet)
+
+
+def _segments(config: Config, me: DaemonId) -> dict[DaemonId, int]:
+    """The size of the datagrams of a Hop link with each daemon of another site."""
+    links, mine = topology_of(config).links, config.site_of[me]
+    sizes: dict[DaemonId, int] = {}
+    for at, site in enumerate(config.site_of):
+        plan = links.get(pair(mine, site)) if site != mine else None
+        if plan is not None:
+            sizes[DaemonId(at)] = plan.tuning.segment_bytes or HopOptions().segment_bytes
+    return sizes

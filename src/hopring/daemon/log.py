@@ -1,0 +1,85 @@
+"""The daemon's log: one line per thing that happened, `time name event key=value ...`, on stderr.
+
+A line that comes again and again is held back after a few and counted. A reader that does not read costs lines,
+and never the daemon's time.
+"""
+
+import json
+import os
+import re
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+BURST_LINES: Final = 20
+"""So many lines of one event at once; then one every REFILL_US."""
+
+REFILL_US: Final = 5_000_000
+LINE_BYTES_MAX: Final = 2_048
+_PLAIN: Final = re.compile(r"[^\s\"=\x00-\x1f\x7f]+")
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """What one kind of line may still say."""
+
+    lines: int = BURST_LINES
+    since_us: int = 0
+    held_back: int = 0
+
+    def take(self, now_us: int) -> bool:
+        """Whether another line may go out now."""
+        more = (now_us - self.since_us) // REFILL_US
+        if more:
+            self.lines = min(BURST_LINES, self.lines + more)
+            self.since_us = now_us
+        if not self.lines:
+            self.held_back += 1
+            return False
+        self.lines -= 1
+        return True
+
+
+class Log:
+    """The lines of one daemon."""
+
+    def __init__(self, name: str, fd: int = 2, now_us: Callable[[], int] | None = None) -> None:
+        self.lost = 0
+        """Lines that nobody took."""
+        self._name = name
+        self._fd = fd
+        self._now_us = now_us or (lambda: time.monotonic_ns() // 1_000)
+        self._allowances: dict[str, _Allowance] = {}
+
+    def say(self, event: str, **fields: object) -> None:
+        """Says that something happened; the event's name is one word."""
+        allowance = self._allowances.setdefault(event, _Allowance(since_us=self._now_us()))
+        if not allowance.take(self._now_us()):
+            return
+        if allowance.held_back:
+            fields["held_back"] = allowance.held_back
+            allowance.held_back = 0
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        words = [f"{key}={_quoted(str(value))}" for key, value in fields.items()]
+        self._write(" ".join([now, self._name, event, *words]))
+
+    def _write(self, line: str) -> None:
+        text = line.encode("utf-8", "replace")[: LINE_BYTES_MAX - 1] + b"\n"
+        waiting = select.poll()
+        waiting.register(self._fd, select.POLLOUT)
+        try:
+            # Writable means room for a line of this length, so the write does not block.
+            ready = waiting.poll(0)
+            if ready and ready[0][1] & select.POLLOUT:
+                os.write(self._fd, text)
+            else:
+                self.lost += 1
+        except OSError:
+            self.lost += 1
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)

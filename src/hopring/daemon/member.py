@@ -1,0 +1,158 @@
+"""A member: one daemon's membership on real sockets. The core of `hopd`.
+
+Below       the wires: datagrams for words and frames, connections for TCP links.
+Above       one callback, `up`: at the end of each turn it gets what came out for the layer above, in its order;
+            that layer sends with `submit`.
+Invariants  nothing of a step is sent before `note` was told what the step put out: so a trace has every send
+            that others can have seen, however the process ends.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from hopring.config import Config, cluster_hash
+from hopring.daemon.loop import Loop
+from hopring.daemon.port import Port
+from hopring.daemon.tcp import Happening
+from hopring.daemon.tuned import stack_options
+from hopring.daemon.wires import Wires
+from hopring.errors import PeerError
+from hopring.ids import DaemonId, Generation, Process
+from hopring.membership.events import (
+    Arrived,
+    Delivered,
+    FromStream,
+    Heard,
+    Input,
+    Installed,
+    Network,
+    NetworkStarted,
+    Output,
+    Say,
+    Stamped,
+    Stop,
+    Submit,
+    TransitionalSignal,
+)
+from hopring.membership.membership import Membership
+from hopring.membership.options import MembershipOptions
+from hopring.membership.present import Who
+from hopring.membership.words import decode_datagram, encode
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES
+from hopring.routing.topology import topology_of
+from hopring.services import Service
+from hopring.wire.header import Family
+from hopring.wire.train import Packet
+from hopring.wire.word import Word
+
+Upward = Stamped | Delivered | TransitionalSignal | Installed
+"""What membership puts out for the layer above."""
+
+_UPWARD: Final = (Stamped, Delivered, TransitionalSignal, Installed)
+
+Up = Callable[[Sequence[Upward]], None]
+
+DEFAULTS: Final = MembershipOptions()
+
+
+def _nothing(_said: object) -> None:
+    """For those who do not want to know."""
+
+
+class Member:
+    """One life of one daemon of a configuration."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        config: Config,
+        me: Process,
+        up: Up,
+        *,
+        counter: int = 0,  # No view of an earlier life had a higher one.
+        note: Up = _nothing,
+        reached: Callable[[int], None] = _nothing,  # Told of the view counter when an attempt begins.
+        options: MembershipOptions = DEFAULTS,
+    ) -> None:
+        self._loop = loop
+        self._up = up
+        self._note = note
+        self._reached = reached
+        self._upward: list[Upward] = []  # For the end of this turn.
+        stack = stack_options(config, me.daemon)
+        self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
+        self.wires = Wires(loop, config, me, stack, self._arrived, self._happened)
+        who = Who(me, cluster_hash(config), topology_of(config))
+        self.membership = Membership(who, counter, loop.now_us(), options, stack)
+        self._port: Port[Input, Output] = Port(loop, self.membership, self._carry_out)
+
+    # Above.
+
+    @property
+    def queue_open(self) -> bool:
+        """Whether `submit` may bring another message."""
+        return self.membership.queue_open
+
+    def submit(self, service: Service, payload: bytes, session: int = 0) -> None:
+        """Sends a message to all daemons of the view; look at `queue_open` and `payload_bytes_max` first."""
+        self._port.give(Submit(service, payload, session))
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything that was submitted is at every daemon of the view."""
+        return self.membership.drained
+
+    def leave(self) -> None:
+        """Says to the others that it goes, and takes no further part; best once it is `drained`."""
+        self._port.give(Stop())
+
+    def close(self) -> None:
+        """Falls silent and gives all sockets back."""
+        self._port.close()
+        self.wires.close()
+
+    def _hand_up(self) -> None:
+        upward, self._upward = self._upward, []
+        self._up(upward)
+
+    # In.
+
+    def _arrived(self, packet: Packet) -> None:
+        if packet.header.family is Family.MEMBERSHIP:
+            self._heard(packet)
+        else:
+            self._port.give(Arrived(packet))
+
+    def _heard(self, packet: Packet) -> None:
+        sender = Process(packet.header.sender, packet.header.incarnation)
+        for frame in packet.frames:
+            if not isinstance(frame, Word):
+                continue
+            try:
+                word = decode_datagram(frame.payload)
+            except PeerError as error:
+                self.membership.drops[error.reason] += 1
+            else:
+                self._port.give(Heard(sender, word))
+
+    def _happened(self, generation: Generation, neighbour: DaemonId, happening: Happening) -> None:
+        self._port.give(FromStream(generation, neighbour, happening))
+
+    # Out.
+
+    def _carry_out(self, outputs: Sequence[Output]) -> None:
+        upward = [output for output in outputs if isinstance(output, _UPWARD)]
+        if upward:
+            self._note(upward)
+            if not self._upward:
+                self._loop.call_soon(self._hand_up)
+            self._upward += upward
+        for output in outputs:
+            match output:
+                case Network(_, sending):
+                    self.wires.send(sending)
+                case Say(to, word):
+                    self.wires.datagrams.say(to, encode(word))
+                case NetworkStarted(own, streams, ring):
+                    self._reached(self.membership.counter)
+                    self.wires.begin(own, ring, streams)

@@ -1,0 +1,103 @@
+"""What a daemon says of itself in its log: views, and what goes wrong, each with what to do about it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hopring.daemon.log import Log
+from hopring.daemon.loop import Loop
+from hopring.daemon.member import Member, Upward
+from hopring.daemon.traffic import Unsent
+from hopring.errors import Drop
+from hopring.ids import DaemonId, Process, ViewId
+from hopring.membership.events import Installed
+
+LOOK_US: Final = 10_000_000
+AGAIN_US: Final = 600_000_000
+"""How long a kind of trouble is not told again."""
+
+# Of packets that come late while views change there is nothing to say.
+_ROUTINE: Final = frozenset({Drop.STALE_GENERATION, Drop.STALE_INCARNATION})
+_REMEDIES: Final = {
+    Drop.CLUSTER: "another cluster, or another configuration file: compare `hop config check` on all hosts",
+    Drop.VERSION: "another version of the protocol: upgrade the older daemons",
+    Drop.MAGIC: "something that is no daemon sends to this port",
+    Unsent.UNREACHABLE: "there is no route: check addresses, routes and, for a group, multicast",
+    Unsent.TOO_LONG: "the network carries smaller packets: lower `segment`",
+    Unsent.QUEUE_FULL: "the network takes less than is sent: set `rate`, or raise net.core.wmem_max",
+}
+
+
+class Report:
+    """The voice of one member."""
+
+    def __init__(self, loop: Loop, log: Log, names: Mapping[DaemonId, str]) -> None:
+        self._loop = loop
+        self._log = log
+        self._names = names
+        self._member: Member | None = None
+        self._members: tuple[Process, ...] = ()
+        self._told_us: dict[str, int] = {}
+        self._alarm = loop.alarm(self.look)
+
+    def watch(self, member: Member) -> None:
+        """Looks at a member's counters from now on."""
+        self._member = member
+        self._alarm.set(self._loop.now_us() + LOOK_US)
+
+    def take(self, events: Sequence[Upward]) -> None:
+        """Tells of views."""
+        for event in events:
+            if isinstance(event, Installed):
+                self._installed(event)
+
+    def _installed(self, event: Installed) -> None:
+        before, self._members = set(self._members), event.members
+        fields = {"id": view_text(event.view), "size": len(event.members), "members": self._list(event.members)}
+        came = [one for one in event.members if one not in before]
+        gone = sorted(before.difference(event.members))
+        if before and came:
+            fields["came"] = self._list(came)
+        if gone:
+            fields["gone"] = self._list(gone)
+        self._log.say("view", **fields, cause=event.cause)
+
+    def _list(self, processes: Sequence[Process]) -> str:
+        return ",".join(self._names[process.daemon] for process in processes)
+
+    def look(self) -> None:
+        """Tells what has gone wrong, if it was not told lately; also called every now and then by itself."""
+        self._alarm.set(self._loop.now_us() + LOOK_US)
+        assert self._member is not None, "the alarm is set for a member"
+        dropped: Counter[Drop] = Counter(self._member.membership.drops)
+        unsent: Counter[Unsent] = Counter()
+        datagrams = self._member.wires.datagrams
+        for traffic in (
+            datagrams.traffic,
+            datagrams.endpoint.traffic,
+            datagrams.group and datagrams.group.traffic,
+        ):
+            if traffic:
+                dropped += traffic.dropped
+                unsent += traffic.unsent
+        for drop, count in dropped.items():
+            if drop not in _ROUTINE:
+                self._trouble("dropped", drop, count)
+        for reason, count in unsent.items():
+            # A daemon that is not there refuses what is sent to it.
+            if reason is not Unsent.REFUSED:
+                self._trouble("unsent", reason, count)
+
+    def _trouble(self, event: str, reason: Drop | Unsent, count: int) -> None:
+        now_us = self._loop.now_us()
+        if now_us < self._told_us.get(reason, 0):
+            return
+        self._told_us[reason] = now_us + AGAIN_US
+        remedy = _REMEDIES.get(reason)
+        fields = {"remedy": remedy} if remedy else {}
+        self._log.say(event, reason=reason, count=count, **fields)
+
+
+def view_text(view: ViewId) -> str:
+    """A view's id for people."""
+    return f"{view.counter}.{view.representative}.{view.nonce:016x}"

@@ -1,0 +1,134 @@
+"""The connections of one daemon's TCP links, from network to network.
+
+The lower daemon of a pair dials, the higher one is dialled. A dialled connection waits in the anteroom for its
+greeting, which says which network it is for. If that network has not begun here, the connection waits on, and
+what happens to it is kept for that moment.
+
+Invariants  whatever is told bears the generation of the network that the connection was made for, and is told
+            in its order; at most EARLY_MAX connections wait for a network, each with at most
+            EARLY_HAPPENINGS_MAX happenings.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from hopring.config import Daemon
+from hopring.daemon.anteroom import Anteroom
+from hopring.daemon.loop import Loop
+from hopring.daemon.tcp import Connection, Happening, Listener, Sink
+from hopring.daemon.udp_socket import Address
+from hopring.daemon.unusable import opening
+from hopring.ids import DaemonId, Generation
+from hopring.links.tcp import Closed
+from hopring.stack_events import Identity
+from hopring.wire.header import Header
+
+EARLY_MAX: Final = 64
+EARLY_HAPPENINGS_MAX: Final = 64
+"""What is kept of a connection whose network has not begun here; more cuts it."""
+
+Tell = Callable[[Generation, DaemonId, Happening], None]
+"""Told of what happened to the connection with a neighbour, and in which network."""
+
+
+class Streams:
+    """All connections with other daemons."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        own: Daemon,
+        me: DaemonId,
+        cluster: int,
+        addresses: Mapping[DaemonId, Address],
+        tell: Tell,
+    ) -> None:
+        self._loop = loop
+        self._me = me
+        self._addresses = addresses
+        self._tell = tell
+        self._generation: Generation | None = None
+        self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have yet to dial.
+        self._connections: dict[DaemonId, Connection] = {}  # Of the present network.
+        self._early: dict[tuple[DaemonId, Generation], _Early] = {}  # The oldest first.
+        self._anteroom = Anteroom(loop, cluster, self._admit)
+        with opening(own, "TCP"):
+            self._listener = Listener(loop, (own.address, own.port), self._anteroom.welcome)
+
+    def close(self) -> None:
+        """Ends all connections and accepts no more."""
+        self._listener.close()
+        self._anteroom.close()
+        for connection in [*self._connections.values(), *[one.connection for one in self._early.values()]]:
+            connection.close()
+        self._early.clear()
+
+    def begin(self, own: Identity, neighbours: Iterable[DaemonId]) -> None:
+        """A network begins: the connections of the one before are at their end, those of this one are made."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections = {}
+        self._wanted = set()
+        self._generation = own.generation
+        for neighbour in neighbours:
+            if self._me < neighbour:
+                self._bind(neighbour, Connection.dial(self._loop, self._addresses[neighbour]))
+                continue
+            self._wanted.add(neighbour)
+            early = self._early.pop((neighbour, own.generation), None)
+            if early is not None:
+                self._wanted.remove(neighbour)
+                self._connections[neighbour] = early.connection
+                # The layer above is in the middle of a step and can be told nothing now.
+                self._loop.call_soon(early.let_in)
+
+    def write(self, neighbour: DaemonId, data: bytes) -> None:
+        """Bytes of the present network for one of its links."""
+        connection = self._connections.get(neighbour)
+        if connection is not None:
+            connection.write(data)
+
+    def _bind(self, neighbour: DaemonId, connection: Connection) -> None:
+        generation = self._generation
+        assert generation is not None, "connections belong to a network"
+        connection.sink = lambda happening: self._tell(generation, neighbour, happening)
+        self._connections[neighbour] = connection
+
+    def _admit(self, header: Header, connection: Connection) -> bool:
+        """Whether a dialled connection belongs to a link that is, or may soon be."""
+        sender, generation = header.sender, header.generation
+        if sender >= self._me or (sender, generation) in self._early:
+            return False
+        if generation == self._generation:
+            if sender not in self._wanted:
+                return False
+            self._wanted.remove(sender)
+            self._bind(sender, connection)
+            return True
+        if len(self._early) == EARLY_MAX:
+            oldest = next(iter(self._early))
+            self._early.pop(oldest).connection.close()
+        self._early[sender, generation] = _Early(self._tell, generation, sender, connection)
+        return True
+
+
+class _Early:
+    """A connection of a network that has not begun here: what happens to it is kept for then."""
+
+    def __init__(self, tell: Tell, generation: Generation, sender: DaemonId, connection: Connection) -> None:
+        self.connection = connection
+        self._tell: Sink = lambda happening: tell(generation, sender, happening)
+        self._happenings: list[Happening] = []
+        connection.sink = self._keep
+
+    def let_in(self) -> None:
+        """Its network has begun: tells what was kept, and from now on all that happens."""
+        for happening in self._happenings:
+            self._tell(happening)
+        self.connection.sink = self._tell
+
+    def _keep(self, happening: Happening) -> None:
+        if len(self._happenings) == EARLY_HAPPENINGS_MAX:
+            happening = Closed("too much came before its network began")
+            self.connection.close()
+        self._happenings.append(happening)

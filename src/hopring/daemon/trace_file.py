@@ -1,0 +1,118 @@
+"""The trace of a running daemon: JSON lines in the schema of `check.trace_files`, written as things happen.
+
+Every batch is one write to the kernel before the call returns, so whatever ends the process, what was noted is
+in the file; only the machine's end can cost more. Several lives of a daemon may share a file, one behind the
+other: half a line that a full disk left at the end is cut off when the next life begins.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from hopring.check import trace
+from hopring.check.trace_files import Flattener
+from hopring.daemon.member import Upward
+from hopring.ids import DaemonId, Process, ViewId
+from hopring.membership.events import Delivered, Installed, Stamped, TransitionalSignal
+from hopring.ordering.entry import Message, Position
+
+NUMBER_BYTES: Final = 8
+
+Number = Callable[[Message], int]
+"""Which message of its session this is; only the layer above can tell."""
+
+
+def leading_number(message: Message) -> int:
+    """The number that stands before the payload, as long as there are no groups to say better."""
+    return int.from_bytes(message.payload[:NUMBER_BYTES], "little")
+
+
+class TraceFile:
+    """One life of a daemon. `problem` says why nothing is written any more, if that is so."""
+
+    def __init__(
+        self,
+        path: Path,
+        me: Process,
+        names: Mapping[DaemonId, str],
+        now_us: Callable[[], int],
+        number: Number = leading_number,
+    ) -> None:
+        """Opens the file; OSError if it cannot be."""
+        self.problem = ""
+        self._path = path
+        self._names = names
+        self._now_us = now_us
+        self._number = number
+        self._me = self._process(me)
+        self._flattener = Flattener()
+        self._encoder = msgspec.json.Encoder()
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        _cut_torn_end(self._fd)
+        self._write([trace.Recover(self._me, now_us())])
+
+    def note(self, events: Sequence[Upward]) -> None:
+        """Writes down what happened."""
+        self._write([self._event(event) for event in events])
+
+    def close(self) -> None:
+        """The daemon ends."""
+        self._write([trace.Crash(self._me, self._now_us())])
+        os.close(self._fd)
+        self.problem = "closed"
+
+    def _write(self, events: Sequence[trace.Event]) -> None:
+        if self.problem:
+            return
+        text = b"".join([self._encoder.encode(self._flattener.row(event)) + b"\n" for event in events])
+        try:
+            while text:
+                text = text[os.write(self._fd, text) :]
+        except OSError as error:
+            # A gap would make every verdict wrong, so this is the end of the trace and not of the daemon.
+            self.problem = f"cannot write {self._path} ({error.strerror}): the trace ends here"
+
+    def _event(self, event: Upward) -> trace.Event:
+        me, at_us, view = self._me, self._now_us(), _view(event.view)
+        match event:
+            case Stamped(_, message, position):
+                name, place = self._name(message, me), _place(view, position)
+                return trace.Sent(me, at_us, view, name, message.service, place, len(message.payload))
+            case Delivered(_, message, sender, position):
+                name = self._name(message, self._process(sender))
+                return trace.Delivered(me, at_us, view, name, message.service, _place(view, position))
+            case TransitionalSignal(_, together):
+                return trace.Signal(me, at_us, view, self._processes(together))
+            case Installed(_, members, together, cause):
+                both = self._processes(members), self._processes(together)
+                return trace.Installed(me, at_us, view, *both, cause)
+
+    def _name(self, message: Message, sender: trace.Process) -> trace.MessageId:
+        number = self._number(message)
+        return trace.MessageId(sender.daemon, sender.incarnation, number, message.session)
+
+    def _process(self, process: Process) -> trace.Process:
+        return trace.Process(self._names[process.daemon], process.incarnation)
+
+    def _processes(self, processes: tuple[Process, ...]) -> tuple[trace.Process, ...]:
+        return tuple([self._process(process) for process in processes])
+
+
+def _view(view: ViewId) -> trace.ViewName:
+    return trace.ViewName(*view)
+
+
+def _place(view: trace.ViewName, position: Position) -> trace.Ord:
+    return trace.Ord(position.lts, position.site, view)
+
+
+def _cut_torn_end(fd: int) -> None:
+    """Leaves whole lines only."""
+    end = size = os.fstat(fd).st_size
+    while end and os.pread(fd, 1, end - 1) != b"\n":
+        end -= 1
+    if end < size:
+        os.ftruncate(fd, end)

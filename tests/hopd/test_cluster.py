@@ -1,0 +1,87 @@
+"""Daemons as processes on loopback: views through crashes and restarts, judged by their traces."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.hopd.lives import Lives
+from tests.unit.daemon.free_ports import free_base_port
+
+from hopring.check.evs import first_broken
+from hopring.check.trace import Delivered
+from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, local_config
+from hopring.services import Service
+
+pytestmark = pytest.mark.slow
+
+# On a busy machine a process may not run for a while; that is not what these tests are about.
+RING = RingTuning(token_loss_us=1_500_000)
+LINK = LinkTuning(silence_us=2_000_000)
+
+
+def two_sites(protocol: LinkProtocol, multicast: bool) -> Config:
+    port = free_base_port(12)
+    config = local_config({"eu": 2, "us": 2}, {("eu", "us"): "5ms"}, base_port=port, protocol=protocol)
+    sites = [replace(site, ring=RING) for site in config.sites]
+    if multicast:
+        sites = [
+            replace(site, multicast=Multicast("239.255.77.11", port + 10 + at)) for at, site in enumerate(sites)
+        ]
+    return replace(config, sites=tuple(sites), links=tuple(replace(one, tuning=LINK) for one in config.links))
+
+
+@pytest.mark.parametrize(("protocol", "multicast"), [(LinkProtocol.HOP, False), (LinkProtocol.TCP, True)])
+def test_four_daemons_form_one_view_lose_one_and_take_it_back(
+    tmp_path: Path, protocol: LinkProtocol, multicast: bool
+) -> None:
+    with Lives(two_sites(protocol, multicast), tmp_path) as lives:
+        lives.start()
+        lives.wait(lives.together)
+        lives.load(60)
+        lives.wait_for_more(lives.names, 100)
+        lives.kill("eu1")
+        lives.wait(lambda: lives.together("eu2", "us1", "us2"))
+        lives.wait_for_more(["eu2", "us1", "us2"], 50)
+        lives.start("eu1")
+        lives.wait(lives.together)
+        lives.load(60)
+        lives.wait_for_more(lives.names, 100)
+        lives.wait_for_a_good_end()
+
+        history = lives.history()
+        safe = [event for event in history if isinstance(event, Delivered) and event.service is Service.SAFE]
+        assert first_broken([event for event in history if event is not safe[0]], quiet_end=True) is not None
+        for service in Service:
+            assert lives.delivered("us2", service.name.lower()) > 0
+        assert len({row.process for row in lives.rows("eu1")}) == 2
+
+
+def test_all_daemons_killed_at_once_come_back_with_later_views(tmp_path: Path) -> None:
+    with Lives(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as lives:
+        lives.start()
+        lives.wait(lives.together)
+        before = max(row.view for name in lives.names for row in lives.rows(name) if row.view)
+        for name in lives.names:
+            lives.kill(name)
+        lives.start()
+        lives.wait(lives.together)
+        lives.wait_for_a_good_end()
+
+        for name in lives.names:
+            views = [row.view for row in lives.rows(name) if row.kind == "view" and row.view]
+            assert views[-1] > before
+
+
+def test_who_is_ended_by_sigterm_says_so_and_leaves_nothing_undelivered(tmp_path: Path) -> None:
+    with Lives(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as lives:
+        lives.start()
+        lives.wait(lives.together)
+        lives.load(60)
+        lives.wait_for_more(lives.names, 50)
+        lives.stop("eu2")
+        lives.wait(lambda: lives.together("eu1", "us1", "us2"))
+        lives.load(0)
+        lives.wait_for_a_good_end()
+
+        causes = {row.cause for row in lives.rows("eu1") if row.kind == "view"}
+        assert "daemon 1 leaves" in causes

@@ -1,0 +1,73 @@
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from hopring.daemon.log import BURST_LINES, LINE_BYTES_MAX, REFILL_US, Log
+
+
+class Paper:
+    """A pipe to write on, and a clock."""
+
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        self.now_us = 1_000_000
+        self.log = Log("eu1", self.writing, lambda: self.now_us)
+
+    def lines(self) -> list[str]:
+        try:
+            return os.read(self.reading, 1 << 20).decode().splitlines()
+        except BlockingIOError:
+            return []
+
+
+@pytest.fixture
+def paper() -> Iterator[Paper]:
+    paper = Paper()
+    yield paper
+    os.close(paper.reading)
+    os.close(paper.writing)
+
+
+def test_a_line_has_time_name_event_and_fields(paper: Paper) -> None:
+    paper.log.say("view", id="3.0.ab", members="eu1,eu2", cause='the "token" was lost')
+
+    (line,) = paper.lines()
+    time, rest = line.split(" ", 1)
+    assert time.endswith("Z")
+    assert rest == 'eu1 view id=3.0.ab members=eu1,eu2 cause="the \\"token\\" was lost"'
+
+
+def test_a_line_stays_one_line_and_is_not_longer_than_the_limit(paper: Paper) -> None:
+    paper.log.say("view", cause="two\nlines", members="x" * 10_000)
+
+    (line,) = paper.lines()
+    assert "two\\nlines" in line
+    assert len(line) == LINE_BYTES_MAX - 1
+
+
+def test_what_comes_again_and_again_is_held_back_and_counted(paper: Paper) -> None:
+    for number in range(BURST_LINES + 30):
+        paper.log.say("view", number=number)
+    assert len(paper.lines()) == BURST_LINES
+
+    paper.log.say("other")
+    assert len(paper.lines()) == 1
+
+    paper.now_us += REFILL_US
+    paper.log.say("view", number=99)
+    (line,) = paper.lines()
+    assert line.endswith("view number=99 held_back=30")
+
+
+def test_lines_that_nobody_takes_are_lost_and_nothing_waits(paper: Paper) -> None:
+    os.set_blocking(paper.writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(paper.writing, bytes(1 << 12))
+    os.set_blocking(paper.writing, True)
+    paper.log.say("view")
+
+    assert paper.log.lost == 1

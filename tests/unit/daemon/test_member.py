@@ -1,0 +1,134 @@
+"""Members on real loopback sockets, all on one loop."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from tests.unit.daemon.free_ports import free_base_port
+from tests.unit.daemon.test_node import patient
+from tests.unit.daemon.waiting import run_until
+
+from hopring.config import Config, LinkProtocol, cluster_hash, local_config
+from hopring.daemon.log import Log
+from hopring.daemon.loop import Loop
+from hopring.daemon.member import Member, Upward
+from hopring.daemon.report import Report
+from hopring.errors import Drop
+from hopring.ids import DaemonId, Generation, Incarnation, Process
+from hopring.membership.events import Delivered, Installed
+from hopring.services import Service
+from hopring.wire.data import Data
+from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.train import Frame, Train, encode
+from hopring.wire.word import Word
+
+ORDERED = [service for service in Service if service is not Service.UNRELIABLE]
+
+
+class Watched:
+    """A member, and what its two callbacks were told."""
+
+    def __init__(self, loop: Loop, config: Config, name: str) -> None:
+        self.noted: list[Upward] = []
+        self.got: list[Upward] = []
+        self.counters: list[int] = []
+        self.answering = False
+        me = Process(config.daemon_id(name), Incarnation(1_000 + config.daemon_id(name)))
+        self.member = Member(
+            loop, config, me, self.take, counter=5, note=self.note, reached=self.counters.append
+        )
+
+    def note(self, events: Sequence[Upward]) -> None:
+        self.noted += events
+
+    def take(self, events: Sequence[Upward]) -> None:
+        assert self.noted[len(self.got) :][: len(events)] == list(events), "noted first, in the same order"
+        self.got += events
+        for event in events:
+            if self.answering and isinstance(event, Delivered) and event.message.payload.startswith(b"ping"):
+                self.member.submit(event.message.service, b"pong" + event.message.payload[4:])
+
+    def payloads(self) -> list[bytes]:
+        return [event.message.payload for event in self.got if isinstance(event, Delivered)]
+
+    def size(self) -> int:
+        return [len(event.members) for event in self.got if isinstance(event, Installed)][-1] if self.got else 0
+
+
+def two_sites(protocol: LinkProtocol = LinkProtocol.HOP) -> Config:
+    sites, links = {"eu": 2, "us": 2}, {("eu", "us"): "5ms"}
+    return patient(local_config(sites, links, base_port=free_base_port(8), protocol=protocol))
+
+
+@contextmanager
+def members_of(loop: Loop, config: Config) -> Iterator[dict[str, Watched]]:
+    members = {daemon.name: Watched(loop, config, daemon.name) for daemon in config.daemons}
+    try:
+        yield members
+    finally:
+        for one in members.values():
+            one.member.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", list(LinkProtocol))
+def test_members_find_each_other_and_deliver_the_same_in_the_same_order(
+    loop: Loop, protocol: LinkProtocol
+) -> None:
+    with members_of(loop, two_sites(protocol)) as members:
+        run_until(loop, lambda: all(one.size() == 4 for one in members.values()))
+        for number in range(30):
+            for name, one in members.items():
+                body = b"%s %02d " % (name.encode(), number) * (number * 50)
+                one.member.submit(Service.AGREED, body)
+        run_until(loop, lambda: all(len(one.payloads()) == 120 for one in members.values()))
+
+        first, *others = members.values()
+        assert all(one.payloads() == first.payloads() for one in others)
+        assert all(one.counters and one.counters[-1] > 5 for one in members.values())
+        assert all(event.view.counter > 5 for event in first.got)
+
+
+@pytest.mark.slow
+def test_the_layer_above_may_answer_while_it_is_told(loop: Loop) -> None:
+    config = two_sites()
+    with members_of(loop, config) as members:
+        members["eu1"].answering = True
+        run_until(loop, lambda: all(one.size() == 4 for one in members.values()))
+        for number, service in enumerate(ORDERED * 5):
+            members["us2"].member.submit(service, b"ping %02d" % number)
+        run_until(loop, lambda: all(len(one.payloads()) == 50 for one in members.values()))
+
+
+@pytest.mark.slow
+def test_words_that_nobody_says_are_counted_and_told_with_a_remedy(loop: Loop) -> None:
+    config = two_sites()
+    reading, writing = os.pipe()
+    names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+    with members_of(loop, config) as members:
+        eu1 = members["eu1"].member
+        report = Report(loop, Log("eu1", writing), names)
+        report.watch(eu1)
+        run_until(loop, lambda: all(one.size() == 4 for one in members.values()))
+        send = members["us2"].member.wires.datagrams.endpoint.send
+
+        def say(cluster: int, family: Family, frame: Frame) -> None:
+            head = encode_header(Header(family, cluster, DaemonId(3), Incarnation(1_003), Generation(0)))
+            (train,) = encode(head, (frame,), 1400)
+            send(Train(train.buffer, 1400), eu1.wires.datagrams.endpoint.address)
+
+        ours = cluster_hash(config)
+        say(ours, Family.MEMBERSHIP, Word(b"\xc1 no word"))
+        say(ours ^ 1, Family.MEMBERSHIP, Word(b"\xc1"))
+        say(ours, Family.MEMBERSHIP, Data(1, b"not here"))
+        dropped = eu1.wires.datagrams.traffic.dropped
+        run_until(loop, lambda: eu1.membership.drops[Drop.INCONSISTENT] == 1 and dropped[Drop.CLUSTER] == 1)
+        report.look()
+        report.look()
+
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        lines = pipe.read().splitlines()
+    assert len([line for line in lines if "dropped reason=cluster count=1 remedy=" in line]) == 1
+    assert len([line for line in lines if "dropped reason=inconsistent count=1" in line]) == 1
