@@ -21,6 +21,13 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """The layer above is ready for the clients' messages of this view."""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
 class Arrived:
     """A packet from the wire, for whichever network it belongs to."""
 
@@ -93,6 +100,7 @@ class TransitionalSignal:
 
     view: ViewId
     together: tuple[Process, ...]
+    next_view: ViewId  # The one that follows; no two sides of a split have the same.
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,5 +113,5 @@ class Installed:
     cause: str
 
 
-Input = Submit | Arrived | Heard | FromStream | Tick
+Input = Submit | Resume | Arrived | Heard | FromStream | Tick
 Output = Say | Network | NetworkStarted | Stamped | Delivered | TransitionalSignal | Installed
