@@ -125,7 +125,7 @@ class Listed(Destinations):
     def __init__(self) -> None:
         self.wanted = SiteMask(0b10)
 
-    def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:
+    def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:  # noqa: ARG002
         return SiteMask(self.wanted & sites)
 
 

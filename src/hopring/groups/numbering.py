@@ -1,0 +1,60 @@
+"""Ids of group views, and how one follows the other.
+
+Implements  thesis definition 6.1, with the cure of its collisions.
+Invariants  ids of one group rise at every member (2.3); nobody else gives an id that was given, to a view with
+            other members or with another past (2.20). Every daemon of a view gives the same ids.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hopring.ids import ViewId
+
+
+class GroupViewId(NamedTuple):
+    """The id of a group's view; compared from left to right.
+
+    What the thesis writes as a negative index is `closing`: the view was made after the daemons' transitional
+    signal, when the sides of a split give ids without knowing of each other. The way that a side takes from
+    there tells it apart from all others.
+    """
+
+    view: ViewId  # The daemons' view in which all knew the same of the group.
+    path: tuple[ViewId, ...]  # If closing, the views since, up to the next in which all know the same.
+    step: int  # From 1, and from 1 again when it closes.
+
+    @property
+    def closing(self) -> bool:
+        """Whether the daemons' view was closing."""
+        return bool(self.path)
+
+    @property
+    def signed(self) -> int:
+        """The index of the thesis."""
+        return -self.step if self.path else self.step
+
+
+@dataclass(slots=True)
+class Numbering:
+    """Gives out ids, from a view of daemons in which all know the same to the next."""
+
+    view: ViewId
+    path: tuple[ViewId, ...] = ()
+    floor: int = 0  # No group that is gone had a higher step: it may come back, and must go on above.
+
+    def go(self, next_view: ViewId) -> None:
+        """On to the next view; from here on ids belong to those who go the same way."""
+        if not self.path:
+            self.floor = 0
+        self.path = (*self.path, next_view)
+
+    def after(self, last: GroupViewId | None) -> GroupViewId:
+        """The id that follows this one of a group; of a new group, the first."""
+        step = self.floor + 1
+        if last is not None and (last.view, last.closing) == (self.view, bool(self.path)):
+            step = last.step + 1
+        return GroupViewId(self.view, self.path, step)
+
+    def retire(self, last: GroupViewId) -> None:
+        """The group is gone."""
+        self.floor = max(self.floor, last.step)
