@@ -45,8 +45,9 @@ class Delivery:
         sender = private_group(name, self.names[message.daemon])
         deliver = Deliver(sessions, sender, bundle, event.view, event.position)
         if overtakes:
-            self.early.kept.append(deliver)
-        return deliver if sessions else None
+            self.early.keep(deliver)
+        deliver = self.early.withhold(deliver)
+        return deliver if deliver.sessions else None
 
     def _recipients(self, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
         if len(groups) == 1 and not is_private(groups[0]):

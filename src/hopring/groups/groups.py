@@ -30,7 +30,7 @@ from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, Word, 
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, TransitionalSignal
-from hopring.ordering.entry import CONTROL_SESSION, Message
+from hopring.ordering.entry import CONTROL_SESSION
 from hopring.services import Service
 
 NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
@@ -160,12 +160,13 @@ class Groups:
                 if self._gathered is not None:
                     # Clients wait until all GROUPS are delivered, and these are Safe.
                     raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
-                self._change(word, event.sender, message, now_us)
+                self._change(word, event, now_us)
 
-    def _change(self, word: Join | Leave | Kill, sender: Process, message: Message, now_us: int) -> None:
+    def _change(self, word: Join | Leave | Kill, event: Delivered, now_us: int) -> None:
+        sender, message = event.sender, event.message
         match word:
             case Join():
-                self._join(word, sender, message)
+                self._join(word, event)
             case Leave(group):
                 self._remove(sender, message.session, GroupName(group), Cause.LEAVE, now_us)
             case Kill():
@@ -174,8 +175,8 @@ class Groups:
                 if sender == self.me:
                     self._put(Gone(message.session, self.requests.sessions.end(message.session)))
 
-    def _join(self, word: Join, sender: Process, message: Message) -> None:
-        name = GroupName(word.group)
+    def _join(self, word: Join, event: Delivered) -> None:
+        sender, message, name = event.sender, event.message, GroupName(word.group)
         if not is_legal_group(name) or not is_legal_session(word.name, self.names[sender.daemon]):
             raise PeerError(Drop.INCONSISTENT, f"JOIN of {word.name!r} to {name!r}")
         if self.table.member(sender, message.session, name) is not None:
@@ -183,7 +184,7 @@ class Groups:
         self.views.join(Member(sender.daemon, word.name, sender.incarnation, message.session), name)
         if sender == self.me:
             self.requests.joined(name)
-            self.views.out.extend(self.early.take(message.session, name))
+            self.views.out.extend(self.early.take(event.position))
         self.views.joined(name)
 
     def _remove(self, sender: Process, session: int, name: GroupName, cause: Cause, now_us: int) -> None:

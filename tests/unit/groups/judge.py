@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hopring.groups.events import GroupView
+from hopring.groups.events import Cause, GroupView
 from hopring.groups.names import Member
 from hopring.groups.numbering import GroupViewId
 from hopring.ids import GroupName
@@ -165,10 +165,9 @@ def _synchrony(story: Story, group: GroupName, stays: list[Stay]) -> None:
         mine, others = ({*stay.ordered(0, None)} for stay in (one, other))
         wrong = {label for label in mine if label not in others and not _skips(story, other.member, label)}
         story.check(not wrong, f"2.7 {words}: {wrong}")
-        for got in one.got:
-            if got.service in EARLY:
-                fine = _has(story, other.member, got.label) or _ends(story, group, other.member)
-                story.check(fine, f"2.7 early {words}: {got.label!r}")
+        for got in _early(one, other.member):
+            fine = _has(story, other.member, got.label) or _ends(story, group, other.member)
+            story.check(fine, f"2.7 early {words}: {got.label!r}")
         story.check(bool(one.signals) == bool(other.signals), f"2.8(2) {words}: one signal")
         if one.signals and other.signals:
             before, theirs = one.ordered(0, one.signals[0]), other.ordered(0, other.signals[0])
@@ -178,6 +177,22 @@ def _synchrony(story: Story, group: GroupName, stays: list[Stay]) -> None:
                 if not _skips(story, one.member, label) and not _skips(story, other.member, label)
             }
             story.check(not wrong, f"2.8(2) {words}: {wrong}")
+
+
+def _early(stay: Stay, other: Member) -> list[Got]:
+    """The Reliable and FIFO messages that the other must have too, if both come to the same view of daemons.
+
+    Early ones may lie behind a join in the order; so they are not looked at when somebody joins or leaves, but at
+    the next change of network, if the two have been together since.
+    """
+    out: list[Got] = []
+    if stay.after is None or stay.after.view.cause is not Cause.NETWORK:
+        return out
+    at: Stay | None = stay
+    while at is not None:
+        out.extend([one for one in at.got if one.service in EARLY])
+        at = at.before if other in at.view.together else None
+    return out
 
 
 def _order(story: Story, trace: Trace) -> None:
@@ -204,7 +219,6 @@ def _agreed_and_safe(story: Story, group: GroupName, stays: list[Stay]) -> None:
     places: dict[GroupViewId, dict[bytes, Got]] = {}
     for stay in stays:
         places.setdefault(stay.view.id, {}).update({one.label: one for one in stay.got})
-    installed = {(stay.view.id, stay.member) for stay in stays}
     last = {stay.member: stay.view.id for stay in stays}
     for stay in stays:
         me, view = stay.member, stay.view
@@ -221,10 +235,11 @@ def _agreed_and_safe(story: Story, group: GroupName, stays: list[Stay]) -> None:
                 story.check(not lacks, f"2.13(3) {me.name} in {group} {view.id}: {got.label!r} without {lacks}")
             if got.service is Service.SAFE:
                 for one in view.members:
-                    there = (view.id, one) in installed and _has(story, one, got.label)
+                    # In this very view only if its daemon delivered its join before the signal: joins are Agreed.
                     ended = _ends(story, group, one) and (one not in last or last[one] <= view.id)
                     story.check(
-                        there or ended, f"2.14(2) {me.name} in {group} {view.id}: {one.name}, {got.label!r}"
+                        _has(story, one, got.label) or ended,
+                        f"2.14(2) {me.name} in {group} {view.id}: {one.name}, {got.label!r}",
                     )
         for got in stay.got[cut:]:
             if got.service is Service.SAFE and stay.after is not None:
