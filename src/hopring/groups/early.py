@@ -41,7 +41,7 @@ class Early:
 
     def withhold(self, deliver: Deliver) -> Deliver:
         """Takes out those for whom it has to wait; their turn comes with a join."""
-        if not self.joins or deliver.bundle.run.service is not Service.FIFO:
+        if not self.joins:
             return deliver
         waiting = [one for one in deliver.sessions if self._waits(one, deliver)]
         if not waiting:
@@ -58,7 +58,7 @@ class Early:
         kept, out, self.kept = self.kept, [], []
         for one in kept:
             owes = self._owes(one, session, group, at)
-            out.extend([one] if owes else [])
+            self.withheld.extend([(session, one)] if owes else [])
             # It may join another group of these too, and gets no message twice.
             self.kept.append(_also(one, session) if owes else one)
         withheld, self.withheld = self.withheld, []
@@ -79,12 +79,11 @@ class Early:
         assert not self.withheld, "all joins of the view are delivered"
 
     def _waits(self, session: int, deliver: Deliver) -> bool:
-        same = [one for number, one in self.withheld if number == session and _same_sender(one, deliver)]
-        return bool(same) or self._behind(session, deliver)
+        return self._behind(session, deliver)
 
     def _behind(self, session: int, deliver: Deliver) -> bool:
-        """Whether the session is still owed a message that its sender sent before."""
-        return any(
+        """Whether the session is still owed a message of this sender that this one may not pass."""
+        return deliver.bundle.run.service is Service.FIFO and any(
             number == session and one.position < deliver.position and self._owes(one, session, group, at)
             for at, (number, group) in self.joins.items()
             for one in self.kept

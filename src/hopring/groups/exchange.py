@@ -3,15 +3,16 @@
 Implements  thesis 6.4.6, figures 6.23 and 6.24 (ComputeNotify).
 Invariants  a daemon's GROUPS counts when all its parts are here, and not before; what comes out is a function
             of the parts alone, so it is the same at every daemon.
-Deviations  GROUPS carries the id of the last view that was shown, not one overwritten for the occasion: two
-            sides that both lost members do not look alike. A group gets a new view if its members come from
-            different ones, or if some of them had a signal. That covers members who are gone: whatever takes
-            one away is followed by a view or comes after a signal.
+Deviations  GROUPS carries the id of the last view that was shown, not one overwritten for the occasion, and the
+            way since a signal in it: two sides that both lost members do not look alike, even if they meet
+            again before either was shown anything. A group gets a new view if its members come from different
+            ones, or if some of them had a signal. That covers members who are gone: whatever takes one away is
+            followed by a view or comes after a signal.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import Member
@@ -25,32 +26,42 @@ ENTRY_COST_BYTES: Final = 64  # Of a group: its id and what stands around names.
 MEMBER_COST_BYTES: Final = 8
 
 
+class Origin(NamedTuple):
+    """Where members come from: their last view, and the way from its signal to here. Alike means together."""
+
+    last: GroupViewId
+    way: tuple[ViewId, ...]
+
+
 @dataclass(slots=True)
 class Merged:
     """A group as all daemons of the view know it now."""
 
     name: GroupName
-    signalled: bool = False
-    origins: dict[GroupViewId, set[Member]] = field(default_factory=dict)  # Members by the view they come from.
+    origins: dict[Origin, set[Member]] = field(default_factory=dict)
 
     @property
     def changed(self) -> bool:
         """Whether there has to be a new view."""
-        return self.signalled or len(self.origins) > 1
+        return len(self.origins) > 1 or any(origin.way for origin in self.origins)
+
+    def is_torn(self, last: GroupViewId) -> bool:
+        """Whether members of this view came different ways."""
+        return len([origin for origin in self.origins if origin.last == last]) > 1
 
     @property
     def members(self) -> set[Member]:
         """All of them."""
-        return {one for origin in self.origins.values() for one in origin}
+        return {one for members in self.origins.values() for one in members}
 
     @property
     def sets(self) -> tuple[tuple[Member, ...], ...]:
         """The members by where they come from, in the same order everywhere."""
         return tuple([tuple(sorted(self.origins[one])) for one in sorted(self.origins)])
 
-    def together(self, last: GroupViewId) -> tuple[Member, ...]:
-        """Those who come from this view."""
-        return tuple(sorted(self.origins.get(last, ())))
+    def together(self, origin: Origin) -> tuple[Member, ...]:
+        """Those who come from there."""
+        return tuple(sorted(self.origins.get(origin, ())))
 
 
 @dataclass(slots=True)
@@ -89,8 +100,7 @@ class Gathered:
             for part in parts.values():
                 for entry in part.groups:
                     group = merged.setdefault(GroupName(entry.group), Merged(GroupName(entry.group)))
-                    group.signalled |= entry.signalled
-                    members = group.origins.setdefault(entry.id, set())
+                    members = group.origins.setdefault(Origin(entry.id, entry.way), set())
                     for session, name in entry.members:
                         members.add(Member(sender.daemon, name, sender.incarnation, session))
         return [merged[name] for name in sorted(merged)]
@@ -134,7 +144,7 @@ def groups_words(
         known.add(group.name)
         local = [(one.session, one.name) for one in sorted(group.members) if one.process == me]
         for some in _chunks(local, bytes_max):
-            entry = LocalGroup(group.name, group.id, group.signalled, tuple(some))
+            entry = LocalGroup(group.name, group.id, group.way, tuple(some))
             place(_cost(group.name) + sum([MEMBER_COST_BYTES + _cost(name) for _, name in some]))[0].append(
                 entry
             )

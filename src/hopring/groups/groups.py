@@ -212,15 +212,15 @@ class Groups:
     def _installed(self, event: Installed) -> None:
         signal, self._signal = self._signal, None
         together = frozenset(event.together)
-        self.view = event.view
+        left, self.view = self.view, event.view
         self.members = frozenset(event.members)
-        if signal is None:
+        if signal is None or left is None:
             assert self.views.ids.view == NOWHERE, "every view but the first follows a signal"
             self.views.go_on(event.view)
             self._resume()
             return
         if self.state is GState.GGT:
-            self.views.close_again(together, event.view)
+            self.views.close_again(together, left)
         self.views.begin()
         self.early.clear()
         self.interest.keep({one.daemon for one in together})

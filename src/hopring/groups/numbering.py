@@ -19,8 +19,8 @@ class GroupViewId(NamedTuple):
     there tells it apart from all others.
     """
 
-    view: ViewId  # The daemons' view in which all knew the same of the group.
-    path: tuple[ViewId, ...]  # If closing, the views since, up to the next in which all know the same.
+    view: ViewId  # The daemons' view in which it was made.
+    path: tuple[ViewId, ...]  # If closing, where its side went from there.
     step: int  # From 1, and from 1 again when it closes.
 
     @property
@@ -36,25 +36,29 @@ class GroupViewId(NamedTuple):
 
 @dataclass(slots=True)
 class Numbering:
-    """Gives out ids, from a view of daemons in which all know the same to the next."""
+    """Gives out ids in one view of daemons, from when all know the same to its end."""
 
     view: ViewId
     path: tuple[ViewId, ...] = ()
     floor: int = 0  # No group that is gone had a higher step: it may come back, and must go on above.
 
-    def go(self, next_view: ViewId) -> None:
-        """On to the next view; from here on ids belong to those who go the same way."""
-        if not self.path:
-            self.floor = 0
-        self.path = (*self.path, next_view)
+    def close(self, next_view: ViewId) -> None:
+        """From here on ids belong to those who go on to this view."""
+        self.floor = 0
+        self.path = (next_view,)
 
     def after(self, last: GroupViewId | None) -> GroupViewId:
         """The id that follows this one of a group; of a new group, the first."""
         step = self.floor + 1
-        if last is not None and (last.view, last.closing) == (self.view, bool(self.path)):
+        if last is not None and (last.view, last.path) == (self.view, self.path):
             step = last.step + 1
         return GroupViewId(self.view, self.path, step)
 
     def retire(self, last: GroupViewId) -> None:
         """The group is gone."""
         self.floor = max(self.floor, last.step)
+
+
+def parting(last: GroupViewId, way: tuple[ViewId, ...], view: ViewId) -> GroupViewId:
+    """The id for those who came this way from a view, to where others came from it another way."""
+    return GroupViewId(way[0], (*way[1:], view), last.step + 1)

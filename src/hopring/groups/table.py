@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hopring.groups.names import Member
 from hopring.groups.numbering import GroupViewId
-from hopring.ids import GroupName, Process
+from hopring.ids import GroupName, Process, ViewId
 
 
 @dataclass(slots=True)
@@ -16,7 +16,13 @@ class Group:
     id: GroupViewId  # Of the last view that was made; who is here and in it has been shown it.
     members: set[Member] = field(default_factory=set)
     local: tuple[int, ...] = ()  # The sessions of this daemon among them, sorted.
-    signalled: bool = False  # Its view is closing, so another has to come.
+    # The daemons' views that were left since the group's own is closing, if it is; then another has to come.
+    way: tuple[ViewId, ...] = ()
+
+    @property
+    def signalled(self) -> bool:
+        """Whether its view is closing."""
+        return bool(self.way)
 
     def listed(self) -> tuple[Member, ...]:
         """The members, in the order that is the same everywhere."""

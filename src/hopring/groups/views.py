@@ -5,16 +5,17 @@ Invariants  the table is a function of the order and the daemons' views, so comp
             in a group has been shown the view whose id stands in the table, and a signal since if it is
             signalled; between two views of a group there is one signal at most.
 Deviations  whatever is shown while the daemons' view is closing is closing itself: it is followed by a signal
-            at once, and by another view when the daemons have theirs.
+            at once, and by another view when the daemons have theirs. Members that had a signal and meet again
+            are companions only if they came the same way.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from hopring.groups.events import Cause, GroupView, Left, Output, ShowSignal, ShowView
-from hopring.groups.exchange import Merged
+from hopring.groups.exchange import Merged, Origin
 from hopring.groups.names import Member
-from hopring.groups.numbering import Numbering
+from hopring.groups.numbering import Numbering, parting
 from hopring.groups.table import Group, Table
 from hopring.ids import GroupName, Process, ViewId
 
@@ -72,32 +73,23 @@ class GroupViews:
 
     def close(self, together: frozenset[Process], next_view: ViewId) -> None:
         """The daemons' view is closing: so are those of the groups that lose members by it."""
-        self.ids.go(next_view)
+        self.ids.close(next_view)
         self.together = together
         for group in self.table.in_order():
             if group.breaks(together):
                 self._close(group)
 
-    def close_again(self, together: frozenset[Process], next_view: ViewId) -> None:
-        """The next view is closing too, and nobody had the time to tell of groups.
-
-        Others may have come from the same view of a group another way, and must not pass for companions. So
-        those who came this way are shown by themselves, of whatever group another view has to come.
-        """
-        for group in self.table.in_order():
-            if group.signalled or group.breaks(together):
-                group.signalled = True
-                group.id = self.ids.after(group.id)
-                members = group.listed()
-                self._show(group.local, group, members, Cause.NETWORK, sets=(members,))
-        self.ids.go(next_view)
+    def close_again(self, together: frozenset[Process], left: ViewId) -> None:
+        """The daemons had another view, and left it before all had told of their groups."""
         self.together = together
         for group in self.table.in_order():
-            if group.signalled:
-                self._close(group)
+            if group.way:
+                group.way = (*group.way, left)
+            elif group.breaks(together):
+                self._close(group, left)
 
-    def _close(self, group: Group) -> None:
-        group.signalled = True
+    def _close(self, group: Group, left: ViewId | None = None) -> None:
+        group.way = (left or self.ids.view,)
         if group.local:
             self.out.append(ShowSignal(group.local, group.name, group.id, self._established(group)))
 
@@ -111,8 +103,8 @@ class GroupViews:
         """Nobody new came: all know the same, and need not ask."""
         self.ids = Numbering(view)
         for group in self.table.in_order():
-            if group.signalled:
-                group.signalled = False
+            if group.way:
+                group.way = ()
                 group.id = self.ids.after(None)
                 members = group.listed()
                 self._show(group.local, group, members, Cause.NETWORK, sets=(members,))
@@ -120,16 +112,24 @@ class GroupViews:
     def compute_notify(self, view: ViewId, merged: Collection[Merged]) -> None:
         """All daemons have told of their groups; a group that nothing happened to keeps its view."""
         self.ids = Numbering(view)
-        last = {name: group.id for name, group in self.table.groups.items() if group.local}
+        mine = {name: Origin(group.id, group.way) for name, group in self.table.groups.items() if group.local}
         new_id = self.ids.after(None)
         self.table.replace(
-            [(one.name, new_id if one.changed else next(iter(one.origins)), one.members) for one in merged]
+            [(one.name, new_id if one.changed else next(iter(one.origins)).last, one.members) for one in merged]
         )
         for one in merged:
-            if one.changed and one.name in last:
-                group = self.table.groups[one.name]
-                together = one.together(last[one.name])
+            if one.changed and one.name in mine:
+                group, origin = self.table.groups[one.name], mine[one.name]
+                together = one.together(origin)
+                if origin.way and one.is_torn(origin.last):
+                    self._part(group, origin, together)
                 self._show(group.local, group, together, Cause.NETWORK, sets=one.sets)
+
+    def _part(self, group: Group, origin: Origin, together: tuple[Member, ...]) -> None:
+        """Others come from the same view another way; those who came this way see each other first."""
+        last = parting(origin.last, origin.way, self.ids.view)
+        view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,))
+        self.out.append(ShowView(group.local, view))
 
     def _show(
         self,

@@ -54,7 +54,7 @@ class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
 
     group: Group
     id: GroupViewId  # Of the last view that these members were shown.
-    signalled: bool  # Whether they had a transitional signal since.
+    way: tuple[ViewId, ...]  # If they had a signal since, the daemons' views that were left since then.
     members: tuple[tuple[Count, SessionName], ...]  # Session and name.
 
 

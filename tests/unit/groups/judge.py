@@ -251,7 +251,7 @@ def _agreed_and_safe(story: Story, group: GroupName, stays: list[Stay]) -> None:
 def _end(story: Story, world: World) -> None:
     """After a quiet end in one view: everybody has all that it is owed, and all agree on who is where."""
     tables = [
-        {name: (group.id, group.members, group.signalled) for name, group in host.groups.table.groups.items()}
+        {name: (group.id, group.members, group.way) for name, group in host.groups.table.groups.items()}
         for host in world.hosts
     ]
     story.check(all(one == tables[0] for one in tables), "the daemons do not have the same groups")
