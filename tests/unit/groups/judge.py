@@ -1,14 +1,16 @@
 """What clients are promised (EVS-C), judged on the traces of a world; the numbers are those of the thesis."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from tests.unit.groups.book import Book, Got, Out, Shown, Signal, Trace
+
 from hopring.groups.events import Cause, GroupView
+from hopring.groups.groups import Groups
 from hopring.groups.names import Member
 from hopring.groups.numbering import GroupViewId
 from hopring.ids import GroupName
 from hopring.services import Service
-from tests.unit.groups.world import Got, Out, Shown, Signal, Trace, World
 
 ORDERED = (Service.CAUSAL, Service.AGREED, Service.SAFE)
 EARLY = (Service.RELIABLE, Service.FIFO)
@@ -67,27 +69,26 @@ def story_of(traces: Iterable[Trace]) -> Story:
                 case Got():
                     story.check(event.label not in story.got[me], f"2.5 {me.name}: {event.label!r} twice")
                     story.got[me].add(event.label)
-                    private = f"#{me.name}#d{me.daemon}"
                     here = [present[one] for one in event.groups if one in present]
                     story.check(
-                        bool(here) or private in event.groups, f"2.1 {me.name}: {event.label!r} from nowhere"
+                        bool(here) or trace.private in event.groups,
+                        f"2.1 {me.name}: {event.label!r} from nowhere",
                     )
                     for stay in here:
                         stay.got.append(event)
     return story
 
 
-def judge(world: World, quiet: bool = True) -> list[str]:
-    """All that is broken, in words."""
-    story = story_of(world.traces.values())
+def judge(book: Book, daemons: Collection[Groups]) -> list[str]:
+    """All that is broken, in words; these daemons are in one view, and nothing is under way."""
+    story = story_of(book.traces.values())
     for trace in story.traces:
         _order(story, trace)
     for group, stays in story.stays.items():
         _views(story, group, stays)
         _synchrony(story, group, stays)
         _agreed_and_safe(story, group, stays)
-    if quiet:
-        _end(story, world)
+    _end(story, daemons)
     return story.faults
 
 
@@ -182,8 +183,8 @@ def _synchrony(story: Story, group: GroupName, stays: list[Stay]) -> None:
 def _early(stay: Stay, other: Member) -> list[Got]:
     """The Reliable and FIFO messages that the other must have too, if both come to the same view of daemons.
 
-    Early ones may lie behind a join in the order; so they are not looked at when somebody joins or leaves, but at
-    the next change of network, if the two have been together since.
+    Early ones may lie behind a join in the order; so they are not looked at when somebody joins or leaves, but
+    at the next change of network, if the two have been together since.
     """
     out: list[Got] = []
     if stay.after is None or stay.after.view.cause is not Cause.NETWORK:
@@ -205,7 +206,7 @@ def _order(story: Story, trace: Trace) -> None:
                 not later, f"2.13(2) {me.name}: {one.label!r} before {[other.label for other in later]}"
             )
         if one.service in (Service.FIFO, *ORDERED):
-            sender = [each for each in story.traces if each.member.session == one.session][0]
+            sender = next(each for each in story.traces if each.member.session == one.session)
             labels = [label for label, _, _, _ in sender.sent]
             late = [
                 other.label
@@ -235,7 +236,7 @@ def _agreed_and_safe(story: Story, group: GroupName, stays: list[Stay]) -> None:
                 story.check(not lacks, f"2.13(3) {me.name} in {group} {view.id}: {got.label!r} without {lacks}")
             if got.service is Service.SAFE:
                 for one in view.members:
-                    # In this very view only if its daemon delivered its join before the signal: joins are Agreed.
+                    # Perhaps in another view: joins are Agreed, and its daemon may have it after its signal.
                     ended = _ends(story, group, one) and (one not in last or last[one] <= view.id)
                     story.check(
                         _has(story, one, got.label) or ended,
@@ -248,11 +249,11 @@ def _agreed_and_safe(story: Story, group: GroupName, stays: list[Stay]) -> None:
                     story.check(fine, f"2.14(3) {me.name} in {group} {view.id}: {one.name}, {got.label!r}")
 
 
-def _end(story: Story, world: World) -> None:
+def _end(story: Story, daemons: Collection[Groups]) -> None:
     """After a quiet end in one view: everybody has all that it is owed, and all agree on who is where."""
     tables = [
-        {name: (group.id, group.members, group.way) for name, group in host.groups.table.groups.items()}
-        for host in world.hosts
+        {name: (group.id, group.members, group.way) for name, group in one.table.groups.items()}
+        for one in daemons
     ]
     story.check(all(one == tables[0] for one in tables), "the daemons do not have the same groups")
     expected: dict[GroupName, set[Member]] = {}
@@ -282,8 +283,7 @@ def _all_there(story: Story, expected: dict[GroupName, set[Member]]) -> None:
             throughout = [
                 stay for stay in since if stay.before is None and not _ends(story, stay.view.group, me)
             ]
-            private = f"#{me.name}#d{me.daemon}" in groups
-            owed = private or any(_before(trace, label, stay.view.group) for stay in throughout)
+            owed = trace.private in groups or any(_before(trace, label, stay.view.group) for stay in throughout)
             story.check(discard or not owed or label in story.got[me], f"2.15 {me.name}: {label!r} was lost")
     # 2.17: whoever gets a message in a group's last view gets it with all its members.
     for group, members in expected.items():

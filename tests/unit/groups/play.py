@@ -2,12 +2,13 @@
 
 from random import Random
 
+from tests.unit.groups.judge import judge
+from tests.unit.groups.world import World
+
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
 from hopring.ids import GroupName
 from hopring.links.events import Tick
 from hopring.services import Service
-from tests.unit.groups.judge import judge
-from tests.unit.groups.world import World
 
 GROUPS = ("red", "green", "blue")
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
@@ -36,14 +37,16 @@ def play(seed: int, steps: int = 300) -> list[str]:
         else:
             _move(world, rng)
     world.unite()
-    return judge(world)
+    return judge(world.book, [host.groups for host in world.hosts])
 
 
 def _ask(world: World, rng: Random) -> None:
     at = rng.randrange(len(world.hosts))
     host = world.hosts[at]
     here = [
-        trace for trace in world.traces.values() if trace.member.process == host.process and not trace.ended
+        trace
+        for trace in world.book.traces.values()
+        if trace.member.process == host.process and not trace.ended
     ]
     if len(here) < 2 or rng.random() < 0.1:
         world.connect(at, rng.choice("abc"))
@@ -60,7 +63,7 @@ def _ask(world: World, rng: Random) -> None:
     else:
         groups: list[str] = rng.sample(GROUPS, rng.choice([1, 1, 2]))
         if rng.random() < 0.1:
-            other = rng.choice(list(world.traces.values())).member
+            other = rng.choice(list(world.book.traces.values())).member
             groups.append(f"#{other.name}#d{other.daemon}")
         world.send(at, session, rng.choice(SERVICES), tuple(groups), rng.random() < 0.15)
 

@@ -2,7 +2,7 @@
 
 Each view of daemons has a log; a place in it is a place in the order. Every daemon receives the entries of the
 log in any order and delivers them by the rules of the services. A view ends by an attempt: those who come from
-the same view even out what they have, and decide what follows the signal, as the recovery of the membership does.
+the same view even out what they have, and decide what follows the signal, as the membership's recovery does.
 Some of an attempt may fall out of it, bound by it all the same.
 """
 
@@ -11,24 +11,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.unit.groups.book import Book, Trace
+
 from hopring.groups.events import (
     Connect,
     Connected,
-    Deliver,
     Disconnect,
-    Gone,
-    GroupView,
     JoinGroup,
     LeaveGroup,
-    Left,
     Output,
-    Refused,
     Send,
-    ShowSignal,
-    ShowView,
 )
 from hopring.groups.groups import Groups
-from hopring.groups.names import Member
 from hopring.groups.options import GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.membership.events import Delivered, Installed, Resume, Stamped, TransitionalSignal
@@ -53,52 +47,6 @@ class DaemonView:
     members: tuple[Process, ...]
     log: list[Entry] = field(default_factory=list)
     acked: dict[Process, set[int]] = field(default_factory=dict)  # What others know that a member has.
-
-
-@dataclass(slots=True)
-class Shown:
-    """A view as a session got it."""
-
-    view: GroupView
-
-
-@dataclass(slots=True)
-class Signal:
-    group: GroupName
-
-
-@dataclass(slots=True)
-class Got:
-    """A message as a session got it."""
-
-    label: bytes
-    service: Service
-    groups: tuple[GroupName, ...]
-    place: tuple[ViewId, int]
-    session: int  # The sender's; no two sessions of this world have the same.
-
-
-@dataclass(slots=True)
-class Out:
-    """The session is no member from here on."""
-
-    group: GroupName
-
-
-Event = Shown | Signal | Got | Out
-
-
-@dataclass(slots=True)
-class Trace:
-    """What happened to one session."""
-
-    member: Member
-    events: list[Event] = field(default_factory=list)
-    sent: list[tuple[bytes, tuple[GroupName, ...], bool, Service]] = field(default_factory=list)
-    joined: set[GroupName] = field(default_factory=set)  # As it asked.
-    asked: dict[bytes, set[GroupName]] = field(default_factory=dict)  # The same at each send.
-    ended: bool = False  # It asked for its end, or its daemon crashed.
-    gone: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -136,9 +84,7 @@ class World:
         self.labels = 0
         self.now_us = 0
         self.hosts: list[Host] = []  # The present life of each daemon.
-        self.traces: dict[tuple[Process, int], Trace] = {}
-        self.places: dict[bytes, tuple[ViewId, int]] = {}
-        self.refused: list[Refused] = []
+        self.book = Book()
         self.sessions = 0
         for at in range(len(sites)):
             self.hosts.append(self._start(DaemonId(at)))
@@ -165,38 +111,13 @@ class World:
             (host.control if submit.session == CONTROL_SESSION else host.client).append(message)
 
     def _carry(self, host: Host, outputs: list[Output]) -> None:
+        self.book.record(host.process, outputs)
         for output in outputs:
-            match output:
-                case Resume(view):
-                    if view == host.view.id:
-                        host.held = False
-                case Refused():
-                    self.refused.append(output)
-                case ShowView(sessions, view):
-                    for one in sessions:
-                        self._trace(host, one).events.append(Shown(view))
-                case ShowSignal(sessions, group, _, _):
-                    for one in sessions:
-                        self._trace(host, one).events.append(Signal(group))
-                case Left(session, group):
-                    self._trace(host, session).events.append(Out(group))
-                case Gone(session, _):
-                    self._trace(host, session).gone = True
-                case Deliver():
-                    self._got(host, output)
-                case Connected():
-                    pass
-
-    def _got(self, host: Host, output: Deliver) -> None:
-        run = output.bundle.run
-        place = (output.view, output.position.lts - 1)
-        for label in [bytes(body) for body in output.bundle.messages()]:
-            got = Got(label, run.service, run.groups, place, run.session)
-            for one in output.sessions:
-                self._trace(host, one).events.append(got)
+            if isinstance(output, Resume) and output.view == host.view.id:
+                host.held = False
 
     def _trace(self, host: Host, session: int) -> Trace:
-        return self.traces[host.process, session]
+        return self.book.traces[host.process, session]
 
     # Clients.
 
@@ -206,20 +127,12 @@ class World:
         out = host.groups.step(Connect(self.sessions, name), self.now_us)
         self._carry(host, out)
         if isinstance(out[0], Connected):
-            member = Member(host.process.daemon, name, host.process.incarnation, self.sessions)
-            self.traces[host.process, self.sessions] = Trace(member)
+            self.book.begin(host.process, out[0], name)
         return self.sessions
 
     def request(self, at: int, event: JoinGroup | LeaveGroup | Disconnect) -> None:
         host = self.hosts[at]
-        trace = self._trace(host, event.session)
-        match event:
-            case JoinGroup():
-                trace.joined.add(event.group)
-            case LeaveGroup():
-                trace.joined.discard(event.group)
-            case Disconnect():
-                trace.ended = True
+        self.book.asked(host.process, event)
         self._carry(host, host.groups.step(event, self.now_us))
         self._pump(host)
 
@@ -231,9 +144,7 @@ class World:
         label = b"m%d" % self.labels
         names = tuple([GroupName(name) for name in groups])
         run = Run(host.process.daemon, session, service, names, self_discard)
-        trace = self._trace(host, session)
-        trace.sent.append((label, names, self_discard, service))
-        trace.asked[label] = set(trace.joined)
+        self.book.sent(host.process, run, label)
         event = Send(session, run, encode_bundle(run, [label], [7], [0]))
         self._carry(host, host.groups.step(event, self.now_us))
         self._pump(host)
@@ -297,9 +208,9 @@ class World:
         passed: dict[tuple[Process, int], bool] = {}
         for at, entry in enumerate(host.view.log):
             key = (entry.sender, entry.message.session)
-            if passed.get(key, True) and at in host.received and at not in host.done:
-                if entry.message.service is Service.FIFO or not self._here(host, entry):
-                    self._deliver(host, at)
+            goes = entry.message.service is Service.FIFO or not self._here(host, entry)
+            if goes and passed.get(key, True) and at in host.received and at not in host.done:
+                self._deliver(host, at)
             passed[key] = passed.get(key, True) and at in host.done
 
     def walk(self, host: Host, most: int = 1_000) -> bool:
@@ -397,9 +308,7 @@ class World:
     def crash(self, at: int) -> None:
         host = self.hosts[at]
         host.alive = False
-        for trace in self.traces.values():
-            if trace.member.process == host.process:
-                trace.ended = trace.gone = True
+        self.book.crashed(host.process)
         self.hosts[at] = self._start(host.process.daemon)
 
     # To the end.
