@@ -14,6 +14,7 @@ from hopring.groups.table import Table
 from hopring.groups.words import unseal
 from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
+from hopring.ordering.entry import Position
 from hopring.wire.bundle import decode_bundle, peek_groups
 
 
@@ -48,6 +49,11 @@ class Delivery:
             self.early.keep(deliver)
         deliver = self.early.withhold(deliver)
         return deliver if deliver.sessions else None
+
+    def joined(self, at: Position) -> list[Deliver]:
+        """What is owed to who joined there, but for what it would have got as a member that it is no more."""
+        owed = self.early.take(at)
+        return [one for one in owed if one.sessions[0] in self._recipients(one.bundle.run.groups)]
 
     def _recipients(self, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
         if len(groups) == 1 and not is_private(groups[0]):

@@ -184,7 +184,7 @@ class Groups:
         self.views.join(Member(sender.daemon, word.name, sender.incarnation, message.session), name)
         if sender == self.me:
             self.requests.joined(name)
-            self.views.out.extend(self.early.take(event.position))
+            self.views.out.extend(self.delivery.joined(event.position))
         self.views.joined(name)
 
     def _remove(self, sender: Process, session: int, name: GroupName, cause: Cause, now_us: int) -> None:

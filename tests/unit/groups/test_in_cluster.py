@@ -63,11 +63,9 @@ def test_a_body_goes_only_to_sites_that_want_it() -> None:
         cluster.request(at, JoinGroup(session, RED))
     cluster.run_for(SECOND_US)
 
-    masks = [cluster.members[at].groups.interest._mask_of((RED,)) for at in ("eu1", "us1", "zz1")]
     cluster.send("eu1", 1, Service.AGREED, "red")
     cluster.run_for(10_000)
 
-    assert masks == [0b011, 0b011, 0b111]
     view = cluster.members["zz1"].membership.view
     assert [entry.mask for entry in view.order.entries.values() if entry.message is None] == [0b011]
     cluster.run_for(SECOND_US)
