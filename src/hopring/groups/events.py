@@ -9,7 +9,7 @@ from hopring.groups.names import Member
 from hopring.groups.numbering import GroupViewId
 from hopring.ids import GroupName, ViewId
 from hopring.links.events import Tick
-from hopring.membership.events import Delivered, Installed, Resume, Stamped, TransitionalSignal
+from hopring.membership.events import Delivered, Installed, Resume, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import Position
 from hopring.wire.bundle import Bundle, Run
 
@@ -154,4 +154,4 @@ class Deliver(msgspec.Struct, frozen=True):
 Request = Connect | Disconnect | JoinGroup | LeaveGroup | Send
 FromBelow = Delivered | Stamped | TransitionalSignal | Installed
 Input = Request | FromBelow | Tick
-Output = Connected | Refused | ShowView | ShowSignal | Left | Gone | Deliver | Resume
+Output = Connected | Refused | ShowView | ShowSignal | Left | Gone | Deliver | Resume | Withdraw

@@ -29,7 +29,15 @@ from hopring.groups.views import GroupViews
 from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, Word, decode, encode, is_word
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
-from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, TransitionalSignal
+from hopring.membership.events import (
+    Delivered,
+    Installed,
+    Resume,
+    Stamped,
+    Submit,
+    TransitionalSignal,
+    Withdraw,
+)
 from hopring.ordering.entry import CONTROL_SESSION
 from hopring.services import Service
 
@@ -74,6 +82,7 @@ class Groups:
         self.early = Early(me.daemon)
         self.delivery = Delivery(me, self.names, self.table, self.requests.sessions, self.early)
         self._site_of = dict(site_of)
+        self._one_site = True
         self._signal: TransitionalSignal | None = None  # Of the view that is closing.
         self._gathered: Gathered | None = None  # In GGATHER and GGT.
         self._told: list[GroupName] = []  # The interest that our GROUPS tells.
@@ -94,8 +103,7 @@ class Groups:
             return self._control.popleft()
         if self.state is not GState.GOP or self.view is None:
             return None
-        one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
-        taken = self.requests.take(one_site, queue_open)
+        taken = self.requests.take(self._one_site, queue_open)
         return _control(taken) if isinstance(taken, Interest) else taken
 
     def step(self, event: Input, now_us: int) -> list[Output]:
@@ -214,6 +222,7 @@ class Groups:
         together = frozenset(event.together)
         left, self.view = self.view, event.view
         self.members = frozenset(event.members)
+        self._one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
         if signal is None or left is None:
             assert self.views.ids.view == NOWHERE, "every view but the first follows a signal"
             self.views.go_on(event.view)
@@ -244,7 +253,9 @@ class Groups:
         self.interest.wait()
         local, version = self.table.in_order(), self.own.version
         words = groups_words(view, self.me, local, self._told, version, self.options.groups_bytes_max)
-        self._control.clear()  # What is left in it is of an exchange that came to nothing.
+        # What is left is of an exchange that came to nothing, or an interest that these words tell too.
+        self._control.clear()
+        self._put(Withdraw())
         self._control.extend([_control(word) for word in words])
 
     def _groups(self, sender: Process, word: GroupsPart) -> None:

@@ -28,6 +28,11 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdraw:
+    """The daemon's own messages that still wait mean nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Arrived:
     """A packet from the wire, for whichever network it belongs to."""
 
@@ -113,5 +118,5 @@ class Installed:
     cause: str
 
 
-Input = Submit | Resume | Arrived | Heard | FromStream | Tick
+Input = Submit | Resume | Withdraw | Arrived | Heard | FromStream | Tick
 Output = Say | Network | NetworkStarted | Stamped | Delivered | TransitionalSignal | Installed

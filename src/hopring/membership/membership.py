@@ -30,6 +30,7 @@ from hopring.membership.events import (
     Say,
     Submit,
     TransitionalSignal,
+    Withdraw,
 )
 from hopring.membership.gather import Form, Rest
 from hopring.membership.options import MembershipOptions
@@ -169,6 +170,8 @@ class Membership:
             case Resume(view):
                 if view == self.view.id:
                     self.traffic.outbox.held = False
+            case Withdraw():
+                self.traffic.outbox.control.clear()
             case Heard(sender, word):
                 self._heard(sender, word, now_us)
             case FromStream(generation, neighbour, happening):

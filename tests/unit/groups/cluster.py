@@ -16,8 +16,8 @@ from hopring.membership.events import (
     Output,
     Resume,
     Stamped,
-    Submit,
     TransitionalSignal,
+    Withdraw,
 )
 from hopring.services import Service
 from hopring.sim.cluster import Cluster, Host
@@ -36,7 +36,7 @@ class GroupHost(Host):
         self.membership.present.destinations = self.groups.interest
         self.membership.traffic.destinations = self.groups.interest
         self.membership.traffic.holds = True
-        self._down: deque[Resume | Submit] = deque()
+        self._down: deque[Resume | Withdraw] = deque()
         self._planned = False
 
     def ask(self, event: Request) -> None:
@@ -55,7 +55,7 @@ class GroupHost(Host):
         if isinstance(event, Connect) and isinstance(outputs[0], Connected):
             self.book.begin(self.me, outputs[0], event.name)
         self.book.record(self.me, outputs)
-        self._down.extend([one for one in outputs if isinstance(one, Resume)])
+        self._down.extend([one for one in outputs if isinstance(one, Resume | Withdraw)])
         if not self._planned:
             self._planned = True
             self.cluster.network.timer(self.name, self.cluster.engine.now_us, self._pump)

@@ -34,7 +34,7 @@ from hopring.groups.groups import GState
 from hopring.groups.numbering import GroupViewId
 from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, LocalGroup, decode, encode
 from hopring.ids import GroupName
-from hopring.membership.events import Delivered, Resume, Submit
+from hopring.membership.events import Delivered, Resume, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
 from hopring.services import Service
 
@@ -448,9 +448,10 @@ def test_a_second_change_before_groups_are_complete_begins_the_exchange_again() 
     desk.delivered(ME, desk.taken())
     assert desk.signal((ME, FAR), 4) == []
 
-    (signal,) = desk.installed((ME, FAR), (ME, FAR), 4)
+    signal, withdraw = desk.installed((ME, FAR), (ME, FAR), 4)
 
     assert signals([signal])[0].group == RED
+    assert withdraw == Withdraw()
     assert desk.groups.state is GState.GGATHER
     (word,) = words(desk.taken())
     assert word == GroupsPart(

@@ -25,7 +25,7 @@ from hopring.groups.events import (
 from hopring.groups.groups import Groups
 from hopring.groups.options import GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
-from hopring.membership.events import Delivered, Installed, Resume, Stamped, TransitionalSignal
+from hopring.membership.events import Delivered, Installed, Resume, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
@@ -115,6 +115,8 @@ class World:
         for output in outputs:
             if isinstance(output, Resume) and output.view == host.view.id:
                 host.held = False
+            elif isinstance(output, Withdraw):
+                host.control.clear()
 
     def _trace(self, host: Host, session: int) -> Trace:
         return self.book.traces[host.process, session]
