@@ -85,9 +85,10 @@ class Table:
         self.groups.clear()
         self.sessions.clear()
         for name, view_id, members in groups:
-            group = Group(name, view_id)
-            for member in sorted(members):
-                self.add(group, member)
+            local = sorted([one.session for one in members if one.process == self.me])
+            self.groups[name] = Group(name, view_id, set(members), tuple(local))
+            for member in members:
+                self.sessions.setdefault((member.process, member.session), {})[name] = member
 
     def local(self, group: GroupName) -> tuple[int, ...]:
         """The sessions of this daemon in a group."""
