@@ -5,8 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from hopring.groups.names import Member
-from hopring.groups.numbering import GroupViewId
+from hopring.groups.names import GroupViewId, Member
 from hopring.ids import GroupName, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Stamped, TransitionalSignal, Withdraw

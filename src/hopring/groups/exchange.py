@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.names import Member
-from hopring.groups.numbering import GroupViewId
+from hopring.groups.names import GroupViewId, Member
 from hopring.groups.table import Group
 from hopring.groups.words import GroupsPart, LocalGroup
 from hopring.ids import GroupName, Process, ViewId

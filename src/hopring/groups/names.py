@@ -1,11 +1,13 @@
-"""Names: who is a member of a group, and what sessions and groups may be called.
+"""Names: members, ids of group views, and what sessions and groups may be called.
 
 A session's private group is `#name#daemon`; it needs no join, and whatever is sent there reaches that session.
+
+The values here, in words.py and in events.py are read by msgspec at run time, so these files are not compiled.
 """
 
 from typing import Final, NamedTuple
 
-from hopring.ids import DaemonId, GroupName, Incarnation, Process
+from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
 
 PRIVATE: Final = "#"
@@ -24,6 +26,29 @@ class Member(NamedTuple):
     def process(self) -> Process:
         """The life of the daemon that it belongs to."""
         return Process(self.daemon, self.incarnation)
+
+
+class GroupViewId(NamedTuple):
+    """The id of a group's view; compared from left to right.
+
+    What the thesis writes as a negative index is `closing`: the view was made after the daemons' transitional
+    signal, when the sides of a split give ids without knowing of each other. The way that a side takes from
+    there tells it apart from all others.
+    """
+
+    view: ViewId  # The daemons' view in which it was made.
+    path: tuple[ViewId, ...]  # If closing, where its side went from there.
+    step: int  # From 1, and from 1 again when it closes.
+
+    @property
+    def closing(self) -> bool:
+        """Whether the daemons' view was closing."""
+        return bool(self.path)
+
+    @property
+    def signed(self) -> int:
+        """The index of the thesis."""
+        return -self.step if self.path else self.step
 
 
 def is_private(group: GroupName) -> bool:

@@ -1,4 +1,4 @@
-"""Ids of group views, and how one follows the other.
+"""Numbering: how one id of a group's views follows the other.
 
 Implements  thesis definition 6.1, with the cure of its collisions.
 Invariants  ids of one group rise at every member (2.3); nobody else gives an id that was given, to a view with
@@ -6,32 +6,9 @@ Invariants  ids of one group rise at every member (2.3); nobody else gives an id
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
-
-
-class GroupViewId(NamedTuple):
-    """The id of a group's view; compared from left to right.
-
-    What the thesis writes as a negative index is `closing`: the view was made after the daemons' transitional
-    signal, when the sides of a split give ids without knowing of each other. The way that a side takes from
-    there tells it apart from all others.
-    """
-
-    view: ViewId  # The daemons' view in which it was made.
-    path: tuple[ViewId, ...]  # If closing, where its side went from there.
-    step: int  # From 1, and from 1 again when it closes.
-
-    @property
-    def closing(self) -> bool:
-        """Whether the daemons' view was closing."""
-        return bool(self.path)
-
-    @property
-    def signed(self) -> int:
-        """The index of the thesis."""
-        return -self.step if self.path else self.step
 
 
 @dataclass(slots=True)

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from hopring.groups.names import Member
-from hopring.groups.numbering import GroupViewId
+from hopring.groups.names import GroupViewId, Member
 from hopring.ids import GroupName, Process, ViewId
 
 

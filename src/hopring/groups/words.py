@@ -10,8 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.names import SESSION_NAME_BYTES_MAX
-from hopring.groups.numbering import GroupViewId
+from hopring.groups.names import SESSION_NAME_BYTES_MAX, GroupViewId
 from hopring.ids import ViewId
 from hopring.services import Service
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX

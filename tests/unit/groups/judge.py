@@ -7,8 +7,7 @@ from tests.unit.groups.book import Book, Got, Out, Shown, Signal, Trace
 
 from hopring.groups.events import Cause, GroupView
 from hopring.groups.groups import Groups
-from hopring.groups.names import Member
-from hopring.groups.numbering import GroupViewId
+from hopring.groups.names import GroupViewId, Member
 from hopring.ids import GroupName
 from hopring.services import Service
 

@@ -7,7 +7,8 @@ from tests.unit.groups.literal import FAR, ME, NEAR, member, view_id
 
 from hopring.errors import PeerError
 from hopring.groups.exchange import Gathered, groups_words
-from hopring.groups.numbering import GroupViewId, Numbering, parting
+from hopring.groups.names import GroupViewId
+from hopring.groups.numbering import Numbering, parting
 from hopring.groups.table import Group, Table
 from hopring.groups.words import GroupsPart, LocalGroup, encode, seal, unseal
 from hopring.ids import GroupName

@@ -31,7 +31,7 @@ from hopring.groups.events import (
     ShowSignal,
 )
 from hopring.groups.groups import GState
-from hopring.groups.numbering import GroupViewId
+from hopring.groups.names import GroupViewId
 from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, LocalGroup, decode, encode
 from hopring.ids import GroupName
 from hopring.membership.events import Delivered, Resume, Submit, Withdraw

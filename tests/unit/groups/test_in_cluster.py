@@ -11,6 +11,8 @@ from hopring.config.local import local_config
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
 from hopring.groups.groups import GState
 from hopring.ids import GroupName
+from hopring.membership.events import Resume, Withdraw
+from hopring.ordering.entry import CONTROL_SESSION, Message
 from hopring.services import Service
 from hopring.sim.path import Quality
 
@@ -70,6 +72,31 @@ def test_a_body_goes_only_to_sites_that_want_it() -> None:
     assert [entry.mask for entry in view.order.entries.values() if entry.message is None] == [0b011]
     cluster.run_for(SECOND_US)
     assert not verdict(cluster)
+
+
+def test_clients_go_on_in_the_view_that_is_named_and_in_no_later_one() -> None:
+    cluster = cluster_of({"eu": 1})
+    host = cluster.members["eu1"]
+    outbox, view = host.membership.traffic.outbox, host.membership.view.id
+    outbox.held = True
+
+    host.driver.step(Resume(view._replace(counter=view.counter - 1)))
+    assert outbox.held
+    host.driver.step(Resume(view))
+
+    assert not outbox.held
+
+
+def test_own_messages_that_wait_can_be_withdrawn_and_those_of_clients_stay() -> None:
+    cluster = cluster_of({"eu": 1})
+    host = cluster.members["eu1"]
+    outbox = host.membership.traffic.outbox
+    outbox.put_back([Message(Service.SAFE, host.me.daemon, session, b"") for session in (CONTROL_SESSION, 1)])
+    outbox.held = True
+
+    host.membership.step(Withdraw(), cluster.engine.now_us)
+
+    assert (len(outbox.control), len(outbox.waiting)) == (0, 1)
 
 
 @pytest.mark.slow
