@@ -9,7 +9,6 @@ from hopring.config.model import Config
 from hopring.groups.events import Connect, Connected, Disconnect, JoinGroup, LeaveGroup, Request, Send
 from hopring.groups.groups import Groups
 from hopring.ids import GroupName, Incarnation
-from hopring.links.events import Tick
 from hopring.membership.events import (
     Delivered,
     Installed,
@@ -104,7 +103,3 @@ class GroupCluster(Cluster):
         self.book.sent(self.members[at].me, run, label)
         self.members[at].ask(Send(session, run, encode_bundle(run, [label], [0], [0])))
         return label
-
-    def tick(self) -> None:
-        for host in self.members.values():
-            host.ask(Tick())  # type: ignore[arg-type]
