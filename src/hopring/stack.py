@@ -23,6 +23,7 @@ from hopring.links import hop, tcp
 from hopring.links import ring as rings
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.ordering.destinations import Destinations
 from hopring.ordering.stamps import Stamped, Stamps
 from hopring.ordering.unreliable import LooseReceiver, LooseSender
 from hopring.routing.network import (
@@ -107,6 +108,7 @@ class Stack:
         cut: frozenset[Pair] = frozenset(),
         options: StackOptions = DEFAULTS,
         now_us: int = 0,
+        destinations: Destinations | None = None,
     ) -> None:
         self.own = own
         self.options = options
@@ -120,7 +122,7 @@ class Stack:
         self._wakes_at_us[own.me] = self.ring.wake_at_us
         self._incarnations = dict(members)  # None until the first packet tells it.
         least = min([self.ring.object_bytes_max, *[link.object_bytes_max for link in self.links.values()]])
-        self._stamps = Stamps(self.network.site, least)
+        self._stamps = Stamps(self.network.site, least, destinations=destinations or Destinations())
         self._reassembly = Reassembly(options.bundle_bytes_max)
         self._reassembly.make_room(options.transit_bytes, options.transit_bundles)
         self._words = Reassembly(WORD_BYTES_MAX)

@@ -20,7 +20,7 @@ LinkOutput = hop.Output | tcp.Output
 
 
 class Multicast(Value, frozen=True):
-    """A bundle for the sites of the mask; the others get its meta-data."""
+    """A bundle for the sites of the mask, or those of them that want it; the others get its meta-data."""
 
     mask: SiteMask
     bundle: bytes

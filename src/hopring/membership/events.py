@@ -18,6 +18,16 @@ class Submit(Value, frozen=True):
     session: int = 0
 
 
+class Resume(Value, frozen=True):
+    """The layer above is ready for the clients' messages of this view."""
+
+    view: ViewId
+
+
+class Withdraw(Value, frozen=True):
+    """The daemon's own messages that still wait mean nothing any more."""
+
+
 class Arrived(Value, frozen=True):
     """A packet from the wire, for whichever network it belongs to."""
 
@@ -87,6 +97,7 @@ class TransitionalSignal(Value, frozen=True):
 
     view: ViewId
     together: tuple[Process, ...]
+    next_view: ViewId  # The one that follows; no two sides of a split have the same.
 
 
 class Installed(Value, frozen=True):
@@ -98,5 +109,5 @@ class Installed(Value, frozen=True):
     cause: str
 
 
-Input = Submit | Arrived | Heard | FromStream | Stop | Tick
+Input = Submit | Resume | Withdraw | Arrived | Heard | FromStream | Stop | Tick
 Output = Say | Network | NetworkStarted | Stamped | Delivered | TransitionalSignal | Installed

@@ -12,6 +12,7 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 from hopring.ids import SiteMask
 from hopring.membership.outbox import Outbox
+from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Message, Position, decode_message, encode_message
 from hopring.ordering.order import Order
 from hopring.services import Service
@@ -21,11 +22,14 @@ NO_PLACE: Final = Position(0, 0)
 """What stands for the place in the order of a message that has none."""
 
 
-def submit_loose(message: Message, mask: SiteMask, outbox: Outbox, order: Order) -> MulticastLoose:
+def submit_loose(
+    message: Message, sites: SiteMask, destinations: Destinations, outbox: Outbox, order: Order
+) -> MulticastLoose:
     """The message for the network; from here on it is out."""
     lts = order.clock + 1
     outbox.left(message, lts)
-    return MulticastLoose(mask, encode_message(message), lts, outbox.loose_crowded)
+    bundle = encode_message(message)
+    return MulticastLoose(destinations.mask(bundle, sites), bundle, lts, outbox.loose_crowded)
 
 
 def loose_message(received: ReceiveLoose) -> Message:

@@ -26,10 +26,12 @@ from hopring.membership.events import (
     Installed,
     Network,
     Output,
+    Resume,
     Say,
     Stop,
     Submit,
     TransitionalSignal,
+    Withdraw,
 )
 from hopring.membership.gather import Form, Rest
 from hopring.membership.options import MembershipOptions
@@ -51,6 +53,7 @@ from hopring.membership.words import (
     decode_told,
     encode,
 )
+from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, decode_message
 from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
@@ -94,8 +97,15 @@ class Membership:
     """One daemon among the others."""
 
     def __init__(
-        self, who: Who, counter: int, now_us: int, options: MembershipOptions, stack: StackOptions
+        self,
+        who: Who,
+        counter: int,
+        now_us: int,
+        options: MembershipOptions,
+        stack: StackOptions,
+        destinations: Destinations | None = None,
     ) -> None:
+        """With destinations of its own, the layer above also says in each view when clients may go on."""
         self.who = who
         self.options = options
         self.site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
@@ -104,13 +114,16 @@ class Membership:
         self.phase = Phase.SEARCH
         self.drops: Counter[Drop] = Counter()
         self.view = self._first_view()
-        self.present = Present(who, options, stack, self.site_of)
+        everywhere = destinations or Destinations()
+        self.present = Present(who, options, stack, self.site_of, everywhere)
         self.search = Search(who, self.site_of, self.present)
         self.traffic = Traffic(
             who.me.daemon,
             self.site,
             Outbox(options.window_bytes, options.window_bundles, options.queue_bytes_max),
             Updates(options.update_delta_us, options.update_floor_us),
+            everywhere,
+            holds=destinations is not None,
         )
         self.attempt: Attempt | None = None
         self.highest = self.view.id  # Of all attempts accepted.
@@ -172,6 +185,11 @@ class Membership:
                 self._tick(now_us)
             case Submit():
                 self._submit(event)
+            case Resume(view):
+                if view == self.view.id:
+                    self.traffic.outbox.held = False
+            case Withdraw():
+                self.traffic.outbox.control.clear()
             case Heard(sender, word):
                 self._heard(sender, word, now_us)
             case FromStream(generation, neighbour, happening):
@@ -464,7 +482,7 @@ class Membership:
         assert stack is not None, "over its network"
         old, decision = self.view, attempt.decision
         self._out.extend(delivered(old, old.before_signal(decision)))
-        self._out.append(TransitionalSignal(old.id, decision.together))
+        self._out.append(TransitionalSignal(old.id, decision.together, attempt.new.view))
         self._out.extend(delivered(old, old.after_signal(decision)))
         members = tuple(sorted(attempt.new.members))
         order = new_order({self.site_of[one.daemon] for one in members}, attempt.clock)

@@ -4,6 +4,10 @@ The window is the papers' global flow control: a daemon's own bundles that not e
 slowest receiver holds back the stability line, so it governs everybody; and since every daemon has the same
 window, nobody gets more than the others for long. An Unreliable message never becomes stable: it leaves the
 window when the stability line has passed the clock at which it was sent.
+
+A daemon's own messages (session CONTROL_SESSION) have a lane of their own, before all others and outside the
+window. Under a layer that has to agree on something at the beginning of each view, the clients' messages are
+held back until it has.
 """
 
 from collections import deque
@@ -11,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.ordering.entry import Entry, Message
+from hopring.ordering.entry import CONTROL_SESSION, Entry, Message
 
 MESSAGE_COST_BYTES: Final = 256
 """What keeping a message costs beside its payload; counted, so that many tiny ones do not go unseen."""
@@ -25,7 +29,9 @@ class Outbox:
     window_bundles: int
     queue_bytes_max: int
     waiting: deque[Message] = field(default_factory=deque)
-    waiting_bytes: int = 0
+    waiting_bytes: int = 0  # Of the clients.
+    control: deque[Message] = field(default_factory=deque)
+    held: bool = False  # The clients' messages have to wait.
     out_bytes: int = 0
     out_bundles: int = 0
     # Unreliable and out: the clock at the send, and bytes.
@@ -40,7 +46,9 @@ class Outbox:
     @property
     def ready(self) -> bool:
         """Whether a message waits and the window lets it through; one is always let through."""
-        if not self.waiting:
+        if self.control:
+            return True
+        if self.held or not self.waiting:
             return False
         return not self.out_bundles or (
             self.out_bytes < self.window_bytes and self.out_bundles < self.window_bundles
@@ -48,14 +56,20 @@ class Outbox:
 
     def put(self, message: Message) -> None:
         """Queues a message."""
+        if message.session == CONTROL_SESSION:
+            self.control.append(message)
+            return
         assert self.open, "look at queue_open before Submit"
         self.waiting.append(message)
         self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 
     def take(self) -> Message:
         """The next message, which is now out."""
-        message = self.waiting.popleft()
-        self.waiting_bytes -= len(message.payload) + MESSAGE_COST_BYTES
+        if self.control:
+            message = self.control.popleft()
+        else:
+            message = self.waiting.popleft()
+            self.waiting_bytes -= len(message.payload) + MESSAGE_COST_BYTES
         self.out_bytes += len(message.payload)
         self.out_bundles += 1
         return message
@@ -88,6 +102,9 @@ class Outbox:
     def put_back(self, messages: Iterable[Message]) -> None:
         """The oldest first: these were taken and have not gone anywhere."""
         for message in reversed(list(messages)):
+            if message.session == CONTROL_SESSION:
+                self.control.appendleft(message)
+                continue
             self.waiting.appendleft(message)
             self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 

@@ -17,6 +17,7 @@ from hopring.membership.events import NetworkStarted
 from hopring.membership.generation import generation_of
 from hopring.membership.options import MembershipOptions
 from hopring.membership.words import NewMemb, SitePair
+from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Message, decode_message
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
@@ -49,6 +50,7 @@ class Present:
     options: MembershipOptions
     stack_options: StackOptions
     site_of: Mapping[DaemonId, SiteId]
+    destinations: Destinations = field(default_factory=Destinations)
     stack: Stack | None = None
     started_at_us: int = 0
     round_trips_us: dict[Pair, int] = field(default_factory=dict)  # Half as much again as the least seen.
@@ -63,7 +65,8 @@ class Present:
         members = {one.daemon: one.incarnation for one in word.members}
         own = Identity(me.daemon, me.incarnation, self.who.cluster, generation_of(word.view))
         cut = frozenset(pairs(word.cut))
-        stack = Stack(own, self.who.topology, members, cut, self._roomy(len(members)), now_us)
+        options = self._roomy(len(members))
+        stack = Stack(own, self.who.topology, members, cut, options, now_us, self.destinations)
         self.stack = stack
         self.started_at_us = now_us
         self._progress = stack.progress

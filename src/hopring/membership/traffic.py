@@ -6,7 +6,7 @@ Below       the view's network.
 Above       the membership, which hands the view in, and passes on what comes out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, mask_of
@@ -16,7 +16,8 @@ from hopring.membership.options import MembershipOptions
 from hopring.membership.outbox import Outbox
 from hopring.membership.updates import Updates
 from hopring.membership.view import View
-from hopring.ordering.entry import Entry, Message, decode_message, encode_message
+from hopring.ordering.destinations import Destinations
+from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, decode_message, encode_message
 from hopring.services import Service
 from hopring.stack import Stack
 from hopring.stack_events import (
@@ -39,11 +40,14 @@ class Traffic:
     site: SiteId
     outbox: Outbox
     updates: Updates
+    destinations: Destinations = field(default_factory=Destinations)
+    holds: bool = False  # In each view clients wait until the layer above says `Resume`.
     shown_aru: int = 0  # The line that the token was last told of.
 
     def begin(self, options: MembershipOptions) -> None:
         """A new view: its promises begin anew, and what was out in the old one is dealt with."""
         self.outbox.settle()
+        self.outbox.held = self.holds
         self.shown_aru = 0
         self.updates = Updates(options.update_delta_us, options.update_floor_us)
 
@@ -54,7 +58,8 @@ class Traffic:
         message = self.outbox.take()
         mask = mask_of(*stack.network.sites)
         if message.service is Service.UNRELIABLE:
-            return submit_loose(message, mask, self.outbox, view.order)
+            return submit_loose(message, mask, self.destinations, self.outbox, view.order)
+        # Where it goes is decided when it is stamped.
         return Multicast(mask, encode_message(message), message.session)
 
     def wish(self, view: View, stack: Stack, now_us: int) -> WishVisit | None:
@@ -87,6 +92,8 @@ class Traffic:
             raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
         if message is not None and message.service is Service.UNRELIABLE:
             raise PeerError(Drop.INCONSISTENT, "an Unreliable message in the order")
+        if message is not None and message.session == CONTROL_SESSION:
+            self.destinations.heard(message)
         early = view.order.hold(received.meta(), message)
         out: list[Output] = []
         if message is not None and message.daemon == self.me:

@@ -14,6 +14,9 @@ _HEAD: Final = Struct("<BHI")
 MESSAGE_HEAD_BYTES: Final = _HEAD.size
 _SERVICES: Final = frozenset(Service)
 
+CONTROL_SESSION: Final = 0xFFFF_FFFF
+"""The session of a daemon's own messages, which are not a client's."""
+
 
 class Position(NamedTuple):
     """A place in the order: Lamport stamp, then site."""

@@ -4,13 +4,15 @@ Implements  thesis 5.1, the identifiers of a message.
 Below       the ring's visits, which bring the token's site_seq and site_lts.
 Above       whoever has bundles to send.
 Invariants  stamps rise strictly along the site sequence, and are above every stamp heard of before; a bundle is
-            sealed when it is stamped; nothing is stamped ahead of a visit.
+            sealed when it is stamped, and only then its destinations are known; nothing is stamped ahead of a
+            visit.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 
 from hopring.ids import SiteId, SiteMask
+from hopring.ordering.destinations import Destinations
 from hopring.value import Value
 from hopring.wire.fragments import FRAGMENT_OVERHEAD_BYTES, fragment
 from hopring.wire.routed import Meta, Routed
@@ -36,6 +38,7 @@ class Stamps:
     waiting_bytes: int = 0
     leaving: deque[Routed] = field(default_factory=deque)  # Stamped; found no room yet.
     last_seq: dict[int, int] = field(default_factory=dict)  # By session: the bundle before the next one.
+    destinations: Destinations = field(default_factory=Destinations)
 
     @property
     def busy(self) -> bool:
@@ -78,6 +81,7 @@ class Stamps:
     def _stamp(self, site_seq: int) -> tuple[Meta, bytes]:
         session, mask, bundle = self.waiting.popleft()
         self.waiting_bytes -= len(bundle)
+        mask = self.destinations.mask(bundle, mask)
         meta = Meta(self.site, site_seq, self.clock, mask, self.last_seq.get(session, 0))
         self.last_seq[session] = site_seq
         self.leaving.extend(fragment(meta, bundle, self.object_bytes_max))

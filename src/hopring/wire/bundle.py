@@ -155,6 +155,19 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     )
 
 
+def peek_groups(buffer: memoryview) -> tuple[GroupName, ...]:
+    """The groups of a bundle, without a look at its messages."""
+    size = len(buffer)
+    if size < BUNDLE_HEAD_BYTES:
+        raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
+    _, _, _, _, _, groups, _, count, names_bytes, bodies_bytes = _HEAD.unpack_from(buffer)
+    _check_amounts(groups, names_bytes, count, bodies_bytes)
+    names_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES + _COLUMNS_BYTES * count
+    if size < names_at + names_bytes:
+        raise PeerError(Drop.LENGTH, f"bundle of {size} bytes, its names end at {names_at + names_bytes}")
+    return decode_groups(bytes(buffer[names_at : names_at + names_bytes]), groups)
+
+
 def _check_amounts(groups: int, names_bytes: int, count: int, bodies_bytes: int) -> None:
     if not 0 < groups <= GROUPS_MAX or names_bytes > groups * (1 + GROUP_NAME_BYTES_MAX):
         raise PeerError(Drop.LIMIT, f"bundle for {groups} groups with names of {names_bytes} bytes")

@@ -30,7 +30,7 @@ def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> N
         [
             Stamped(VIEW, number_7(Service.SAFE, 0), Position(9, 1)),
             Delivered(VIEW, number_7(Service.SAFE, 1), OTHER, Position(8, 1)),
-            TransitionalSignal(VIEW, (ONE,)),
+            TransitionalSignal(VIEW, (ONE,), VIEW),
         ]
     )
 
@@ -63,6 +63,6 @@ def test_another_life_goes_on_behind_the_last_whole_line(tmp_path: Path) -> None
 
 def test_a_full_disk_ends_the_trace_and_not_the_daemon() -> None:
     file = TraceFile(Path("/dev/full"), ONE, NAMES, lambda: 1)
-    file.note([TransitionalSignal(VIEW, (ONE,))])
+    file.note([TransitionalSignal(VIEW, (ONE,), VIEW)])
 
     assert file.problem == "cannot write /dev/full (No space left on device): the trace ends here"

@@ -2,7 +2,7 @@ import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.membership.outbox import MESSAGE_COST_BYTES, Outbox
-from hopring.ordering.entry import Entry, Message
+from hopring.ordering.entry import CONTROL_SESSION, Entry, Message
 from hopring.services import Service
 
 ME = DaemonId(0)
@@ -150,3 +150,40 @@ def test_a_new_view_forgets_what_left_in_the_old_one() -> None:
     box.overtaken(8)
 
     assert (box.out_bundles, box.out_bytes) == (0, 0)
+
+
+def control(size: int = 1) -> Message:
+    return Message(Service.SAFE, ME, CONTROL_SESSION, bytes(size))
+
+
+def test_the_daemons_own_messages_go_first_and_past_any_window_and_any_queue() -> None:
+    box = outbox(window_bundles=1, queue_bytes_max=1)
+    box.put(message(1))
+    box.take()
+    box.put(message(2))
+
+    box.put(control())
+
+    assert box.ready
+    assert box.take() == control()
+    assert not box.ready
+
+
+def test_while_clients_are_held_back_only_the_daemons_own_messages_go() -> None:
+    box = outbox()
+    box.put(message(1))
+    box.held = True
+    assert not box.ready
+    box.put(control())
+
+    assert taken(box) == 1
+
+    box.held = False
+    assert taken(box) == 1
+
+
+def test_what_is_put_back_goes_to_its_own_lane() -> None:
+    box = outbox(window_bundles=99)
+    box.put_back([message(1), control(1), message(2), control(2)])
+
+    assert [box.take() for _ in range(4)] == [control(1), control(2), message(1), message(2)]

@@ -1,6 +1,7 @@
 import pytest
 
 from hopring.ids import SiteId, SiteMask
+from hopring.ordering.destinations import Destinations
 from hopring.ordering.stamps import Stamped, Stamps
 
 ALL = SiteMask(0b11)
@@ -116,3 +117,25 @@ def test_numbers_go_on_past_the_powers_of_two(start: int) -> None:
 
     assert [one.seq for one in stamped.fragments] == [start + 1, start + 2, start + 3, start + 4]
     assert stamped.site_lts == start + 4
+
+
+class Listed(Destinations):
+    """Wants nothing until somebody says so."""
+
+    def __init__(self) -> None:
+        self.wanted = SiteMask(0b10)
+
+    def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:  # noqa: ARG002
+        return SiteMask(self.wanted & sites)
+
+
+def test_where_a_bundle_goes_is_decided_when_it_is_stamped_and_not_when_it_is_queued() -> None:
+    destinations = Listed()
+    stamps = Stamps(SiteId(1), object_bytes_max=1_000, destinations=destinations)
+    stamps.put(1, SiteMask(0b111), b"a")
+    stamps.put(1, SiteMask(0b011), b"b")
+
+    destinations.wanted = SiteMask(0b110)
+    stamped = stamps.visit(site_seq=0, site_lts=0, room_bytes=ROOM)
+
+    assert [meta.mask for meta, _ in stamped.sealed] == [0b110, 0b010]

@@ -9,16 +9,23 @@ from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import Who
 from hopring.membership.words import NewMemb
+from hopring.ordering.destinations import Destinations
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack_events import StackOptions
 
 
 def _counts_from_zero(init: Callable[..., None]) -> Any:
     def init_without_counter(
-        self: Membership, who: Who, counter: int, now_us: int, options: MembershipOptions, stack: StackOptions
+        self: Membership,
+        who: Who,
+        counter: int,
+        now_us: int,
+        options: MembershipOptions,
+        stack: StackOptions,
+        destinations: Destinations | None = None,
     ) -> None:
         del counter
-        init(self, who, 0, now_us, options, stack)
+        init(self, who, 0, now_us, options, stack, destinations)
 
     return init_without_counter
 

@@ -1,0 +1,1 @@
+"""Light-weight groups: the daemons' one view and order, made into views and messages for clients."""

@@ -1,0 +1,69 @@
+"""Delivery: which sessions of this daemon get a bundle.
+
+Invariants  a session gets a bundle once, through however many of its groups; nobody but the order decides when.
+"""
+
+from dataclasses import dataclass
+
+from hopring.errors import Drop, PeerError
+from hopring.groups.early import Early
+from hopring.groups.events import Deliver
+from hopring.groups.names import is_private, private_group, split_private
+from hopring.groups.sessions import Sessions
+from hopring.groups.table import Table
+from hopring.groups.words import unseal
+from hopring.ids import GroupName, Process
+from hopring.membership.events import Delivered
+from hopring.ordering.entry import Position
+from hopring.wire.bundle import decode_bundle, peek_groups
+
+
+@dataclass(slots=True)
+class Delivery:
+    """From the order to the sessions."""
+
+    me: Process
+    names: tuple[str, ...]  # Of daemons, by number.
+    table: Table
+    sessions: Sessions
+    early: Early
+
+    def take(self, event: Delivered) -> Deliver | None:
+        """A client's bundle, if somebody here is to get it."""
+        message = event.message
+        name, payload = unseal(message.payload)
+        groups = peek_groups(payload)
+        sessions = self._recipients(groups)
+        overtakes = self.early.overtakes(groups, message.service, event.position)
+        if not sessions and not overtakes:
+            return None
+        bundle = decode_bundle(payload)
+        run = bundle.run
+        if (run.daemon, run.session, run.service) != (message.daemon, message.session, message.service):
+            raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {run.session} of daemon {run.daemon}")
+        if run.self_discard and event.sender == self.me:
+            sessions = tuple([one for one in sessions if one != run.session])
+        sender = private_group(name, self.names[message.daemon])
+        deliver = Deliver(sessions, sender, bundle, event.view, event.position)
+        if overtakes:
+            self.early.keep(deliver)
+        deliver = self.early.withhold(deliver)
+        return deliver if deliver.sessions else None
+
+    def joined(self, at: Position) -> list[Deliver]:
+        """What is owed to who joined there, but for what it would have got as a member that it is no more."""
+        owed = self.early.take(at)
+        return [one for one in owed if one.sessions[0] in self._recipients(one.bundle.run.groups)]
+
+    def _recipients(self, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
+        if len(groups) == 1 and not is_private(groups[0]):
+            return self.table.local(groups[0])
+        found: set[int] = set()
+        for group in groups:
+            if not is_private(group):
+                found.update(self.table.local(group))
+                continue
+            name, daemon = split_private(group)
+            if daemon == self.names[self.me.daemon] and name in self.sessions.by_name:
+                found.add(self.sessions.by_name[name].number)
+        return tuple(sorted(found))

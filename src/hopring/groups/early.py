@@ -1,0 +1,106 @@
+"""Early messages: Reliable and FIFO ones that are here before a join that lies before them in the order.
+
+Others deliver such a message in the joiner's view. The joiner was no member yet when it was delivered here, and
+gets it right after its view. Only joins of this daemon count, and only from their stamp on: whatever came
+before that has a lower place. A FIFO message of the same sender that comes to the joiner through another group
+waits with it, or it would overtake.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from hopring.groups.events import Deliver
+from hopring.ids import DaemonId, GroupName
+from hopring.ordering.entry import Position
+from hopring.services import Service
+
+
+@dataclass(slots=True)
+class Early:
+    """The joins that are stamped and not delivered, and what overtook them."""
+
+    me: DaemonId
+    joins: dict[Position, tuple[int, GroupName]] = field(default_factory=dict)  # Session and group.
+    kept: list[Deliver] = field(default_factory=list)  # With the sessions that need it no more.
+    withheld: list[tuple[int, Deliver]] = field(default_factory=list)  # By session, in the sender's order.
+
+    def stamped(self, session: int, group: GroupName, position: Position) -> None:
+        """A join of this daemon has its place."""
+        self.joins[position] = (session, group)
+
+    def overtakes(self, groups: tuple[GroupName, ...], service: Service, position: Position) -> bool:
+        """Whether a joiner may be owed this message."""
+        if not self.joins or service not in (Service.RELIABLE, Service.FIFO):
+            return False
+        return any(group in groups and at < position for at, (_, group) in self.joins.items())
+
+    def keep(self, deliver: Deliver) -> None:
+        """It may be owed to a joiner; who is named in it gets it otherwise."""
+        self.kept.append(deliver)
+
+    def withhold(self, deliver: Deliver) -> Deliver:
+        """Takes out those for whom it has to wait; their turn comes with a join."""
+        if not self.joins:
+            return deliver
+        waiting = [one for one in deliver.sessions if self._waits(one, deliver)]
+        if not waiting:
+            return deliver
+        self.withheld.extend([(one, deliver) for one in waiting])
+        rest = tuple([one for one in deliver.sessions if one not in waiting])
+        return msgspec.structs.replace(deliver, sessions=rest)
+
+    def take(self, at: Position) -> list[Deliver]:
+        """The join at this place is delivered: what its session is owed, in order."""
+        if at not in self.joins:
+            return []
+        session, group = self.joins.pop(at)
+        kept, out, self.kept = self.kept, [], []
+        for one in kept:
+            owes = self._owes(one, session, group, at)
+            self.withheld.extend([(session, one)] if owes else [])
+            # It may join another group of these too, and gets no message twice.
+            self.kept.append(_also(one, session) if owes else one)
+        withheld, self.withheld = self.withheld, []
+        for number, one in withheld:
+            if number == session and not self._behind(session, one):
+                out.append(one)
+            else:
+                self.withheld.append((number, one))
+        if not self.joins:
+            self.kept.clear()
+        out.sort(key=lambda one: one.position)
+        return [msgspec.structs.replace(one, sessions=(session,)) for one in out]
+
+    def clear(self) -> None:
+        """The daemons' view is over, and all of it delivered."""
+        self.joins.clear()
+        self.kept.clear()
+        assert not self.withheld, "all joins of the view are delivered"
+
+    def _waits(self, session: int, deliver: Deliver) -> bool:
+        return self._behind(session, deliver)
+
+    def _behind(self, session: int, deliver: Deliver) -> bool:
+        """Whether the session is still owed a message of this sender that this one may not pass."""
+        return deliver.bundle.run.service is Service.FIFO and any(
+            number == session and one.position < deliver.position and self._owes(one, session, group, at)
+            for at, (number, group) in self.joins.items()
+            for one in self.kept
+            if _same_sender(one, deliver)
+        )
+
+    def _owes(self, deliver: Deliver, session: int, group: GroupName, at: Position) -> bool:
+        run = deliver.bundle.run
+        discards = run.self_discard and (run.daemon, run.session) == (self.me, session)
+        new = session not in deliver.sessions
+        return group in run.groups and deliver.position > at and new and not discards
+
+
+def _also(deliver: Deliver, session: int) -> Deliver:
+    return msgspec.structs.replace(deliver, sessions=(*deliver.sessions, session))
+
+
+def _same_sender(one: Deliver, other: Deliver) -> bool:
+    mine, others = one.bundle.run, other.bundle.run
+    return (mine.daemon, mine.session) == (others.daemon, others.session)

@@ -1,0 +1,156 @@
+"""The words between groups and sessions; those towards the membership are its own."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+from hopring.groups.names import GroupViewId, Member
+from hopring.ids import GroupName, ViewId
+from hopring.links.events import Tick
+from hopring.membership.events import Delivered, Installed, Resume, Stamped, TransitionalSignal, Withdraw
+from hopring.ordering.entry import Position
+from hopring.wire.bundle import Bundle, Run
+
+# From sessions.
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """A session begins; its number is new in this life of the daemon."""
+
+    session: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """A session ends, by its own wish or because it died; what it asked for before still goes out."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroup:
+    """A session wants to be a member."""
+
+    session: int
+    group: GroupName
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroup:
+    """A session wants to be a member no longer."""
+
+    session: int
+    group: GroupName
+
+
+class Send(msgspec.Struct, frozen=True):
+    """A run of messages of one session, sealed; its groups may be any, private ones too."""
+
+    session: int
+    run: Run
+    bundle: bytes
+
+
+# To sessions.
+
+
+class Cause(StrEnum):
+    """Why there is a new view."""
+
+    JOIN = "join"
+    LEAVE = "leave"
+    DISCONNECT = "disconnect"
+    NETWORK = "network"
+
+
+class Refusal(StrEnum):
+    """Why a request is not carried out."""
+
+    ILLEGAL_NAME = "illegal name"
+    NAME_IN_USE = "name in use"  # Until the end of its last holder has its place in the order.
+    ILLEGAL_GROUP = "illegal group"
+    ALREADY_MEMBER = "already a member"
+    NOT_A_MEMBER = "not a member"
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The session is there."""
+
+    session: int
+    private_group: GroupName
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that nothing comes of; a session whose name is refused is not there."""
+
+    session: int
+    refusal: Refusal
+    name: str  # Of the session or the group.
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Who is in a group from here on."""
+
+    group: GroupName
+    id: GroupViewId
+    members: tuple[Member, ...]
+    together: tuple[Member, ...]  # Those who come from the same view as the receiver, itself included.
+    cause: Cause
+    who: Member | None = None  # Who joined, left or disconnected.
+    sets: tuple[tuple[Member, ...], ...] = ()  # After a change of network: the members by where they came from.
+
+
+@dataclass(frozen=True, slots=True)
+class ShowView:
+    """These sessions have a new view."""
+
+    sessions: tuple[int, ...]
+    view: GroupView
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSignal:
+    """The group's view is closing; what follows until the next one is promised only among `together`."""
+
+    sessions: tuple[int, ...]
+    group: GroupName
+    id: GroupViewId
+    together: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The session's own leave has its place here."""
+
+    session: int
+    group: GroupName
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The session's end has its place here; nothing follows, and the name is free."""
+
+    session: int
+    name: str
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """A bundle for these sessions, each once."""
+
+    sessions: tuple[int, ...]
+    sender: GroupName  # The sender's private group.
+    bundle: Bundle
+    view: ViewId  # Of the daemons, in which it was stamped.
+    position: Position
+
+
+Request = Connect | Disconnect | JoinGroup | LeaveGroup | Send
+FromBelow = Delivered | Stamped | TransitionalSignal | Installed
+Input = Request | FromBelow | Tick
+Output = Connected | Refused | ShowView | ShowSignal | Left | Gone | Deliver | Resume | Withdraw

@@ -1,0 +1,280 @@
+"""Groups: views and messages of many groups on top of the daemons' one view and order. The door of the room.
+
+Implements  thesis 6.4 (states GOP, GTRANS, GGATHER, GGT) and 3.4.2; EVS-C of chapter 2.
+Below       the membership: ordered messages, transitional signals, views of daemons. `take` gives what is to be
+            submitted there; `interest` is what it asks for masks.
+Above       sessions: requests go in; views, signals and messages come out, in one ordered stream.
+Invariants  in GOP no group is signalled; outside GOP requests wait, and none is lost; the table and the ids are
+            the same at all daemons of a view that are in GOP at the same place of the order.
+Deviations  see docs/protocols/groups.md.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.groups.delivery import Delivery
+from hopring.groups.early import Early
+from hopring.groups.events import Cause, Connect, Disconnect, Gone, Input, JoinGroup, LeaveGroup, Output, Send
+from hopring.groups.exchange import Gathered, groups_words
+from hopring.groups.interest import InterestTable, OwnInterest
+from hopring.groups.names import Member, is_legal_group, is_legal_session
+from hopring.groups.numbering import Numbering
+from hopring.groups.options import GroupsOptions
+from hopring.groups.requests import Requests
+from hopring.groups.table import Table
+from hopring.groups.views import GroupViews
+from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, Word, decode, encode, is_word
+from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
+from hopring.links.events import Tick
+from hopring.membership.events import (
+    Delivered,
+    Installed,
+    Resume,
+    Stamped,
+    Submit,
+    TransitionalSignal,
+    Withdraw,
+)
+from hopring.ordering.entry import CONTROL_SESSION
+from hopring.services import Service
+
+NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
+"""Before the first view."""
+
+
+class GState(Enum):
+    """The states of the thesis."""
+
+    GOP = "gop"
+    GTRANS = "gtrans"  # The daemons' view is closing.
+    GGATHER = "ggather"  # They have a new one, and tell each other of their groups.
+    GGT = "ggt"  # That one is closing before they were through.
+
+
+class Groups:
+    """The groups as one daemon knows them."""
+
+    def __init__(
+        self,
+        me: Process,
+        site_of: Mapping[DaemonId, SiteId],
+        names: Sequence[str],
+        options: GroupsOptions | None = None,
+    ) -> None:
+        """The names are those of all daemons, by their numbers."""
+        self.me = me
+        self.names = tuple(names)
+        self.options = options or GroupsOptions()
+        self.state = GState.GOP
+        self.view: ViewId | None = None  # RMemb_id; None until the first.
+        self.members: frozenset[Process] = frozenset()  # RMemb.
+        self.drops: Counter[Drop] = Counter()
+        numbers = {name: DaemonId(at) for at, name in enumerate(names)}
+        self.interest = InterestTable(me.daemon, site_of, numbers)
+        self.own = OwnInterest(self.options.linger_us)
+        self.table = Table(me)
+        self.views = GroupViews(me, self.table, Numbering(NOWHERE))
+        limit = self.options.session_queue_bytes_max
+        self.requests = Requests(me.daemon, self.names[me.daemon], limit, self.table, self.own)
+        self.early = Early(me.daemon)
+        self.delivery = Delivery(me, self.names, self.table, self.requests.sessions, self.early)
+        self._site_of = dict(site_of)
+        self._one_site = True
+        self._signal: TransitionalSignal | None = None  # Of the view that is closing.
+        self._gathered: Gathered | None = None  # In GGATHER and GGT.
+        self._told: list[GroupName] = []  # The interest that our GROUPS tells.
+        self._control: deque[Submit] = deque()
+
+    @property
+    def wake_at_us(self) -> int:
+        """When the next tick is due."""
+        return self.own.wake_at_us
+
+    def accepts(self, session: int) -> bool:
+        """Whether this session may ask for more; an end is always accepted."""
+        return self.requests.accepts(session)
+
+    def take(self, queue_open: bool) -> Submit | None:
+        """The next message for the membership, if there is one; clients' only while its queue is open."""
+        if self._control:
+            return self._control.popleft()
+        if self.state is not GState.GOP or self.view is None:
+            return None
+        taken = self.requests.take(self._one_site, queue_open)
+        return _control(taken) if isinstance(taken, Interest) else taken
+
+    def step(self, event: Input, now_us: int) -> list[Output]:
+        """Takes one event; what a peer should not have sent is dropped and counted."""
+        try:
+            self._take(event, now_us)
+        except PeerError as error:
+            self.drops[error.reason] += 1
+        out, self.views.out = self.views.out, []
+        return out
+
+    def _take(self, event: Input, now_us: int) -> None:
+        match event:
+            case Delivered():
+                self._delivered(event, now_us)
+            case Stamped():
+                self._stamped(event)
+            case Send():
+                self.requests.send(event)
+            case JoinGroup() | LeaveGroup():
+                self._put(self.requests.ask(event))
+            case Connect():
+                self._put(self.requests.connect(event))
+            case Disconnect(session):
+                self.requests.disconnect(session, now_us)
+            case TransitionalSignal():
+                self._signalled(event)
+            case Installed():
+                self._installed(event)
+            case Tick():
+                self.own.tick(now_us)
+
+    def _put(self, output: Output | None) -> None:
+        if output is not None:
+            self.views.out.append(output)
+
+    # Messages.
+
+    def _stamped(self, event: Stamped) -> None:
+        message = event.message
+        if message.service is Service.AGREED and is_word(message.payload):
+            word = decode(message.payload, message.service)
+            if isinstance(word, Join):
+                self.early.stamped(message.session, GroupName(word.group), event.position)
+
+    def _delivered(self, event: Delivered, now_us: int) -> None:
+        message = event.message
+        if not is_word(message.payload):
+            self._put(self.delivery.take(event))
+            return
+        word = decode(message.payload, message.service)
+        if isinstance(word, GroupsPart | Interest) is not (message.session == CONTROL_SESSION):
+            raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} of session {message.session}")
+        match word:
+            case GroupsPart():
+                self._groups(event.sender, word)
+            case Interest():
+                self.interest.delivered(event.sender.daemon, word)
+                if event.sender == self.me:
+                    self.requests.known(self.own.announced(word))
+            case Join() | Leave() | Kill():
+                if self._gathered is not None:
+                    # Clients wait until all GROUPS are delivered, and these are Safe.
+                    raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
+                self._change(word, event, now_us)
+
+    def _change(self, word: Join | Leave | Kill, event: Delivered, now_us: int) -> None:
+        sender, message = event.sender, event.message
+        match word:
+            case Join():
+                self._join(word, event)
+            case Leave(group):
+                self._remove(sender, message.session, GroupName(group), Cause.LEAVE, now_us)
+            case Kill():
+                for name in self.table.groups_of(sender, message.session):
+                    self._remove(sender, message.session, name, Cause.DISCONNECT, now_us)
+                if sender == self.me:
+                    self._put(Gone(message.session, self.requests.sessions.end(message.session)))
+
+    def _join(self, word: Join, event: Delivered) -> None:
+        sender, message, name = event.sender, event.message, GroupName(word.group)
+        if not is_legal_group(name) or not is_legal_session(word.name, self.names[sender.daemon]):
+            raise PeerError(Drop.INCONSISTENT, f"JOIN of {word.name!r} to {name!r}")
+        if self.table.member(sender, message.session, name) is not None:
+            return
+        self.views.join(Member(sender.daemon, word.name, sender.incarnation, message.session), name)
+        if sender == self.me:
+            self.requests.joined(name)
+            self.views.out.extend(self.delivery.joined(event.position))
+        self.views.joined(name)
+
+    def _remove(self, sender: Process, session: int, name: GroupName, cause: Cause, now_us: int) -> None:
+        member = self.table.member(sender, session, name)
+        if member is not None:
+            self.views.remove(member, name, cause)
+            if sender == self.me:
+                self.requests.look_idle(name, now_us)
+
+    # The daemons' views.
+
+    def _signalled(self, event: TransitionalSignal) -> None:
+        assert self._signal is None, "a view closes once"
+        self._signal = event
+        if self.state is GState.GGATHER:
+            # Whether the groups' views close before or after the ones that GROUPS bring is not known yet.
+            self.state = GState.GGT
+        else:
+            self._trans(event)
+
+    def _trans(self, event: TransitionalSignal) -> None:
+        self.state = GState.GTRANS
+        self.views.close(frozenset(event.together), event.next_view)
+
+    def _installed(self, event: Installed) -> None:
+        signal, self._signal = self._signal, None
+        together = frozenset(event.together)
+        left, self.view = self.view, event.view
+        self.members = frozenset(event.members)
+        self._one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
+        if signal is None or left is None:
+            assert self.views.ids.view == NOWHERE, "every view but the first follows a signal"
+            self.views.go_on(event.view)
+            self._resume()
+            return
+        if self.state is GState.GGT:
+            self.views.close_again(together, left)
+        self.views.begin()
+        self.early.clear()
+        self.interest.keep({one.daemon for one in together})
+        if together == self.members and self.state is GState.GTRANS:
+            self.views.go_on(event.view)
+            self._resume()
+        else:
+            self._gather(event.view)
+
+    def _resume(self) -> None:
+        assert self.view is not None, "there is a view"
+        self.state = GState.GOP
+        self._put(Resume(self.view))
+
+    # The exchange of GROUPS.
+
+    def _gather(self, view: ViewId) -> None:
+        self.state = GState.GGATHER
+        self._gathered = Gathered(view, self.members)
+        self._told = sorted(self.own.told())
+        self.interest.wait()
+        local, version = self.table.in_order(), self.own.version
+        words = groups_words(view, self.me, local, self._told, version, self.options.groups_bytes_max)
+        # What is left is of an exchange that came to nothing, or an interest that these words tell too.
+        self._control.clear()
+        self._put(Withdraw())
+        self._control.extend([_control(word) for word in words])
+
+    def _groups(self, sender: Process, word: GroupsPart) -> None:
+        gathered = self._gathered
+        if gathered is None:
+            return
+        gathered.add(sender, word)
+        if not gathered.complete:
+            return
+        self._gathered = None
+        self.views.compute_notify(gathered.view, gathered.merge())
+        self.interest.agree(gathered.interests())
+        self.requests.known(self._told)
+        if self._signal is None:
+            self._resume()
+        else:
+            # Somebody may have been through with it before the signal, and was shown the same views.
+            self._trans(self._signal)
+
+
+def _control(word: Word) -> Submit:
+    return Submit(Service.SAFE, encode(word), CONTROL_SESSION)

@@ -1,0 +1,129 @@
+"""Sessions of this daemon: their names, and their requests on the way into the order.
+
+Invariants  a session's requests go out in the order in which they came; a join that waits for its announcement
+            holds up its own session and no other; sessions take turns; a name is taken until its holder's KILL
+            has its place in the order.
+"""
+
+from collections import Counter, deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.groups.events import JoinGroup, LeaveGroup, Send
+from hopring.groups.words import Join, Kill, Leave, encode, seal
+from hopring.ids import GroupName
+from hopring.membership.events import Submit
+from hopring.services import Service
+
+REQUEST_COST_BYTES: Final = 256
+"""What keeping a request costs beside its bundle; counted, so that many tiny ones do not go unseen."""
+
+Queued = JoinGroup | LeaveGroup | Send | Kill
+
+
+@dataclass(slots=True)
+class Session:
+    """A client at this daemon."""
+
+    number: int
+    name: str
+    requests: deque[Queued] = field(default_factory=deque)
+    queued_bytes: int = 0
+    wants: set[GroupName] = field(
+        default_factory=set
+    )  # Where it will be a member when all that is carried out.
+    ends: bool = False  # Its KILL is queued or on its way.
+    lined_up: bool = False  # It has requests: it waits for its turn, or for an announcement.
+
+
+@dataclass(slots=True)
+class Sessions:
+    """All sessions, and whose turn it is."""
+
+    by_number: dict[int, Session] = field(default_factory=dict)
+    by_name: dict[str, Session] = field(default_factory=dict)
+    joining: Counter[GroupName] = field(
+        default_factory=Counter
+    )  # Joins that were asked for and are not delivered.
+    turn: deque[int] = field(default_factory=deque)  # Sessions with requests that can go.
+    parked: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions whose join has to wait.
+
+    def begin(self, number: int, name: str) -> None:
+        """A new session."""
+        session = Session(number, name)
+        self.by_number[number] = session
+        self.by_name[name] = session
+
+    def end(self, number: int) -> str:
+        """Its KILL has its place in the order; returns the name, which is free again."""
+        session = self.by_number.pop(number)
+        del self.by_name[session.name]
+        return session.name
+
+    def put(self, session: Session, request: Queued) -> None:
+        """Queues a request."""
+        session.requests.append(request)
+        session.queued_bytes += _cost(request)
+        if isinstance(request, JoinGroup):
+            self.joining[request.group] += 1
+        if not session.lined_up:
+            session.lined_up = True
+            self.turn.append(session.number)
+
+    def joined(self, group: GroupName) -> None:
+        """A join is delivered, or given up."""
+        self.joining[group] -= 1
+        if not self.joining[group]:
+            del self.joining[group]
+
+    def unpark(self, groups: Collection[GroupName]) -> None:
+        """The joins of these groups may go."""
+        for group in groups:
+            self.turn.extend(self.parked.pop(group, []))
+
+    def give_up(self, session: Session, known: Collection[GroupName]) -> list[GroupName]:
+        """A session that ends waits for no announcement; returns the groups that it will not join."""
+        for group in [name for name, numbers in self.parked.items() if session.number in numbers]:
+            self.parked[group].remove(session.number)
+            self.turn.append(session.number)
+            if not self.parked[group]:
+                del self.parked[group]
+        given_up = [one for one in session.requests if isinstance(one, JoinGroup) and one.group not in known]
+        session.requests = deque([one for one in session.requests if one not in given_up])
+        for one in given_up:
+            session.queued_bytes -= _cost(one)
+            self.joined(one.group)
+        return [one.group for one in given_up]
+
+    def take(self, known: Collection[GroupName]) -> Submit | None:
+        """The next request as a message; joins only of groups that everybody knows to be wanted here."""
+        while self.turn:
+            session = self.by_number[self.turn.popleft()]
+            request = session.requests[0]
+            if isinstance(request, JoinGroup) and request.group not in known:
+                self.parked.setdefault(request.group, []).append(session.number)
+                continue
+            session.requests.popleft()
+            session.queued_bytes -= _cost(request)
+            session.lined_up = bool(session.requests)
+            if session.requests:
+                self.turn.append(session.number)
+            return _submit(session, request)
+        return None
+
+
+def _cost(request: Queued) -> int:
+    return REQUEST_COST_BYTES + (len(request.bundle) if isinstance(request, Send) else 0)
+
+
+def _submit(session: Session, request: Queued) -> Submit:
+    match request:
+        case JoinGroup():
+            return Submit(Service.AGREED, encode(Join(session.name, request.group)), session.number)
+        case LeaveGroup():
+            return Submit(Service.AGREED, encode(Leave(request.group)), session.number)
+        case Kill():
+            return Submit(Service.AGREED, encode(request), session.number)
+        case Send():
+            return Submit(request.run.service, seal(request.bundle, session.name), session.number)

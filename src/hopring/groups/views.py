@@ -1,0 +1,145 @@
+"""Views of groups: what a join, a leave, an end or a change of network means, and what members are shown.
+
+Implements  thesis figures 6.18 to 6.22 and 6.24, as far as they make views.
+Invariants  the table is a function of the order and the daemons' views, so companions have the same; a session
+            in a group has been shown the view whose id stands in the table, and a signal since if it is
+            signalled; between two views of a group there is one signal at most.
+Deviations  whatever is shown while the daemons' view is closing is closing itself: it is followed by a signal
+            at once, and by another view when the daemons have theirs. Members that had a signal and meet again
+            are companions only if they came the same way.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hopring.groups.events import Cause, GroupView, Left, Output, ShowSignal, ShowView
+from hopring.groups.exchange import Merged, Origin
+from hopring.groups.names import Member
+from hopring.groups.numbering import Numbering, parting
+from hopring.groups.table import Group, Table
+from hopring.ids import GroupName, Process, ViewId
+
+
+@dataclass(slots=True)
+class GroupViews:
+    """The table of groups, the ids of its views, and what is to be shown."""
+
+    me: Process
+    table: Table
+    ids: Numbering
+    together: frozenset[Process] | None = None  # TMemb; None while the daemons' view is whole.
+    out: list[Output] = field(default_factory=list)
+
+    # Changes that have their place in the order.
+
+    def join(self, member: Member, name: GroupName) -> None:
+        """One more member, who comes from no view."""
+        group = self.table.groups.get(name)
+        before = () if group is None else self._established(group)
+        if group is None:
+            group = Group(name, self.ids.after(None))
+        else:
+            group.id = self.ids.after(group.id)
+        self.table.add(group, member)
+        others = group.local
+        if member.process == self.me:
+            others = tuple([one for one in group.local if one != member.session])
+            self._show((member.session,), group, (member,), Cause.JOIN, member)
+        self._show(others, group, before, Cause.JOIN, member)
+
+    def joined(self, name: GroupName) -> None:
+        """After a join, and after what the joiner is owed."""
+        if self.together is not None:
+            self._close(self.table.groups[name])
+
+    def remove(self, member: Member, name: GroupName, cause: Cause) -> None:
+        """One member less."""
+        group = self.table.groups[name]
+        if cause is Cause.LEAVE and member.process == self.me:
+            self.out.append(Left(member.session, name))
+        if self.table.remove(group, member):
+            self.ids.retire(group.id)
+        elif not group.signalled:
+            # If it is, a view will come, and until then nobody expects anything of who left.
+            group.id = self.ids.after(group.id)
+            self._show(group.local, group, group.listed(), cause, member)
+            if self.together is not None:
+                self._close(group)
+
+    def _established(self, group: Group) -> tuple[Member, ...]:
+        return group.listed() if self.together is None else group.established(self.together)
+
+    # Changes of the daemons' view.
+
+    def close(self, together: frozenset[Process], next_view: ViewId) -> None:
+        """The daemons' view is closing: so are those of the groups that lose members by it."""
+        self.ids.close(next_view)
+        self.together = together
+        for group in self.table.in_order():
+            if group.breaks(together):
+                self._close(group)
+
+    def close_again(self, together: frozenset[Process], left: ViewId) -> None:
+        """The daemons had another view, and left it before all had told of their groups."""
+        self.together = together
+        for group in self.table.in_order():
+            if group.way:
+                group.way = (*group.way, left)
+            elif group.breaks(together):
+                self._close(group, left)
+
+    def _close(self, group: Group, left: ViewId | None = None) -> None:
+        group.way = (left or self.ids.view,)
+        if group.local:
+            self.out.append(ShowSignal(group.local, group.name, group.id, self._established(group)))
+
+    def begin(self) -> None:
+        """The daemons have a new view; who did not come along is gone."""
+        assert self.together is not None, "a view follows a signal"
+        self.table.keep(self.together)
+        self.together = None
+
+    def go_on(self, view: ViewId) -> None:
+        """Nobody new came: all know the same, and need not ask."""
+        self.ids = Numbering(view)
+        for group in self.table.in_order():
+            if group.way:
+                group.way = ()
+                group.id = self.ids.after(None)
+                members = group.listed()
+                self._show(group.local, group, members, Cause.NETWORK, sets=(members,))
+
+    def compute_notify(self, view: ViewId, merged: Collection[Merged]) -> None:
+        """All daemons have told of their groups; a group that nothing happened to keeps its view."""
+        self.ids = Numbering(view)
+        mine = {name: Origin(group.id, group.way) for name, group in self.table.groups.items() if group.local}
+        new_id = self.ids.after(None)
+        self.table.replace(
+            [(one.name, new_id if one.changed else next(iter(one.origins)).last, one.members) for one in merged]
+        )
+        for one in merged:
+            if one.changed and one.name in mine:
+                group, origin = self.table.groups[one.name], mine[one.name]
+                together = one.together(origin)
+                if origin.way and one.is_torn(origin.last):
+                    self._part(group, origin, together)
+                self._show(group.local, group, together, Cause.NETWORK, sets=one.sets)
+
+    def _part(self, group: Group, origin: Origin, together: tuple[Member, ...]) -> None:
+        """Others come from the same view another way; those who came this way see each other first."""
+        last = parting(origin.last, origin.way, self.ids.view)
+        view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,))
+        self.out.append(ShowView(group.local, view))
+
+    def _show(
+        self,
+        sessions: tuple[int, ...],
+        group: Group,
+        together: tuple[Member, ...],
+        cause: Cause,
+        who: Member | None = None,
+        sets: tuple[tuple[Member, ...], ...] = (),
+    ) -> None:
+        if sessions:
+            view = GroupView(group.name, group.id, group.listed(), together, cause, who, sets)
+            self.out.append(ShowView(sessions, view))

@@ -1,0 +1,126 @@
+"""The words of groups as payloads of the daemons' messages: JOIN, LEAVE, KILL, GROUPS, INTEREST; and bundles.
+
+The first byte tells them apart: a bundle begins with its service, 1 to 6, a word with the head of a msgpack
+array. Behind a bundle stands the name of the session that sent it, put there by its daemon. Whose word it is,
+is said by the message around it: the daemon, and for JOIN, LEAVE and KILL the session.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from hopring.errors import Drop, PeerError
+from hopring.groups.names import SESSION_NAME_BYTES_MAX, GroupViewId
+from hopring.ids import ViewId
+from hopring.services import Service
+from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
+
+_WORD: Final = 0x80  # The first byte of every word has this bit, that of no bundle has.
+_INTEREST_TAG: Final = ord("I")
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Group = Annotated[str, msgspec.Meta(min_length=1, max_length=GROUP_NAME_BYTES_MAX)]
+SessionName = Annotated[str, msgspec.Meta(min_length=1, max_length=SESSION_NAME_BYTES_MAX)]
+
+
+class Join(msgspec.Struct, frozen=True, array_like=True, tag="J"):
+    """The session is a member from here on. Agreed."""
+
+    name: SessionName
+    group: Group
+
+
+class Leave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
+    """The session is no member from here on. Agreed."""
+
+    group: Group
+
+
+class Kill(msgspec.Struct, frozen=True, array_like=True, tag="K"):
+    """The session is nowhere a member from here on, and its name is free. Agreed."""
+
+
+class Interest(msgspec.Struct, frozen=True, array_like=True, tag="I"):
+    """The daemon wants the bodies of these groups' messages, and no longer of those. Safe."""
+
+    version: Count  # Rises with each word of this daemon; links may change their order.
+    on: tuple[Group, ...] = ()
+    off: tuple[Group, ...] = ()
+
+
+class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
+    """A group with members at the sender of GROUPS."""
+
+    group: Group
+    id: GroupViewId  # Of the last view that these members were shown.
+    way: tuple[ViewId, ...]  # If they had a signal since, the daemons' views that were left since then.
+    members: tuple[tuple[Count, SessionName], ...]  # Session and name.
+
+
+class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
+    """GROUPS, or a part of it: all that is known of the sender's sessions. Safe."""
+
+    view: ViewId
+    part: Count
+    parts: Annotated[int, msgspec.Meta(ge=1)]
+    version: Count  # Of the sender's interest.
+    groups: tuple[LocalGroup, ...] = ()
+    interested: tuple[Group, ...] = ()  # Further groups whose messages the sender wants.
+
+
+Word = Join | Leave | Kill | Interest | GroupsPart
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
+
+
+def is_word(payload: bytes | memoryview) -> bool:
+    """Whether this is a word; otherwise it is a client's bundle."""
+    if not payload:
+        raise PeerError(Drop.TRUNCATED, "an empty message")
+    return bool(payload[0] & _WORD)
+
+
+def is_interest(payload: bytes) -> bool:
+    """Whether this is a word of interest, told without decoding it."""
+    return len(payload) > 2 and bool(payload[0] & _WORD) and payload[2] == _INTEREST_TAG
+
+
+def encode(word: Word) -> bytes:
+    """A word as the payload of a message."""
+    return _encoder.encode(word)
+
+
+def service_of(word: Word) -> Service:
+    """Changes of groups need a place in the order; states and interests must be everywhere."""
+    return Service.SAFE if isinstance(word, Interest | GroupsPart) else Service.AGREED
+
+
+def decode(payload: bytes, service: Service) -> Word:
+    """The word in a message of this service."""
+    try:
+        word = _decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PeerError(Drop.INCONSISTENT, f"word of groups: {error}") from None
+    if service is not service_of(word):
+        raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} as {service.name}")
+    return word
+
+
+def seal(bundle: bytes, name: str) -> bytes:
+    """A client's bundle and its sender's name as the payload of a message."""
+    encoded = name.encode()
+    return b"".join([bundle, encoded, bytes([len(encoded)])])
+
+
+def unseal(payload: bytes) -> tuple[str, memoryview]:
+    """The sender's name, and the bundle as it lies in the payload."""
+    view = memoryview(payload)
+    name_at = len(view) - 1 - view[-1]
+    if not 0 < view[-1] <= SESSION_NAME_BYTES_MAX or name_at < 0:
+        raise PeerError(Drop.LENGTH, f"bundle with a name of {view[-1]} bytes in {len(view)}")
+    try:
+        name = str(view[name_at:-1], "utf-8")
+    except UnicodeDecodeError as error:
+        raise PeerError(Drop.INCONSISTENT, "a session's name is not UTF-8") from error
+    return name, view[:name_at]

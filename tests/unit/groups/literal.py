@@ -1,0 +1,126 @@
+"""One daemon's groups, fed by hand: daemons 0 and 1 of site 0, daemon 2 of site 1."""
+
+from hopring.groups.events import Connect, Deliver, JoinGroup, Output, Send, ShowSignal, ShowView
+from hopring.groups.groups import Groups
+from hopring.groups.names import Member
+from hopring.groups.options import GroupsOptions
+from hopring.groups.words import GroupsPart, Word, encode, seal, service_of
+from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
+from hopring.membership.events import Delivered, Installed, Submit, TransitionalSignal
+from hopring.ordering.entry import CONTROL_SESSION, Message, Position
+from hopring.services import Service
+from hopring.wire.bundle import Run, encode_bundle
+
+ME = Process(DaemonId(0), Incarnation(10))
+NEAR = Process(DaemonId(1), Incarnation(11))
+FAR = Process(DaemonId(2), Incarnation(12))
+ALL = (ME, NEAR, FAR)
+SITE_OF = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(0), DaemonId(2): SiteId(1)}
+RED, BLUE = GroupName("red"), GroupName("blue")
+OPTIONS = GroupsOptions(linger_us=100, session_queue_bytes_max=2_000)
+
+
+def view_id(counter: int) -> ViewId:
+    return ViewId(counter, DaemonId(0), Incarnation(10))
+
+
+class Desk:
+    """A daemon's groups with literal times; what is taken is remembered."""
+
+    def __init__(self, *members: Process, options: GroupsOptions = OPTIONS) -> None:
+        """In view 2 of these members, if there are any; all GROUPS of it are empty."""
+        self.groups = Groups(ME, SITE_OF, ["d0", "d1", "d2"], options)
+        self.at = 0
+        self.view = view_id(1)
+        self.step(Installed(self.view, (ME,), (ME,), "start"))
+        if members:
+            self.move((ME,), members, 2)
+            self.exchange(*members)
+
+    def step(self, event: object, now_us: int = 0) -> list[Output]:
+        return self.groups.step(event, now_us)  # type: ignore[arg-type]
+
+    def taken(self) -> list[Submit]:
+        out: list[Submit] = []
+        while (submit := self.groups.take(queue_open=True)) is not None:
+            out.append(submit)
+        return out
+
+    def deliver(self, sender: Process, session: int, word: Word, now_us: int = 0) -> list[Output]:
+        message = Message(service_of(word), sender.daemon, session, encode(word))
+        self.at += 1
+        return self.step(Delivered(self.view, message, sender, Position(self.at, 0)), now_us)
+
+    def delivered(self, sender: Process, submits: list[Submit]) -> list[Output]:
+        """What was taken, in the order."""
+        out: list[Output] = []
+        for submit in submits:
+            self.at += 1
+            message = Message(submit.service, sender.daemon, submit.session, submit.payload)
+            out.extend(self.step(Delivered(self.view, message, sender, Position(self.at, 0))))
+        return out
+
+    def message(
+        self,
+        sender: Process,
+        service: Service,
+        *groups: str,
+        session: int = 9,
+        discard: bool = False,
+        at: int = 0,
+    ) -> list[Output]:
+        """A client's message from anywhere."""
+        self.at += 1
+        names = tuple([GroupName(name) for name in groups])
+        run = Run(sender.daemon, session, service, names, discard)
+        payload = seal(encode_bundle(run, [b"body"], [7], [0]), "sender")
+        message = Message(service, sender.daemon, session, payload)
+        return self.step(Delivered(self.view, message, sender, Position(at or self.at, 0)))
+
+    def signal(self, together: tuple[Process, ...], counter: int) -> list[Output]:
+        return self.step(TransitionalSignal(self.view, together, view_id(counter)))
+
+    def installed(
+        self, together: tuple[Process, ...], members: tuple[Process, ...], counter: int
+    ) -> list[Output]:
+        self.view = view_id(counter)
+        return self.step(Installed(self.view, members, together, "test"))
+
+    def move(self, together: tuple[Process, ...], members: tuple[Process, ...], counter: int) -> list[Output]:
+        return [*self.signal(together, counter), *self.installed(together, members, counter)]
+
+    def exchange(self, *members: Process, said: dict[Process, Word] | None = None) -> list[Output]:
+        """All GROUPS of the view: what this daemon says, what is given of others, nothing of the rest."""
+        out = self.delivered(ME, self.taken())
+        for one in members:
+            if one != ME:
+                word = (said or {}).get(one, GroupsPart(self.view, 0, 1, 0))
+                out.extend(self.deliver(one, CONTROL_SESSION, word))
+        return out
+
+    def join(self, session: int, name: str, group: GroupName) -> list[Output]:
+        """A session comes and joins, and all of it is delivered."""
+        out = [*self.step(Connect(session, name)), *self.step(JoinGroup(session, group))]
+        while submits := self.taken():
+            out.extend(self.delivered(ME, submits))
+        return out
+
+    def send(self, session: int, service: Service, *groups: str) -> None:
+        run = Run(ME.daemon, session, service, tuple([GroupName(name) for name in groups]))
+        self.step(Send(session, run, encode_bundle(run, [b"body"], [7], [0])))
+
+
+def member(process: Process, name: str, session: int) -> Member:
+    return Member(process.daemon, name, process.incarnation, session)
+
+
+def views(outputs: list[Output]) -> list[ShowView]:
+    return [one for one in outputs if isinstance(one, ShowView)]
+
+
+def signals(outputs: list[Output]) -> list[ShowSignal]:
+    return [one for one in outputs if isinstance(one, ShowSignal)]
+
+
+def delivers(outputs: list[Output]) -> list[tuple[int, ...]]:
+    return [one.sessions for one in outputs if isinstance(one, Deliver)]

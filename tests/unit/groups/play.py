@@ -1,0 +1,101 @@
+"""A random story in a world: clients come and go, daemons split, merge, crash and fall out of attempts."""
+
+from random import Random
+
+from tests.unit.groups.judge import judge
+from tests.unit.groups.world import World
+
+from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
+from hopring.ids import GroupName
+from hopring.links.events import Tick
+from hopring.services import Service
+
+GROUPS = ("red", "green", "blue")
+SERVICES = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
+
+
+def play(seed: int, steps: int = 300) -> list[str]:
+    """What is broken in the story of this seed."""
+    rng = Random(seed)
+    sites = rng.choice([[0, 0, 0], [0, 0, 1], [0, 1, 2], [0, 0, 1, 1], [0, 1, 1, 2, 2]])
+    world = World(sites, seed)
+    changes = rng.choice([0.01, 0.04, 0.1, 0.2])
+    world.unite()
+    for at in range(len(sites)):
+        for name in "ab":
+            session = world.connect(at, name)
+            for group in rng.sample(GROUPS, rng.randint(0, 2)):
+                world.request(at, JoinGroup(session, GroupName(group)))
+    if rng.random() < 0.5:
+        world.settle()
+    for _ in range(steps):
+        world.now_us += rng.randint(0, 1)
+        if rng.random() < changes:
+            _change(world, rng)
+        elif rng.random() < 0.35:
+            _ask(world, rng)
+        else:
+            _move(world, rng)
+    world.unite()
+    return judge(world.book, [host.groups for host in world.hosts])
+
+
+def _ask(world: World, rng: Random) -> None:
+    at = rng.randrange(len(world.hosts))
+    host = world.hosts[at]
+    here = [
+        trace
+        for trace in world.book.traces.values()
+        if trace.member.process == host.process and not trace.ended
+    ]
+    if len(here) < 2 or rng.random() < 0.1:
+        world.connect(at, rng.choice("abc"))
+        return
+    trace = rng.choice(here)
+    session, group = trace.member.session, GroupName(rng.choice(GROUPS))
+    chance = rng.random()
+    if chance < 0.4 and group not in trace.joined:
+        world.request(at, JoinGroup(session, group))
+    elif chance < 0.5 and group in trace.joined:
+        world.request(at, LeaveGroup(session, group))
+    elif chance < 0.54:
+        world.request(at, Disconnect(session))
+    else:
+        groups: list[str] = rng.sample(GROUPS, rng.choice([1, 1, 2]))
+        if rng.random() < 0.1:
+            other = rng.choice(list(world.book.traces.values())).member
+            groups.append(f"#{other.name}#d{other.daemon}")
+        world.send(at, session, rng.choice(SERVICES), tuple(groups), rng.random() < 0.15)
+
+
+def _move(world: World, rng: Random) -> None:
+    host = rng.choice(world.hosts)
+    kind = rng.random()
+    if kind < 0.3:
+        world.stamp(host)
+    elif kind < 0.8:
+        missing = world.missing(host)
+        for at in rng.sample(missing, min(len(missing), rng.randint(1, 4))):
+            world.receive(host, at)
+    elif kind < 0.97:
+        world.walk(host, rng.randint(1, 5))
+    else:
+        world.now_us += 10
+        host.groups.step(Tick(), world.now_us)
+
+
+def _change(world: World, rng: Random) -> None:
+    kind = rng.random()
+    if kind < 0.1:
+        world.crash(rng.randrange(len(world.hosts)))
+        return
+    if kind < 0.2:
+        world.settle()
+        return
+    hosts = list(world.hosts)
+    rng.shuffle(hosts)
+    cut = rng.randint(1, len(hosts))
+    for some in (hosts[:cut], hosts[cut:]):
+        if some and rng.random() < 0.8:
+            installers = some if rng.random() < 0.6 else rng.sample(some, rng.randint(0, len(some)))
+            world.attempt(some, installers)

@@ -1,0 +1,113 @@
+"""Reliable and FIFO messages that overtake a join."""
+
+from tests.unit.groups.literal import BLUE, ME, NEAR, RED, Desk, delivers
+
+from hopring.groups.events import Connect, Deliver, JoinGroup, LeaveGroup, Output, ShowView
+from hopring.ids import GroupName
+from hopring.membership.events import Stamped, Submit
+from hopring.ordering.entry import Message, Position
+from hopring.services import Service
+
+
+def stamped(desk: Desk, submits: list[Submit]) -> None:
+    """They get the next places, and will be delivered there."""
+    for at, submit in enumerate(submits, desk.at + 1):
+        message = Message(submit.service, ME.daemon, submit.session, submit.payload)
+        desk.step(Stamped(desk.view, message, Position(at, 0)))
+
+
+def joining(*groups: GroupName, before: GroupName | None = None) -> tuple[Desk, list[Submit]]:
+    desk = Desk(ME, NEAR)
+    desk.step(Connect(1, "ann"))
+    if before is not None:
+        desk.step(JoinGroup(1, before))
+        desk.delivered(ME, desk.taken())
+    for group in groups:
+        desk.step(JoinGroup(1, group))
+    submits = desk.taken()
+    stamped(desk, submits)
+    return desk, submits
+
+
+def early(
+    desk: Desk, service: Service, *groups: str, at: int, session: int = 9, discard: bool = False
+) -> list[Output]:
+    before = desk.at
+    out = desk.message(ME if discard else NEAR, service, *groups, at=at, session=session, discard=discard)
+    desk.at = before
+    return out
+
+
+def test_a_joiner_gets_what_overtook_its_join_right_after_its_view() -> None:
+    desk, submits = joining(RED)
+    assert early(desk, Service.RELIABLE, "red", at=50) == []
+
+    shown, message = desk.delivered(ME, submits)
+
+    assert isinstance(shown, ShowView)
+    assert isinstance(message, Deliver)
+    assert (message.sessions, message.position) == ((1,), Position(50, 0))
+
+
+def test_what_lies_before_the_join_is_not_owed() -> None:
+    desk, submits = joining(RED)
+    early(desk, Service.RELIABLE, "red", at=1)
+
+    assert delivers(desk.delivered(ME, submits)) == []
+
+
+def test_what_overtook_comes_in_its_order() -> None:
+    desk, submits = joining(RED)
+    early(desk, Service.RELIABLE, "red", at=60)
+    early(desk, Service.RELIABLE, "red", at=50)
+
+    out = [one for one in desk.delivered(ME, submits) if isinstance(one, Deliver)]
+
+    assert [one.position.lts for one in out] == [50, 60]
+
+
+def test_who_joins_two_groups_of_a_message_gets_it_once() -> None:
+    desk, submits = joining(RED, BLUE)
+    early(desk, Service.RELIABLE, "red", "blue", at=50)
+
+    assert delivers(desk.delivered(ME, submits)) == [(1,)]
+
+
+def test_who_got_it_through_another_group_does_not_get_it_again() -> None:
+    desk, submits = joining(BLUE, before=RED)
+    assert delivers(early(desk, Service.RELIABLE, "red", "blue", at=50)) == [(1,)]
+
+    assert delivers(desk.delivered(ME, submits)) == []
+
+
+def test_the_sender_is_not_owed_what_it_discards() -> None:
+    desk, submits = joining(RED)
+    early(desk, Service.RELIABLE, "red", at=50, session=1, discard=True)
+
+    assert delivers(desk.delivered(ME, submits)) == []
+
+
+def test_fifo_through_another_group_waits_for_what_its_sender_sent_before() -> None:
+    desk, submits = joining(BLUE, before=RED)
+    assert early(desk, Service.RELIABLE, "blue", at=50) == []
+    assert early(desk, Service.FIFO, "red", at=51) == []
+    assert delivers(early(desk, Service.FIFO, "red", at=52, session=8)) == [(1,)]
+
+    out = [one for one in desk.delivered(ME, submits) if isinstance(one, Deliver)]
+
+    assert [(one.sessions, one.position.lts) for one in out] == [((1,), 50), ((1,), 51)]
+
+
+def test_who_has_left_meanwhile_is_not_given_what_waited_there() -> None:
+    desk = Desk(ME, NEAR)
+    desk.join(1, "ann", RED)
+    desk.step(LeaveGroup(1, RED))
+    desk.step(JoinGroup(1, BLUE))
+    submits = desk.taken()
+    stamped(desk, submits)
+    early(desk, Service.RELIABLE, "blue", at=50)
+    early(desk, Service.FIFO, "red", at=51)
+
+    out = [one for one in desk.delivered(ME, submits) if isinstance(one, Deliver)]
+
+    assert [one.position.lts for one in out] == [50]

@@ -1,0 +1,118 @@
+"""GROUPS in parts, and ids of group views."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.groups.literal import FAR, ME, NEAR, member, view_id
+
+from hopring.errors import PeerError
+from hopring.groups.exchange import Gathered, groups_words
+from hopring.groups.names import GroupViewId
+from hopring.groups.numbering import Numbering, parting
+from hopring.groups.table import Group, Table
+from hopring.groups.words import GroupsPart, LocalGroup, encode, seal, unseal
+from hopring.ids import GroupName
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0#"), min_size=1, max_size=20)
+
+
+def gathered(*parts: GroupsPart) -> Gathered:
+    one = Gathered(view_id(3), frozenset([ME, FAR]))
+    for part in parts:
+        one.add(FAR, part)
+    return one
+
+
+@given(
+    st.dictionaries(names, st.sets(st.integers(0, 50), min_size=1, max_size=20), max_size=8),
+    st.sets(names, max_size=8),
+    st.integers(200, 2_000),
+)
+def test_groups_in_parts_are_the_same_as_in_one(
+    groups: dict[str, set[int]], wanted: set[str], bytes_max: int
+) -> None:
+    table = Table(ME)
+    for name, sessions in groups.items():
+        group = Group(GroupName(name), GroupViewId(view_id(2), (), 1))
+        for session in sessions:
+            table.add(group, member(ME, f"s{session}", session))
+        table.add(group, member(NEAR, "near", 1))
+    interested = {GroupName(name) for name in wanted}
+    words = groups_words(view_id(3), ME, table.in_order(), interested, 4, bytes_max)
+    whole = Gathered(view_id(3), frozenset([ME]))
+    for word in reversed(words):
+        assert not whole.complete
+        whole.add(ME, word)
+
+    assert whole.complete
+    assert all(len(encode(word)) < 2 * bytes_max for word in words)
+    assert {one.name: {each.session for each in one.members} for one in whole.merge()} == groups
+    assert whole.interests() == [(ME, 4, interested | {GroupName(name) for name in groups})]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (GroupsPart(view_id(3), 2, 2, 0),),
+        (GroupsPart(view_id(3), 0, 2, 0), GroupsPart(view_id(3), 0, 2, 0)),
+        (GroupsPart(view_id(3), 0, 2, 0), GroupsPart(view_id(3), 1, 3, 0)),
+        (GroupsPart(view_id(3), 0, 2, 0), GroupsPart(view_id(3), 1, 2, 1)),
+        (GroupsPart(view_id(3), 0, 1 << 20, 0),),
+    ],
+)
+def test_parts_that_do_not_agree_are_refused(parts: tuple[GroupsPart, ...]) -> None:
+    with pytest.raises(PeerError):
+        gathered(*parts)
+
+
+def test_groups_of_a_stranger_are_refused() -> None:
+    with pytest.raises(PeerError):
+        gathered().add(NEAR, GroupsPart(view_id(3), 0, 1, 0))
+
+
+def test_members_with_one_last_view_are_together_if_they_came_the_same_way() -> None:
+    last = GroupViewId(view_id(1), (), 2)
+    one = Gathered(view_id(3), frozenset([ME, NEAR, FAR]))
+    for process, way in ((ME, (view_id(1),)), (NEAR, (view_id(1),)), (FAR, (view_id(1), view_id(2)))):
+        one.add(process, GroupsPart(view_id(3), 0, 1, 0, (LocalGroup("red", last, way, ((1, "ann"),)),)))
+
+    (merged,) = one.merge()
+
+    assert (merged.changed, merged.is_torn(last)) == (True, True)
+    assert [len(some) for some in merged.sets] == [2, 1]
+
+
+def test_ids_rise_from_view_to_view_through_a_closing_one() -> None:
+    """Thesis definition 6.1: negative indexes are later than positive ones, then larger ones than smaller."""
+    ids = Numbering(view_id(1))
+    first = ids.after(None)
+    second = ids.after(first)
+    ids.close(view_id(2))
+    third = ids.after(second)
+    fourth = ids.after(third)
+    fifth = Numbering(view_id(2)).after(fourth)
+
+    rising = [first, second, third, fourth, fifth]
+    assert sorted(rising) == rising
+    assert [one.signed for one in rising] == [1, 2, -1, -2, 1]
+
+
+def test_sides_of_a_split_give_different_ids() -> None:
+    one, other = Numbering(view_id(1)), Numbering(view_id(1))
+    one.close(view_id(2))
+    other.close(view_id(3))
+
+    assert one.after(None) != other.after(None)
+
+
+def test_a_parting_id_is_above_the_last_and_below_the_next_view() -> None:
+    last = GroupViewId(view_id(1), (view_id(2),), 4)
+    for way in ((view_id(1),), (view_id(1), view_id(2))):
+        assert last < parting(last, way, view_id(5)) < GroupViewId(view_id(5), (), 1)
+
+
+@given(st.binary(min_size=1, max_size=100), names)
+def test_a_sealed_bundle_comes_back_with_its_senders_name(bundle: bytes, name: str) -> None:
+    sender, view = unseal(seal(bundle, name[:10]))
+
+    assert (sender, bytes(view)) == (name[:10], bundle)

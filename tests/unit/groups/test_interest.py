@@ -1,0 +1,261 @@
+"""Announce, then join; and where a bundle goes."""
+
+from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, view_id
+
+from hopring.groups.events import Connect, Disconnect, JoinGroup, LeaveGroup
+from hopring.groups.interest import InterestTable, OwnInterest
+from hopring.groups.words import GroupsPart, Interest, Join, Leave, decode, encode, seal
+from hopring.ids import DaemonId, GroupName, SiteId, SiteMask
+from hopring.links.events import Tick
+from hopring.membership.events import Submit
+from hopring.ordering.entry import CONTROL_SESSION, Message, encode_message
+from hopring.services import Service
+from hopring.wire.bundle import Run, encode_bundle
+
+SITES = SiteMask(0b111)
+A, B, C, D = (DaemonId(at) for at in range(4))
+SITE_OF = {A: SiteId(0), B: SiteId(1), C: SiteId(1), D: SiteId(2)}
+
+
+def table() -> InterestTable:
+    one = InterestTable(A, SITE_OF, {"a": A, "b": B, "c": C, "d": D})
+    one.agree([])
+    return one
+
+
+def mask(one: InterestTable, *groups: str) -> int:
+    names = tuple([GroupName(name) for name in groups])
+    bundle = seal(encode_bundle(Run(A, 1, Service.AGREED, names), [b""], [0], [0]), "ann")
+    return one.mask(encode_message(Message(Service.AGREED, A, 1, bundle)), SITES)
+
+
+def say(daemon: DaemonId, word: Interest | GroupsPart) -> Message:
+    return Message(Service.SAFE, daemon, CONTROL_SESSION, encode(word))
+
+
+def words(submits: list[Submit]) -> list[object]:
+    return [decode(one.payload, one.service) for one in submits]
+
+
+# The table.
+
+
+def test_a_site_is_in_the_mask_if_any_of_its_daemons_is_interested_and_the_own_always() -> None:
+    one = table()
+    assert mask(one, "red") == 0b001
+    one.heard(say(C, Interest(1, ("red",))))
+    assert mask(one, "red") == 0b011
+    one.heard(say(D, Interest(1, ("blue",))))
+    assert mask(one, "red", "blue") == 0b111
+
+
+def test_a_private_group_is_at_its_daemon_and_an_unknown_one_nowhere() -> None:
+    one = table()
+
+    assert mask(one, "#bob#d") == 0b101
+    assert mask(one, "#bob#x") == mask(one, "#bob") == 0b001
+
+
+def test_words_go_everywhere() -> None:
+    one = table()
+
+    assert one.mask(encode_message(Message(Service.AGREED, A, 1, encode(Join("ann", "red")))), SITES) == SITES
+
+
+def test_links_may_change_the_order_of_announcements() -> None:
+    one = table()
+    one.heard(say(B, Interest(3, ("red",))))
+    one.heard(say(B, Interest(2, (), ("red",))))
+
+    assert mask(one, "red") == 0b011
+
+    one.heard(say(B, Interest(4, (), ("red",))))
+    one.heard(say(B, Interest(1, ("red",))))
+    assert mask(one, "red") == 0b001
+
+
+def test_one_daemon_of_a_site_loses_interest_and_the_other_does_not() -> None:
+    one = table()
+    one.heard(say(B, Interest(1, ("red",))))
+    one.heard(say(C, Interest(1, ("red",))))
+
+    one.delivered(B, Interest(2, (), ("red",)))
+
+    assert mask(one, "red") == 0b011
+
+
+def test_until_all_have_told_everything_nothing_is_pruned() -> None:
+    one = table()
+    one.wait()
+    assert mask(one, "red") == SITES
+
+    one.agree([(FAR, 0, {RED})])
+
+    assert mask(one, "red") == 0b011
+    assert mask(one, "blue") == 0b001
+
+
+def test_what_was_announced_after_groups_were_told_is_not_lost_with_them() -> None:
+    one = table()
+    one.wait()
+    one.heard(say(C, Interest(4, ("old",))))
+    one.heard(say(C, Interest(6, ("red",))))
+
+    one.agree([(FAR, 5, {BLUE})])
+
+    assert [mask(one, name) for name in ("red", "blue", "old")] == [0b011, 0b011, 0b001]
+
+
+def test_daemons_that_are_gone_are_forgotten() -> None:
+    one = table()
+    one.heard(say(B, Interest(1, ("red",))))
+    one.heard(say(D, Interest(1, ("red",))))
+
+    one.keep({A, D})
+
+    assert mask(one, "red") == 0b101
+
+
+# The own interest.
+
+
+def test_interest_is_announced_once_and_many_groups_in_one_word() -> None:
+    own = OwnInterest(linger_us=10)
+    own.want(RED)
+    own.want(BLUE)
+    own.want(RED)
+
+    assert own.word() == Interest(1, ("red", "blue"))
+    assert own.word() is None
+
+
+def test_interest_lasts_a_while_after_nobody_needs_it() -> None:
+    own = OwnInterest(linger_us=10)
+    own.want(RED)
+    own.agree([RED])
+    own.idle(RED, now_us=5)
+
+    own.tick(14)
+    assert own.word() is None
+    own.tick(15)
+
+    assert own.word() == Interest(1, (), ("red",))
+    assert not own.known
+
+
+def test_who_joins_again_in_that_while_announces_nothing() -> None:
+    own = OwnInterest(linger_us=10)
+    own.want(RED)
+    own.agree([RED])
+    own.idle(RED, now_us=5)
+    own.want(RED)
+
+    own.tick(100)
+
+    assert own.word() is None
+    assert RED in own.known
+
+
+# Both, at a daemon among several sites.
+
+
+def test_the_first_join_is_announced_safe_and_sent_when_that_is_delivered() -> None:
+    desk = Desk(*ALL)
+    desk.step(Connect(1, "ann"))
+    desk.step(JoinGroup(1, RED))
+
+    (announcement,) = desk.taken()
+    assert (announcement.service, announcement.session) == (Service.SAFE, CONTROL_SESSION)
+    assert words([announcement]) == [Interest(1, ("red",))]
+    desk.delivered(ME, [announcement])
+
+    assert words(desk.taken()) == [Join("ann", "red")]
+
+
+def test_later_joins_of_the_group_need_no_announcement() -> None:
+    desk = Desk(*ALL)
+    desk.join(1, "ann", RED)
+    desk.step(Connect(2, "bob"))
+    desk.step(JoinGroup(2, RED))
+
+    assert words(desk.taken()) == [Join("bob", "red")]
+
+
+def test_what_a_session_asks_for_waits_behind_its_join_and_others_go_on() -> None:
+    desk = Desk(*ALL)
+    desk.step(Connect(1, "ann"))
+    desk.step(Connect(2, "bob"))
+    desk.step(JoinGroup(1, RED))
+    desk.send(1, Service.RELIABLE, "red")
+    desk.send(2, Service.RELIABLE, "red")
+
+    announcement, others = desk.taken()
+    assert others.session == 2
+    desk.delivered(ME, [announcement])
+
+    assert [one.service for one in desk.taken()] == [Service.AGREED, Service.RELIABLE]
+
+
+def test_groups_announce_what_was_under_way() -> None:
+    desk = Desk(*ALL)
+    desk.step(Connect(1, "ann"))
+    desk.step(JoinGroup(1, RED))
+    (announcement,) = desk.taken()
+    desk.move((ME, NEAR), ALL, 3)
+
+    submits = desk.taken()
+    assert words(submits) == [GroupsPart(view_id(3), 0, 1, 1, (), ("red",))]
+    desk.delivered(ME, submits)
+    for one in (NEAR, FAR):
+        desk.deliver(one, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
+
+    assert words(desk.taken()) == [Join("ann", "red")]
+    # The one that was never stamped comes late and changes nothing.
+    assert desk.delivered(ME, [announcement]) == []
+    assert desk.taken() == []
+
+
+def test_an_announcement_that_is_delivered_after_the_signal_counts_if_nobody_new_comes() -> None:
+    desk = Desk(*ALL)
+    desk.step(Connect(1, "ann"))
+    desk.step(JoinGroup(1, RED))
+    submits = desk.taken()
+    desk.signal((ME, FAR), 3)
+    desk.delivered(ME, submits)
+    assert desk.taken() == []
+
+    desk.installed((ME, FAR), (ME, FAR), 3)
+
+    assert words(desk.taken()) == [Join("ann", "red")]
+
+
+def test_the_last_leave_ends_the_interest_after_a_while_but_not_while_a_join_is_under_way() -> None:
+    desk = Desk(*ALL)
+    desk.join(1, "ann", RED)
+    desk.step(LeaveGroup(1, RED))
+    desk.delivered(ME, desk.taken())
+    assert desk.groups.wake_at_us == 100
+    desk.step(JoinGroup(1, RED), now_us=50)
+    desk.step(LeaveGroup(1, RED), now_us=60)
+
+    desk.step(Tick(), now_us=200)
+    submits = desk.taken()
+    assert words(submits) == [Join("ann", "red"), Leave("red")]
+    desk.delivered(ME, submits)
+    desk.step(Tick(), now_us=300)
+
+    assert words(desk.taken()) == [Interest(2, (), ("red",))]
+
+
+def test_a_join_that_was_given_up_leaves_no_interest_for_ever() -> None:
+    desk = Desk(*ALL)
+    desk.step(Connect(1, "ann"))
+    desk.step(JoinGroup(1, RED))
+    announcement = desk.taken()
+    desk.step(Disconnect(1), now_us=10)
+    desk.delivered(ME, announcement)
+    desk.taken()
+
+    desk.step(Tick(), now_us=110)
+
+    assert words(desk.taken()) == [Interest(2, (), ("red",))]

@@ -1,0 +1,170 @@
+"""Faults planted into the groups: each must show in a random story, or the stories prove little."""
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from tests.unit.groups.play import play
+from tests.unit.groups.world import DaemonView, Host, World
+
+from hopring.groups.early import Early
+from hopring.groups.events import Deliver
+from hopring.groups.exchange import Gathered, Merged, Origin
+from hopring.groups.groups import Groups, GState
+from hopring.groups.interest import InterestTable
+from hopring.groups.names import Member
+from hopring.groups.numbering import Numbering
+from hopring.groups.requests import Requests
+from hopring.groups.views import GroupViews
+from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
+from hopring.membership.events import TransitionalSignal
+from hopring.ordering.entry import Message, Position
+
+SEEDS_MAX = 400
+Patch = pytest.MonkeyPatch
+
+
+def joins_are_not_announced(patch: Patch) -> None:
+    take = Requests.take
+    patch.setattr(Requests, "take", lambda self, _, queue_open: take(self, True, queue_open))
+
+
+def interest_counts_from_its_delivery(patch: Patch) -> None:
+    def heard(self: InterestTable, message: Message) -> None:
+        """Later."""
+
+    patch.setattr(InterestTable, "heard", heard)
+
+
+def joiners_miss_what_overtook_them(patch: Patch) -> None:
+    take = Early.take
+
+    def nothing(self: Early, at: Position) -> list[Deliver]:
+        take(self, at)
+        return []
+
+    patch.setattr(Early, "take", nothing)
+
+
+def fifo_overtakes_what_a_joiner_is_owed(patch: Patch) -> None:
+    patch.setattr(Early, "_behind", lambda *_: False)
+
+
+def the_signal_comes_at_once_in_ggather(patch: Patch) -> None:
+    def signalled(self: Groups, event: TransitionalSignal) -> None:
+        self._signal = event
+        if self.state is GState.GGATHER:
+            self.state = GState.GGT
+            assert self.view is not None
+            self.views.close_again(frozenset(event.together), self.view)
+        else:
+            self._trans(event)
+
+    patch.setattr(Groups, "_signalled", signalled)
+
+
+def ways_do_not_count(patch: Patch) -> None:
+    def together(self: Merged, origin: Origin) -> tuple[Member, ...]:
+        alike = [members for one, members in self.origins.items() if one.last == origin.last]
+        return tuple(sorted([one for members in alike for one in members]))
+
+    patch.setattr(Merged, "together", together)
+    patch.setattr(Merged, "is_torn", lambda *_: False)
+
+
+def nobody_is_shown_the_parting(patch: Patch) -> None:
+    patch.setattr(Merged, "is_torn", lambda *_: False)
+
+
+def a_side_is_told_by_its_lowest_daemon(patch: Patch) -> None:
+    close = GroupViews.close
+
+    def by_lowest(self: GroupViews, together: frozenset[Process], _: ViewId) -> None:
+        close(self, together, ViewId(0, min(together).daemon, Incarnation(0)))
+
+    patch.setattr(GroupViews, "close", by_lowest)
+
+
+def ids_do_not_tell_sides_apart(patch: Patch) -> None:
+    close = GroupViews.close
+    patch.setattr(
+        GroupViews,
+        "close",
+        lambda self, together, _: close(self, together, ViewId(0, DaemonId(0), Incarnation(0))),
+    )
+
+
+def a_group_that_comes_back_begins_anew(patch: Patch) -> None:
+    patch.setattr(Numbering, "retire", lambda *_: None)
+
+
+def no_signal_after_a_closing_view(patch: Patch) -> None:
+    patch.setattr(GroupViews, "joined", lambda *_: None)
+
+
+def one_part_of_groups_is_enough(patch: Patch) -> None:
+    patch.setattr(Gathered, "complete", property(lambda self: len(self.parts) == len(self.members)))
+
+
+def a_signal_does_not_make_a_change(patch: Patch) -> None:
+    patch.setattr(Merged, "changed", property(lambda self: len({one.last for one in self.origins}) > 1))
+
+
+def clients_do_not_wait_for_groups(patch: Patch) -> None:
+    install = World._install
+
+    def and_go_on(
+        self: World,
+        host: Host,
+        view: DaemonView,
+        reached: int,
+        edge: int,
+        commit: frozenset[Process],
+        together: tuple[Process, ...],
+    ) -> None:
+        install(self, host, view, reached, edge, commit, together)
+        host.held = False
+
+    patch.setattr(World, "_install", and_go_on)
+
+
+def a_leave_forgets_the_interest_of_joins_under_way(patch: Patch) -> None:
+    def careless(self: Requests, group: GroupName, now_us: int) -> None:
+        self.own.idle(group, now_us)
+
+    patch.setattr(Requests, "look_idle", careless)
+
+
+PLANTED = [
+    joins_are_not_announced,
+    interest_counts_from_its_delivery,
+    joiners_miss_what_overtook_them,
+    fifo_overtakes_what_a_joiner_is_owed,
+    the_signal_comes_at_once_in_ggather,
+    ways_do_not_count,
+    nobody_is_shown_the_parting,
+    a_side_is_told_by_its_lowest_daemon,
+    ids_do_not_tell_sides_apart,
+    a_group_that_comes_back_begins_anew,
+    no_signal_after_a_closing_view,
+    one_part_of_groups_is_enough,
+    a_signal_does_not_make_a_change,
+    clients_do_not_wait_for_groups,
+    a_leave_forgets_the_interest_of_joins_under_way,
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_caught(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    plant(monkeypatch)
+
+    for seed in count():
+        assert seed < SEEDS_MAX, "not caught"
+        try:
+            faults = play(seed)
+        except AssertionError as error:
+            faults = [repr(error)]
+        if faults:
+            print(f"seed {seed}: {faults[0]}")
+            return

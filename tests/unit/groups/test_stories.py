@@ -1,0 +1,16 @@
+"""Random stories of clients and daemons, judged by what clients are promised."""
+
+import pytest
+from tests.unit.groups.play import play
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_random_story_keeps_the_promises(seed: int) -> None:
+    assert not play(seed, steps=200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_400, 50))
+def test_longer_stories_keep_the_promises(first: int) -> None:
+    for seed in range(first, first + 50):
+        assert not play(seed), f"seed {seed}"
