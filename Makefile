@@ -31,6 +31,7 @@ test: compile ## all that CI runs: format, lint, types, tests, interpreted and c
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -q -n 2 -m 'not netns'
 	HOPRING_PURE=0 $(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow'
+	$(BIN)/hop sim --seeds 400
 	$(BIN)/python -m pytest -q -m netns
 
 check: setup ## the fast part: format, lint, types, fast tests
