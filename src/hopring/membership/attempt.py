@@ -26,6 +26,7 @@ class Attempt:
     old: View
     site_of: Mapping[DaemonId, SiteId]
     counter: int  # The highest view counter that any member has seen.
+    counter_max: int = NUMBER_MAX  # One that says it has seen a higher one is wrong.
     states: dict[Process, StateTrans] = field(default_factory=dict)
     done: set[Process] = field(default_factory=set)
     decision: Decision | None = None
@@ -47,6 +48,8 @@ class Attempt:
                 check_state(word, self.old.order.sites if word.installed == self.old.id else None)
                 if word.clock > min(self.old.order.clock + STAMP_AHEAD_MAX, NUMBER_MAX):
                     raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {word.clock}")
+                if word.counter > self.counter_max:
+                    raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} has seen view counter {word.counter}")
                 self.states.setdefault(sender, word)
                 self.counter = max(self.counter, word.counter)
             case Resend() if word.installed == self.old.id:

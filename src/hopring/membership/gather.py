@@ -146,6 +146,8 @@ class Gather:
         self.counter = max(self.counter, word.counter)
         if self.active or word.sender in self.excluded:
             return []
+        if self.site_of[word.sender.daemon] != self.site_of[self.me.daemon]:
+            return []
         if self.phase is Phase.REP:
             return []
         self.alive_at_us[word.sender.daemon] = now_us
@@ -172,6 +174,15 @@ class Gather:
         if self.phase is not Phase.REP or self.representative is None:
             return []
         return [Say((sender.daemon,), Refer(self.me, self.representative))]
+
+    def forget(self, process: Process) -> None:
+        """This one is gone."""
+        if not self.active and process != self.me and self.segment.get(process.daemon) == process:
+            del self.segment[process.daemon]
+
+    def met(self) -> list[Process]:
+        """Who has been heard in this search."""
+        return [*self.segment.values(), *self.known]
 
     def refer(self, word: Refer) -> None:
         """A daemon that is represented by another need not be asked any more."""
@@ -264,13 +275,13 @@ class Gather:
         if min([*component, *(self.segment if self.active else ())]) != self.me.daemon:
             return self._wait_for_the_smallest(now_us)
         form = self._form(component, now_us)
-        if self.active and set(form.members) == set(self.segment.values()) and not self._mended(form):
-            return [Rest()]
-        return [form]
+        return [form] if not self.active or self._is_better(form) else [Rest()]
 
-    def _mended(self, form: Form) -> bool:
-        """Whether a link that the view does without works again, and none is lost for it."""
-        return set(form.cut) < set(self.view_cut)
+    def _is_better(self, form: Form) -> bool:
+        """Whether a whole view is given up for it: all its daemons stay, others come or a link works again."""
+        if not {one.daemon for one in form.members} >= set(self.segment):
+            return False
+        return set(form.members) != set(self.segment.values()) or set(form.cut) < set(self.view_cut)
 
     def _wait_for_the_smallest(self, now_us: int) -> list[Say | Form | Rest]:
         """Keeps speaking, or the one that decides would take us for gone."""
@@ -291,20 +302,41 @@ class Gather:
         if any(self.me in record.left_out for record in fresh):
             # Who hears of it leaves me out too, and waiting for them would be in vain.
             return {self.me.daemon: own}
-        return component_of(self.me.daemon, records, self.site_of)
+        return self._with_whom(records)
+
+    def _with_whom(self, records: dict[DaemonId, Record]) -> dict[DaemonId, Record]:
+        """My component; but who will form a view without me is not waited for."""
+        while True:
+            found = component_of(self.me.daemon, records, self.site_of)
+            first = min(found)
+            if self.active or first == self.me.daemon:
+                return found
+            theirs = component_of(first, records, self.site_of)
+            taken, _ = self._who_fits(theirs, first, theirs.values())
+            if taken.get(self.me.daemon) == self.me:
+                return found
+            for one in [*theirs, first]:
+                if one == first or one in taken:
+                    records.pop(one, None)
 
     def _form(self, component: Mapping[DaemonId, Record], now_us: int) -> Form:
         """All that the component speaks for; of two lives of a daemon, the one that was heard of last."""
-        members: dict[DaemonId, Process] = {}
         by_age = sorted(component.values(), key=lambda record: self._age_us(record, now_us), reverse=True)
-        left_out = self._left_out(by_age)
-        for record in by_age:
+        members, cut = self._who_fits(component, self.me.daemon, by_age)
+        return Form(tuple(sorted(members.values())), tuple(sorted(cut)))
+
+    def _who_fits(
+        self, component: Mapping[DaemonId, Record], decider: DaemonId, records: Iterable[Record]
+    ) -> tuple[dict[DaemonId, Process], set[Pair]]:
+        """Whom the decider of a component would take, and the links to do without."""
+        members: dict[DaemonId, Process] = {}
+        left_out = self._left_out(component.values())
+        for record in records:
             members.update({one.daemon: one for one in record.members if one not in left_out})
         members.update({record.rep.daemon: record.rep for record in component.values()})
         cut = missing_links(component, self.site_of, self.view_cut)
-        near = self.site_of[self.me.daemon]
-        cut = leave_out_unreached(members, cut, near, self.site_of, self.weights)
-        return Form(tuple(sorted(members.values())), tuple(sorted(cut)))
+        cut = leave_out_unreached(members, cut, self.site_of[decider], self.site_of, self.weights)
+        return members, cut
 
     def _left_out(self, records: Iterable[Record]) -> set[Process]:
         """Whom any of these leaves out, while it says so; passed on as one's own, it would never end."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from enum import Enum
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, DaemonId, Process, ViewId
+from hopring.ids import NEVER, NUMBER_MAX, DaemonId, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership import gather as gathering
 from hopring.membership.attempt import Attempt
@@ -120,6 +120,7 @@ class Membership:
         self.traffic = Traffic(
             who.me.daemon,
             self.site,
+            self.site_of,
             Outbox(options.window_bytes, options.window_bundles, options.queue_bytes_max),
             Updates(options.update_delta_us, options.update_floor_us),
             everywhere,
@@ -246,6 +247,7 @@ class Membership:
             failure = self._run(now_us)
             more = self.present.ran()
             if failure:
+                self._blame(now_us)
                 self._lose(failure, now_us)
                 return
 
@@ -306,6 +308,8 @@ class Membership:
     # Words.
 
     def _heard(self, sender: Process, word: Datagram, now_us: int) -> None:
+        if sender.daemon == self.who.me.daemon:
+            raise PeerError(Drop.FOREIGN_SENDER, "somebody speaks as this daemon")
         if not isinstance(word, NewMemb) and word.sender != sender:
             raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender.daemon} speaks as {word.sender.daemon}")
         check_word(word, self.site_of, self.counter + self.options.counter_ahead_max)
@@ -384,7 +388,7 @@ class Membership:
 
     def _rest(self, now_us: int) -> None:
         """The view is whole and nobody new is there; its lowest daemon looks again after a while."""
-        self.search.stop()
+        self.search.rest(now_us)
         first = self.view.members[0] == self.who.me
         self.probe_at_us = now_us + self.options.probe_us if first else NEVER
 
@@ -403,7 +407,8 @@ class Membership:
         self.phase = Phase.STATETRANS
         self.search.stop()
         self.probe_at_us = NEVER
-        self.attempt = Attempt(word, self.view, self.site_of, self.counter)
+        counter_max = min(self.counter + self.options.counter_ahead_max, NUMBER_MAX)
+        self.attempt = Attempt(word, self.view, self.site_of, self.counter, counter_max)
         self._spread(now_us)
         self._out.append(self.present.start(word, now_us))
         self._news(now_us)
@@ -510,15 +515,20 @@ class Membership:
 
     def _lose(self, reason: str, now_us: int) -> None:
         self.cause = reason
-        self.search.blame(self.view.members if self.attempt is None else self.attempt.new.members, now_us)
         self._leave_view(now_us)
         self.attempt = None
         self._search(now_us)
 
+    def _blame(self, now_us: int, late: bool = False) -> None:
+        """Only what failed here is to blame: others know best why they gave something up."""
+        members = self.view.members if self.attempt is None else self.attempt.new.members
+        self.search.blame(members, now_us, late)
+
     def _go(self, now_us: int) -> None:
         """The others need not wait until the silence is noticed; if they all miss the word, they do."""
         members = self.attempt.new.members if self.attempt is not None else self.view.members
-        others = tuple([one.daemon for one in members if one != self.who.me])
+        met = [] if self.search.gather is None else self.search.gather.met()
+        others = tuple(sorted({one.daemon for one in [*members, *met]} - {self.who.me.daemon}))
         if others:
             self._out.extend([Say(others, Leave(self.who.me))] * LEAVE_COPIES)
         self._leave_view(now_us)
@@ -543,6 +553,7 @@ class Membership:
             self._carry_out(self.search.probe(self.counter, self.view, now_us), now_us)
         gather = self.search.gather
         if gather is not None and now_us >= gather.wake_at_us:
+            self.search.refresh(now_us)
             self._carry_out(gather.tick(now_us), now_us)
         if self.stack is not None and now_us >= self.stack.wake_at_us:
             self._stack(Tick(), now_us)
@@ -554,6 +565,7 @@ class Membership:
             self._news(now_us)
         else:
             self.patience = min(self.patience + 1, PATIENCE_MAX)
+            self._blame(now_us, late=True)
             self._lose("the attempt took too long", now_us)
 
 

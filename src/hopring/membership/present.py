@@ -120,13 +120,14 @@ class Present:
         before, self._progress = self._progress, 0 if self.stack is None else self.stack.progress
         return self._progress > before
 
-    def suspects(self) -> tuple[list[Pair], DaemonId | None]:
-        """The links that failed or are stuck, and the ring member that does not answer."""
+    def suspects(self, late: bool) -> tuple[list[Pair], DaemonId | None]:
+        """The links that failed, or are stuck if that is why it is late, and the silent member of the ring."""
         if self.stack is None:
             return [], None
         failed = [daemon for daemon, link in self.stack.links.items() if link.state.failure]
         mine = self.site_of[self.who.me.daemon]
-        links = {pair(mine, self.site_of[one]) for one in [*failed, *self.stack.stuck]}
+        stuck = self.stack.stuck if late else []
+        links = {pair(mine, self.site_of[one]) for one in [*failed, *stuck]}
         return sorted(links), self.stack.ring.suspect
 
     # Paths.

@@ -13,7 +13,8 @@ from hopring.membership.gather import Form, Gather, Known, Rest, Say, is_news
 from hopring.membership.present import Present, Who
 from hopring.membership.suspicions import Suspicions
 from hopring.membership.view import View
-from hopring.membership.words import Alive, Join
+from hopring.membership.words import Alive, Join, Record, SitePair
+from hopring.routing.trees import pair
 
 RECORDS_PER_DAEMON_MAX = 4
 
@@ -33,6 +34,8 @@ class Search:
         self._heard_at_us: dict[DaemonId, int] = {}
         # An earlier search's record must never outrank a later one's.
         self._numbers = count(1)
+        self._dismissed: dict[Process, object] = {}
+        self._dismissed_until_us = 0
 
     # The ways in, and out.
 
@@ -45,14 +48,33 @@ class Search:
         """The view is whole, and looks for others, and whether the links work again that it does without."""
         gather = self._new_gather(counter, now_us)
         gather.view_cut = view.cut
-        # A link that was suspect may carry words and still lose data; where there is another way it stays out.
-        suspect = [ends for ends in view.cut if self.suspicions.remembers(ends, self.options.mend_us, now_us)]
-        gather.cut = tuple(sorted({*gather.cut, *suspect}))
+        self.refresh(now_us)
         return gather.probe(view.members, now_us, wide or bool(view.cut))
+
+    def rest(self, now_us: int) -> None:
+        """The search found nobody to take in: the same records are no reason to search again, for a while."""
+        self._dismissed = {one: _sense(known.record) for one, known in self._known.items()}
+        self._dismissed_until_us = now_us + self.options.probe_us
+        self.gather = None
 
     def stop(self) -> None:
         """There is nothing to look for."""
         self.gather = None
+
+    def refresh(self, now_us: int) -> None:
+        """Suspicions come and end while a search goes on."""
+        gather = self.gather
+        if gather is None:
+            return
+        gather.excluded = self._left_out(now_us)
+        gather.suspects = self.suspicions.suspects(now_us)
+        # A link that was suspect may carry words and still lose data; where there is another way it stays out.
+        kept = [ends for ends in gather.view_cut if self._remembers(ends, now_us)]
+        gather.cut = tuple(sorted({*self.suspicions.cut(now_us), *kept}))
+
+    def _remembers(self, ends: SitePair, now_us: int) -> bool:
+        link = pair(SiteId(ends[0]), SiteId(ends[1]))
+        return self.suspicions.remembers(link, self.options.mend_us, now_us)
 
     def _new_gather(self, counter: int, now_us: int) -> Gather:
         suspects = self.suspicions.suspects(now_us)
@@ -87,6 +109,8 @@ class Search:
         """This one is gone."""
         self._known.pop(process, None)
         self._heard_at_us.pop(process.daemon, None)
+        if self.gather is not None:
+            self.gather.forget(process)
 
     def is_left_out(self, process: Process, now_us: int) -> bool:
         """Whether this one is not to be listened to now."""
@@ -107,7 +131,8 @@ class Search:
         if self.who.me in left_out:
             return False
         others = [one for one in word.records if one.rep not in view.members and one.rep not in left_out]
-        return any(is_news(record, self._known) for record in others)
+        dismissed = self._dismissed if now_us < self._dismissed_until_us else {}
+        return any(is_news(one, self._known) and dismissed.get(one.rep) != _sense(one) for one in others)
 
     def _said_to_be_left_out(self, word: Join, now_us: int) -> set[Process]:
         """Whom anybody left out lately: a search would find the same again."""
@@ -121,11 +146,11 @@ class Search:
 
     # What fails.
 
-    def blame(self, members: tuple[Process, ...], now_us: int) -> None:
-        """Remembers what made a network fail that had hardly begun."""
+    def blame(self, members: tuple[Process, ...], now_us: int, late: bool) -> None:
+        """Remembers what made a network fail that had hardly begun; if it was late, what it was waiting for."""
         if now_us - self.present.started_at_us > self.options.flap_us:
             return
-        links, silent = self.present.suspects()
+        links, silent = self.present.suspects(late)
         for link in links:
             self.suspicions.blame(link, now_us)
         for process in members:
@@ -136,3 +161,8 @@ class Search:
         """This one breaks the protocol."""
         if process != self.who.me:
             self.suspicions.leave_out([process], now_us)
+
+
+def _sense(record: Record) -> object:
+    """What a record says, whenever it says it."""
+    return (record.members, record.hears, record.cut, record.left_out)

@@ -6,6 +6,7 @@ Below       the view's network.
 Above       the membership, which hands the view in, and passes on what comes out.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
@@ -38,6 +39,7 @@ class Traffic:
 
     me: DaemonId
     site: SiteId
+    site_of: Mapping[DaemonId, SiteId]
     outbox: Outbox
     updates: Updates
     destinations: Destinations = field(default_factory=Destinations)
@@ -92,6 +94,12 @@ class Traffic:
             raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
         if message is not None and message.service is Service.UNRELIABLE:
             raise PeerError(Drop.INCONSISTENT, "an Unreliable message in the order")
+        if message is not None and self.site_of[message.daemon] != received.source:
+            raise PeerError(
+                Drop.FOREIGN_SENDER, f"message of daemon {message.daemon} by site {received.source}"
+            )
+        if view.order.holds(received.source, received.seq):
+            return []
         if message is not None and message.session == CONTROL_SESSION:
             self.destinations.heard(message)
         early = view.order.hold(received.meta(), message)

@@ -66,6 +66,10 @@ class Order:
         self.clock = max(self.clock, meta.lts)
         return self._early(self._insert(meta, message))
 
+    def holds(self, site: SiteId, seq: int) -> bool:
+        """Whether this bundle is here, or was."""
+        return site in self.lines and self.lines[site].holds(seq)
+
     def recover(self, meta: Meta, message: Message | None) -> None:
         """A bundle that was sent again after the view broke; nothing is delivered because of it yet."""
         entry = self.entries.get((meta.source, meta.seq))

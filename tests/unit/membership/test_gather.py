@@ -433,3 +433,52 @@ def test_whom_others_leave_out_is_left_out_while_they_say_so_and_not_passed_on_a
     form = decide(gather)
     assert isinstance(form, Form)
     assert form.members == (P0, P1, P2)
+
+
+# Who waits for whom.
+
+
+def test_who_will_be_left_out_by_the_smallest_does_not_wait_for_it() -> None:
+    """P2 is linked with P0 alone; P3 hears P2 only, over a link that P3 suspects: P0 will not take it."""
+    gather = gathering(P3, cut=((1, 2),))
+    gather.join(Join((Record(P2, 1, (P2,), (0, 3), 4), Record(P0, 1, (P0,), (2,), 4))), OPTIONS.seg_us)
+
+    assert decide(gather) == Form((P3,), ())
+
+
+def test_a_whole_view_is_not_given_up_for_one_that_lacks_its_members() -> None:
+    gather = gather_of(P0)
+    gather.probe([P0, P1, P2], 0, wide=True)
+    newcomer = Record(P3, 1, (P3,), (0, 2), 4, (), (P1,))
+    gather.join(Join((newcomer,)), 10)
+    gather.join(Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
+
+    assert decide(gather) == Rest()
+
+
+def test_a_whole_view_takes_the_new_life_of_its_member_for_the_old_one() -> None:
+    gather = gather_of(P0)
+    gather.probe([P0, P2], 0)
+    again = Process(P2.daemon, Incarnation(77))
+    gather.join(join(again, hears=(0,)), 10)
+
+    assert decide(gather) == Form((P0, again), ())
+
+
+def test_the_alive_of_another_site_means_nothing() -> None:
+    gather = gather_of(P0)
+    gather.seek(0)
+    gather.alive(Alive(P2, 4), 10)
+
+    assert P2.daemon not in gather.segment
+
+
+def test_who_leaves_is_no_longer_spoken_for() -> None:
+    gather = gather_of(P0)
+    gather.seek(0)
+    gather.alive(Alive(P1, 4), 10)
+    assert gather.met() == [P0, P1]
+
+    gather.forget(P1)
+
+    assert gather.met() == [P0]

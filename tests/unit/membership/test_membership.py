@@ -1,20 +1,23 @@
 """Whole daemons in the simulator, where what is asked is about one of them."""
 
+import pytest
+
 from hopring.check.trace import Delivered
 from hopring.config.local import local_config
-from hopring.errors import Drop
-from hopring.ids import NEVER, Incarnation, Process, SiteId
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
 from hopring.links.ring_options import RingOptions
 from hopring.membership.events import Heard, Say, Stop, Submit
 from hopring.membership.membership import LEAVE_COPIES
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import ROUTING_BYTES
 from hopring.membership.words import Leave, NewMemb
+from hopring.ordering.entry import Message, encode_message
 from hopring.routing.trees import pair
 from hopring.services import Service
 from hopring.sim.cluster import Cluster
 from hopring.sim.path import Quality
-from hopring.stack_events import StackOptions
+from hopring.stack_events import Receive, StackOptions
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
 
 SECOND_US = 1_000_000
@@ -142,3 +145,64 @@ def test_the_leave_of_a_stranger_to_the_view_changes_nothing() -> None:
     assert daemon.view.id == view
     assert not daemon.view.broken
     assert daemon.drops[Drop.FOREIGN_SENDER] == 1
+
+
+def test_a_suspicion_that_ends_during_a_search_ends_in_its_records_too() -> None:
+    cluster = cluster_of({"ams": 2, "ber": 1})
+    far = cluster.hosts["ber1"].membership
+    link = pair(SiteId(0), SiteId(1))
+    now_us = cluster.engine.now_us
+    far.search.suspicions.blame(link, now_us)
+    far.search.suspicions.blame(link, now_us)
+
+    cluster.stop("ams2")
+    cluster.run_for(6 * SECOND_US)
+
+    assert cluster.settled()
+
+
+def test_a_link_with_losses_is_not_to_blame_when_a_member_leaves() -> None:
+    cluster = Cluster(local_config({"ams": 2, "ber": 2}), 1, Quality(delay_us=5_000, loss=0.2))
+    cluster.start()
+    cluster.run_for(3 * SECOND_US)
+    for _ in range(50):
+        cluster.hosts["ber1"].submit(Service.AGREED, 1_000)
+        cluster.run_for(1_000)
+
+    cluster.stop("ams2")
+    cluster.run_for(10_000)
+
+    assert cluster.hosts["ams1"].membership.search.suspicions.links == {}
+
+
+def test_a_view_counter_out_of_reach_is_refused_in_a_state_too() -> None:
+    cluster = cluster_of({"ams": 3})
+    liar = cluster.hosts["ams3"].membership
+    liar.counter = 2**40
+
+    cluster.stop("ams2")
+    cluster.run_for(SECOND_US)
+
+    assert all(host.membership.counter < 2**40 for name, host in cluster.hosts.items() if name != "ams3")
+
+
+def test_a_bundle_that_comes_again_is_neither_stamped_nor_delivered_again() -> None:
+    cluster = cluster_of({"ams": 2})
+    daemon = cluster.hosts["ams1"].membership
+    cluster.hosts["ams1"].submit(Service.AGREED, 10)
+    cluster.run_for(SECOND_US)
+    body = encode_message(Message(Service.AGREED, daemon.who.me.daemon, 0, b"again"))
+    line = daemon.view.order.lines[SiteId(0)]
+
+    again = Receive(SiteId(0), line.cseq, 5, SiteMask(1), body)
+
+    assert daemon.traffic.receive(daemon.view, again) == []
+
+
+def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
+    cluster = cluster_of({"ams": 1, "ber": 1})
+    daemon = cluster.hosts["ams1"].membership
+    body = encode_message(Message(Service.AGREED, daemon.who.me.daemon, 0, b"forged"))
+
+    with pytest.raises(PeerError):
+        daemon.traffic.receive(daemon.view, Receive(SiteId(1), 1, 5, SiteMask(3), body))
