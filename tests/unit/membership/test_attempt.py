@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 from tests.unit.membership.states import ATTEMPT, ELSEWHERE, OLD, A, B, C, body, site, sites, state
 
 from hopring.errors import PeerError
@@ -199,3 +200,17 @@ def test_a_clock_just_below_a_limit_is_taken(clock: int) -> None:
     attempt.told(B.daemon, state(B, installed=ELSEWHERE, clock=clock))
 
     assert attempt.clock == clock
+
+
+def test_a_view_counter_out_of_reach_is_refused_and_changes_nothing() -> None:
+    attempt = attempt_of(A, B)
+    attempt.counter_max = 100
+    attempt.start()
+
+    with pytest.raises(PeerError):
+        attempt.told(B.daemon, replace(state(B), counter=101))
+    assert attempt.silent == [B]
+    assert attempt.counter == 9
+
+    attempt.told(B.daemon, replace(state(B), counter=100))
+    assert attempt.counter == 100
