@@ -23,6 +23,9 @@ HOP, TCP = LinkProtocol.HOP, LinkProtocol.TCP
 REST_US: Final = 200_000
 """So long before the end all have to be together if the end is to count as quiet."""
 
+GROUPS_REST_US: Final = 600_000
+"""So much longer a world with clients lasts: a join takes a Safe message and an Agreed one after the view."""
+
 SITES: Final = ("ams", "ber", "cai", "del")
 
 # Timers scaled to a world of five seconds.
@@ -56,6 +59,7 @@ MEMBERSHIP: Final = MembershipOptions(
 )
 STACK: Final = StackOptions(ring=RING)
 
+GROUPS: Final = ("red", "green", "blue", "pink", "grey")
 ALL: Final = tuple(Service)
 MOSTLY_SAFE: Final = (*ALL, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE)
 SMALL: Final = (10, 10, 100, 100, 1_000, 3_000)
@@ -74,6 +78,17 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Clients:
+    """Who uses the daemons: sessions come and go, and send to groups."""
+
+    groups: tuple[str, ...]
+    sessions: int = 2  # At each daemon, as a rule.
+    changes: float = 0.3  # The share of joins, leaves and ends; the rest are messages.
+    linger_us: int = 120_000_000  # Of interest without members.
+    groups_bytes_max: int = 48 * 1024  # Of one part of GROUPS.
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """All that a seed decides."""
 
@@ -87,6 +102,7 @@ class World:
     lasting: tuple[Fault, ...] = ()  # What the heal leaves broken.
     membership: MembershipOptions = MEMBERSHIP
     stack: StackOptions = STACK
+    clients: Clients | None = None  # Without any, the load is of the daemons' own.
 
     @property
     def settle_us(self) -> int:
@@ -104,7 +120,7 @@ class World:
     @property
     def healed_us(self) -> int:
         """How long the world lasts after the heal: two seconds, or until it can be said who came together."""
-        return max(HEALED_US, self.settle_us + REST_US)
+        return max(HEALED_US, self.settle_us + REST_US) + (0 if self.clients is None else GROUPS_REST_US)
 
     @property
     def _tcp_us(self) -> int:
@@ -123,8 +139,23 @@ class World:
         return max(token_loss_us, *silences_us, min(patience_us, 4 * max(silences_us)))
 
 
-def draw_world(seed: int) -> World:
-    """The world of a seed."""
+def draw_world(seed: int, clients: bool = False) -> World:
+    """The world of a seed; with clients it is the same, and they are drawn apart."""
+    world = _draw_daemons(seed)
+    return replace(world, clients=_draw_clients(generator(seed, "clients"))) if clients else world
+
+
+def _draw_clients(dice: Random) -> Clients:
+    return Clients(
+        groups=GROUPS[: dice.choice([1, 2, 3, 3, 5])],
+        sessions=dice.choice([1, 2, 2, 3]),
+        changes=dice.choice([0.1, 0.3, 0.3, 0.6]),
+        linger_us=dice.choice([5_000, 100_000, 120_000_000]),
+        groups_bytes_max=dice.choice([200, 48 * 1024]),
+    )
+
+
+def _draw_daemons(seed: int) -> World:
     dice = generator(seed, "world")
     config = _draw_config(dice, generator(seed, "protocols"))
     places = Places(
