@@ -42,6 +42,19 @@ from hopring.check.trace_row import COUNTS, LATER, Row, ord_columns, read_ord
 from hopring.errors import HopError
 from hopring.services import Service
 
+__all__ = [
+    "SCHEMA_VERSION",
+    "Flattener",
+    "Row",
+    "TraceError",
+    "events",
+    "read_json_lines",
+    "read_parquet",
+    "rows",
+    "write_json_lines",
+    "write_parquet",
+]
+
 SCHEMA_VERSION = 1
 
 
