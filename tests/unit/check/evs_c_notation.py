@@ -6,9 +6,9 @@
 A letter is the only session of the daemon with that letter. Who connects first need not be said, nor that a
 session asks to join before it is shown its first view of a group; `bare` in front says nothing of itself.
 
-view red 2.1 ab with a by network   a view of a group: `2.1` is step 1 in the daemons' view 2, `2.-1>3` was made
-                                    when that was closing, on the way to 3; who comes along, if not said: self
-                                    after a join, then those who are in both views; the cause is `join` if not said
+view red 2.1 ab with a by network   a view of a group: `2.1` is step 1 in the daemons' view 2, `2.-1>3` was
+                                    made when that was closing, on the way to 3; who comes along, if not said:
+                                    self after a join, then those in both views; the cause, if not said: join
 signal red ab                       for those who come along to the next view, if not said
 send 1 safe to red,green discard    message 1 of this session; Agreed if not said
 got a:1                             as it was sent, in its place: `lts` is its number, if not said
@@ -97,7 +97,7 @@ class _Line:
             self._read(at_us, words, bare)
         return self._with_sets()
 
-    def _read(self, at_us: int, words: list[str], bare: bool) -> None:
+    def _read(self, at_us: int, words: list[str], bare: bool) -> None:  # noqa: PLR0912
         match words:
             case ["view", group, name, members, *rest]:
                 if group not in self.present and not bare:

@@ -9,7 +9,7 @@ from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
 from hopring.links.ring_options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
-from hopring.sim.campaign.schedule import CHAOS_US, Fault, Places, draw_lasting, draw_schedule
+from hopring.sim.campaign.schedule import CHAOS_US, Fault, Places, draw_lasting, draw_schedule, draw_shuffle
 from hopring.sim.chance import generator
 from hopring.sim.path import Quality
 from hopring.stack_events import StackOptions
@@ -140,9 +140,31 @@ class World:
 
 
 def draw_world(seed: int, clients: bool = False) -> World:
-    """The world of a seed; with clients it is the same, and they are drawn apart."""
+    """The world of a seed; one with clients has the same daemons and paths."""
     world = _draw_daemons(seed)
-    return replace(world, clients=_draw_clients(generator(seed, "clients"))) if clients else world
+    return _with_clients(world) if clients else world
+
+
+def _with_clients(world: World) -> World:
+    """What clients do is drawn apart; and for what only groups can get wrong, there is a fault of its own."""
+    dice = generator(world.seed, "clients")
+    clients = _draw_clients(dice)
+    load = world.load
+    if load.sizes != LARGE:
+        load = replace(load, per_second=dice.choice([30, 80, 150]))
+    shuffle = draw_shuffle(generator(world.seed, "shuffle"), places_of(world.config))
+    schedule = dice.choice([world.schedule, shuffle, (*world.schedule, *shuffle)])
+    in_order = tuple(sorted(schedule, key=lambda fault: fault.at_us))
+    return replace(world, clients=clients, load=load, schedule=in_order)
+
+
+def places_of(config: Config) -> Places:
+    """Where faults can strike."""
+    return Places(
+        daemons=tuple(daemon.name for daemon in config.daemons),
+        sites=tuple(site.name for site in config.sites),
+        first=tuple(site.daemons[0].name for site in config.sites),
+    )
 
 
 def _draw_clients(dice: Random) -> Clients:
@@ -158,11 +180,7 @@ def _draw_clients(dice: Random) -> Clients:
 def _draw_daemons(seed: int) -> World:
     dice = generator(seed, "world")
     config = _draw_config(dice, generator(seed, "protocols"))
-    places = Places(
-        daemons=tuple(daemon.name for daemon in config.daemons),
-        sites=tuple(site.name for site in config.sites),
-        first=tuple(site.daemons[0].name for site in config.sites),
-    )
+    places = places_of(config)
     quality, load = _draw_quality(dice), _draw_load(dice)
     # What is large and far away takes longer to recover than a world lasts.
     far_us = 15_000 if load.sizes == LARGE else 40_000
