@@ -282,8 +282,8 @@ BREAKS = [
     (
         "2.12",
         "a: view red 1.1 ab | got b:3 | send 2\nb: view red 1.1 ab | send 3 | got b:3 | got a:2",
-        "a/1 sent a/1:2 at 3 us after it had delivered b/1:3 at 2 us, but the stamp lts 2 of site 0 in view 1 is"
-        " not above lts 3 of site 1 in view 1",
+        "a/1 sent a/1:2 at 3 us after it had delivered b/1:3 at 2 us, but the stamp lts 2 of site 0 in view 1"
+        " is not above lts 3 of site 1 in view 1",
     ),
     (
         "2.13(2)",
