@@ -43,7 +43,7 @@ def number_views(sessions: Iterable[Events]) -> dict[str, dict[GroupViewName, Vi
 
 def view_texts(group: str, names: dict[GroupViewName, ViewName]) -> dict[ViewName, str]:
     """As short as they can be: `red 5.2`, and if the view was closing `red 5.-2>6`."""
-    short = {view: _short(view) for view in names}
+    short = {view: short_view(view) for view in names}
     taken = list(short.values())
     return {
         names[view]: f"{group} {text if taken.count(text) == 1 else _long(view)}"
@@ -51,7 +51,8 @@ def view_texts(group: str, names: dict[GroupViewName, ViewName]) -> dict[ViewNam
     }
 
 
-def _short(view: GroupViewName) -> str:
+def short_view(view: GroupViewName) -> str:
+    """As in `5.2`, or `5.-2>6`."""
     way = "".join([f">{one.counter}" for one in view.path])
     return f"{view.view.counter}.{'-' if view.path else ''}{view.step}{way}"
 
