@@ -1,4 +1,4 @@
-"""What happened at the daemons, as values: one history of a run, made by whoever runs the protocol.
+"""What happened at daemons and clients, as values: one history of a run, made by whoever runs the protocol.
 
 A history is a list of these events. The checks use the order of the events of one process, and which message
 was sent where; they never compare times or places of two processes, so the histories of many machines may be
@@ -30,6 +30,14 @@ class ViewName(NamedTuple):
     counter: int
     representative: int
     nonce: int
+
+
+class GroupViewName(NamedTuple):
+    """The id of a group's view; its order is the order of views."""
+
+    view: ViewName  # The daemons' view in which it was made.
+    path: tuple[ViewName, ...]  # If that was closing, the views of daemons where its side went from there.
+    step: int
 
 
 class MessageId(NamedTuple):
@@ -131,4 +139,101 @@ class Counters(msgspec.Struct, frozen=True, gc=False):
     peer: str = ""  # The daemon at the other end.
 
 
-Event = Recover | Crash | Installed | Signal | Sent | Delivered | Counters
+# Events of clients: the process is a session.
+
+
+class Connected(msgspec.Struct, frozen=True, gc=False):
+    """A session began: always its first event."""
+
+    process: Process
+    at_us: int
+    name: str
+    private_group: str
+
+
+class AsksJoin(msgspec.Struct, frozen=True, gc=False):
+    """A session asked to join a group."""
+
+    process: Process
+    at_us: int
+    group: str
+
+
+class AsksLeave(msgspec.Struct, frozen=True, gc=False):
+    """A session asked to leave a group."""
+
+    process: Process
+    at_us: int
+    group: str
+
+
+class AsksEnd(msgspec.Struct, frozen=True, gc=False):
+    """A session disconnected, by its wish or because it died: it asks for nothing more."""
+
+    process: Process
+    at_us: int
+
+
+class GroupInstalled(msgspec.Struct, frozen=True, gc=False):
+    """A session was shown a view of a group; the first one after a join makes it a member."""
+
+    process: Process
+    at_us: int
+    group: str
+    view: GroupViewName
+    members: tuple[Process, ...]
+    together: tuple[Process, ...]  # The transitional set.
+    cause: str = ""  # join, leave, disconnect or network.
+
+
+class GroupSignal(msgspec.Struct, frozen=True, gc=False):
+    """The transitional signal of a group."""
+
+    process: Process
+    at_us: int
+    group: str
+    view: GroupViewName  # The one it closes.
+    together: tuple[Process, ...]
+
+
+class Left(msgspec.Struct, frozen=True, gc=False):
+    """A session's leave has its place here: it is a member no longer."""
+
+    process: Process
+    at_us: int
+    group: str
+
+
+class Gone(msgspec.Struct, frozen=True, gc=False):
+    """A session's end has its place here: always its last event. If its daemon crashes, there is none."""
+
+    process: Process
+    at_us: int
+
+
+class ClientSent(msgspec.Struct, frozen=True, gc=False):
+    """A session sent a message; its stamp is not known yet."""
+
+    process: Process
+    at_us: int
+    groups: tuple[str, ...]  # Private ones too.
+    message: MessageId
+    service: Service
+    size: int = 0  # Bytes.
+    self_discard: bool = False  # The sender itself does not want it.
+
+
+class ClientDelivered(msgspec.Struct, frozen=True, gc=False):
+    """A session got a message, in the last view that it was shown of each of the groups it is in."""
+
+    process: Process
+    at_us: int
+    groups: tuple[str, ...]  # As the sender named them.
+    message: MessageId
+    service: Service
+    ord: Ord
+
+
+Asked = AsksJoin | AsksLeave | AsksEnd
+ClientEvent = Connected | Asked | GroupInstalled | GroupSignal | Left | Gone | ClientSent | ClientDelivered
+Event = Recover | Crash | Installed | Signal | Sent | Delivered | Counters | ClientEvent

@@ -6,10 +6,9 @@ Ids are text that sorts as the ids do. Parquet needs pyarrow, the extra `trace`.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import msgspec
 
@@ -27,55 +26,40 @@ from hopring.check.trace import (
     Signal,
     ViewName,
 )
+from hopring.check.trace_clients import client_columns, is_of_client, read_client_event
+from hopring.check.trace_names import (
+    message_text,
+    process_text,
+    process_texts,
+    read_message_id,
+    read_process,
+    read_processes,
+    read_view,
+    some,
+    view_text,
+)
+from hopring.check.trace_row import COUNTS, LATER, Row, ord_columns, read_ord
 from hopring.errors import HopError
 from hopring.services import Service
 
-SCHEMA_VERSION = 1
-NAMES_CACHED_MAX = 4096
+__all__ = [
+    "SCHEMA_VERSION",
+    "Flattener",
+    "Row",
+    "TraceError",
+    "events",
+    "read_json_lines",
+    "read_parquet",
+    "rows",
+    "write_json_lines",
+    "write_parquet",
+]
 
-T = TypeVar("T")
+SCHEMA_VERSION = 1
 
 
 class TraceError(HopError, ValueError):
     """A trace that cannot be read or written."""
-
-
-class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One event as a row. A column that its kind does not have is None."""
-
-    schema: int
-    kind: str
-    process: str
-    daemon: str
-    position: int  # In the history of the process, from 0.
-    time_us: int
-    group: str = ""  # For the events of clients.
-    view: str | None = None
-    members: list[str] | None = None
-    transitional_set: list[str] | None = None
-    cause: str | None = None
-    message: str | None = None
-    sender: str | None = None
-    service: str | None = None
-    size: int | None = None
-    ord_lts: int | None = None
-    ord_site: int | None = None
-    ord_view: str | None = None
-    ord_place: int | None = None
-    link: str | None = None
-    sent: int | None = None
-    received: int | None = None
-    lost: int | None = None
-    nacks: int | None = None
-    retransmissions: int | None = None
-    round_trip_us: int | None = None
-    peer: str | None = None
-
-
-COUNTS = Counters.__struct_fields__[2:-1]  # All but whose and when, and the peer, which old files do not have.
-
-
-_LATER = ("peer",)  # Columns that older files of this schema do not have.
 
 
 class Flattener:
@@ -90,7 +74,9 @@ class Flattener:
         position = self._positions[process]
         self._positions[process] += 1
         kind, columns = _columns(event)
-        return Row(SCHEMA_VERSION, kind, _process(process), process.daemon, position, event.at_us, **columns)
+        return Row(
+            SCHEMA_VERSION, kind, process_text(process), process.daemon, position, event.at_us, **columns
+        )
 
 
 def rows(history: Iterable[Event]) -> Iterator[Row]:
@@ -111,7 +97,7 @@ def events(rows: Iterable[Row]) -> Iterator[Event]:
         try:
             event = _event(row)
         except (KeyError, ValueError) as error:
-            raise TraceError(f"{place}: not a {row.kind} event of a daemon: {error}") from error
+            raise TraceError(f"{place}: not a {row.kind} event: {error}") from error
         yield event
 
 
@@ -152,7 +138,7 @@ def read_parquet(file: Path | IO[bytes]) -> list[Event]:
     _core, parquet = _arrow()
     table = parquet.read_table(file)
     names = Row.__struct_fields__
-    missing = [name for name in names if name not in table.column_names and name not in _LATER]
+    missing = [name for name in names if name not in table.column_names and name not in LATER]
     if missing:
         raise TraceError(f"not a trace: there is no column {missing[0]}")
     empty = [None] * table.num_rows
@@ -175,97 +161,58 @@ def _columns(event: Event) -> tuple[str, dict[str, Any]]:
         case Crash():
             return "crash", {}
         case Installed():
-            sets = {"members": _processes(event.members), "transitional_set": _processes(event.together)}
-            return "view", {"view": _view(event.view), "cause": event.cause, **sets}
+            sets = {"members": process_texts(event.members), "transitional_set": process_texts(event.together)}
+            return "view", {"view": view_text(event.view), "cause": event.cause, **sets}
         case Signal():
-            return "transitional", {"view": _view(event.view), "transitional_set": _processes(event.together)}
+            return "transitional", {
+                "view": view_text(event.view),
+                "transitional_set": process_texts(event.together),
+            }
         case Sent():
             return "send", {"size": event.size, **_message_columns(event)}
         case Delivered():
             return "deliver", _message_columns(event)
         case Counters():
             return "counters", {"peer": event.peer, **{name: getattr(event, name) for name in COUNTS}}
+        case _:
+            return client_columns(event)
 
 
 def _message_columns(event: Sent | Delivered) -> dict[str, Any]:
-    sender = _process(event.message.sender)
     return {
-        "view": _view(event.view),
-        "message": f"{sender}:{event.message.number}",
-        "sender": sender,
+        "view": view_text(event.view),
+        "message": message_text(event.message),
+        "sender": process_text(event.message.sender),
         "service": event.service.name.lower(),
-        "ord_lts": event.ord.lts,
-        "ord_site": event.ord.site,
-        "ord_view": _view(event.ord.view),
-        "ord_place": event.ord.place,
+        **ord_columns(event.ord),
     }
 
 
 def _event(row: Row) -> Event:
-    if row.group:
-        raise ValueError(f"it is in group {row.group}")
-    process, at_us = _read_process(row.process), row.time_us
+    if is_of_client(row):
+        return read_client_event(row)
+    process, at_us = read_process(row.process), row.time_us
     match row.kind:
         case "recover":
             return Recover(process, at_us)
         case "crash":
             return Crash(process, at_us)
         case "view":
-            sets = _read_processes(row.members), _read_processes(row.transitional_set)
-            return Installed(process, at_us, _read_view(row.view), *sets, row.cause or "")
+            sets = read_processes(row.members), read_processes(row.transitional_set)
+            return Installed(process, at_us, read_view(row.view), *sets, row.cause or "")
         case "transitional":
-            return Signal(process, at_us, _read_view(row.view), _read_processes(row.transitional_set))
+            return Signal(process, at_us, read_view(row.view), read_processes(row.transitional_set))
         case "send":
-            return Sent(process, at_us, *_read_message(row), _some(row.size))
+            return Sent(process, at_us, *_read_message(row), some(row.size))
         case "deliver":
             return Delivered(process, at_us, *_read_message(row))
         case "counters":
-            counts = {name: _some(getattr(row, name)) for name in COUNTS}
+            counts = {name: some(getattr(row, name)) for name in COUNTS}
             return Counters(process, at_us, peer=row.peer or "", **counts)
         case _:
             raise ValueError("unknown kind")
 
 
 def _read_message(row: Row) -> tuple[ViewName, MessageId, Service, Ord]:
-    sender, _colon, number = _some(row.message).rpartition(":")
-    daemon, incarnation, session = _read_process(sender)
-    message = MessageId(daemon, incarnation, int(number), session)
-    place = Ord(_some(row.ord_lts), _some(row.ord_site), _read_view(row.ord_view), _some(row.ord_place))
-    return _read_view(row.view), message, Service[_some(row.service).upper()], place
-
-
-@lru_cache(NAMES_CACHED_MAX)
-def _process(process: Process) -> str:
-    return f"{process.daemon}#{process.incarnation:016x}/{process.session}"
-
-
-@lru_cache(NAMES_CACHED_MAX)
-def _read_process(text: str) -> Process:
-    start, _slash, session = text.rpartition("/")
-    daemon, _sharp, incarnation = start.rpartition("#")
-    return Process(daemon, int(incarnation, 16), int(session))
-
-
-def _processes(processes: Iterable[Process]) -> list[str]:
-    return [_process(process) for process in processes]
-
-
-def _read_processes(texts: list[str] | None) -> tuple[Process, ...]:
-    return tuple(_read_process(text) for text in _some(texts))
-
-
-@lru_cache(NAMES_CACHED_MAX)
-def _view(view: ViewName) -> str:
-    return f"{view.counter:016x}.{view.representative:04x}.{view.nonce:016x}"
-
-
-@lru_cache(NAMES_CACHED_MAX)
-def _read_view(text: str | None) -> ViewName:
-    counter, representative, nonce = (int(part, 16) for part in _some(text).split("."))
-    return ViewName(counter, representative, nonce)
-
-
-def _some(value: T | None) -> T:
-    if value is None:
-        raise ValueError("a column is empty that it needs")
-    return value
+    service = Service[some(row.service).upper()]
+    return read_view(row.view), read_message_id(row.message), service, read_ord(row)

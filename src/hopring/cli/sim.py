@@ -47,6 +47,7 @@ _Seed = click.IntRange(min=0)
     help="With --seed or --shrink: write the history there, as JSON lines, and as Parquet if pyarrow is here.",
 )
 @click.option("--shrink", metavar="S", type=_Seed, help="The fewest faults with which this world still fails.")
+@click.option("--clients", is_flag=True, help="With clients: sessions that join groups and send to them.")
 @click.option("--bug", "bug_name", metavar="NAME", help="Plant a bug first, and stop when it is caught.")
 @click.option("--bugs", is_flag=True, help="List the bugs that can be planted.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
@@ -59,6 +60,7 @@ def sim(
     seed: int | None,
     trace: Path | None,
     shrink: int | None,
+    clients: bool,
     bug_name: str | None,
     bugs: bool,
     as_json: bool,
@@ -67,24 +69,27 @@ def sim(
 
     A seed draws a cluster, a network, a load and a schedule of crashes, cuts, pauses and loss. The daemons'
     real membership runs in it, in virtual time, and the history is judged by the properties of extended
-    virtual synchrony. The same seed always gives the same history.
+    virtual synchrony. The same seed always gives the same history. With --clients the world is the same, and
+    its load is sessions that connect, join groups, send to them, leave and end; a bug in groups implies it.
 
     Exit code 1 means that something is broken. That holds for planted bugs too: 1 says that the bug was caught,
     which is what one wants to see, and 0 that it got away.
     """
     _check_usage(seeds, seed, shrink, bugs, bug_name, trace)
     bug = _bug(bug_name)
+    clients = clients or (bug is not None and bug.clients)
     if bug is not None and compiled.active():
         _again_interpreted()
     if bugs:
         click.echo(show.bugs(all_bugs().values(), as_json))
     elif seed is not None:
-        ctx.exit(_replay(seed, bug, trace, as_json))
+        ctx.exit(_replay(seed, clients, bug, trace, as_json))
     elif shrink is not None:
-        ctx.exit(_shrink(shrink, bug, trace, as_json))
+        ctx.exit(_shrink(shrink, clients, bug, trace, as_json))
     else:
         count = seeds or (SEEDS_DEFAULT_WITH_BUG if bug else SEEDS_DEFAULT)
-        ctx.exit(_campaign(range(start, start + count), jobs or os.cpu_count() or 1, bug, as_json))
+        jobs = jobs or os.cpu_count() or 1
+        ctx.exit(_campaign(range(start, start + count), jobs, clients, bug, as_json))
 
 
 def _check_usage(
@@ -127,10 +132,11 @@ def _again_interpreted() -> None:
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"HOPRING_PURE": "1"})
 
 
-def _campaign(seeds: range, jobs: int, bug: Bug | None, as_json: bool) -> Exit:
+def _campaign(seeds: range, jobs: int, clients: bool, bug: Bug | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
     tally = Tally()
-    with Progress(len(seeds)) as progress, closing(run_many(seeds, jobs, bug.name if bug else None)) as reports:
+    many = run_many(seeds, jobs, bug.name if bug else None, clients)
+    with Progress(len(seeds)) as progress, closing(many) as reports:
         try:
             for report in reports:
                 tally.add(report)
@@ -143,13 +149,13 @@ def _campaign(seeds: range, jobs: int, bug: Bug | None, as_json: bool) -> Exit:
             progress.note(f"{show.count(tally.seeds, 'seed')} were run, {len(tally.failed)} failed")
             raise
     seconds = time.monotonic() - began_s
-    click.echo(show.campaign(tally, seeds, bug, seconds, as_json))
+    click.echo(show.campaign(tally, seeds, clients, bug, seconds, as_json))
     return Exit.FAILURE if tally.failed else Exit.OK
 
 
-def _replay(seed: int, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
+def _replay(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
-    world = draw_world(seed)
+    world = draw_world(seed, clients)
     with plant(bug):
         outcome = run_world(world, 0 if trace is None else LINK_COUNTERS_US)
     files = _write_trace(trace, outcome)
@@ -161,10 +167,10 @@ def _replay(seed: int, bug: Bug | None, trace: Path | None, as_json: bool) -> Ex
     return Exit.FAILURE if outcome.broken else Exit.OK
 
 
-def _shrink(seed: int, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
+def _shrink(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
     with plant(bug), Progress(None) as progress:
-        shrunk = Shrinker(draw_world(seed), progress.shrinking).shrink()
+        shrunk = Shrinker(draw_world(seed, clients), progress.shrinking).shrink()
     seconds = time.monotonic() - began_s
     if shrunk is None:
         click.echo(show.not_shrunk(seed, seconds, as_json))

@@ -27,10 +27,10 @@ def bugs(known: Iterable[Bug], as_json: bool) -> str:
     return "\n".join(f"{name:{names}}  {breaks:{rules}}  {what}" for name, breaks, what in rows)
 
 
-def campaign(tally: Tally, seeds: range, bug: Bug | None, seconds: float, as_json: bool) -> str:
+def campaign(tally: Tally, seeds: range, clients: bool, bug: Bug | None, seconds: float, as_json: bool) -> str:
     """What came of many seeds."""
     if as_json:
-        return json.dumps(_campaign_facts(tally, seeds, bug, seconds))
+        return json.dumps(_campaign_facts(tally, seeds, clients, bug, seconds))
     lines: list[str] = []
     for report in tally.failed:
         first = report.broken[0]
@@ -42,7 +42,7 @@ def campaign(tally: Tally, seeds: range, bug: Bug | None, seconds: float, as_jso
         f" {tally.views} views, {seconds:.0f} s, {_code()}"
     )
     if tally.failed:
-        planted = f" --bug {bug.name}" if bug else ""
+        planted = f" --bug {bug.name}" if bug else " --clients" if clients else ""
         lines.append(f"see it again: hop sim{planted} --seed {tally.failed[0].seed}")
     return "\n".join(lines)
 
@@ -59,10 +59,13 @@ def _caught(tally: Tally, bug: Bug) -> str:
     return f"{bug.name} was not caught; {ran}"
 
 
-def _campaign_facts(tally: Tally, seeds: range, bug: Bug | None, seconds: float) -> dict[str, object]:
+def _campaign_facts(
+    tally: Tally, seeds: range, clients: bool, bug: Bug | None, seconds: float
+) -> dict[str, object]:
     facts: dict[str, object] = {
         "seeds": tally.seeds,
         "start": seeds.start,
+        "clients": clients,
         "violations": tally.violations,
         "failed_seeds": [one.seed for one in tally.failed],
         "failures": [_failure(one) for one in tally.failed],

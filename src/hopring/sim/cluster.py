@@ -69,17 +69,26 @@ class Host:
         who = Who(me, CLUSTER, cluster.topology)
         now_us = cluster.engine.now_us
         cluster.note(trace.Recover(self.process, now_us))
-        self.membership = Membership(
-            who, cluster.counters[name], now_us, cluster.options, cluster.stack_options
-        )
+        self.membership = self.make_membership(who)
         cluster.network.bind(self.address, self._receive)
         self._group = f"site {self.membership.site}"
         cluster.network.join(self._group, self.address)
         self.streams: Streams | None = None
         if any(plan.protocol is LinkProtocol.TCP for plan in cluster.topology.links.values()):
             self.streams = Streams(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
-        self.driver: Driver[Input, Output] = Driver(cluster.network, name, self.membership, self._carry_out)
+        self.driver: Driver[Input, Output] = self.make_driver()
         self._plan_counters()
+
+    def make_membership(self, who: Who) -> Membership:
+        """What runs here; it sends everything everywhere."""
+        cluster = self.cluster
+        return Membership(
+            who, cluster.counters[self.name], cluster.engine.now_us, cluster.options, cluster.stack_options
+        )
+
+    def make_driver(self) -> Driver[Input, Output]:
+        """What runs it."""
+        return Driver(self.cluster.network, self.name, self.membership, self._carry_out)
 
     def submit(self, service: Service, size: int, session: int = 0) -> None:
         """Sends a message of this service."""
@@ -168,15 +177,14 @@ class Host:
 
     def _event(self, output: Stamped | Delivered | TransitionalSignal | Installed) -> trace.Event:
         at_us = self.cluster.engine.now_us
-        view = _view(output.view)
+        view = view_name(output.view)
         match output:
             case Stamped(_, message, position):
-                stamp = _stamp(view, position)
-                name = self._name(message)
-                return trace.Sent(self.process, at_us, view, name, message.service, stamp, len(message.payload))
+                name, place = self._name(message), stamp(view, position)
+                return trace.Sent(self.process, at_us, view, name, message.service, place, len(message.payload))
             case Delivered(_, message, _, position):
                 name = self._name(message)
-                return trace.Delivered(self.process, at_us, view, name, message.service, _stamp(view, position))
+                return trace.Delivered(self.process, at_us, view, name, message.service, stamp(view, position))
             case TransitionalSignal(_, together):
                 return trace.Signal(self.process, at_us, view, self._processes(together))
             case Installed(_, members, together, cause):
@@ -229,7 +237,11 @@ class Cluster:
         for name in names or sorted(self.numbers):
             self._lives[name] += 1
             incarnation = Incarnation(self.numbers[name] * 1000 + self._lives[name])
-            self.hosts[name] = Host(self, name, incarnation)
+            self.hosts[name] = self.make_host(name, incarnation)
+
+    def make_host(self, name: str, incarnation: Incarnation) -> Host:
+        """A daemon begins its life."""
+        return Host(self, name, incarnation)
 
     def crash(self, name: str) -> None:
         """Ends a daemon without a word."""
@@ -261,9 +273,11 @@ class Cluster:
         return len(views) == 1 and phases == {Phase.OP} and set(one.view.members) == alive
 
 
-def _view(view: ViewId) -> trace.ViewName:
+def view_name(view: ViewId) -> trace.ViewName:
+    """A view in the words of the trace."""
     return trace.ViewName(*view)
 
 
-def _stamp(view: trace.ViewName, position: Position) -> trace.Ord:
+def stamp(view: trace.ViewName, position: Position) -> trace.Ord:
+    """A place in the order in the words of the trace."""
     return trace.Ord(position.lts, position.site, view)

@@ -36,9 +36,16 @@ class Driver(Generic[In, Out]):
     """Runs one core on one host; `carry_out` does what an output asks for."""
 
     def __init__(
-        self, network: Network, host: str, core: Core[In, Out], carry_out: Callable[[Out], None]
+        self,
+        network: Network,
+        host: str,
+        core: Core[In, Out],
+        carry_out: Callable[[Out], None],
+        then: Callable[[], None] | None = None,
     ) -> None:
+        """`then` is called when a step is over and all its outputs are carried out."""
         self.core = core
+        self._then = then
         self._network = network
         self._host = host
         self._carry_out = carry_out
@@ -55,6 +62,8 @@ class Driver(Generic[In, Out]):
             return
         for output in self.core.step(event, self._network.engine.now_us):
             self._carry_out(output)
+        if self._then is not None:
+            self._then()
         self.look_again()
 
     def stop(self) -> None:

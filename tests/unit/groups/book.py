@@ -1,14 +1,14 @@
-"""A book of what happened to each session, whoever ran it."""
+"""A book of what happened to each session, in the words of the trace, so that it can be judged."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from hopring.check import trace
 from hopring.groups.events import (
     Connected,
     Deliver,
     Disconnect,
     Gone,
-    GroupView,
     JoinGroup,
     LeaveGroup,
     Left,
@@ -17,58 +17,21 @@ from hopring.groups.events import (
     ShowSignal,
     ShowView,
 )
-from hopring.groups.names import Member
+from hopring.groups.names import GroupViewId, Member
 from hopring.ids import GroupName, Process, ViewId
-from hopring.ordering.entry import Position
-from hopring.services import Service
 from hopring.wire.bundle import Run
 
-
-@dataclass(slots=True)
-class Shown:
-    """A view as a session got it."""
-
-    view: GroupView
-
-
-@dataclass(slots=True)
-class Signal:
-    group: GroupName
-
-
-@dataclass(slots=True)
-class Got:
-    """A message as a session got it."""
-
-    label: bytes
-    service: Service
-    groups: tuple[GroupName, ...]
-    place: tuple[ViewId, Position]
-    session: int  # The sender's; no two sessions of this world have the same.
-
-
-@dataclass(slots=True)
-class Out:
-    """The session is no member from here on."""
-
-    group: GroupName
-
-
-Event = Shown | Signal | Got | Out
+STAMPS_OF_A_VIEW_MAX = 1_000_000
 
 
 @dataclass(slots=True)
 class Trace:
-    """What happened to one session."""
+    """One session."""
 
     member: Member
     private: GroupName
-    events: list[Event] = field(default_factory=list)
-    sent: list[tuple[bytes, tuple[GroupName, ...], bool, Service]] = field(default_factory=list)
     joined: set[GroupName] = field(default_factory=set)  # As it asked.
-    asked: dict[bytes, set[GroupName]] = field(default_factory=dict)  # The same at each send.
     ended: bool = False  # It asked for its end, or its daemon crashed.
-    gone: bool = False
 
 
 class Book:
@@ -77,30 +40,44 @@ class Book:
     def __init__(self) -> None:
         self.traces: dict[tuple[Process, int], Trace] = {}
         self.refused: list[Refused] = []
+        self.history: list[trace.Event] = []
+        self._messages: dict[bytes, trace.MessageId] = {}
+
+    @property
+    def _at(self) -> int:
+        return len(self.history)
 
     def begin(self, process: Process, connected: Connected, name: str) -> None:
-        member = Member(process.daemon, name, process.incarnation, connected.session)
-        self.traces[process, connected.session] = Trace(member, connected.private_group)
+        session, private = connected.session, connected.private_group
+        member = Member(process.daemon, name, process.incarnation, session)
+        self.traces[process, session] = Trace(member, private)
+        self.history.append(trace.Connected(_client(process, session), self._at, name, private))
 
     def asked(self, process: Process, event: JoinGroup | LeaveGroup | Disconnect) -> None:
-        trace = self.traces[process, event.session]
+        session, client = self.traces[process, event.session], _client(process, event.session)
         match event:
             case JoinGroup():
-                trace.joined.add(event.group)
+                session.joined.add(event.group)
+                self.history.append(trace.AsksJoin(client, self._at, event.group))
             case LeaveGroup():
-                trace.joined.discard(event.group)
+                session.joined.discard(event.group)
+                self.history.append(trace.AsksLeave(client, self._at, event.group))
             case Disconnect():
-                trace.ended = True
+                session.ended = True
+                self.history.append(trace.AsksEnd(client, self._at))
 
     def sent(self, process: Process, run: Run, label: bytes) -> None:
-        trace = self.traces[process, run.session]
-        trace.sent.append((label, run.groups, run.self_discard, run.service))
-        trace.asked[label] = set(trace.joined)
+        client = _client(process, run.session)
+        name = trace.MessageId(client.daemon, client.incarnation, len(self._messages) + 1, run.session)
+        self._messages[label] = name
+        parts = client, self._at, run.groups, name, run.service, len(label), run.self_discard
+        self.history.append(trace.ClientSent(*parts))
 
     def crashed(self, process: Process) -> None:
-        for trace in self.traces.values():
-            if trace.member.process == process:
-                trace.ended = trace.gone = True
+        self.history.append(trace.Crash(_client(process, 0), self._at))
+        for session in self.traces.values():
+            if session.member.process == process:
+                session.ended = True
 
     def record(self, process: Process, outputs: Iterable[Output]) -> None:
         for output in outputs:
@@ -108,23 +85,44 @@ class Book:
                 case Refused():
                     self.refused.append(output)
                 case ShowView(sessions, view):
+                    sets = _members(view.members), _members(view.together)
+                    parts = view.group, _group_view(view.id), *sets, str(view.cause)
                     for one in sessions:
-                        self.traces[process, one].events.append(Shown(view))
-                case ShowSignal(sessions, group, _, _):
+                        self.history.append(trace.GroupInstalled(_client(process, one), self._at, *parts))
+                case ShowSignal(sessions, group, view_id, together):
+                    closes = group, _group_view(view_id), _members(together)
                     for one in sessions:
-                        self.traces[process, one].events.append(Signal(group))
+                        self.history.append(trace.GroupSignal(_client(process, one), self._at, *closes))
                 case Left(session, group):
-                    self.traces[process, session].events.append(Out(group))
+                    self.history.append(trace.Left(_client(process, session), self._at, group))
                 case Gone(session, _):
-                    self.traces[process, session].gone = True
+                    self.history.append(trace.Gone(_client(process, session), self._at))
                 case Deliver():
                     self._got(process, output)
                 case _:
                     pass
 
     def _got(self, process: Process, output: Deliver) -> None:
-        run = output.bundle.run
+        run, (lts, site) = output.bundle.run, output.position
+        # The world's stamps begin anew in each view, those of the real order do not.
+        stamp = trace.Ord(output.view.counter * STAMPS_OF_A_VIEW_MAX + lts, site, _view(output.view))
         for label in [bytes(body) for body in output.bundle.messages()]:
-            got = Got(label, run.service, run.groups, (output.view, output.position), run.session)
+            parts = run.groups, self._messages[label], run.service, stamp
             for one in output.sessions:
-                self.traces[process, one].events.append(got)
+                self.history.append(trace.ClientDelivered(_client(process, one), self._at, *parts))
+
+
+def _client(process: Process, session: int) -> trace.Process:
+    return trace.Process(f"d{process.daemon}", process.incarnation, session)
+
+
+def _members(members: tuple[Member, ...]) -> tuple[trace.Process, ...]:
+    return tuple([_client(one.process, one.session) for one in members])
+
+
+def _view(view: ViewId) -> trace.ViewName:
+    return trace.ViewName(*view)
+
+
+def _group_view(view: GroupViewId) -> trace.GroupViewName:
+    return trace.GroupViewName(_view(view.view), tuple([_view(one) for one in view.path]), view.step)

@@ -101,6 +101,7 @@ class History:
     messages: Messages
     views: dict[ViewName, dict[Process, Stay]]  # The first stay, should a process install a view twice.
     starts: dict[str, list[Process]]  # The lives of each daemon, the oldest first.
+    view_names: dict[ViewName, str] = field(default_factory=dict)  # Where a view is not called by its counter.
 
     @property
     def stays(self) -> Iterator[Stay]:

@@ -29,12 +29,13 @@ def no_duplication(history: History) -> Verdict:
 def delivery_integrity(history: History) -> Verdict:
     """2.6: what is delivered was sent, by a member of the view, as what it is, and by oneself before."""
     for life in history.lives.values():
-        for witness in _out_of_nothing(history, life):
+        for witness in (*out_of_nothing(history, life), *_from_strangers(history, life)):
             return broken(DELIVERY_INTEGRITY, witness)
     return holds(DELIVERY_INTEGRITY)
 
 
-def _out_of_nothing(history: History, life: Life) -> Iterator[str]:
+def out_of_nothing(history: History, life: Life) -> Iterator[str]:
+    """Deliveries of what nobody sent, or sent as something else, or of one's own before it was sent."""
     messages, words = history.messages, Words(history)
     for event, number in zip(life.deliveries, life.numbers, strict=True):
         sent = messages.sent[number]
@@ -47,7 +48,11 @@ def _out_of_nothing(history: History, life: Life) -> Iterator[str]:
         if number in own and place < own[number].heard:
             later = f"but sent it only later, at {own[number].event.at_us} us"
             yield f"{words.delivery(life.deliveries[place])}, {later}"
-    # The daemons are a closed group (the thesis' footnote to 2.6).
+
+
+def _from_strangers(history: History, life: Life) -> Iterator[str]:
+    """The daemons are a closed group (the thesis' footnote to 2.6)."""
+    messages, words = history.messages, Words(history)
     for stay in life.stays:
         for number in stay.everything:
             sender = messages.sender[number]

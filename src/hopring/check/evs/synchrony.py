@@ -65,7 +65,7 @@ def _unlike_sides(history: History, pair: tuple[Stay, Stay], words: Words) -> st
     if one is None or other is None:
         got, not_got = pair if other is None else pair[::-1]
         signals = f"{words.process(got.process)} got a signal and {words.process(not_got.process)} none"
-        return f"{_moved(pair, words)}; {signals}"
+        return f"{moved(pair, words)}; {signals}"
     if one[0] != other[0]:
         return _only_one(pair, (one[0], other[0]), " before the signal", words)
     return _only_one(pair, (one[1], other[1]), " after the signal", words)
@@ -77,10 +77,11 @@ def _only_one(
     number = min(sets[0] ^ sets[1])
     one, other = pair if number in sets[0] else pair[::-1]
     who = f"{words.delivered(one.process, number)}{side}, {words.process(other.process)} did not"
-    return f"{_moved(pair, words)}; {who}"
+    return f"{moved(pair, words)}; {who}"
 
 
-def _moved(pair: tuple[Stay, Stay], words: Words) -> str:
+def moved(pair: tuple[Stay, Stay], words: Words) -> str:
+    """That two came from one view to the next together."""
     one, other = pair
     assert one.after is not None
     way = f"from {words.view(one.view)} to {words.view(one.after.view)}"
@@ -89,17 +90,17 @@ def _moved(pair: tuple[Stay, Stay], words: Words) -> str:
 
 def _first_difference(history: History, look: Callable[[Stay], Hashable]) -> tuple[Stay, Stay] | None:
     """Two stays that were left together and look different."""
-    for group in _same_way(history):
+    for group in same_way(history):
         looks = [look(stay) for stay in group]
         if looks.count(looks[0]) == len(looks):
             continue
         for (one, one_look), (other, other_look) in combinations(zip(group, looks, strict=True), 2):
-            if one_look != other_look and _together(one, other):
+            if one_look != other_look and together(one, other):
                 return one, other
     return None
 
 
-def _same_way(history: History) -> Iterator[list[Stay]]:
+def same_way(history: History) -> Iterator[list[Stay]]:
     """Stays in one view that were left for the same next view."""
     for stays in history.views.values():
         by_next: dict[ViewName, list[Stay]] = {}
@@ -109,7 +110,8 @@ def _same_way(history: History) -> Iterator[list[Stay]]:
         yield from by_next.values()
 
 
-def _together(one: Stay, other: Stay) -> bool:
+def together(one: Stay, other: Stay) -> bool:
+    """Whether two that left for the same view count each other as coming along."""
     assert one.after is not None
     assert other.after is not None
     return other.process in one.after.together or one.process in other.after.together

@@ -37,6 +37,8 @@ class Words:
 
     def view(self, view: ViewName) -> str:
         """Where."""
+        if view in self._history.view_names:
+            return self._history.view_names[view]
         others = self._same_counter[view.counter] - {view}
         if not others:
             return f"view {view.counter}"

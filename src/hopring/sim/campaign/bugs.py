@@ -7,7 +7,7 @@ planted nowhere would be missed for ever, in silence.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
@@ -46,6 +46,7 @@ class Bug:
     breaks: str  # Which rule or trap of the protocol notes it ignores.
     story: str  # What goes wrong, in one line.
     patches: tuple[Patch, ...]
+    clients: bool = False  # Whether only a world with clients can show it.
 
 
 @dataclass(slots=True)
@@ -58,6 +59,11 @@ class Planted:
 def bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
     """A bug, in the words of a table."""
     return Bug(name, breaks, story, tuple(Patch(place, make) for place, make in patches))
+
+
+def client_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+    """A bug that needs clients."""
+    return replace(bug(name, breaks, story, *patches), clients=True)
 
 
 @contextmanager
@@ -135,6 +141,5 @@ def all_bugs() -> dict[str, Bug]:
     return {one.name: one for one in bugs}
 
 
-ROOMS: Final = tuple(
-    f"hopring.sim.campaign.bugs_{room}" for room in ("order", "links", "recovery", "views", "unreliable")
-)
+_ROOMS: Final = ("order", "links", "recovery", "views", "unreliable", "groups", "pruning")
+ROOMS: Final = tuple(f"hopring.sim.campaign.bugs_{room}" for room in _ROOMS)

@@ -9,7 +9,7 @@ from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
 from hopring.links.ring_options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
-from hopring.sim.campaign.schedule import CHAOS_US, Fault, Places, draw_lasting, draw_schedule
+from hopring.sim.campaign.schedule import CHAOS_US, Fault, Places, draw_lasting, draw_schedule, draw_shuffle
 from hopring.sim.chance import generator
 from hopring.sim.path import Quality
 from hopring.stack_events import StackOptions
@@ -22,6 +22,9 @@ TCP_BACK_OFF_US: Final = 1_400_000
 HOP, TCP = LinkProtocol.HOP, LinkProtocol.TCP
 REST_US: Final = 200_000
 """So long before the end all have to be together if the end is to count as quiet."""
+
+GROUPS_REST_US: Final = 600_000
+"""So much longer a world with clients lasts: a join takes a Safe message and an Agreed one after the view."""
 
 SITES: Final = ("ams", "ber", "cai", "del")
 
@@ -56,6 +59,7 @@ MEMBERSHIP: Final = MembershipOptions(
 )
 STACK: Final = StackOptions(ring=RING)
 
+GROUPS: Final = ("red", "green", "blue", "pink", "grey")
 ALL: Final = tuple(Service)
 MOSTLY_SAFE: Final = (*ALL, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE)
 SMALL: Final = (10, 10, 100, 100, 1_000, 3_000)
@@ -74,6 +78,17 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Clients:
+    """Who uses the daemons: sessions come and go, and send to groups."""
+
+    groups: tuple[str, ...]
+    sessions: int = 2  # At each daemon, as a rule.
+    changes: float = 0.3  # The share of joins, leaves and ends; the rest are messages.
+    linger_us: int = 120_000_000  # Of interest without members.
+    groups_bytes_max: int = 48 * 1024  # Of one part of GROUPS.
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """All that a seed decides."""
 
@@ -87,6 +102,7 @@ class World:
     lasting: tuple[Fault, ...] = ()  # What the heal leaves broken.
     membership: MembershipOptions = MEMBERSHIP
     stack: StackOptions = STACK
+    clients: Clients | None = None  # Without any, the load is of the daemons' own.
 
     @property
     def settle_us(self) -> int:
@@ -104,7 +120,7 @@ class World:
     @property
     def healed_us(self) -> int:
         """How long the world lasts after the heal: two seconds, or until it can be said who came together."""
-        return max(HEALED_US, self.settle_us + REST_US)
+        return max(HEALED_US, self.settle_us + REST_US) + (0 if self.clients is None else GROUPS_REST_US)
 
     @property
     def _tcp_us(self) -> int:
@@ -123,15 +139,48 @@ class World:
         return max(token_loss_us, *silences_us, min(patience_us, 4 * max(silences_us)))
 
 
-def draw_world(seed: int) -> World:
-    """The world of a seed."""
-    dice = generator(seed, "world")
-    config = _draw_config(dice, generator(seed, "protocols"))
-    places = Places(
+def draw_world(seed: int, clients: bool = False) -> World:
+    """The world of a seed; one with clients has the same daemons and paths."""
+    world = _draw_daemons(seed)
+    return _with_clients(world) if clients else world
+
+
+def _with_clients(world: World) -> World:
+    """What clients do is drawn apart; and for what only groups can get wrong, there is a fault of its own."""
+    dice = generator(world.seed, "clients")
+    clients = _draw_clients(dice)
+    load = world.load
+    if load.sizes != LARGE:
+        load = replace(load, per_second=dice.choice([30, 80, 150]))
+    shuffle = draw_shuffle(generator(world.seed, "shuffle"), places_of(world.config))
+    schedule = dice.choice([world.schedule, shuffle, (*world.schedule, *shuffle)])
+    in_order = tuple(sorted(schedule, key=lambda fault: fault.at_us))
+    return replace(world, clients=clients, load=load, schedule=in_order)
+
+
+def places_of(config: Config) -> Places:
+    """Where faults can strike."""
+    return Places(
         daemons=tuple(daemon.name for daemon in config.daemons),
         sites=tuple(site.name for site in config.sites),
         first=tuple(site.daemons[0].name for site in config.sites),
     )
+
+
+def _draw_clients(dice: Random) -> Clients:
+    return Clients(
+        groups=GROUPS[: dice.choice([1, 2, 3, 3, 5])],
+        sessions=dice.choice([1, 2, 2, 3]),
+        changes=dice.choice([0.1, 0.3, 0.3, 0.6]),
+        linger_us=dice.choice([5_000, 100_000, 120_000_000]),
+        groups_bytes_max=dice.choice([200, 48 * 1024]),
+    )
+
+
+def _draw_daemons(seed: int) -> World:
+    dice = generator(seed, "world")
+    config = _draw_config(dice, generator(seed, "protocols"))
+    places = places_of(config)
     quality, load = _draw_quality(dice), _draw_load(dice)
     # What is large and far away takes longer to recover than a world lasts.
     far_us = 15_000 if load.sizes == LARGE else 40_000

@@ -6,6 +6,7 @@ The processes share nothing, and a seed's outcome does not depend on which of th
 import signal
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 
 from hopring.check.verdict import Verdict
@@ -30,10 +31,10 @@ class Report:
         return bool(self.broken)
 
 
-def report(seed: int, planted: Planted) -> Report:
+def report(seed: int, planted: Planted, clients: bool = False) -> Report:
     """Runs a seed."""
     before = planted.runs
-    outcome = run_seed(seed)
+    outcome = run_seed(seed, clients)
     for verdict in outcome.broken:
         if verdict.property == NO_CRASH and verdict.witness.startswith("bugs_"):
             # The planted code itself fell over something that has changed: that is no finding.
@@ -41,7 +42,9 @@ def report(seed: int, planted: Planted) -> Report:
     return Report(seed, outcome.events, outcome.views, outcome.faults, outcome.broken, planted.runs - before)
 
 
-def run_many(seeds: Sequence[int], jobs: int, bug_name: str | None = None) -> Generator[Report, None, None]:
+def run_many(
+    seeds: Sequence[int], jobs: int, bug_name: str | None = None, clients: bool = False
+) -> Generator[Report, None, None]:
     """Reports in the order of the seeds, as they come; whoever has seen enough closes the iterator.
 
     An interrupt reaches this process alone, which ends the others.
@@ -49,7 +52,7 @@ def run_many(seeds: Sequence[int], jobs: int, bug_name: str | None = None) -> Ge
     if jobs == 1 or len(seeds) == 1:
         with plant(all_bugs()[bug_name] if bug_name else None) as planted:
             for seed in seeds:
-                yield report(seed, planted)
+                yield report(seed, planted, clients)
         return
     # Forked, they are there at once; one that is spawned complains at length if it is ended while it starts.
     context = get_context("fork")
@@ -58,7 +61,7 @@ def run_many(seeds: Sequence[int], jobs: int, bug_name: str | None = None) -> Ge
     try:
         with context.Pool(min(jobs, len(seeds)), _begin, (bug_name,)) as pool:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            yield from pool.imap(_report, seeds)
+            yield from pool.imap(partial(_report, clients), seeds)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -71,8 +74,8 @@ def _begin(bug_name: str | None) -> None:
     _plantings.append(planting)
 
 
-def _report(seed: int) -> Report:
-    return report(seed, _planted[0])
+def _report(clients: bool, seed: int) -> Report:
+    return report(seed, _planted[0], clients)
 
 
 _planted: list[Planted] = []

@@ -1,53 +1,25 @@
-"""One world, run and judged: chaos by schedule, then all is healed, and all must come together again."""
+"""One world, run and judged, whatever the code does."""
 
-from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
 
-from hopring.check.evs import check_evs
-from hopring.check.evs.history import index
-from hopring.check.evs.order import FIFO, fifo_order
-from hopring.check.trace import Delivered, Event, Installed, Sent
-from hopring.check.verdict import Verdict, broken
-from hopring.membership.membership import Phase
-from hopring.sim.campaign.draw import REST_US, World, draw_world
-from hopring.sim.campaign.schedule import CHAOS_US
-from hopring.sim.campaign.sending import Sending, session_of
-from hopring.sim.campaign.trouble import Trouble, sides
-from hopring.sim.cluster import Cluster, Host
+from hopring.check.verdict import broken
+from hopring.sim.campaign.draw import World, draw_world
+from hopring.sim.campaign.motion import BUDGET, CONVERGENCE, NO_CRASH, SELF_SENDING, Outcome, Run
+from hopring.sim.campaign.motion_clients import ClientRun
 from hopring.sim.engine import BudgetSpent
 
-CONVERGENCE = "I7 all daemons share one view after the heal"
-SELF_SENDING = "I5 what a daemon takes it sends"
-BUDGET = "I8 the world comes to its end"
-NO_CRASH = "the code keeps its own assertions"
+__all__ = ["BUDGET", "CONVERGENCE", "NO_CRASH", "SELF_SENDING", "Outcome", "Run", "run_seed", "run_world"]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a seed."""
-
-    seed: int
-    events: int
-    broken: tuple[Verdict, ...]
-    history: list[Event]
-    faults: int
-
-    @property
-    def views(self) -> int:
-        """How many views were installed, at all daemons together."""
-        return sum(isinstance(event, Installed) for event in self.history)
-
-
-def run_seed(seed: int) -> Outcome:
+def run_seed(seed: int, clients: bool = False) -> Outcome:
     """The world of a seed, from start to verdict."""
-    return run_world(draw_world(seed))
+    return run_world(draw_world(seed, clients))
 
 
 def run_world(world: World, link_counters_us: int = 0) -> Outcome:
     """A world, from start to verdict; with a period, its history has the links' counters too."""
-    run = Run(world, link_counters_us)
+    run = (Run if world.clients is None else ClientRun)(world, link_counters_us)
     try:
         run.live()
         return run.judge()
@@ -61,142 +33,3 @@ def _last_line(error: Exception) -> str:
     frames = extract_tb(error.__traceback__)
     where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}, " if frames else ""
     return f"{where}{type(error).__name__}: {error}"
-
-
-class Run:
-    """A world in motion."""
-
-    def __init__(self, world: World, link_counters_us: int = 0) -> None:
-        self.world = world
-        parts = world.config, world.seed, world.quality, world.membership, world.stack
-        self.cluster = Cluster(*parts, link_counters_us=link_counters_us)
-        self.trouble = Trouble(self.cluster)
-        self._late = ""  # Who was where when all should have come together, if they had not.
-        self._rested = False  # Whether all were together early enough for what they sent then to be delivered.
-        for link in world.config.links:
-            self._shape(*link.sites)
-
-    def _shape(self, one: str, other: str) -> None:
-        sites = {site.name: site.daemons for site in self.world.config.sites}
-        for near in sites[one]:
-            for far in sites[other]:
-                delay_us = self.world.wide_delay_us
-                self.cluster.network.shape_both(near.name, far.name, delay_us=delay_us)
-
-    def live(self) -> None:
-        """Chaos, then quiet."""
-        cluster, world = self.cluster, self.world
-        engine = cluster.engine
-        late = dict(world.starts_us)
-        cluster.start(*[name for name in sorted(cluster.numbers) if name not in late])
-        for name, at_us in world.starts_us:
-            engine.at(at_us, self.trouble.start, name)
-        for fault in world.schedule:
-            if fault.kind != "speak":
-                self.trouble.plan(fault)
-        engine.at(CHAOS_US, self._heal)
-        engine.at(CHAOS_US + world.settle_us, self._look)
-        engine.at(CHAOS_US + world.healed_us - REST_US, self._rest)
-        Sending(world, cluster).plan()
-        engine.run_until(CHAOS_US + world.healed_us)
-
-    def _heal(self) -> None:
-        self.trouble.end()
-        for fault in self.world.lasting:
-            self.trouble.happen(fault)
-
-    def _look(self) -> None:
-        if not self._settled():
-            self._late = self._who_is_where()
-
-    def _rest(self) -> None:
-        self._rested = self._settled()
-
-    # Who has to come together.
-
-    @property
-    def _components(self) -> list[list[str]] | None:
-        """Those that should be together in the end; None if that cannot be said."""
-        kinds = [fault.kind for fault in self.world.lasting]
-        if not kinds:
-            return [sorted(self.cluster.numbers)]
-        if kinds == ["partition"]:
-            return [sorted(names) for names in sides(self.world.lasting[0].what).values()]
-        return None
-
-    def _settled(self) -> bool:
-        components = self._components
-        if components is None:
-            return True
-        hosts = self.cluster.hosts
-        return all(_share_a_view([hosts[name] for name in names]) for names in components)
-
-    def cut_short(self, verdict: Verdict) -> Outcome:
-        """The outcome of a world that did not come to its end."""
-        cluster = self.cluster
-        return Outcome(
-            self.world.seed, cluster.engine.events, (verdict,), cluster.history, len(self.world.schedule)
-        )
-
-    def judge(self) -> Outcome:
-        """The verdicts on what happened, nearest to a cause first; whether all came together is the last."""
-        cluster = self.cluster
-        settled, components = self._settled(), self._components
-        quiet = settled and self._rested and components is not None
-        forgets = any(fault.kind == "forget" for fault in self.world.schedule)
-        verdicts = check_evs(
-            cluster.history,
-            quiet_end=quiet,
-            components=components,
-            counters_survive=not forgets,
-        )
-        if self.world.load.sessions > 1:
-            # Not promised for all sessions of a daemon taken together.
-            verdicts = [self._fifo() if verdict.property == FIFO else verdict for verdict in verdicts]
-        wrong = [verdict for verdict in verdicts if not verdict]
-        if quiet:
-            wrong.extend(self._unstamped())
-        if not settled:
-            wrong.append(broken(CONVERGENCE, f"at the end {self._who_is_where()}"))
-        elif self._late:
-            after = f"{self.world.settle_us / 1_000:g} ms after the heal"
-            wrong.append(broken(CONVERGENCE, f"{after} {self._late}"))
-        events = cluster.engine.events
-        return Outcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
-
-    def _fifo(self) -> Verdict:
-        """2.11 for each session by itself."""
-        sessions = self.world.load.sessions
-        verdicts = [fifo_order(index(self._of_session(one, sessions), False)) for one in range(sessions)]
-        return min(verdicts, key=bool)
-
-    def _of_session(self, session: int, sessions: int) -> list[Event]:
-        return [
-            event
-            for event in self.cluster.history
-            if not isinstance(event, Sent | Delivered) or session_of(event.message.number, sessions) == session
-        ]
-
-    def _unstamped(self) -> list[Verdict]:
-        """Messages that a living daemon took and never sent: no property of the order can see them."""
-        stamped = Counter(event.process for event in self.cluster.history if isinstance(event, Sent))
-        return [
-            broken(SELF_SENDING, f"{name} took {host.sent} messages and sent {stamped[host.process]}")
-            for name, host in sorted(self.cluster.hosts.items())
-            if stamped[host.process] != host.sent
-        ]
-
-    def _who_is_where(self) -> str:
-        return "; ".join(
-            f"{name} is {host.membership.phase.value} in view {host.membership.view.id.counter}"
-            f" of {len(host.membership.view.members)}"
-            for name, host in sorted(self.cluster.hosts.items())
-        )
-
-
-def _share_a_view(hosts: list[Host]) -> bool:
-    """Whether these are in one view, which has nobody else, and none of them looks around."""
-    first = hosts[0].membership.view
-    return set(first.members) == {host.me for host in hosts} and all(
-        host.membership.view.id == first.id and host.membership.phase is Phase.OP for host in hosts
-    )

@@ -188,6 +188,19 @@ def _draw_ambush(dice: Random, places: Places, at_us: int) -> Fault:
             return Fault(at_us, "partition", _draw_sides(dice, places.daemons), 0, moment, 1)
 
 
+def draw_shuffle(dice: Random, places: Places) -> tuple[Fault, ...]:
+    """Everybody meets others, again and again, often before they have told each other of their groups."""
+    faults: list[Fault] = []
+    at_us = dice.randint(500_000, 1_000_000)
+    while at_us < CHAOS_US:
+        sides = _draw_sides(dice, places.daemons)
+        waits = dice.random() < 0.6
+        count = dice.randint(1, len(places.daemons)) if waits else 0
+        faults.append(Fault(at_us, "partition", sides, 0, "installed" if waits else "", count))
+        at_us += dice.randint(150_000, 500_000)
+    return tuple(faults)
+
+
 def draw_lasting(dice: Random, places: Places) -> tuple[Fault, ...]:
     """What is still cut when all else is healed; rarely anything."""
     match dice.choice(["", "partition", "cut_sites", "sever"]) if dice.random() < 0.08 else "":

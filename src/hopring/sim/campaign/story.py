@@ -10,11 +10,13 @@ from typing import Final
 
 from hopring.check.evs.history import History, index
 from hopring.check.evs.words import Words
+from hopring.check.evs_c.words import EVS_C
 from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Process, Recover, Sent, Signal
 from hopring.check.verdict import Verdict
 from hopring.sim.campaign.draw import World
 from hopring.sim.campaign.run import Outcome
 from hopring.sim.campaign.schedule import CHAOS_US, OF_A_HOST, Fault
+from hopring.sim.campaign.story_clients import around_clients
 from hopring.sim.campaign.trouble import sides
 
 NETWORK: Final = "network"
@@ -54,7 +56,7 @@ def story(world: World, outcome: Outcome) -> list[str]:
         return [*lines, f"nothing is broken: {outcome.events} events, {outcome.views} views installed"]
     for verdict in outcome.broken:
         lines += [f"broken: {verdict.property}", f"  {verdict.witness}"]
-    around = _align(_around(outcome.broken[0], outcome.history, history, words))
+    around = _align(_around_first(outcome, history, words))
     return [*lines, "", "around the first witness", *around] if around else lines
 
 
@@ -79,7 +81,16 @@ def _opening(world: World) -> list[str]:
         f"daemons  {sites}",
         f"paths    {', '.join(paths)}",
         f"load     {world.load.per_second} messages/s, and {world.load.burst} just before each break",
+        *_clients(world),
     ]
+
+
+def _clients(world: World) -> list[str]:
+    clients = world.clients
+    if clients is None:
+        return []
+    changes = f"{clients.changes:.0%} of what they do are joins, leaves and ends"
+    return [f"clients  {clients.sessions} at each daemon; groups {' '.join(clients.groups)}; {changes}"]
 
 
 def _faults(world: World) -> Iterator[Line]:
@@ -147,6 +158,13 @@ def _views(events: Iterable[Event], words: Words) -> Iterator[Line]:
             case _:
                 continue
         yield Line(event.at_us, words.process(event.process), what)
+
+
+def _around_first(outcome: Outcome, history: History, words: Words) -> list[Line]:
+    first = outcome.broken[0]
+    if first.property.startswith(EVS_C):
+        return [Line(*told) for told in around_clients(first, outcome.history)]
+    return _around(first, outcome.history, history, words)
 
 
 def _around(verdict: Verdict, events: list[Event], history: History, words: Words) -> list[Line]:

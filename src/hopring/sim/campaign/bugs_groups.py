@@ -1,0 +1,191 @@
+"""Planted bugs of groups: their views, ids and signals, the exchange of GROUPS, and sessions' requests."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from hopring.groups.delivery import Delivery
+from hopring.groups.events import Input, JoinGroup, LeaveGroup, Send
+from hopring.groups.exchange import Gathered, Merged, Origin
+from hopring.groups.groups import NOWHERE, Groups, GState
+from hopring.groups.names import GroupViewId, Member
+from hopring.groups.views import GroupViews
+from hopring.ids import GroupName, Process, ViewId
+from hopring.membership.events import TransitionalSignal
+from hopring.membership.traffic import Traffic
+from hopring.sim.campaign.bugs import Bug, client_bug
+
+
+def _by_last_view(together: Callable[[Merged, Origin], tuple[Member, ...]]) -> Any:
+    del together
+
+    def from_the_same_view(self: Merged, origin: Origin) -> tuple[Member, ...]:
+        alike = [members for one, members in self.origins.items() if one.last == origin.last]
+        return tuple(sorted([one for members in alike for one in members]))
+
+    return from_the_same_view
+
+
+def _never_torn(is_torn: Callable[[Merged, GroupViewId], bool]) -> Any:
+    del is_torn
+    return lambda _self, _last: False
+
+
+def _all_alike(together: Callable[[Merged, Origin], tuple[Member, ...]]) -> Any:
+    del together
+    return lambda self, _origin: tuple(sorted(self.members))
+
+
+def _without_side(close: Callable[[GroupViews, frozenset[Process], ViewId], None]) -> Any:
+    return lambda self, together, _next_view: close(self, together, NOWHERE)
+
+
+def _nothing_retired(retire: Callable[..., None]) -> Any:
+    del retire
+    return lambda _self, _last: None
+
+
+def _at_once(signalled: Callable[[Groups, TransitionalSignal], None]) -> Any:
+    def signal_goes_on(self: Groups, event: TransitionalSignal) -> None:
+        if self.state is not GState.GGATHER:
+            signalled(self, event)
+            return
+        self._signal = event
+        self.state = GState.GGT
+        assert self.view is not None
+        self.views.close_again(frozenset(event.together), self.view)
+
+    return signal_goes_on
+
+
+def _not_closed(joined: Callable[[GroupViews, GroupName], None]) -> Any:
+    del joined
+    return lambda _self, _name: None
+
+
+def _one_part(complete: property) -> Any:
+    del complete
+
+    def first_parts(self: Gathered) -> bool:
+        return len(self.parts) == len(self.members)
+
+    return property(first_parts)
+
+
+def _by_origin_alone(changed: property) -> Any:
+    del changed
+
+    def last_views_differ(self: Merged) -> bool:
+        return len({one.last for one in self.origins}) > 1
+
+    return property(last_views_differ)
+
+
+def _never_held(begin: Callable[[Traffic, Any], None]) -> Any:
+    def begin_and_go_on(self: Traffic, options: Any) -> None:
+        begin(self, options)
+        self.outbox.held = False
+
+    return begin_and_go_on
+
+
+def _only_in_gop(take: Callable[[Groups, Input, int], None]) -> Any:
+    def drop_while_closing(self: Groups, event: Input, now_us: int) -> None:
+        if self.state is GState.GOP or not isinstance(event, Send | JoinGroup | LeaveGroup):
+            take(self, event, now_us)
+
+    return drop_while_closing
+
+
+def _all_kept(keep: Callable[..., None]) -> Any:
+    del keep
+    return lambda _self, _together: None
+
+
+def _for_each_group(recipients: Callable[[Delivery, tuple[GroupName, ...]], tuple[int, ...]]) -> Any:
+    def one_by_one(self: Delivery, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
+        return tuple([one for group in groups for one in recipients(self, (group,))])
+
+    return one_by_one
+
+
+BUGS: Final[tuple[Bug, ...]] = (
+    client_bug(
+        "ways-ignored",
+        "property 2.4",
+        "after losses on both sides, members with the same last view count as together, whatever way they came",
+        ("hopring.groups.exchange:Merged.together", _by_last_view),
+        ("hopring.groups.exchange:Merged.is_torn", _never_torn),
+    ),
+    client_bug(
+        "parting-not-shown",
+        "property 2.4",
+        "members who left one view different ways meet again without having seen that they had parted",
+        ("hopring.groups.exchange:Merged.is_torn", _never_torn),
+    ),
+    client_bug(
+        "group-together-with-all",
+        "property 2.4",
+        "after a merge the transitional set of a group is all its members",
+        ("hopring.groups.exchange:Merged.together", _all_alike),
+    ),
+    client_bug(
+        "sides-share-ids",
+        "rule 69",
+        "what both sides of a split show between signal and view can have the same id",
+        ("hopring.groups.views:GroupViews.close", _without_side),
+    ),
+    client_bug(
+        "group-begins-anew",
+        "property 2.3",
+        "a group that comes back in the same view of daemons begins with its first id again",
+        ("hopring.groups.numbering:Numbering.retire", _nothing_retired),
+    ),
+    client_bug(
+        "signal-in-ggather",
+        "property 2.8",
+        "a signal is passed on at once, though it is not known whether the views of GROUPS come before it",
+        ("hopring.groups.groups:Groups._signalled", _at_once),
+    ),
+    client_bug(
+        "closing-unsignalled",
+        "property 2.8",
+        "a view that a join brings after the daemons' signal is not closed by a signal of its own",
+        ("hopring.groups.views:GroupViews.joined", _not_closed),
+    ),
+    client_bug(
+        "first-part-enough",
+        "rule 68",
+        "a daemon's GROUPS counts as complete with its first part",
+        ("hopring.groups.exchange:Gathered.complete", _one_part),
+    ),
+    client_bug(
+        "signal-without-view",
+        "property 2.7",
+        "a group whose members all come from one view gets no new one, though it had a signal",
+        ("hopring.groups.exchange:Merged.changed", _by_origin_alone),
+    ),
+    client_bug(
+        "clients-not-held",
+        "rule 57",
+        "clients' messages go out in a new view before all daemons have told of their groups",
+        ("hopring.membership.traffic:Traffic.begin", _never_held),
+    ),
+    client_bug(
+        "request-lost",
+        "property 2.15",
+        "what a session asks for while the daemons change their view is lost",
+        ("hopring.groups.groups:Groups._take", _only_in_gop),
+    ),
+    client_bug(
+        "lost-members-kept",
+        "property 2.16",
+        "members at daemons that did not come along stay in the lists",
+        ("hopring.groups.table:Table.keep", _all_kept),
+    ),
+    client_bug(
+        "once-for-each-group",
+        "property 2.5",
+        "a session gets a message once for each of its groups that it was sent to",
+        ("hopring.groups.delivery:Delivery._recipients", _for_each_group),
+    ),
+)

@@ -1,0 +1,104 @@
+"""Planted bugs of pruning and of messages that overtake a join."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from hopring.groups.early import Early
+from hopring.groups.events import Deliver
+from hopring.groups.interest import InterestTable
+from hopring.groups.requests import Requests
+from hopring.groups.words import Interest
+from hopring.ids import DaemonId, GroupName
+from hopring.membership.events import Submit
+from hopring.ordering.entry import Message, Position
+from hopring.sim.campaign.bugs import Bug, client_bug
+
+
+def _as_in_one_site(take: Callable[[Requests, bool, bool], Interest | Submit | None]) -> Any:
+    return lambda self, _one_site, queue_open: take(self, True, queue_open)
+
+
+def _deaf(heard: Callable[[InterestTable, Message], None]) -> Any:
+    del heard
+    return lambda _self, _message: None
+
+
+def _for_the_site(apply: Callable[[InterestTable, DaemonId, Interest], None]) -> Any:
+    def whoever_speaks_last(self: InterestTable, daemon: DaemonId, word: Interest) -> None:
+        apply(self, daemon, word)
+        site = self._site_of[daemon]
+        for group in word.off:
+            said = self._said.get(GroupName(group), {})
+            for one in [other for other in said if self._site_of[other] == site]:
+                said[one] = -abs(said[one])
+
+    return whoever_speaks_last
+
+
+def _prune_at_once(wait: Callable[[InterestTable], None]) -> Any:
+    del wait
+    return lambda _self: None
+
+
+def _nothing_owed(take: Callable[[Early, Position], list[Deliver]]) -> Any:
+    def forget(self: Early, at: Position) -> list[Deliver]:
+        take(self, at)
+        return []
+
+    return forget
+
+
+def _never_behind(behind: Callable[[Early, int, Deliver], bool]) -> Any:
+    del behind
+    return lambda _self, _session, _deliver: False
+
+
+def _though_joining(look_idle: Callable[[Requests, GroupName, int], None]) -> Any:
+    del look_idle
+    return lambda self, group, now_us: self.own.idle(group, now_us)
+
+
+BUGS: Final[tuple[Bug, ...]] = (
+    client_bug(
+        "join-unannounced",
+        "rule 20",
+        "a join is sent before others know of the interest, and they prune what the joiner is owed",
+        ("hopring.groups.requests:Requests.take", _as_in_one_site),
+    ),
+    client_bug(
+        "interest-on-delivery",
+        "rule 22",
+        "interest counts from its delivery, not from its receipt",
+        ("hopring.groups.interest:InterestTable.heard", _deaf),
+    ),
+    client_bug(
+        "interest-per-site",
+        "rule 19",
+        "interest is kept per site: when one daemon loses it, so do its neighbours",
+        ("hopring.groups.interest:InterestTable._apply", _for_the_site),
+    ),
+    client_bug(
+        "pruned-in-ggather",
+        "rule 24",
+        "bodies are pruned in a new view before all have told of their interest",
+        ("hopring.groups.interest:InterestTable.wait", _prune_at_once),
+    ),
+    client_bug(
+        "early-missed",
+        "rule 28",
+        "a Reliable message that overtakes a join is not kept for the joiner",
+        ("hopring.groups.early:Early.take", _nothing_owed),
+    ),
+    client_bug(
+        "fifo-passes-early",
+        "rules 28 and 58",
+        "a FIFO message passes one of the same sender that a joiner is still owed",
+        ("hopring.groups.early:Early._behind", _never_behind),
+    ),
+    client_bug(
+        "idle-while-joining",
+        "rule 23",
+        "interest is called off after a leave, though a join is under way",
+        ("hopring.groups.requests:Requests.look_idle", _though_joining),
+    ),
+)

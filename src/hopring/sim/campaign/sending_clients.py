@@ -1,0 +1,88 @@
+"""The load of a world with clients: sessions that connect, join, leave, send to groups and end."""
+
+from typing import Final
+
+from hopring.groups.names import private_group
+from hopring.ids import GroupName
+from hopring.services import Service
+from hopring.sim.campaign.draw import Clients, World
+from hopring.sim.campaign.sending import Sending
+from hopring.sim.chance import generator
+from hopring.sim.clients import ClientCluster, ClientHost
+from hopring.sim.host import HostState
+from hopring.wire.bundle import Run
+
+FIRST_US: Final = 400_000
+"""Up to then every daemon that is there gets its first sessions."""
+
+NAMES: Final = ("ann", "bob", "cat", "dan")
+JOINS, LEAVES = 0.5, 0.3
+"""Of the changes; the rest are ends."""
+
+
+class ClientSending(Sending):
+    """Whatever clients do in a world."""
+
+    def __init__(self, world: World, cluster: ClientCluster) -> None:
+        super().__init__(world, cluster)
+        assert world.clients is not None, "a world with clients"
+        self._clients: Clients = world.clients
+        self._hosts = cluster
+        self._acts = generator(world.seed, "acts of clients")
+
+    def plan(self) -> None:
+        """The first sessions, and the load."""
+        super().plan()
+        if self._world.load.per_second:
+            dice = generator(self._world.seed, "first sessions")
+            for name in sorted(self._hosts.numbers):
+                for _ in range(self._clients.sessions):
+                    self._hosts.engine.at(dice.randint(0, FIRST_US), self._come, name)
+
+    def _submit(self, name: str, service: Service, size: int) -> None:
+        """In place of a daemon's message: somebody at this daemon does something."""
+        if name not in self._hosts.hosts or self._hosts.network.host(name).state is not HostState.RUNNING:
+            return
+        host, dice = self._hosts.client_host(name), self._acts
+        few = len(host.sessions) < self._clients.sessions
+        if not host.sessions or (few and dice.random() < self._clients.changes):
+            self._come(name)
+            return
+        session = dice.choice(sorted(host.sessions))
+        if dice.random() < self._clients.changes:
+            self._change(host, session)
+        else:
+            self._send_to_groups(host, session, service, size)
+
+    def _come(self, name: str) -> None:
+        if name not in self._hosts.hosts or self._hosts.network.host(name).state is not HostState.RUNNING:
+            return
+        host, dice = self._hosts.client_host(name), self._acts
+        session = host.connect(dice.choice(NAMES))
+        if session is not None:
+            for _ in range(dice.choice([0, 1, 1, 2])):
+                self._join_one(host, session)
+
+    def _join_one(self, host: ClientHost, session: int) -> None:
+        others = [group for group in self._clients.groups if group not in host.sessions[session]]
+        if others:
+            host.join(session, GroupName(self._acts.choice(others)))
+
+    def _change(self, host: ClientHost, session: int) -> None:
+        chance = self._acts.random()
+        joined = sorted(host.sessions[session])
+        if chance < JOINS or not joined:
+            self._join_one(host, session)
+        elif chance < JOINS + LEAVES:
+            host.leave(session, self._acts.choice(joined))
+        else:
+            host.disconnect(session)
+
+    def _send_to_groups(self, host: ClientHost, session: int, service: Service, size: int) -> None:
+        dice = self._acts
+        count = min(len(self._clients.groups), dice.choice([1, 1, 2, 3]))
+        groups = [GroupName(one) for one in dice.sample(self._clients.groups, count)]
+        if dice.random() < 0.1:
+            groups.append(private_group(dice.choice(NAMES), dice.choice(sorted(self._hosts.numbers))))
+        run = Run(host.me.daemon, session, service, tuple(groups), dice.random() < 0.1)
+        host.send(run, (size,) * dice.choice([1, 1, 1, 3]) if size <= 3_000 else (size,))

@@ -1,0 +1,66 @@
+"""A short fault campaign with clients, for every commit; `hop sim --clients --seeds N` runs a long one."""
+
+import pytest
+
+from hopring.check.trace import ClientDelivered, GroupInstalled
+from hopring.sim.campaign.bugs import Bug, all_bugs, plant
+from hopring.sim.campaign.draw import draw_world
+from hopring.sim.campaign.many import run_many
+from hopring.sim.campaign.run import run_seed
+from hopring.sim.trace import digest
+
+JOBS = 2
+
+# By bug: a seed whose world catches it, and the property that does.
+CAUGHT: dict[str, tuple[int, str]] = {}
+
+
+@pytest.mark.slow
+def test_a_short_campaign_finds_nothing_broken() -> None:
+    reports = list(run_many(range(1, 21), JOBS, None, clients=True))
+
+    assert [(report.seed, report.broken) for report in reports if report.failed] == []
+
+
+@pytest.mark.slow
+def test_clients_see_views_and_messages_and_a_seed_gives_the_same_history_twice() -> None:
+    first, second = run_seed(5, clients=True), run_seed(5, clients=True)
+
+    assert sum(isinstance(event, GroupInstalled) for event in first.history) > 100
+    assert sum(isinstance(event, ClientDelivered) for event in first.history) > 100
+    assert digest(first.history) == digest(second.history)
+
+
+def test_clients_do_not_change_the_daemons_and_paths_of_a_seed() -> None:
+    for seed in range(1, 50):
+        with_clients, without = draw_world(seed, clients=True), draw_world(seed)
+
+        assert with_clients.config == without.config
+        assert with_clients.quality == without.quality
+        assert without.clients is None
+
+
+def test_only_bugs_of_groups_need_clients() -> None:
+    need = {one.name for one in all_bugs().values() if one.clients}
+
+    assert set(CAUGHT) <= need
+    assert all(
+        all(patch.place.startswith(("hopring.groups.", "hopring.membership.traffic:")) for patch in one.patches)
+        for one in all_bugs().values()
+        if one.clients
+    )
+
+
+@pytest.mark.interpreted
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CAUGHT))
+def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> None:
+    seed, property_name = CAUGHT[name]
+    one: Bug = all_bugs()[name]
+
+    with plant(one) as planted:
+        outcome = run_seed(seed, clients=True)
+
+    assert planted.runs > 0
+    assert property_name in [verdict.property for verdict in outcome.broken]
+    assert run_seed(seed, clients=True).broken == ()
