@@ -93,13 +93,13 @@ class TraceFile:
                 number, place = self._number(message, event.view, position), _place(view, position)
                 if number is None:
                     return None
-                name = self._name(message, me, number)
+                name = self._name(me, number)
                 return trace.Sent(me, at_us, view, name, message.service, place, len(message.payload))
             case Delivered(_, message, sender, position):
                 number = self._number(message, event.view, position)
                 if number is None:
                     return None
-                name = self._name(message, self._process(sender), number)
+                name = self._name(self._process(sender), number)
                 return trace.Delivered(me, at_us, view, name, message.service, _place(view, position))
             case TransitionalSignal(_, together):
                 return trace.Signal(me, at_us, view, self._processes(together))
@@ -107,8 +107,9 @@ class TraceFile:
                 both = self._processes(members), self._processes(together)
                 return trace.Installed(me, at_us, view, *both, cause)
 
-    def _name(self, message: Message, sender: trace.Process, number: int) -> trace.MessageId:
-        return trace.MessageId(sender.daemon, sender.incarnation, number, message.session)
+    def _name(self, sender: trace.Process, number: int) -> trace.MessageId:
+        # The trace is of daemons: whichever session it is of, it is the daemon that sends it.
+        return trace.MessageId(sender.daemon, sender.incarnation, number)
 
     def _process(self, process: Process) -> trace.Process:
         return trace.Process(self._names[process.daemon], process.incarnation)
