@@ -1,11 +1,15 @@
 """Clients of real daemons on loopback: order, views, ends, and what a client can break."""
 
 import asyncio
+import json
 import socket
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from tests.hopd.lives import Lives
@@ -27,7 +31,7 @@ from hopring import (
     connect,
     sync,
 )
-from hopring.config import Config, LinkTuning, RingTuning, local_config
+from hopring.config import Config, LinkTuning, RingTuning, dump_toml, local_config
 
 pytestmark = pytest.mark.slow
 
@@ -242,3 +246,67 @@ def test_a_daemon_that_is_ended_tells_its_clients_and_loses_nothing(served: Serv
             with pytest.raises(SessionClosed, match="the daemon ends; connect to another"):
                 bert.receive(timeout_seconds=SECONDS_MAX)
         assert next(group.messages()).data == b"last words"
+
+
+def hop(*words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hopring.cli.main", *words]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_hop_pub_and_hop_sub(served: Served) -> None:
+    sub = hop("sub", "g", "--at", served.url("us1"), "--name", "reader", "--json", "--views", "--count", "4")
+    assert sub.stderr is not None
+    assert sub.stderr.readline() == "hop: #reader#us1 is in g\n"
+    one = hop(
+        "pub", "g", "hello", "--at", served.url("eu1"), "--name", "writer", "--type", "7", "--service", "safe"
+    )
+    assert one.communicate(timeout=SECONDS_MAX) == ("", "")
+    assert one.returncode == 0
+    many = hop("pub", "g", "-", "--at", served.url("eu1"))
+    assert many.communicate("a\nb\nc\n", timeout=SECONDS_MAX) == ("", "")
+    out, said = sub.communicate(timeout=SECONDS_MAX)
+
+    assert (sub.returncode, said) == (0, "")
+    view, first, *more = [json.loads(line) for line in out.splitlines()]
+    assert (view["event"], view["members"], view["cause"]) == ("view", ["#reader#us1"], "join")
+    assert first == {
+        "event": "message",
+        "groups": ["g"],
+        "sender": "#writer#eu1",
+        "service": "safe",
+        "type": 7,
+        "data": "hello",
+    }
+    assert [one["data"] for one in more] == ["a", "b", "c"]
+
+
+def test_a_daemon_that_is_not_there_is_exit_code_three() -> None:
+    lost = hop("pub", "g", "x", "--at", f"hop://127.0.0.1:{free_base_port(1)}")
+    _, said = lost.communicate(timeout=SECONDS_MAX)
+
+    assert lost.returncode == 3
+    assert "Connection refused; start hopd there" in said
+
+
+def test_a_unix_socket_serves_too_and_one_left_behind_is_replaced(tmp_path: Path) -> None:
+    config, name = cluster(), "eu1"
+    with TemporaryDirectory(dir="/tmp") as directory:
+        path = Path(directory) / "eu1.sock"
+        file = tmp_path / "hop.toml"
+        file.write_text(dump_toml(config))
+        words = [str(file), "--name", name, "--state", str(tmp_path), "--socket", str(path)]
+        for _ in range(2):
+            daemon = subprocess.Popen(
+                [sys.executable, "-m", "hopring.daemon.hopd", *words], stderr=subprocess.PIPE, text=True
+            )
+            assert daemon.stderr is not None
+            assert f"socket={path}" in daemon.stderr.readline()
+            with sync.connect(f"hop+unix://{path}") as session:
+                session.multicast(session.private_group, b"me")
+                assert data([session.receive(timeout_seconds=SECONDS_MAX)]) == [b"me"]
+            assert path.stat().st_mode & 0o777 == 0o600
+            daemon.kill()
+            daemon.communicate()
+            assert path.exists()
