@@ -67,7 +67,6 @@ class Session:
         """Is a member no longer when this returns."""
         await self._until(self._core.may_ask)
         await self._ask("leave", group, self._core.leave)
-        self._core.stream.close(group)
 
     async def multicast(
         self,
@@ -223,6 +222,8 @@ class _Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._session._core.receive(data)
+        if self._session._core.ended is not None and self._session._transport is not None:
+            self._session._transport.close()
         self._session._flush_soon()
         self._session._wake()
 

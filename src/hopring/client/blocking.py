@@ -64,7 +64,6 @@ class Session:
     def leave(self, group: str, *, timeout_seconds: float | None = None) -> None:
         """Is a member no longer when this returns."""
         self._ask("leave", group, self._core.leave, timeout_seconds)
-        self._core.stream.close(group)
 
     def multicast(
         self,

@@ -176,6 +176,7 @@ class Core:
                 self.stream.put(transition_of(word), cost)
             case Left(group):
                 self.groups.discard(group)
+                self.stream.close(group)
                 self.answers["leave", group] = None
                 self._credit(cost)
             case Credit(size_bytes):

@@ -23,8 +23,9 @@ class Stream:
         self.by_group.setdefault(group, deque())
 
     def close(self, group: str) -> None:
-        """Nobody will ask for this group alone; what is left of it stays in the session's order."""
-        self.by_group.pop(group, None)
+        """No more comes of this group; what waits can still be asked for."""
+        if not self.waits(group):
+            self.by_group.pop(group, None)
 
     def put(self, event: Event, credit_bytes: int) -> None:
         """The next event; taking it gives that much credit back."""

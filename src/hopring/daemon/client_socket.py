@@ -19,6 +19,11 @@ ACCEPTS_MAX: Final = 64
 LINGER_US: Final = 2_000_000
 """How long a client that has to go has time to read why."""
 
+SILENT_SECONDS: Final = 30
+PROBE_SECONDS: Final = 10
+PROBES_MAX: Final = 3
+"""A client whose host is gone without a word is noticed by the kernel's own probes, within a minute or so."""
+
 NO_DESCRIPTORS_DELAY_US: Final = 100_000
 _GATHER_MAX: Final = 512  # Well below IOV_MAX.
 
@@ -173,4 +178,12 @@ class ClientListener:
             sock.setblocking(False)
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _keep_alive(sock)
             self._welcome(sock)
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES_MAX)

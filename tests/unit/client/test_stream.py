@@ -42,9 +42,10 @@ def test_a_group_takes_its_own_and_each_event_is_taken_once() -> None:
     assert not any(one.by_group.values())
 
 
-def test_what_is_left_of_a_group_stays_with_the_session() -> None:
+def test_what_waits_of_a_group_that_was_left_can_still_be_taken() -> None:
     one = stream()
     one.close("g")
 
-    assert name(one.take("g")) is None
-    assert name(one.take()) == b"1"
+    assert [name(one.take("g")) for _ in range(3)] == [b"1", b"3", None]
+    one.close("g")
+    assert "g" not in one.by_group
