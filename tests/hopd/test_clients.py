@@ -1,6 +1,7 @@
 """Clients of real daemons on loopback: order, views, ends, and what a client can break."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import struct
@@ -310,3 +311,63 @@ def test_a_unix_socket_serves_too_and_one_left_behind_is_replaced(tmp_path: Path
             daemon.kill()
             daemon.communicate()
             assert path.exists()
+
+
+def three_daemons() -> Config:
+    config = local_config({"eu": 2, "us": 1}, {("eu", "us"): "5ms"}, base_port=free_base_port(6))
+    sites = [replace(site, ring=RING) for site in config.sites]
+    return replace(config, sites=tuple(sites), links=tuple(replace(one, tuning=LINK) for one in config.links))
+
+
+def test_survivors_of_a_crash_see_the_same_messages_in_the_same_views(tmp_path: Path) -> None:
+    config = three_daemons()
+    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
+        lives.start()
+        lives.wait(lives.together)
+        served = Served(lives, config)
+        histories = asyncio.run(_crash_under_load(served))
+
+    one, other = [[event for event in seen if not isinstance(event, Transition)] for seen in histories]
+    facts = [
+        [event.id if isinstance(event, View) else (event.sender, event.data) for event in seen]
+        for seen in (one, other)
+    ]
+    assert facts[0] == facts[1]
+    causes = [event.cause for event in one if isinstance(event, View)]
+    assert "network" in causes
+    for seen in (one, other):
+        assert len([event for event in seen if isinstance(event, Message) and event.sender == "#us1#us1"]) > 50
+        for name in ("eu1", "eu2", "us1"):
+            numbers = [int(event.data) for event in seen if isinstance(event, Message) and name in event.sender]
+            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+async def _crash_under_load(served: Served) -> list[list[Event]]:
+    """Three clients send; one daemon is killed; the two others say when they have had enough."""
+
+    async def talk(session: Session) -> None:
+        with contextlib.suppress(SessionClosed):
+            for number in range(10_000):
+                await session.multicast("g", b"%d" % number)
+                await asyncio.sleep(0.002)
+
+    async with asyncio.timeout(3 * SECONDS_MAX):
+        sessions = [await connect(served.url(name), name=name) for name in ("eu1", "eu2", "us1")]
+        groups = [await session.join("g") for session in sessions]
+        await meet(*groups)
+        talking = [asyncio.ensure_future(talk(session)) for session in sessions]
+        histories = await asyncio.gather(*[take(session, 300) for session in sessions[:2]])
+        served.lives.kill("us1")
+        for session, seen in zip(sessions[:2], histories, strict=True):
+            while not isinstance(seen[-1], View):
+                seen.append(await session.receive())
+        for one in talking:
+            one.cancel()
+        await groups[0].multicast(b"-1")
+        for session, seen in zip(sessions[:2], histories, strict=True):
+            while not isinstance(seen[-1], Message) or seen[-1].data != b"-1":
+                seen.append(await session.receive())
+            seen.pop()
+        for session in sessions:
+            session.abort()
+    return histories

@@ -36,12 +36,11 @@ from hopring.links.events import Tick
 from hopring.membership.events import Resume, Submit, Withdraw
 from hopring.session import showing
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
-from hopring.session.frames import Frame, Kind, Reader
+from hopring.session.frames import Frame, Reader
+from hopring.session.judging import Judge
 from hopring.session.options import (
     REQUEST_COST_BYTES,
     SLOW_RECEIVER,
-    WINDOW_BYTES_MAX,
-    WINDOW_BYTES_MIN,
     SessionOptions,
 )
 from hopring.session.session import Session, State
@@ -55,11 +54,10 @@ from hopring.session.words import (
     Quit,
     Welcome,
     Word,
-    decode_word,
     encode_word,
 )
 from hopring.session.words import Refused as RefusedWord
-from hopring.wire.bundle import bundle_bytes_of, decode_bundle
+from hopring.wire.bundle import bundle_bytes_of
 
 assert REQUEST_COST_BYTES == QUEUED_COST_BYTES, "credits count what the groups count"
 
@@ -74,6 +72,7 @@ class Desk:
         assert self.options.window_bytes <= groups.options.session_queue_bytes_max, "requests have to fit"
         self.bundle_bytes_max = payload_bytes_max - 1 - SESSION_NAME_BYTES_MAX
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
+        self._judge = Judge(groups.me.daemon, self.message_bytes_max, self.options.window_bytes)
         self.sessions: dict[int, Session] = {}
         self.ended: Counter[str] = Counter()
         """How often a client had to go, by reason."""
@@ -175,53 +174,27 @@ class Desk:
     # What clients say.
 
     def _frame(self, session: Session, frame: Frame, now_us: int) -> None:
-        if frame.kind is Kind.SEND and session.state is State.OPEN:
-            self._send(session, frame.body, now_us)
-            return
-        word = decode_word(frame)
-        match session.state, word:
-            case State.STRANGER, Hello():
-                self._hello(session, word, now_us)
-            case ((State.OPEN | State.ENDING), Credit()):
-                session.taken(word)
+        number = session.number
+        said = self._judge.said(session, frame)
+        match said:
+            case Send():
+                self._request(said, now_us)
+            case Join(group):
+                self._request(JoinGroup(number, GroupName(group)), now_us)
+            case Leave(group):
+                self._request(LeaveGroup(number, GroupName(group)), now_us)
+            case Credit():
                 self._ready(session)
-            case State.OPEN, Join(group):
-                self._request(session, JoinGroup(session.number, GroupName(group)), now_us)
-            case State.OPEN, Leave(group):
-                self._request(session, LeaveGroup(session.number, GroupName(group)), now_us)
-            case State.OPEN, Quit():
+            case Hello(name, window_bytes, membership):
+                session.name, session.window_bytes, session.membership = name, window_bytes, membership
+                self._ask(Connect(number, name), now_us)
+            case Quit():
                 session.state = State.ENDING
-                self._ask(Disconnect(session.number), now_us)
-            case _:
-                raise PeerError(
-                    Drop.INCONSISTENT, f"{frame.kind.name} of a client that is {session.state.value}"
-                )
+                self._ask(Disconnect(number), now_us)
 
-    def _hello(self, session: Session, hello: Hello, now_us: int) -> None:
-        if not WINDOW_BYTES_MIN <= hello.window_bytes <= WINDOW_BYTES_MAX:
-            raise PeerError(Drop.LIMIT, f"a window of {hello.window_bytes} bytes")
-        session.name = hello.name
-        session.window_bytes = hello.window_bytes
-        session.membership = hello.membership
-        self._ask(Connect(session.number, hello.name), now_us)
-
-    def _request(self, session: Session, request: JoinGroup | LeaveGroup, now_us: int) -> None:
-        session.charge(REQUEST_COST_BYTES, self.options.window_bytes)
-        self._charged.add(session.number)
+    def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
+        self._charged.add(request.session)
         self._ask(request, now_us)
-
-    def _send(self, session: Session, body: bytes, now_us: int) -> None:
-        bundle = decode_bundle(body)
-        run = bundle.run
-        if (run.daemon, run.session) != (self.groups.me.daemon, session.number):
-            raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {run.session} of daemon {run.daemon}")
-        if run.channel or any(bundle.hints):
-            raise PeerError(Drop.INCONSISTENT, "a bundle with a channel or hints, which are the daemon's")
-        if len(bundle.bodies) > self.message_bytes_max:
-            raise PeerError(Drop.LIMIT, f"{len(bundle.bodies)} bytes, of {self.message_bytes_max} at most")
-        session.charge(REQUEST_COST_BYTES + len(body), self.options.window_bytes)
-        self._charged.add(session.number)
-        self._ask(Send(session.number, run, body), now_us)
 
     # What comes of it.
 
