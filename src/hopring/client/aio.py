@@ -14,11 +14,14 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from types import TracebackType
 from typing import Final
 
+from hopring.client.aio_group import Group, Joining
 from hopring.client.core import WINDOW_BYTES_DEFAULT, Core, Request
 from hopring.client.errors import ConnectError, SessionClosed, TimedOut
-from hopring.client.events import Event, Message
+from hopring.client.events import Event
 from hopring.client.url import NO_DAEMON, URL_DEFAULT, any_name, parse_url
 from hopring.services import Service
+
+__all__ = ["Group", "Session", "connect"]
 
 CONNECT_SECONDS: Final = 5.0
 GOODBYE_SECONDS: Final = 10.0
@@ -59,7 +62,7 @@ class Session:
         assert self._core.welcome is not None, "connect has waited for it"
         return self._core.welcome.message_bytes_max
 
-    def join(self, group: str) -> "Joining":
+    def join(self, group: str) -> Joining:
         """Becomes a member: `await` it, or use it as `async with`, which leaves in the end."""
         return Joining(self, group)
 
@@ -141,7 +144,7 @@ class Session:
     def _is_over(self, group: str | None) -> bool:
         return self._core.ended is not None or not self._in(group)
 
-    async def _join(self, group: str) -> "Group":
+    async def _join(self, group: str) -> Group:
         await self._until(self._core.may_ask)
         await self._ask("join", group, self._core.join)
         return Group(self, group)
@@ -230,60 +233,6 @@ class _Wire(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._session._core.lost("the daemon is gone" if exc is None else f"the connection broke ({exc})")
         self._session._wake()
-
-
-class Group:
-    """A group that the session is in. Iterate over it for its events alone."""
-
-    def __init__(self, session: Session, name: str) -> None:
-        """Use `Session.join`."""
-        self.session = session
-        self.name = name
-
-    async def multicast(
-        self, data: bytes, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
-    ) -> None:
-        """Sends a message to the group; waits only for room in the window."""
-        await self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
-
-    async def leave(self) -> None:
-        """Is a member no longer when this returns."""
-        await self.session.leave(self.name)
-
-    async def receive(self) -> Event:
-        """The next event of this group."""
-        return await self.session._receive(self.name)
-
-    def __aiter__(self) -> AsyncIterator[Event]:
-        """The group's events until the session leaves it; each event is taken once, here or at the session."""
-        return self.session._iterate(self.name)
-
-    async def messages(self) -> AsyncIterator[Message]:
-        """The group's messages, for those who do not care for views."""
-        async for event in self:
-            if isinstance(event, Message):
-                yield event
-
-
-class Joining:
-    """A join that can be awaited, or used as `async with`."""
-
-    def __init__(self, session: Session, group: str) -> None:
-        self._session = session
-        self._group = group
-
-    def __await__(self) -> Generator[object, None, Group]:
-        """Waits until the session is a member."""
-        return self._session._join(self._group).__await__()
-
-    async def __aenter__(self) -> Group:
-        return await self._session._join(self._group)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and self._session._in(self._group) and self._session._core.ended is None:
-            await self._session.leave(self._group)
 
 
 class Connecting:
