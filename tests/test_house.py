@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "hopring"
 
-PURE_ROOMS = ("wire", "config", "links", "routing", "ordering", "membership", "groups", "check")
+PURE_ROOMS = ("wire", "config", "links", "routing", "ordering", "membership", "groups", "session", "check")
 PURE_FILES = ("value.py", "ids.py", "errors.py", "services.py", "stack.py", "stack_events.py")
 IMPURE = {
     "asyncio",
@@ -32,7 +32,19 @@ IMPURE = {
 # Rooms from the ground up; a room imports only from itself and from rooms below.
 ROOMS = (
     *("compiled", "value", "ids", "errors", "services", "wire", "config", "links", "routing", "ordering"),
-    *("stack_events", "stack", "membership", "groups", "check", "sim", "daemon", "cli"),
+    *(
+        "stack_events",
+        "stack",
+        "membership",
+        "groups",
+        "session",
+        "client",
+        "sync",
+        "check",
+        "sim",
+        "daemon",
+        "cli",
+    ),
 )
 
 

@@ -12,3 +12,11 @@ class Service(IntEnum):
     CAUSAL = 4
     AGREED = 5
     SAFE = 6
+
+
+UNRELIABLE = Service.UNRELIABLE
+RELIABLE = Service.RELIABLE
+FIFO = Service.FIFO
+CAUSAL = Service.CAUSAL
+AGREED = Service.AGREED
+SAFE = Service.SAFE

@@ -24,9 +24,14 @@ class Lives:
     """The daemons of one configuration; use it as `with Lives(...) as lives`."""
 
     def __init__(
-        self, config: Config, directory: Path, around: Callable[[str], Sequence[str]] = lambda _: ()
+        self,
+        config: Config,
+        directory: Path,
+        around: Callable[[str], Sequence[str]] = lambda _: (),
+        module: str = "tests.hopd.loaded",
     ) -> None:
-        """`around` gives the words that a daemon's command line has before it."""
+        """`around` gives the words that a daemon's command line has before it; the module is run."""
+        self._module = module
         self.names = [daemon.name for daemon in config.daemons]
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lives = dict.fromkeys(self.names, 0)
@@ -58,7 +63,7 @@ class Lives:
         """Starts these daemons, or all."""
         for name in names or self.names:
             self._lives[name] += 1
-            command = [*self._around(name), sys.executable, "-m", "tests.hopd.loaded", str(self._file)]
+            command = [*self._around(name), sys.executable, "-m", self._module, str(self._file)]
             command += ["--name", name, "--trace", str(self._trace(name)), "--state", str(self._directory)]
             with (self._directory / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log, cwd=ROOT)

@@ -14,6 +14,8 @@ from hopring.config.error import ConfigError
 VERBS: Final = {
     "config": "hopring.cli.config:config",
     "routes": "hopring.cli.routes:routes",
+    "pub": "hopring.cli.pub:pub",
+    "sub": "hopring.cli.sub:sub",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
 }
@@ -48,7 +50,7 @@ class Verbs(click.Group):
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hop")
 def cli() -> None:
-    """Wide-area group communication: look at configurations and routes, see the network layer at work."""
+    """Wide-area group communication: send and receive, look at configurations and routes, see it at work."""
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The daemon as a process: `hopd FILE --name NAME`.
 
-It finds itself in the configuration by its name, opens its sockets and looks for the others. Nothing listens
-for clients yet: `run` takes a layer above, which gets what the member puts out and sends with `Member.submit`.
+It finds itself in the configuration by its name, opens its sockets, looks for the others and serves clients.
+For tests `run` takes another layer above, which gets what the member puts out and sends with `Member.submit`.
 """
 
 import argparse
@@ -18,19 +18,28 @@ from typing import Final
 
 from hopring import __version__
 from hopring.config import Config, ConfigError, cluster_hash, load_config
+from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_place
+from hopring.daemon.clients import Clients
 from hopring.daemon.counter_file import CounterFile
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
 from hopring.daemon.report import Report
-from hopring.daemon.trace_file import TraceFile
+from hopring.daemon.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.daemon.unusable import Unusable
+from hopring.groups.groups import Groups
 from hopring.ids import NEVER, DaemonId, Incarnation, Process
+from hopring.routing.topology import topology_of
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is to end waits until everybody has what it sent."""
 
 DRAIN_LOOK_US: Final = 5_000
+
+NO_SOCKET: Final = (
+    "no Unix socket for clients: the state directory cannot be written, or the path is longer than "
+    f"{UNIX_PATH_BYTES_MAX} bytes; choose another one with --socket"
+)
 
 Above = Callable[[Loop, Member], Up]
 """Makes the layer above a member; what it returns gets everything that the member puts out."""
@@ -52,20 +61,17 @@ class Refused(Exception):
         self.code = code
 
 
-def nobody(_loop: Loop, _member: Member) -> Up:
-    """No layer above."""
-    return lambda _events: None
-
-
 class Hopd:
     """One life of a daemon: the member, and what is written down of it."""
 
-    def __init__(self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above) -> None:
+    def __init__(self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None) -> None:
         name: str = arguments.name
         self.log = Log(name)
         me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
         names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
-        self._counter = CounterFile(_counter_path(arguments.state, config.cluster, name))
+        state = _state_directory(arguments.state)
+        self._counter = CounterFile(state / f"{config.cluster}.{name}.views")
+        groups = _groups(config, me) if above is None else None
         self._loop = loop
         self._leave_by_us = NEVER
         self._look_again = loop.alarm(self._drain)
@@ -78,10 +84,20 @@ class Hopd:
             counter=self._counter.start,
             note=self._note,
             reached=self._counter.reserve,
+            destinations=None if groups is None else groups.interest,
         )
         # Only now: a second process of this name, which gets no sockets, must not touch the trace of the first.
-        self._trace = None if arguments.trace is None else _open_trace(arguments.trace, me, names, loop)
-        self._above = above(loop, self._member)
+        number: Number = leading_number if groups is None else place_number
+        self._trace = None if arguments.trace is None else _open_trace(arguments.trace, me, names, loop, number)
+        self._clients: Clients | None = None
+        where: dict[str, object] = {}
+        if groups is not None:
+            places = _client_places(arguments, state, config, me.daemon)
+            self._clients = Clients(loop, self.log, self._member, groups, places)
+            self._above: Up = self._clients.take
+            where = _where(places)
+        elif above is not None:
+            self._above = above(loop, self._member)
         self._report.watch(self._member)
         own = config.daemons[me.daemon]
         self.log.say(
@@ -92,9 +108,12 @@ class Hopd:
             address=f"{own.address} port {own.port}",
             incarnation=f"{me.incarnation:016x}",
             pid=os.getpid(),
+            **where,
         )
         for warning in self._counter.warnings:
             self.log.say("warning", text=warning)
+        if self._clients is not None and places.path is None:
+            self.log.say("warning", text=NO_SOCKET)
 
     def leave(self) -> None:
         """Ends the loop when what was submitted is everywhere, or soon; asked a second time, at once."""
@@ -102,12 +121,17 @@ class Hopd:
             self._loop.stop()
             return
         self.log.say("leave")
+        if self._clients is not None:
+            self._clients.leave()
         self._leave_by_us = self._loop.now_us() + DRAIN_US_MAX
         self._drain()
 
     def _drain(self) -> None:
         now_us = self._loop.now_us()
-        if self._member.drained or now_us >= self._leave_by_us:
+        served = self._clients is None or self._clients.drained
+        if (served and self._member.drained) or now_us >= self._leave_by_us:
+            if self._clients is not None:
+                self._clients.end()
             self._member.leave()
             # What it said leaves at the end of this turn.
             self._loop.call_soon(self._loop.stop)
@@ -116,6 +140,8 @@ class Hopd:
 
     def close(self) -> None:
         """Ends the life."""
+        if self._clients is not None:
+            self._clients.close()
         self._member.close()
         if self._trace is not None:
             self._trace.close()
@@ -133,8 +159,8 @@ class Hopd:
         self._above(events)
 
 
-def run(words: Sequence[str], above: Above = nobody) -> int:
-    """The life of a daemon, from its command line to its exit code."""
+def run(words: Sequence[str], above: Above | None = None) -> int:
+    """The life of a daemon, from its command line to its exit code; without a layer above it serves clients."""
     arguments = _parser().parse_args(words)
     loop = Loop()
     try:
@@ -163,6 +189,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where the view counter is kept (default: $STATE_DIRECTORY, or hopring in the user's state)",
     )
+    parser.add_argument(
+        "--socket", type=Path, metavar="PATH", help="the Unix socket for clients (default: beside the counter)"
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        help="where to listen for clients by TCP, at the daemon's client_port (default: loopback only)",
+    )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser
 
@@ -180,23 +214,46 @@ def _load(file: str, name: str) -> Config:
     return config
 
 
-def _open_trace(path: Path, me: Process, names: dict[DaemonId, str], loop: Loop) -> TraceFile:
+def _open_trace(path: Path, me: Process, names: dict[DaemonId, str], loop: Loop, number: Number) -> TraceFile:
     try:
-        return TraceFile(path, me, names, loop.now_us)
+        return TraceFile(path, me, names, loop.now_us, number)
     except OSError as error:
         problem = f"{path}: the trace cannot be written ({error.strerror})"
         raise Refused(Exit.FAILURE, f"{problem}; choose another file for --trace") from None
 
 
-def _counter_path(directory: Path | None, cluster: str, name: str) -> Path:
-    """Makes the directory; if that fails, the counter file says so."""
+def _groups(config: Config, me: Process) -> Groups:
+    site_of = {DaemonId(at): site for at, site in enumerate(topology_of(config).site_of)}
+    return Groups(me, site_of, [daemon.name for daemon in config.daemons])
+
+
+def _client_places(arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId) -> ClientPlaces:
+    own = config.daemons[me]
+    path: Path | None = arguments.socket
+    if path is None:
+        path = state / f"{config.cluster}.{own.name}.sock"
+        if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
+            path = None
+    return ClientPlaces(path, tcp_place(own, arguments.listen))
+
+
+def _where(places: ClientPlaces) -> dict[str, object]:
+    """Where clients find the daemon, for the log."""
+    where: dict[str, object] = {} if places.path is None else {"socket": places.path}
+    if places.address is not None:
+        where["clients"] = f"{places.address[0]} port {places.address[1]}"
+    return where
+
+
+def _state_directory(directory: Path | None) -> Path:
+    """Makes it; if that fails, the counter file says so."""
     if directory is None:
         given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         directory = Path(given) if given else Path(base) / "hopring"
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True)
-    return directory / f"{cluster}.{name}.views"
+    return directory
 
 
 def main() -> None:

@@ -28,16 +28,19 @@ from hopring.membership.events import (
     Network,
     NetworkStarted,
     Output,
+    Resume,
     Say,
     Stamped,
     Stop,
     Submit,
     TransitionalSignal,
+    Withdraw,
 )
 from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import Who
 from hopring.membership.words import decode_datagram, encode
+from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.topology import topology_of
 from hopring.services import Service
@@ -73,6 +76,7 @@ class Member:
         note: Up = _nothing,
         reached: Callable[[int], None] = _nothing,  # Told of the view counter when an attempt begins.
         options: MembershipOptions = DEFAULTS,
+        destinations: Destinations | None = None,  # Of a layer above that prunes; it also has to say `Resume`.
     ) -> None:
         self._loop = loop
         self._up = up
@@ -83,7 +87,7 @@ class Member:
         self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
         self.wires = Wires(loop, config, me, stack, self._arrived, self._happened)
         who = Who(me, cluster_hash(config), topology_of(config))
-        self.membership = Membership(who, counter, loop.now_us(), options, stack)
+        self.membership = Membership(who, counter, loop.now_us(), options, stack, destinations)
         self._port: Port[Input, Output] = Port(loop, self.membership, self._carry_out)
 
     # Above.
@@ -96,6 +100,10 @@ class Member:
     def submit(self, service: Service, payload: bytes, session: int = 0) -> None:
         """Sends a message to all daemons of the view; look at `queue_open` and `payload_bytes_max` first."""
         self._port.give(Submit(service, payload, session))
+
+    def give(self, event: Submit | Resume | Withdraw) -> None:
+        """Hands down what groups put out; look at `queue_open` before a Submit of a session."""
+        self._port.give(event)
 
     @property
     def drained(self) -> bool:

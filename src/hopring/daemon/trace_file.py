@@ -18,16 +18,26 @@ from hopring.daemon.member import Upward
 from hopring.ids import DaemonId, Process, ViewId
 from hopring.membership.events import Delivered, Installed, Stamped, TransitionalSignal
 from hopring.ordering.entry import Message, Position
+from hopring.services import Service
 
 NUMBER_BYTES: Final = 8
 
-Number = Callable[[Message], int]
-"""Which message of its session this is; only the layer above can tell."""
+LTS_BITS: Final = 40
+
+Number = Callable[[Message, ViewId, Position], int | None]
+"""Which message of its session this is; None if there is no telling, and then it is not in the trace."""
 
 
-def leading_number(message: Message) -> int:
-    """The number that stands before the payload, as long as there are no groups to say better."""
+def leading_number(message: Message, _view: ViewId, _position: Position) -> int:
+    """The number that stands before the payload, for a layer above that puts it there."""
     return int.from_bytes(message.payload[:NUMBER_BYTES], "little")
+
+
+def place_number(message: Message, view: ViewId, position: Position) -> int | None:
+    """A number made of the place in the order, which rises in each session; Unreliable messages have none."""
+    if message.service is Service.UNRELIABLE:
+        return None
+    return view.counter << LTS_BITS | position.lts & ((1 << LTS_BITS) - 1)
 
 
 class TraceFile:
@@ -56,7 +66,8 @@ class TraceFile:
 
     def note(self, events: Sequence[Upward]) -> None:
         """Writes down what happened."""
-        self._write([self._event(event) for event in events])
+        told = [self._event(event) for event in events]
+        self._write([event for event in told if event is not None])
 
     def close(self) -> None:
         """The daemon ends."""
@@ -75,14 +86,20 @@ class TraceFile:
             # A gap would make every verdict wrong, so this is the end of the trace and not of the daemon.
             self.problem = f"cannot write {self._path} ({error.strerror}): the trace ends here"
 
-    def _event(self, event: Upward) -> trace.Event:
+    def _event(self, event: Upward) -> trace.Event | None:
         me, at_us, view = self._me, self._now_us(), _view(event.view)
         match event:
             case Stamped(_, message, position):
-                name, place = self._name(message, me), _place(view, position)
+                number, place = self._number(message, event.view, position), _place(view, position)
+                if number is None:
+                    return None
+                name = self._name(me, number)
                 return trace.Sent(me, at_us, view, name, message.service, place, len(message.payload))
             case Delivered(_, message, sender, position):
-                name = self._name(message, self._process(sender))
+                number = self._number(message, event.view, position)
+                if number is None:
+                    return None
+                name = self._name(self._process(sender), number)
                 return trace.Delivered(me, at_us, view, name, message.service, _place(view, position))
             case TransitionalSignal(_, together):
                 return trace.Signal(me, at_us, view, self._processes(together))
@@ -90,9 +107,9 @@ class TraceFile:
                 both = self._processes(members), self._processes(together)
                 return trace.Installed(me, at_us, view, *both, cause)
 
-    def _name(self, message: Message, sender: trace.Process) -> trace.MessageId:
-        number = self._number(message)
-        return trace.MessageId(sender.daemon, sender.incarnation, number, message.session)
+    def _name(self, sender: trace.Process, number: int) -> trace.MessageId:
+        # The trace is of daemons: whichever session it is of, it is the daemon that sends it.
+        return trace.MessageId(sender.daemon, sender.incarnation, number)
 
     def _process(self, process: Process) -> trace.Process:
         return trace.Process(self._names[process.daemon], process.incarnation)

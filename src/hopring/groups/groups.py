@@ -97,6 +97,15 @@ class Groups:
         """Whether this session may ask for more; an end is always accepted."""
         return self.requests.accepts(session)
 
+    def queued_bytes(self, session: int) -> int:
+        """What this session asked for and the membership has not taken; nothing if there is no such session."""
+        return self.requests.queued_bytes(session)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of any session waits here."""
+        return not self._control and self.requests.idle
+
     def take(self, queue_open: bool) -> Submit | None:
         """The next message for the membership, if there is one; clients' only while its queue is open."""
         if self._control:

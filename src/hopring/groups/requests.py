@@ -42,6 +42,16 @@ class Requests:
         session = self.sessions.by_number[number]
         return not session.ends and session.queued_bytes < self.queue_bytes_max
 
+    def queued_bytes(self, number: int) -> int:
+        """What of this session waits here."""
+        session = self.sessions.by_number.get(number)
+        return 0 if session is None else session.queued_bytes
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits here."""
+        return not self.sessions.turn and not self.sessions.parked
+
     def connect(self, event: Connect) -> Connected | Refused:
         """A session begins, if its name is legal and free."""
         assert 0 <= event.session < CONTROL_SESSION, "no such number"

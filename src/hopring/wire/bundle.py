@@ -121,6 +121,25 @@ def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints
     return b"".join([head, offsets, array("H", types), bytes(hints), names, *bodies])
 
 
+def encode_again(bundle: Bundle) -> bytes:
+    """The bytes that this bundle was decoded from; no message is touched singly."""
+    run = bundle.run
+    names = encode_groups(run.groups)
+    head = _HEAD.pack(
+        run.service,
+        _SELF_DISCARD if run.self_discard else 0,
+        run.channel,
+        0,
+        run.daemon,
+        len(run.groups),
+        run.session,
+        len(bundle.types),
+        len(names),
+        len(bundle.bodies),
+    )
+    return b"".join([head, bundle.offsets, bundle.types, bundle.hints, names, bundle.bodies])
+
+
 def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     """A bundle as it lies in the buffer, which must hold nothing else; bodies are not touched."""
     size = len(buffer)

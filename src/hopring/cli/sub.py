@@ -1,0 +1,86 @@
+"""`hop sub`: shows what comes to groups."""
+
+import base64
+import json
+
+import click
+
+from hopring.cli.at_daemon import at_daemon, talking
+from hopring.client.blocking import Session, connect
+from hopring.client.events import Event, Member, Message, Transition, View
+
+
+@click.command()
+@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@at_daemon
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with sender and service.")
+@click.option("--views", is_flag=True, help="Show views and transitions too.")
+@click.option("--count", type=click.IntRange(1), help="End after so many messages.")
+def sub(
+    groups: tuple[str, ...], url: str, name: str | None, as_json: bool, views: bool, count: int | None
+) -> None:
+    """Join the groups and print what comes, one line per message, until interrupted."""
+    with talking(), connect(url, name=name, membership=views) as session:
+        for group in groups:
+            session.join(group)
+        click.echo(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
+        _show(session, as_json, count)
+
+
+def _show(session: Session, as_json: bool, count: int | None) -> None:
+    seen = 0
+    for event in session:
+        click.echo(json.dumps(_facts(event)) if as_json else _line(event))
+        seen += isinstance(event, Message)
+        if seen == count:
+            return
+
+
+def _line(event: Event) -> str:
+    match event:
+        case Message():
+            return event.data.decode(errors="replace")
+        case View():
+            return f"-- view of {event.group}: {_names(event.members)} ({_why(event)})"
+        case Transition():
+            return f"-- the view of {event.group} is closing; still together: {_names(event.members)}"
+
+
+def _why(view: View) -> str:
+    return view.cause if view.who is None else f"{view.cause} of {view.who.private_group}"
+
+
+def _names(members: tuple[Member, ...]) -> str:
+    return " ".join([member.private_group for member in members])
+
+
+def _facts(event: Event) -> dict[str, object]:
+    match event:
+        case Message():
+            return {
+                "event": "message",
+                "groups": event.groups,
+                "sender": event.sender,
+                "service": event.service.name.lower(),
+                "type": event.type,
+                **_data(event.data),
+            }
+        case View():
+            return {
+                "event": "view",
+                "group": event.group,
+                "cause": event.cause,
+                "who": None if event.who is None else event.who.private_group,
+                "members": [member.private_group for member in event.members],
+                "together": [member.private_group for member in event.together],
+            }
+        case Transition():
+            members = [member.private_group for member in event.members]
+            return {"event": "transition", "group": event.group, "members": members}
+
+
+def _data(data: bytes) -> dict[str, str]:
+    try:
+        return {"data": data.decode()}
+    except UnicodeDecodeError:
+        return {"data_base64": base64.b64encode(data).decode()}

@@ -1,0 +1,65 @@
+"""A group of an asyncio session: a name to send to, and its part of the session's events."""
+
+from collections.abc import AsyncIterator, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from hopring.client.events import Event, Message
+from hopring.services import Service
+
+if TYPE_CHECKING:
+    from hopring.client.aio import Session
+
+
+class Group:
+    """A group that the session is in. Iterate over it for its events alone."""
+
+    def __init__(self, session: "Session", name: str) -> None:
+        """Use `Session.join`."""
+        self.session = session
+        self.name = name
+
+    async def multicast(
+        self, data: bytes, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
+    ) -> None:
+        """Sends a message to the group; waits only for room in the window."""
+        await self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
+
+    async def leave(self) -> None:
+        """Is a member no longer when this returns."""
+        await self.session.leave(self.name)
+
+    async def receive(self) -> Event:
+        """The next event of this group."""
+        return await self.session._receive(self.name)
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """The group's events until the session leaves it; each event is taken once, here or at the session."""
+        return self.session._iterate(self.name)
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """The group's messages, for those who do not care for views."""
+        async for event in self:
+            if isinstance(event, Message):
+                yield event
+
+
+class Joining:
+    """A join that can be awaited, or used as `async with`."""
+
+    def __init__(self, session: "Session", group: str) -> None:
+        self._session = session
+        self._group = group
+
+    def __await__(self) -> Generator[object, None, Group]:
+        """Waits until the session is a member."""
+        return self._session._join(self._group).__await__()
+
+    async def __aenter__(self) -> Group:
+        return await self._session._join(self._group)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._session._in(self._group) and self._session._core.ended is None:
+            await self._session.leave(self._group)

@@ -1,0 +1,66 @@
+"""What can go wrong for an application: each error says what happened and what to do, and carries fields."""
+
+from hopring.errors import HopError
+
+
+class ConnectError(HopError, ConnectionError):
+    """There is no session: the daemon is not there, or refuses."""
+
+    def __init__(self, url: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{url}: {reason}; {remedy}")
+        self.url = url
+        self.reason = reason
+        self.remedy = remedy
+
+
+class NameInUse(ConnectError):
+    """Another session of this daemon has the name."""
+
+
+class TimedOut(HopError, TimeoutError):
+    """The answer did not come in time."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what}: no answer for {seconds:g} s; is the daemon in a view, and reachable?")
+        self.what = what
+        self.seconds = seconds
+
+
+class SessionClosed(HopError, ConnectionError):
+    """The session has ended."""
+
+    def __init__(self, reason: str, remedy: str = "connect again") -> None:
+        super().__init__(f"the session has ended: {reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
+class SlowConsumer(SessionClosed):
+    """The daemon ended the session because too much waited for it."""
+
+
+class MessageTooLarge(HopError, ValueError):
+    """A message above the daemon's limit."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(f"a message of {size_bytes} bytes; the daemon takes {limit_bytes} at most: split it")
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class RequestRefused(HopError, ValueError):
+    """A join or leave that nothing comes of."""
+
+    def __init__(self, group: str, reason: str, remedy: str) -> None:
+        super().__init__(f"group {group!r}: {reason}; {remedy}")
+        self.group = group
+        self.reason = reason
+        self.remedy = remedy
+
+
+class NotMember(RequestRefused):
+    """The session is not in the group."""
+
+
+class AlreadyMember(RequestRefused):
+    """The session is in the group already, or soon will be."""

@@ -1,0 +1,95 @@
+"""What an application receives, as frozen values: messages, views and transitions, in one order."""
+
+from dataclasses import dataclass
+
+from hopring.errors import Drop, PeerError
+from hopring.groups.names import GroupViewId, private_group
+from hopring.services import Service
+from hopring.session import words
+from hopring.session.messages import Messages, Place
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    """A session in a group. A later session of the same name is another member."""
+
+    daemon: str
+    name: str
+    incarnation: int
+    session: int
+
+    @property
+    def private_group(self) -> str:
+        """Where messages for this session alone are sent."""
+        return private_group(self.name, self.daemon)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message, in the view that was shown last."""
+
+    sender: str  # The sender's private group: an answer goes there.
+    groups: tuple[str, ...]
+    data: bytes
+    service: Service
+    type: int
+    place: Place  # In the one order of all groups; messages of one bundle share it, Unreliable ones have none.
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Who is in the group from here on."""
+
+    group: str
+    id: GroupViewId
+    members: tuple[Member, ...]
+    together: tuple[Member, ...]  # Those who come from the same view as this session, itself included.
+    cause: str  # join, leave, disconnect or network.
+    who: Member | None  # Who joined, left or disconnected.
+    sets: tuple[tuple[Member, ...], ...]  # After a change of network: the members by where they came from.
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The group's view is closing: what follows until the next one is promised among these members only."""
+
+    group: str
+    id: GroupViewId
+    members: tuple[Member, ...]
+
+
+Event = Message | View | Transition
+
+
+def messages_of(messages: Messages) -> list[Message]:
+    """The messages of a bundle."""
+    run, place = messages.bundle.run, messages.place
+    return [
+        Message(messages.sender, run.groups, bytes(data), run.service, kind, place)
+        for data, kind in zip(messages.bundle.messages(), messages.bundle.types.tolist(), strict=True)
+    ]
+
+
+def view_of(view: words.View) -> View:
+    """A view from its word."""
+    if any(place >= len(view.members) for places in (view.together, *view.sets) for place in places):
+        raise PeerError(Drop.INCONSISTENT, f"VIEW of {len(view.members)} members names another place")
+    members = tuple([_member(one) for one in view.members])
+    return View(
+        view.group,
+        view.id,
+        members,
+        tuple([members[place] for place in view.together]),
+        view.cause,
+        None if view.who is None else _member(view.who),
+        tuple([tuple([members[place] for place in places]) for places in view.sets]),
+    )
+
+
+def transition_of(signal: words.Signal) -> Transition:
+    """A transition from its word."""
+    return Transition(signal.group, signal.id, tuple([_member(one) for one in signal.together]))
+
+
+def _member(one: words.Member) -> Member:
+    return Member(one.daemon, one.name, one.incarnation, one.session)

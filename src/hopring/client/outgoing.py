@@ -1,0 +1,100 @@
+"""Requests on their way to the daemon: messages of one key share a bundle, and credits say how much may go."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hopring.client.errors import MessageTooLarge, RequestRefused
+from hopring.ids import DaemonId, GroupName
+from hopring.services import Service
+from hopring.session.frames import Kind, encode_frame
+from hopring.session.options import REQUEST_COST_BYTES
+from hopring.session.words import Welcome, Word, encode_word
+from hopring.wire.bundle import (
+    BUNDLE_HEAD_BYTES,
+    GROUP_NAME_BYTES_MAX,
+    GROUPS_MAX,
+    BundleBuilder,
+    Run,
+    encode_groups,
+)
+
+_FIRST_BYTES = BUNDLE_HEAD_BYTES + 4
+_EACH_BYTES = 7  # Offset, type and hints.
+TYPE_MAX = 0xFFFF
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """What goes to one daemon."""
+
+    welcome: Welcome
+    out: list[bytes] = field(default_factory=list)
+    charged_bytes: int = 0  # Asked for and not credited, the open bundle included.
+    builder: BundleBuilder | None = None
+
+    def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
+        """The key of a message; what is wrong with the groups is told here."""
+        names = tuple([GroupName(group) for group in groups])
+        if not 0 < len(names) <= GROUPS_MAX or len(set(names)) < len(names):
+            raise RequestRefused(" ".join(names), "not 1 to 128 different groups", "name each group once")
+        for name in names:
+            check_group(name)
+        daemon = DaemonId(self.welcome.daemon_number)
+        return Run(daemon, self.welcome.session, service, names, self_discard)
+
+    def check(self, data: bytes, message_type: int) -> None:
+        """Whether such a message can be sent at all."""
+        if len(data) > self.welcome.message_bytes_max:
+            raise MessageTooLarge(len(data), self.welcome.message_bytes_max)
+        if not 0 <= message_type <= TYPE_MAX:
+            raise ValueError(f"message type {message_type} is not of 16 bits")
+
+    def has_room(self, run: Run, data: bytes) -> bool:
+        """Whether the daemon takes another such message now; one is always taken."""
+        cost = self._cost(run, data)
+        return not self.charged_bytes or self.charged_bytes + cost <= self.welcome.window_bytes
+
+    def has_room_for_word(self) -> bool:
+        """Whether the daemon takes another join or leave now."""
+        return not self.charged_bytes or self.charged_bytes + REQUEST_COST_BYTES <= self.welcome.window_bytes
+
+    def send(self, run: Run, data: bytes, message_type: int) -> None:
+        """Adds a message; look at `check` and `has_room` first."""
+        self.charged_bytes += self._cost(run, data)
+        if not self._fits(run, data):
+            self.seal()
+            self.builder = BundleBuilder(run, self.welcome.message_bytes_max)
+        assert self.builder is not None, "it was just made"
+        self.builder.append(data, message_type)
+
+    def ask(self, word: Word, cost_bytes: int = 0) -> None:
+        """Adds a word behind all messages."""
+        self.seal()
+        self.charged_bytes += cost_bytes
+        self.out.append(encode_word(word))
+
+    def seal(self) -> None:
+        """Ends the bundle that is open."""
+        if self.builder is not None:
+            self.out.append(encode_frame(Kind.SEND, self.builder.seal()))
+            self.builder = None
+
+    def _fits(self, run: Run, data: bytes) -> bool:
+        builder = self.builder
+        return builder is not None and builder.run == run and builder.has_room(len(data))
+
+    def _cost(self, run: Run, data: bytes) -> int:
+        cost = _EACH_BYTES + len(data)
+        if not self._fits(run, data):
+            cost += REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(run.groups))
+        return cost
+
+
+def check_group(name: str) -> None:
+    """Whether there can be such a group."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not 0 < size <= GROUP_NAME_BYTES_MAX or "\0" in name:
+        raise RequestRefused(name, "illegal group", f"choose a name of 1 to {GROUP_NAME_BYTES_MAX} bytes")

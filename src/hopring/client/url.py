@@ -1,0 +1,38 @@
+"""Where a daemon is: `hop://host:port`, or `hop+unix:///path/of/the.sock` on this host."""
+
+import os
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from hopring.session.frames import CLIENT_PORT_DEFAULT
+
+URL_DEFAULT: Final = f"hop://localhost:{CLIENT_PORT_DEFAULT}"
+NAME_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A TCP address, or the path of a Unix socket."""
+
+    host: str = ""
+    port: int = CLIENT_PORT_DEFAULT
+    path: str = ""
+
+
+def parse_url(url: str) -> Where:
+    """The address in a URL; ValueError says what is wrong with it."""
+    parts = urlsplit(url)
+    if parts.scheme == "hop+unix" and parts.path and not parts.netloc:
+        return Where(path=unquote(parts.path))
+    if parts.scheme != "hop" or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError(f"{url!r} is no address of a daemon; write hop://host:port or hop+unix:///path")
+    return Where(parts.hostname, parts.port or CLIENT_PORT_DEFAULT)
+
+
+def any_name() -> str:
+    """A name for a session that does not care for its own."""
+    return f"c{os.getpid()}-{os.urandom(NAME_BYTES).hex()}"
+
+
+NO_DAEMON: Final = "start hopd there, or correct the address (its client_port or --socket)"

@@ -1,0 +1,189 @@
+"""Connections of clients, by TCP or Unix socket, and the listeners that accept them.
+
+A connection fetches what it sends when the kernel takes it, so that whatever waits for a slow client waits in
+one place, where it is counted.
+"""
+
+import errno
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from hopring.daemon.loop import BROKEN, READABLE, WRITABLE, Loop
+from hopring.ids import NEVER
+
+READ_BYTES: Final = 1 << 16
+FETCH_BYTES: Final = 1 << 17
+ACCEPTS_MAX: Final = 64
+LINGER_US: Final = 2_000_000
+"""How long a client that has to go has time to read why."""
+
+SILENT_SECONDS: Final = 30
+PROBE_SECONDS: Final = 10
+PROBES_MAX: Final = 3
+"""A client whose host is gone without a word is noticed by the kernel's own probes, within a minute or so."""
+
+NO_DESCRIPTORS_DELAY_US: Final = 100_000
+_GATHER_MAX: Final = 512  # Well below IOV_MAX.
+
+
+class Owner(Protocol):
+    """Who a connection belongs to."""
+
+    def received(self, number: int, chunk: bytes) -> None:
+        """Bytes came."""
+
+    def fetch(self, number: int, bytes_max: int) -> list[bytes]:
+        """What is to be sent next."""
+
+    def lost(self, number: int) -> None:
+        """The other end is gone."""
+
+    def closed(self, number: int) -> None:
+        """The connection has ended, whoever ended it."""
+
+
+class ClientConnection:
+    """One client."""
+
+    def __init__(self, loop: Loop, sock: socket.socket, number: int, owner: Owner) -> None:
+        """Takes over an open, non-blocking socket."""
+        self._loop = loop
+        self._socket = sock
+        self._number = number
+        self._owner = owner
+        self._out: deque[memoryview] = deque()
+        self._flush_due = False
+        self._full = False  # The kernel takes no more until it says so.
+        self._ending = False  # Nothing more is fetched or listened to.
+        self._gone = False
+        self._linger = loop.alarm(self.close)
+        loop.register(sock.fileno(), self._ready)
+
+    def flush_soon(self) -> None:
+        """Sends at the end of the turn."""
+        if not self._flush_due and not self._full and not self._gone:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def finish(self, last: bytes) -> None:
+        """Sends this behind all that was fetched, and ends when the other end has had time to read it."""
+        if self._gone or self._ending:
+            return
+        self._ending = True
+        self._linger.set(self._loop.now_us() + LINGER_US)
+        if last:
+            self._out.append(memoryview(last))
+        self.flush_soon()
+
+    def close(self) -> None:
+        """Ends at once."""
+        if not self._gone:
+            self._gone = True
+            self._linger.set(NEVER)
+            self._loop.unregister(self._socket.fileno())
+            self._socket.close()
+            self._out.clear()
+            self._owner.closed(self._number)
+
+    def _lost(self) -> None:
+        if not self._ending:
+            self._owner.lost(self._number)
+        self.close()
+
+    def _ready(self, events: int) -> None:
+        if events & WRITABLE:
+            self._flush()
+        if events & (READABLE | BROKEN) and not self._gone:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            chunk = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lost()
+            return
+        if not chunk:
+            self._lost()
+        elif not self._ending:
+            self._owner.received(self._number, chunk)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._gone:
+            return
+        try:
+            while self._fill():
+                pieces = [piece for piece, _ in zip(self._out, range(_GATHER_MAX), strict=False)]
+                self._forget(self._socket.sendmsg(pieces))
+            if self._ending:
+                # What it still sends is read and dropped: a reset would take our last word away from it.
+                self._socket.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lost()
+            return
+        if self._full != bool(self._out):
+            self._full = bool(self._out)
+            self._loop.modify(self._socket.fileno(), READABLE | WRITABLE if self._full else READABLE)
+
+    def _fill(self) -> bool:
+        if not self._out and not self._ending:
+            self._out.extend(map(memoryview, self._owner.fetch(self._number, FETCH_BYTES)))
+        return bool(self._out)
+
+    def _forget(self, size: int) -> None:
+        while size:
+            piece = self._out[0]
+            if size < len(piece):
+                self._out[0] = piece[size:]
+                return
+            size -= len(piece)
+            self._out.popleft()
+
+
+class ClientListener:
+    """Accepts on a socket that is bound and listens."""
+
+    def __init__(self, loop: Loop, sock: socket.socket, welcome: Callable[[socket.socket], None]) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._welcome = welcome
+        self._again = loop.alarm(lambda: loop.modify(sock.fileno(), READABLE))
+        loop.register(sock.fileno(), self._ready)
+
+    def close(self) -> None:
+        """Accepts no more."""
+        self._again.set(NEVER)
+        self._loop.unregister(self._socket.fileno())
+        self._socket.close()
+
+    def _ready(self, _events: int) -> None:
+        for _ in range(ACCEPTS_MAX):
+            try:
+                sock, _address = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    # The kernel would report the waiting connection again and again.
+                    self._loop.modify(self._socket.fileno(), 0)
+                    self._again.set(self._loop.now_us() + NO_DESCRIPTORS_DELAY_US)
+                    return
+                continue  # That one was gone before we came to it.
+            sock.setblocking(False)
+            if sock.family != socket.AF_UNIX:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _keep_alive(sock)
+            self._welcome(sock)
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES_MAX)

@@ -1,0 +1,49 @@
+"""The words between the desk and its driver; those towards the membership are its own."""
+
+from dataclasses import dataclass
+
+from hopring.groups.events import FromBelow
+from hopring.links.events import Tick
+from hopring.membership.events import Resume, Withdraw
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A client connects; the number is new in this life of the daemon."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Bytes of a client."""
+
+    session: int
+    chunk: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection is gone; whoever closes it by itself says nothing."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """There is something to send to a client: `outgoing` gives it."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Sends these last bytes, behind what was fetched before, and ends the connection."""
+
+    session: int
+    last: bytes
+    reason: str  # For the log; empty if the client wished it.
+
+
+Input = Opened | Received | Lost | FromBelow | Tick
+Output = Ready | Close | Resume | Withdraw

@@ -1,0 +1,113 @@
+"""Frames: a connection's bytes cut into typed parts, every length checked before it is used.
+
+Each end begins with a preamble (magic, version); frames follow. The head of a frame has 8 bytes, so that a
+bundle behind it starts at a multiple of 8.
+"""
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final, NamedTuple
+
+from hopring.errors import Drop, PeerError
+
+MAGIC: Final = b"HOPC"
+VERSION: Final = 1
+CLIENT_PORT_DEFAULT: Final = 4893
+
+# magic, version, zero
+_PREAMBLE: Final = Struct("<4sHH")
+PREAMBLE: Final = _PREAMBLE.pack(MAGIC, VERSION, 0)
+PREAMBLE_BYTES: Final = _PREAMBLE.size
+
+# body bytes, kind, zero, zero
+_HEAD: Final = Struct("<IBBH")
+FRAME_HEAD_BYTES: Final = _HEAD.size
+
+CONTROL_BYTES_MAX: Final = 4096
+"""The longest body of anything that a client sends but bundles."""
+
+
+class Kind(IntEnum):
+    """The kinds of frames; below 16 those of clients, CREDIT of both."""
+
+    HELLO = 1
+    JOIN = 2
+    LEAVE = 3
+    SEND = 4
+    CREDIT = 5
+    QUIT = 6
+    WELCOME = 16
+    REFUSED = 17
+    VIEW = 18
+    SIGNAL = 19
+    MESSAGES = 20
+    LEFT = 21
+    ERROR = 22
+    GOODBYE = 23
+
+
+_KINDS: Final = {int(kind): kind for kind in Kind}
+
+
+class Frame(NamedTuple):
+    """One frame."""
+
+    kind: Kind
+    body: bytes
+
+
+def encode_frame(kind: Kind, *body: bytes) -> bytes:
+    """A frame as it travels."""
+    return b"".join([_HEAD.pack(sum(map(len, body)), kind, 0, 0), *body])
+
+
+class Reader:
+    """Bytes go in as they come, frames come out; a PeerError is the end of the connection."""
+
+    def __init__(self, bundle_bytes_max: int, control_bytes_max: int = CONTROL_BYTES_MAX) -> None:
+        """The limits are those of SEND and MESSAGES, and of everything else."""
+        self.greeted = False
+        """Whether the preamble was read."""
+        self._long_max = bundle_bytes_max
+        self._short_max = control_bytes_max
+        self._buffer = bytearray()
+        self._at = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """More bytes; take all frames before the next ones, and what is kept stays below one frame."""
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
+        self._buffer += chunk
+
+    def next(self) -> Frame | None:
+        """The next frame, if all of it is here."""
+        if not self.greeted and not self._greet():
+            return None
+        if len(self._buffer) - self._at < FRAME_HEAD_BYTES:
+            return None
+        size, number, *zeros = _HEAD.unpack_from(self._buffer, self._at)
+        kind = _KINDS.get(number)
+        if kind is None or any(zeros):
+            raise PeerError(Drop.UNKNOWN_TYPE, f"frame of kind {number}, {zeros}")
+        limit = self._long_max if kind in (Kind.SEND, Kind.MESSAGES) else self._short_max
+        if size > limit:
+            raise PeerError(Drop.LIMIT, f"{kind.name} of {size} bytes, of {limit} at most")
+        start = self._at + FRAME_HEAD_BYTES
+        if len(self._buffer) - start < size:
+            return None
+        self._at = start + size
+        return Frame(kind, bytes(memoryview(self._buffer)[start : self._at]))
+
+    def _greet(self) -> bool:
+        start = bytes(self._buffer[:PREAMBLE_BYTES])
+        if not MAGIC.startswith(start[: len(MAGIC)]):
+            raise PeerError(Drop.MAGIC, f"it begins with {start[: len(MAGIC)]!r}")
+        if len(start) < PREAMBLE_BYTES:
+            return False
+        _, version, zero = _PREAMBLE.unpack(start)
+        if version != VERSION or zero:
+            raise PeerError(Drop.VERSION, f"version {version} of the client protocol, here it is {VERSION}")
+        self._at = PREAMBLE_BYTES
+        self.greeted = True
+        return True

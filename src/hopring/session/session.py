@@ -1,0 +1,107 @@
+"""A session: one client at its daemon, with what it may still ask for and what it has yet to take.
+
+Invariants  requests on their way never pass the window; what waits for the client is counted, and events leave
+            only while the client's own window has room, in their order. One event is always let through.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hopring.errors import Drop, PeerError
+from hopring.session.frames import PREAMBLE, Reader
+from hopring.session.words import Credit, Word, encode_word
+
+
+class State(Enum):
+    """How far a client has come."""
+
+    STRANGER = "stranger"  # It has not said HELLO.
+    OPEN = "open"
+    ENDING = "ending"  # It has said QUIT, and its end has no place in the order yet.
+
+
+@dataclass(slots=True)
+class Session:
+    """One client."""
+
+    number: int
+    reader: Reader
+    hello_by_us: int
+    state: State = State.STRANGER
+    name: str = ""
+    membership: bool = True
+    window_bytes: int = 0  # The client's, for events.
+    untaken_bytes: int = 0  # Events that were sent and are not credited.
+    charged_bytes: int = 0  # Requests that are not credited.
+    control: deque[bytes] = field(default_factory=lambda: deque([PREAMBLE]))
+    events: deque[bytes] = field(default_factory=deque)
+    backlog_bytes: int = len(PREAMBLE)  # Of both.
+
+    # Requests.
+
+    def charge(self, cost_bytes: int, window_bytes: int) -> None:
+        """A request comes in."""
+        if self.charged_bytes and self.charged_bytes + cost_bytes > window_bytes:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"requests of more than {window_bytes} bytes at once")
+        self.charged_bytes += cost_bytes
+
+    def credit(self, queued_bytes: int, window_bytes: int) -> bool:
+        """Gives back what has gone out, if it is worth a word; whether it is."""
+        done_bytes = self.charged_bytes - queued_bytes
+        if not done_bytes or (queued_bytes and done_bytes < window_bytes // 4):
+            return False
+        self.charged_bytes = queued_bytes
+        self.say(Credit(done_bytes))
+        return True
+
+    # Events.
+
+    def say(self, word: Word) -> None:
+        """A word that needs no room in the client's window and no place among events."""
+        frame = encode_word(word)
+        self.control.append(frame)
+        self.backlog_bytes += len(frame)
+
+    def show(self, frame: bytes) -> None:
+        """An event."""
+        self.events.append(frame)
+        self.backlog_bytes += len(frame)
+
+    def taken(self, credit: Credit) -> None:
+        """The client has done with so much."""
+        if credit.size_bytes > self.untaken_bytes:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"a credit of {credit.size_bytes} for {self.untaken_bytes}")
+        self.untaken_bytes -= credit.size_bytes
+
+    @property
+    def has_output(self) -> bool:
+        """Whether something can go out now."""
+        return bool(self.control) or self._event_may_go
+
+    @property
+    def _event_may_go(self) -> bool:
+        if not self.events:
+            return False
+        return not self.untaken_bytes or self.untaken_bytes + len(self.events[0]) <= self.window_bytes
+
+    def outgoing(self, bytes_max: int) -> list[bytes]:
+        """What goes out next, about so much."""
+        out: list[bytes] = []
+        size = 0
+        while size < bytes_max:
+            if self.control:
+                frame = self.control.popleft()
+            elif self._event_may_go:
+                frame = self.events.popleft()
+                self.untaken_bytes += len(frame)
+            else:
+                break
+            out.append(frame)
+            size += len(frame)
+            self.backlog_bytes -= len(frame)
+        return out
+
+    def rest(self) -> bytes:
+        """All that has not gone out, whatever the window says."""
+        return b"".join([*self.control, *self.events])

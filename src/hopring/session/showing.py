@@ -1,0 +1,63 @@
+"""What groups put out for sessions, as frames; each is made once, for however many sessions."""
+
+from collections.abc import Sequence
+
+from hopring.groups import names
+from hopring.groups.events import Deliver, GroupView, Left, Refusal, Refused, ShowSignal, ShowView
+from hopring.session import words
+from hopring.session.messages import Place, encode_messages
+from hopring.session.words import encode_word
+
+REMEDIES = {
+    Refusal.ILLEGAL_NAME: "choose a name of 1 to 64 bytes without # and NUL",
+    Refusal.NAME_IN_USE: "choose another name, or end the client that has it",
+    Refusal.ILLEGAL_GROUP: "choose a name of 1 to 128 bytes without NUL that does not begin with #",
+    Refusal.ALREADY_MEMBER: "join a group once; leave it first to join it again",
+    Refusal.NOT_A_MEMBER: "join the group first",
+}
+_OF_HELLO = (Refusal.ILLEGAL_NAME, Refusal.NAME_IN_USE)
+
+
+def messages(deliver: Deliver) -> bytes:
+    """A bundle."""
+    return encode_messages(deliver.sender, Place(deliver.view, *deliver.position), deliver.bundle)
+
+
+def view(show: ShowView, daemons: Sequence[str]) -> bytes:
+    """A view."""
+    shown: GroupView = show.view
+    place = {one: at for at, one in enumerate(shown.members)}
+    return encode_word(
+        words.View(
+            shown.group,
+            shown.id,
+            tuple([_member(one, daemons) for one in shown.members]),
+            tuple([place[one] for one in shown.together]),
+            str(shown.cause),
+            None if shown.who is None else _member(shown.who, daemons),
+            tuple([tuple([place[one] for one in some]) for some in shown.sets]),
+        )
+    )
+
+
+def signal(show: ShowSignal, daemons: Sequence[str]) -> bytes:
+    """A signal."""
+    together = tuple([_member(one, daemons) for one in show.together])
+    return encode_word(words.Signal(show.group, show.id, together))
+
+
+def left(event: Left) -> bytes:
+    """The end of a membership."""
+    return encode_word(words.Left(event.group))
+
+
+def refused(event: Refused) -> words.Refused:
+    """A refusal."""
+    request = "hello" if event.refusal in _OF_HELLO else "join"
+    if event.refusal is Refusal.NOT_A_MEMBER:
+        request = "leave"
+    return words.Refused(request, event.name[:256], str(event.refusal), REMEDIES[event.refusal])
+
+
+def _member(one: names.Member, daemons: Sequence[str]) -> words.Member:
+    return words.Member(one.name, daemons[one.daemon], one.incarnation, one.session)

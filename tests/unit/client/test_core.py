@@ -1,0 +1,91 @@
+"""The client's core against daemons that are not what they should be."""
+
+from random import Random
+
+import pytest
+
+from hopring.client.core import Core
+from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
+from hopring.client.outgoing import Outgoing
+from hopring.client.url import Where, parse_url
+from hopring.services import Service
+from hopring.session.frames import PREAMBLE, Kind, encode_frame
+from hopring.session.words import Credit, Hello, Left, View, Welcome, encode_word
+
+WELCOME = Welcome("eu1", 0, 1, "#anna#eu1", 1000, 10_000)
+
+
+def connected() -> Core:
+    core = Core("hop://test", "anna")
+    core.hello()
+    core.receive(PREAMBLE + encode_word(WELCOME))
+    assert core.welcome == WELCOME
+    core.output()
+    return core
+
+
+def test_something_else_at_the_port_is_a_connect_error() -> None:
+    core = Core("hop://test", "anna")
+    core.receive(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+    assert isinstance(core.ended, ConnectError)
+    assert "check the address" in str(core.ended)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        encode_word(Credit(1)),
+        encode_word(WELCOME),
+        encode_word(Hello("x", 4096)),
+        encode_frame(Kind.MESSAGES, bytes(100)),
+        encode_frame(Kind.VIEW, b"\x91\xa1g"),
+        encode_word(View("g", ((1, 0, 1), (), 1), (), (3,), "join", None, ())),  # type: ignore[arg-type]
+        b"\xff\xff\xff\xff\x14\0\0\0",
+    ],
+)
+def test_what_no_daemon_says_ends_the_session(said: bytes) -> None:
+    core = connected()
+    core.receive(said)
+
+    assert isinstance(core.ended, SessionClosed)
+    with pytest.raises(SessionClosed):
+        core.join("g")
+
+
+def test_random_bytes_of_a_daemon_end_the_session_or_wait_for_more() -> None:
+    dice = Random(4711)
+    for _ in range(300):
+        core = connected()
+        core.receive(encode_word(Left("g")) + dice.randbytes(dice.randrange(1, 60)))
+        assert core.ended is None or isinstance(core.ended, SessionClosed)
+
+
+def test_an_end_before_the_welcome_is_a_connect_error() -> None:
+    core = Core("hop://test", "anna")
+    core.lost("the daemon is gone")
+
+    assert isinstance(core.ended, ConnectError)
+    assert core.ended.url == "hop://test"
+
+
+def test_what_cannot_be_sent_is_told_at_once() -> None:
+    outgoing = Outgoing(WELCOME)
+
+    with pytest.raises(MessageTooLarge) as caught:
+        outgoing.check(bytes(1001), 0)
+    assert (caught.value.size_bytes, caught.value.limit_bytes) == (1001, 1000)
+    with pytest.raises(ValueError, match="16 bits"):
+        outgoing.check(b"", 65_536)
+    for groups in ([], ["g", "g"], [""], ["x" * 129], ["a\0"], ["\ud800"]):
+        with pytest.raises(RequestRefused):
+            outgoing.run(groups, Service.FIFO, False)
+
+
+def test_addresses() -> None:
+    assert parse_url("hop://localhost") == Where("localhost", 4893)
+    assert parse_url("hop://[::1]:99") == Where("::1", 99)
+    assert parse_url("hop+unix:///run/hop%20ring/eu1.sock") == Where(path="/run/hop ring/eu1.sock")
+    for wrong in ("localhost:4893", "http://localhost", "hop:///path", "hop+unix://host/path", "hop://h/x", ""):
+        with pytest.raises(ValueError, match="write hop://host:port"):
+            parse_url(wrong)

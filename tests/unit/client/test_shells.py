@@ -1,0 +1,208 @@
+"""Both shells against a desk behind a socket in this process: waiting, cancelling, iterating, ending."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from tests.unit.session.front import Front
+
+from hopring import (
+    AlreadyMember,
+    ConnectError,
+    Message,
+    NotMember,
+    SessionClosed,
+    TimedOut,
+    View,
+    connect,
+    sync,
+)
+
+
+class Server:
+    """Serves connections one read at a time, in a thread of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"hop+unix://{path}"
+        self.front = Front()
+        self.lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(path))
+        self._socket.listen()
+        self._clients: dict[int, socket.socket] = {}
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        number = 0
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            number += 1
+            with self.lock:
+                self._clients[number] = client
+                self.front.open(number)
+            threading.Thread(target=self._serve, args=(number, client), daemon=True).start()
+
+    def _serve(self, number: int, client: socket.socket) -> None:
+        while True:
+            try:
+                chunk = client.recv(1 << 16)
+            except OSError:
+                chunk = b""
+            with self.lock:
+                if not chunk:
+                    self.front.lose(number)
+                    self._clients.pop(number, None)
+                    return
+                self.front.say(number, chunk)
+                self._send()
+
+    def _send(self) -> None:
+        for number, client in list(self._clients.items()):
+            last = number in self.front.closed
+            client.sendall(self.front.fetch(number))
+            if last:
+                client.shutdown(socket.SHUT_WR)
+
+    def cut(self) -> None:
+        """Ends all connections without a word."""
+        with self.lock:
+            for client in self._clients.values():
+                client.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Accepts no more."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self.cut()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with TemporaryDirectory(dir="/tmp") as directory:
+        one = Server(Path(directory) / "s")
+        yield one
+        one.close()
+
+
+def test_a_group_ends_with_the_block_that_joined_it(server: Server) -> None:
+    async def story() -> list[str]:
+        async with asyncio.timeout(10), connect(server.url, name="anna") as anna:
+            async with anna.join("g") as group:
+                await group.multicast(b"one")
+                await anna.multicast([anna.private_group, "g"], b"two", type=3)
+            seen = [type(event).__name__ async for event in group]
+            with pytest.raises(NotMember):
+                await group.leave()
+            return seen
+
+    assert asyncio.run(story()) == ["View", "Message", "Message"]
+
+
+def test_errors_of_requests_reach_who_asked(server: Server) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(10), connect(server.url) as anna:
+            await anna.join("g")
+            with pytest.raises(AlreadyMember, match="leave it first"):
+                await anna.join("g")
+
+    asyncio.run(story())
+
+
+def test_cancelling_a_receive_loses_nothing(server: Server) -> None:
+    async def story() -> bytes:
+        async with asyncio.timeout(10), connect(server.url, membership=False) as anna:
+            await anna.join("g")
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(anna.receive(), 0.01)
+            await anna.multicast("g", b"one")
+            event = await anna.receive()
+            assert isinstance(event, Message)
+            return event.data
+
+    assert asyncio.run(story()) == b"one"
+
+
+def test_more_than_the_window_is_sent_without_a_reader(server: Server) -> None:
+    async def story() -> int:
+        async with asyncio.timeout(20), connect(server.url, window_bytes=100_000) as anna:
+            await anna.join("g")
+            for _ in range(40):
+                await anna.multicast("g", bytes(100_000))
+            got = 0
+            async for event in anna:
+                got += isinstance(event, Message)
+                if got == 40:
+                    break
+            return got
+
+    assert asyncio.run(story()) == 40
+
+
+def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: Server) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(10):
+            anna = await connect(server.url)
+            waiting = asyncio.ensure_future(anna.receive())
+            await asyncio.sleep(0)
+            server.cut()
+            with pytest.raises(SessionClosed, match="the daemon is gone; connect again"):
+                await waiting
+            with pytest.raises(SessionClosed):
+                await anna.multicast("g", b"")
+            with pytest.raises(SessionClosed):
+                await anna.join("g")
+
+    asyncio.run(story())
+
+
+def test_the_blocking_shell_does_the_same(server: Server) -> None:
+    with sync.connect(server.url, name="anna") as anna, anna.join("g") as group:
+        assert isinstance(group.receive(timeout_seconds=10), View)
+        for number in range(20):
+            group.multicast(b"%d" % number * 10_000)
+        assert [event.data[:1] for event, _ in zip(group.messages(), range(3), strict=False)] == [
+            b"0",
+            b"1",
+            b"2",
+        ]
+        while not anna.poll():
+            pass
+        assert anna.fileno() > 0
+    with pytest.raises(SessionClosed):
+        anna.join("h")
+    with sync.connect(server.url, name="anna") as again, pytest.raises(TimedOut, match="receive"):
+        again.receive(timeout_seconds=0.01)
+
+
+def test_nobody_there_is_a_connect_error_in_both() -> None:
+    with pytest.raises(ConnectError, match="start hopd there"):
+        sync.connect("hop+unix:///nowhere/s")
+
+    async def story() -> None:
+        with pytest.raises(ConnectError, match="start hopd there"):
+            await connect("hop+unix:///nowhere/s")
+
+    asyncio.run(story())
+
+
+def test_somebody_who_says_nothing_is_a_connect_error_in_both() -> None:
+    with TemporaryDirectory(dir="/tmp") as directory, socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(f"{directory}/s")
+        mute.listen()
+        url = f"hop+unix://{directory}/s"
+        with pytest.raises(ConnectError, match=r"no answer for 0\.05 s"):
+            sync.connect(url, timeout_seconds=0.05)
+
+        async def story() -> None:
+            with pytest.raises(ConnectError, match=r"no answer for 0\.05 s"):
+                await connect(url, timeout_seconds=0.05)
+
+        asyncio.run(story())

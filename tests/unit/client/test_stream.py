@@ -1,0 +1,51 @@
+"""The stream: one order, and a part of it for each group."""
+
+from hopring.client.events import Event, Message
+from hopring.client.stream import Stream
+from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.services import Service
+from hopring.session.messages import Place
+
+PLACE = Place(ViewId(1, DaemonId(0), Incarnation(1)), 1, 0)
+
+
+def message(name: bytes, *groups: str) -> Message:
+    return Message("#a#eu1", groups, name, Service.AGREED, 0, PLACE)
+
+
+def name(taken: tuple[Event, int] | None) -> bytes | None:
+    return taken[0].data if taken is not None and isinstance(taken[0], Message) else None
+
+
+def stream() -> Stream:
+    out = Stream()
+    out.open("g")
+    out.open("h")
+    for one in (message(b"1", "g"), message(b"2", "h"), message(b"3", "g", "h"), message(b"4", "#me#eu1")):
+        out.put(one, 10)
+    return out
+
+
+def test_the_session_takes_everything_in_order() -> None:
+    one = stream()
+
+    assert [name(one.take()) for _ in range(5)] == [b"1", b"2", b"3", b"4", None]
+    assert not any(one.by_group.values())
+
+
+def test_a_group_takes_its_own_and_each_event_is_taken_once() -> None:
+    one = stream()
+
+    assert [name(one.take("h")), name(one.take("h")), name(one.take("h"))] == [b"2", b"3", None]
+    assert [name(one.take("g")), name(one.take("g"))] == [b"1", None]
+    assert name(one.take()) == b"4"
+    assert not any(one.by_group.values())
+
+
+def test_what_waits_of_a_group_that_was_left_can_still_be_taken() -> None:
+    one = stream()
+    one.close("g")
+
+    assert [name(one.take("g")) for _ in range(3)] == [b"1", b"3", None]
+    one.close("g")
+    assert "g" not in one.by_group

@@ -1,0 +1,103 @@
+"""A daemon's desk on an order of its own: what it submits is delivered at once, in one view of one daemon."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from hopring.client.core import Core
+from hopring.groups.groups import Groups
+from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
+from hopring.membership.events import Delivered, Installed, Stamped
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position
+from hopring.session.desk import Desk
+from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
+from hopring.session.options import SessionOptions
+from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
+
+ME = Process(DaemonId(0), Incarnation(7))
+VIEW = ViewId(1, ME.daemon, ME.incarnation)
+
+
+class Front:
+    """One daemon, with connections that are byte strings."""
+
+    def __init__(self, options: SessionOptions | None = None) -> None:
+        groups = Groups(ME, {DaemonId(0): SiteId(0)}, ["eu1"])
+        self.desk = Desk(groups, BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES, options)
+        self.now_us = 0
+        self.closed: dict[int, tuple[bytes, str]] = {}
+        self.ready: set[int] = set()
+        self.stopped = False  # Nothing is ordered.
+        self.queue_open = True
+        self._lts = 0
+        self.step(Installed(VIEW, (ME,), (ME,), "start"))
+
+    def step(self, event: Input) -> None:
+        """One event, and all that follows from it."""
+        self._note(self.desk.step(event, self.now_us))
+        self.pump()
+
+    def pump(self) -> None:
+        """Orders what there is."""
+        ordered: deque[Message] = deque()
+        while not self.stopped and (submit := self.desk.take(self.queue_open)) is not None:
+            ordered.append(Message(submit.service, ME.daemon, submit.session, submit.payload))
+        self._note(self.desk.credit())
+        while ordered:
+            message = ordered.popleft()
+            self._lts += 1
+            position = Position(self._lts, 0)
+            self.step(Stamped(VIEW, message, position))
+            self.step(Delivered(VIEW, message, ME, position))
+
+    def _note(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Close(number, last, reason):
+                    assert number not in self.closed, "a connection ends once"
+                    self.closed[number] = (last, reason)
+                case Ready(number):
+                    self.ready.add(number)
+                case _:
+                    pass
+
+    def open(self, number: int) -> None:
+        """A connection."""
+        self.step(Opened(number))
+
+    def say(self, number: int, chunk: bytes) -> None:
+        """Bytes of a client."""
+        self.step(Received(number, chunk))
+
+    def lose(self, number: int) -> None:
+        """The end of a connection."""
+        self.step(Lost(number))
+
+    def end(self, reason: str, remedy: str) -> None:
+        """The daemon ends."""
+        self._note(self.desk.end_all(reason, remedy))
+
+    def fetch(self, number: int, bytes_max: int = 1 << 30) -> bytes:
+        """Bytes for a client."""
+        if number in self.closed:
+            last, _ = self.closed.pop(number)
+            return last
+        return b"".join(self.desk.outgoing(number, bytes_max))
+
+    def client(self, number: int, name: str, window_bytes: int = 1 << 20, membership: bool = True) -> Core:
+        """A client of the library, connected."""
+        core = Core("hop://test", name, window_bytes, membership)
+        core.hello()
+        self.open(number)
+        self.exchange(number, core)
+        return core
+
+    def exchange(self, number: int, core: Core) -> None:
+        """Carries bytes both ways until there are none."""
+        while True:
+            up, down = core.output(), b""
+            if up:
+                self.say(number, up)
+            down = self.fetch(number)
+            core.receive(down)
+            if not up and not down:
+                return

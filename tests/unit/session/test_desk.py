@@ -1,0 +1,352 @@
+"""The desk: sessions between connections and groups."""
+
+from random import Random
+
+import pytest
+from tests.unit.session.front import Front
+
+from hopring.client.core import Core
+from hopring.client.errors import (
+    AlreadyMember,
+    ConnectError,
+    NameInUse,
+    NotMember,
+    RequestRefused,
+    SessionClosed,
+    SlowConsumer,
+)
+from hopring.client.events import Event, Message, View
+from hopring.ids import DaemonId, GroupName
+from hopring.links.events import Tick
+from hopring.services import Service
+from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Kind, Reader, encode_frame
+from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
+from hopring.session.words import Credit, Hello, Join, encode_word
+from hopring.wire.bundle import Run, decode_bundle, encode_again, encode_bundle
+
+
+def joined(
+    front: Front, number: int, name: str, *groups: str, window_bytes: int = 1 << 20, membership: bool = True
+) -> Core:
+    core = front.client(number, name, window_bytes, membership)
+    for group in groups:
+        core.join(group)
+        front.exchange(number, core)
+        assert core.answers.pop(("join", group)) is None
+    return core
+
+
+def events(core: Core) -> list[Event]:
+    out = []
+    while (event := core.take()) is not None:
+        out.append(event)
+    return out
+
+
+def send(core: Core, data: bytes, *groups: str, self_discard: bool = False) -> None:
+    core.outgoing.send(core.outgoing.run(groups, Service.AGREED, self_discard), data, 5)
+
+
+def data(core: Core) -> list[bytes]:
+    return [event.data for event in events(core) if isinstance(event, Message)]
+
+
+def test_a_member_sees_its_view_first_and_then_messages_in_one_order() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "trades")
+    bert = joined(front, 2, "bert", "trades")
+    send(anna, b"one", "trades")
+    send(bert, b"two", "trades", self_discard=True)
+    for number, core in ((1, anna), (2, bert)) * 2:
+        front.exchange(number, core)
+
+    seen = events(bert)
+    assert isinstance(seen[0], View)
+    assert [one.name for one in seen[0].members] == ["anna", "bert"]
+    assert [one.name for one in seen[0].together] == ["bert"]
+    message = seen[1]
+    assert isinstance(message, Message)
+    assert (message.sender, message.data, message.type, message.groups) == ("#anna#eu1", b"one", 5, ("trades",))
+    assert len(seen) == 2
+    assert data(anna) == [b"one", b"two"]
+
+
+def test_messages_of_one_key_share_a_frame_and_another_key_begins_one() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g")
+    for number in range(10):
+        send(anna, b"%d" % number, "g")
+    send(anna, b"other", "h")
+    reader = Reader(1 << 20)
+    reader.feed(PREAMBLE + anna.output())
+    bundles = [decode_bundle(frame.body) for frame in iter(reader.next, None) if frame.kind is Kind.SEND]
+
+    assert [len(one) for one in bundles] == [10, 1]
+    assert anna.outgoing.charged_bytes == sum([REQUEST_COST_BYTES + len(encode_again(one)) for one in bundles])
+
+
+def test_who_wants_no_membership_gets_messages_only() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g", membership=False)
+    bert = joined(front, 2, "bert", "g")
+    send(bert, b"one", "g")
+    front.exchange(2, bert)
+    front.exchange(1, anna)
+
+    assert [type(one) for one in events(anna)] == [Message]
+    front.exchange(1, anna)
+    assert front.desk.sessions[1].untaken_bytes == 0
+
+
+def test_a_name_that_is_taken_is_refused_until_its_holder_has_ended() -> None:
+    front = Front()
+    anna = front.client(1, "anna")
+    other = front.client(2, "anna")
+    assert isinstance(other.ended, NameInUse)
+    assert other.ended.reason == "name in use: 'anna'"
+    anna.quit()
+    front.exchange(1, anna)
+
+    assert anna.quit_done
+    assert front.client(3, "anna").welcome is not None
+
+
+@pytest.mark.parametrize("name", ["", "a#b", "x" * 65, "a\0b"])
+def test_an_illegal_name_is_refused(name: str) -> None:
+    refused = Front().client(1, name)
+
+    assert isinstance(refused.ended, ConnectError)
+    assert "choose a name" in str(refused.ended)
+
+
+def test_requests_that_nothing_comes_of_are_refused_and_cost_no_window() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g")
+    anna.join("g")
+    anna.join("#private")
+    anna.leave("h")
+    front.exchange(1, anna)
+
+    assert isinstance(anna.answers["join", "g"], AlreadyMember)
+    assert isinstance(anna.answers["join", "#private"], RequestRefused)
+    assert isinstance(anna.answers["leave", "h"], NotMember)
+    assert anna.outgoing.charged_bytes == 0
+
+
+def test_leave_has_its_place_behind_what_was_sent_before() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g")
+    send(anna, b"one", "g")
+    anna.leave("g")
+    send(anna, b"two", "g")
+    front.exchange(1, anna)
+
+    assert data(anna) == [b"one"]
+    assert anna.answers["leave", "g"] is None
+    assert anna.groups == set()
+
+
+def test_a_private_group_needs_no_join() -> None:
+    front = Front()
+    anna, bert = front.client(1, "anna"), front.client(2, "bert")
+    send(bert, b"psst", "#anna#eu1")
+    front.exchange(2, bert)
+    front.exchange(1, anna)
+
+    assert data(anna) == [b"psst"]
+
+
+def test_a_lost_connection_is_a_disconnect_and_half_a_frame_is_nothing() -> None:
+    front = Front()
+    anna, bert = joined(front, 1, "anna", "g"), joined(front, 2, "bert", "g")
+    events(bert)
+    send(anna, b"whole", "g")
+    whole = anna.output()
+    send(anna, b"half", "g")
+    front.say(1, whole + anna.output()[:-1])
+    front.lose(1)
+    front.exchange(2, bert)
+
+    message, view = events(bert)
+    assert isinstance(message, Message)
+    assert message.data == b"whole"
+    assert isinstance(view, View)
+    assert (view.cause, view.who and view.who.name) == ("disconnect", "anna")
+
+
+def bundle(session: int, *, daemon: int = 0, hints: int = 0, size: int = 3, channel: int = 0) -> bytes:
+    run = Run(DaemonId(daemon), session, Service.AGREED, (GroupName("g"),), channel=channel)
+    return encode_frame(Kind.SEND, encode_bundle(run, [bytes(size)], [0], [hints]))
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (bundle(2), "foreign_sender"),
+        (bundle(1, daemon=1), "foreign_sender"),
+        (bundle(1, hints=1), "inconsistent"),
+        (bundle(1, channel=1), "inconsistent"),
+        (bundle(1, size=131_001), "limit"),
+        (encode_frame(Kind.SEND, bundle(1)[FRAME_HEAD_BYTES:-1]), "length"),
+        (encode_word(Hello("anna", 1 << 20)), "inconsistent"),
+        (encode_word(Credit(1 << 40)), "out_of_window"),
+        (encode_frame(Kind.VIEW, b"\x90"), "inconsistent"),
+        (encode_frame(Kind.JOIN, b"\xc1"), "inconsistent"),
+        (b"\xff" * 8, "unknown_type"),
+    ],
+)
+def test_what_a_client_does_wrong_costs_that_client_only(said: bytes, reason: str) -> None:
+    front = Front()
+    anna, bert = joined(front, 1, "anna", "g"), joined(front, 2, "bert", "g")
+    events(bert)
+    front.say(1, said)
+    assert front.closed[1][1].startswith(reason)
+    front.exchange(1, anna)
+    front.exchange(2, bert)
+
+    assert isinstance(anna.ended, SessionClosed)
+    assert reason in str(anna.ended)
+    (view,) = events(bert)
+    assert isinstance(view, View)
+    assert [one.name for one in view.members] == ["bert"]
+    send(bert, b"still here", "g")
+    front.exchange(2, bert)
+    assert data(bert) == [b"still here"]
+
+
+def test_requests_beyond_the_window_cost_the_session() -> None:
+    front = Front(SessionOptions(window_bytes=200_000))
+    anna = front.client(1, "anna")
+    front.stopped = True
+    front.say(1, bundle(1, size=100_000) * 2)
+    front.exchange(1, anna)
+
+    assert "out_of_window" in str(anna.ended)
+
+
+def test_the_library_waits_for_credit() -> None:
+    front = Front(SessionOptions(window_bytes=200_000))
+    anna = joined(front, 1, "anna", "g")
+    front.stopped = True
+    run = anna.outgoing.run(["g"], Service.AGREED, False)
+    count = 0
+    while anna.outgoing.has_room(run, bytes(1000)):
+        anna.outgoing.send(run, bytes(1000), 0)
+        count += 1
+        front.exchange(1, anna)
+    assert 100 < count < 200
+    assert anna.ended is None
+    front.stopped = False
+    front.pump()
+    front.exchange(1, anna)
+
+    assert anna.outgoing.charged_bytes == 0
+    assert len(data(anna)) == count
+
+
+def test_a_client_gets_no_more_than_its_window_until_it_takes_events() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g", window_bytes=10_000)
+    bert = joined(front, 2, "bert")
+    for _ in range(50):
+        send(bert, bytes(1000), "g")
+        front.exchange(2, bert)
+    front.exchange(1, anna)
+    assert front.desk.sessions[1].untaken_bytes <= 10_000
+    got = data(anna)
+    assert len(got) < 10
+    for _ in range(20):
+        front.exchange(1, anna)
+        got += data(anna)
+
+    assert len(got) == 50
+
+
+def test_a_slow_receiver_has_to_go_and_the_others_stay() -> None:
+    front = Front(SessionOptions(backlog_bytes_max=100_000))
+    anna = joined(front, 1, "anna", "g", window_bytes=10_000)
+    bert = joined(front, 2, "bert", "g")
+    events(bert)
+    seen: list[Event] = []
+    sent = 0
+    while 1 in front.desk.sessions:
+        send(bert, bytes(1000), "g")
+        front.exchange(2, bert)
+        seen += events(bert)
+        sent += 1
+    front.exchange(1, anna)
+
+    assert 80 < sent < 120
+    assert isinstance(anna.ended, SlowConsumer)
+    assert "100000 bytes wait for anna" in str(anna.ended)
+    assert [event.cause for event in seen if isinstance(event, View)] == ["disconnect"]
+    assert front.desk.ended == {"slow receiver": 1}
+
+
+def test_credit_reaches_a_client_that_takes_nothing() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g", window_bytes=4096)
+    for _ in range(100):
+        run = anna.outgoing.run(["g"], Service.AGREED, False)
+        assert anna.outgoing.has_room(run, bytes(10_000))
+        anna.outgoing.send(run, bytes(10_000), 0)
+        front.exchange(1, anna)
+
+
+def test_who_says_nothing_has_to_go_in_time() -> None:
+    front = Front(SessionOptions(hello_us=3_000_000))
+    front.open(1)
+    front.say(1, PREAMBLE + b"\x05")
+    assert front.desk.wake_at_us == 3_000_000
+    front.now_us = 3_000_000
+    front.step(Tick())
+
+    assert front.closed[1][1] == "no HELLO in time"
+
+
+def test_the_oldest_stranger_makes_room_and_too_many_clients_are_refused() -> None:
+    front = Front(SessionOptions(strangers_max=2, sessions_max=3))
+    for number in (1, 2, 3):
+        front.open(number)
+    assert list(front.closed) == [1]
+    anna = front.client(4, "anna")
+    assert anna.welcome is not None
+    assert front.client(5, "bert").welcome is not None
+    carl = front.client(6, "carl")
+
+    assert carl.welcome is None
+    assert "too many clients" in str(carl.ended)
+
+
+def test_random_bytes_never_hurt_anybody_else() -> None:
+    dice = Random(4711)
+    front = Front()
+    bert = joined(front, 1_000_000, "bert", "g")
+    good = PREAMBLE + encode_word(Hello("eve", 1 << 20)) + encode_word(Join("g"))
+    for number in range(1, 400):
+        front.open(number)
+        said = bytearray(good + bundle(number) + encode_word(Join("h")) + bundle(number, size=200))
+        for _ in range(dice.randrange(4)):
+            said[dice.randrange(len(said))] ^= 1 << dice.randrange(8)
+        cut = dice.randrange(1, len(said))
+        front.say(number, bytes(said[:cut]))
+        front.say(number, bytes(said[cut:]))
+        front.lose(number)
+        front.closed.pop(number, None)
+    front.exchange(1_000_000, bert)
+    events(bert)
+    send(bert, b"still here", "g")
+    front.exchange(1_000_000, bert)
+
+    assert data(bert) == [b"still here"]
+    assert sorted(front.desk.sessions) == [1_000_000]
+    assert front.desk.ended["inconsistent"] > 0
+
+
+def test_the_daemons_end_is_told_to_everybody() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g")
+    front.end("the daemon ends", "connect to another daemon")
+    front.exchange(1, anna)
+
+    assert "the daemon ends; connect to another daemon" in str(anna.ended)

@@ -1,0 +1,107 @@
+"""Frames and words: strict, whatever comes."""
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopring.errors import Drop, PeerError
+from hopring.groups.names import GroupViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.services import Service
+from hopring.session import words
+from hopring.session.frames import PREAMBLE, Frame, Kind, Reader, encode_frame
+from hopring.session.messages import Place, decode_messages, encode_messages
+from hopring.session.words import decode_word, encode_word
+from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+
+VIEW = ViewId(3, DaemonId(1), Incarnation(2**64 - 1))
+MEMBER = words.Member("anna", "eu1", 2**64 - 1, 9)
+ALL = [
+    words.Hello("anna", 1 << 20, False),
+    words.Join("trades"),
+    words.Leave("trades"),
+    words.Credit(77),
+    words.Quit(),
+    words.Welcome("eu1", 0, 9, "#anna#eu1", 131_000, 1 << 20),
+    words.Refused("join", "trades", "already a member", "leave it first"),
+    words.View("trades", GroupViewId(VIEW, (VIEW,), 2), (MEMBER,), (0,), "join", MEMBER, ((0,),)),
+    words.Signal("trades", GroupViewId(VIEW, (), 2), (MEMBER,)),
+    words.Left("trades"),
+    words.Error("slow receiver", "", "take events"),
+    words.Goodbye(),
+]
+
+
+def frames_of(stream: bytes, cut: int = 1 << 30, limit: int = 1 << 16) -> list[Frame]:
+    reader, out = Reader(limit, limit), []
+    for at in range(0, len(stream), cut):
+        reader.feed(stream[at : at + cut])
+        while (frame := reader.next()) is not None:
+            out.append(frame)
+    return out
+
+
+@pytest.mark.parametrize("cut", [1, 3, 8, 1000])
+def test_every_word_comes_through_however_the_bytes_are_cut(cut: int) -> None:
+    stream = PREAMBLE + b"".join([encode_word(word) for word in ALL])
+
+    assert [decode_word(frame) for frame in frames_of(stream, cut)] == ALL
+
+
+def test_a_bundle_comes_through_with_sender_and_place() -> None:
+    run = Run(DaemonId(1), 9, Service.SAFE, (GroupName("trades"), GroupName("#anna#eu1")), True)
+    bundle = decode_bundle(encode_bundle(run, [b"one", b"", b"three"], [1, 0, 65_535], [0, 0, 0]))
+    frame = encode_messages("#anna#eu1", Place(VIEW, 17, 3), bundle)
+    ((_, body),) = frames_of(PREAMBLE + frame)
+
+    sender, place, again = decode_messages(body)
+    assert (sender, place, again.run) == ("#anna#eu1", Place(VIEW, 17, 3), run)
+    assert again.messages() == [b"one", b"", b"three"]
+    assert again.types.tolist() == [1, 0, 65_535]
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\n", Drop.MAGIC),
+        (b"X", Drop.MAGIC),
+        (b"HOPC\x02\x00\x00\x00", Drop.VERSION),
+        (b"HOPC\x01\x00\x01\x00", Drop.VERSION),
+        (PREAMBLE + b"\0\0\0\0\x63\0\0\0", Drop.UNKNOWN_TYPE),
+        (PREAMBLE + b"\0\0\0\0\x01\x01\0\0", Drop.UNKNOWN_TYPE),
+        (PREAMBLE + b"\xff\xff\xff\xff\x04\0\0\0", Drop.LIMIT),
+        (PREAMBLE + encode_frame(Kind.JOIN, bytes(70_000)), Drop.LIMIT),
+    ],
+)
+def test_what_is_no_frame_is_refused_before_its_bytes_are_waited_for(stream: bytes, reason: Drop) -> None:
+    with pytest.raises(PeerError) as caught:
+        frames_of(stream)
+
+    assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Frame(Kind.SEND, b""),
+        Frame(Kind.HELLO, b""),
+        Frame(Kind.HELLO, b"\x93\xa1a\x01"),
+        Frame(Kind.HELLO, b"\x93\xa1\xff\x01\xc3"),
+        Frame(Kind.JOIN, b"\x92\xa1a\xa1b"),
+        Frame(Kind.CREDIT, b"\x91\xff"),
+        Frame(Kind.CREDIT, b"\x91\xcf" + b"\xff" * 8),
+    ],
+)
+def test_what_is_no_word_is_refused(frame: Frame) -> None:
+    with pytest.raises(PeerError):
+        decode_word(frame)
+
+
+@given(st.binary(max_size=200), st.sampled_from(list(Kind)))
+@settings(max_examples=300, deadline=None)
+def test_random_bodies_are_words_or_refused(body: bytes, kind: Kind) -> None:
+    for decode in (lambda: decode_word(Frame(kind, body)), lambda: decode_messages(body)):
+        with contextlib.suppress(PeerError):
+            decode()
