@@ -12,7 +12,15 @@ from hopring.sim.trace import digest
 JOBS = 2
 
 # By bug: a seed whose world catches it, and the property that does.
-CAUGHT: dict[str, tuple[int, str]] = {}
+CAUGHT = {
+    "early-missed": (3, "EVS-C 2.7 virtual synchrony"),
+    "interest-per-site": (3, "EVS-C 2.7 virtual synchrony"),
+    "join-unannounced": (1, "EVS-C 2.7 virtual synchrony"),
+    "once-for-each-group": (1, "EVS-C 2.5 no duplication"),
+    "request-lost": (1, "EVS-C what a session asks for is carried out"),
+    "sides-share-ids": (1, "EVS-C 2.4 transitional set"),
+    "ways-ignored": (2, "EVS-C 2.8 transitional signals"),
+}
 
 
 @pytest.mark.slow
