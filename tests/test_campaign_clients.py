@@ -39,6 +39,13 @@ def test_clients_see_views_and_messages_and_a_seed_gives_the_same_history_twice(
     assert digest(first.history) == digest(second.history)
 
 
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="how far a daemon outside a bundle's mask went counts for those inside")
+@pytest.mark.parametrize("seed", [214, 216])
+def test_what_is_pruned_does_not_move_the_signal(seed: int) -> None:
+    assert run_seed(seed, clients=True).broken == ()
+
+
 def test_clients_do_not_change_the_daemons_and_paths_of_a_seed() -> None:
     for seed in range(1, 50):
         with_clients, without = draw_world(seed, clients=True), draw_world(seed)
