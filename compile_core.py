@@ -105,7 +105,7 @@ def _compiler() -> Any:
         from setuptools._distutils.sysconfig import customize_compiler  # noqa: PLC0415
     except ImportError as error:
         raise CannotCompile(f"{error.name} is not installed") from None
-    compiler = new_compiler()
+    compiler: Any = new_compiler()
     customize_compiler(compiler)
     program = shutil.which(compiler.compiler[0])
     if program is None:

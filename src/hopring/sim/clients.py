@@ -6,8 +6,6 @@ the daemons' history, though not of the clients': the daemons do not all deliver
 """
 
 from collections import deque
-from struct import Struct
-from typing import Final
 
 from hopring.check import trace
 from hopring.config.model import Config
@@ -24,10 +22,10 @@ from hopring.groups.events import (
     ShowView,
 )
 from hopring.groups.groups import Groups
-from hopring.groups.names import GroupViewId, Member
+from hopring.groups.names import Member
 from hopring.groups.options import GroupsOptions
-from hopring.groups.words import is_word, unseal
-from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask
+from hopring.groups.words import is_word
+from hopring.ids import DaemonId, GroupName, Incarnation
 from hopring.membership.events import (
     Delivered,
     Input,
@@ -41,38 +39,12 @@ from hopring.membership.events import (
 from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import Who
-from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message
+from hopring.sim.client_names import NAME, Key, Watched, first_name, group_view_name
 from hopring.sim.cluster import Cluster, Host, stamp, view_name
 from hopring.sim.drive import Driver
 from hopring.sim.path import Quality
 from hopring.stack_events import DEFAULTS, StackOptions
-from hopring.wire.bundle import Bundle, Run, decode_bundle, encode_bundle
-
-# daemon, incarnation, session, number: a message's name, in front of its body.
-_NAME: Final = Struct("<HQII")
-
-Key = bytes | tuple[object, ...]
-"""What tells the messages of daemons apart: of a bundle its first message, of a word its place in the order."""
-
-
-class Watched(Destinations):
-    """The interest of a daemon's groups, and a note of every bundle that does not go everywhere."""
-
-    def __init__(self, inner: Destinations, pruned: set[Key]) -> None:
-        self._inner = inner
-        self._pruned = pruned
-
-    def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:
-        """As the groups say."""
-        mask = self._inner.mask(bundle, sites)
-        if mask != sites:
-            self._pruned.add(_first_name(bundle[MESSAGE_HEAD_BYTES:]))
-        return mask
-
-    def heard(self, message: Message) -> None:
-        """Tells the groups."""
-        self._inner.heard(message)
+from hopring.wire.bundle import Run, encode_bundle
 
 
 class ClientHost(Host):
@@ -136,7 +108,7 @@ class ClientHost(Host):
         self._at_work = True
         for size in sizes:
             number = self._numbers[run.session] = self._numbers.get(run.session, 0) + 1
-            bodies.append(_NAME.pack(*self.me, run.session, number) + bytes(size))
+            bodies.append(NAME.pack(*self.me, run.session, number) + bytes(size))
             name = trace.MessageId(self.name, self.me.incarnation, number, run.session)
             parts = client, self.cluster.engine.now_us, run.groups, name, run.service, size, run.self_discard
             self.cluster.note(trace.ClientSent(*parts))
@@ -192,7 +164,7 @@ class ClientHost(Host):
         if is_word(message.payload):
             key: Key = (output.view, output.position)
         else:
-            key = _first_name(message.payload)
+            key = first_name(message.payload)
         if key in self.cluster.pruned:
             return
         number = self.cluster.messages.setdefault(key, len(self.cluster.messages) + 1)
@@ -215,12 +187,12 @@ class ClientHost(Host):
                 self._deliver(output)
             case ShowView(sessions, view):
                 sets = self._members(view.members), self._members(view.together)
-                parts = at_us, view.group, _group_view(view.id), *sets, str(view.cause)
+                parts = at_us, view.group, group_view_name(view.id), *sets, str(view.cause)
                 for one in sessions:
                     self.cluster.note(trace.GroupInstalled(self._client(one), *parts))
             case ShowSignal(sessions, group, view_id, together):
                 for one in sessions:
-                    closes = group, _group_view(view_id), self._members(together)
+                    closes = group, group_view_name(view_id), self._members(together)
                     self.cluster.note(trace.GroupSignal(self._client(one), at_us, *closes))
             case group_events.Left(session, group):
                 self.cluster.note(trace.Left(self._client(session), at_us, group))
@@ -237,7 +209,7 @@ class ClientHost(Host):
         bundle, view = output.bundle, view_name(output.view)
         names = self.cluster.names
         for place, body in enumerate(bundle.messages()):
-            daemon, incarnation, session, number = _NAME.unpack_from(body)
+            daemon, incarnation, session, number = NAME.unpack_from(body)
             name = trace.MessageId(names[daemon], incarnation, number, session)
             ord = stamp(view, output.position)._replace(place=place)
             parts = self.cluster.engine.now_us, bundle.run.groups, name, bundle.run.service, ord
@@ -283,14 +255,3 @@ class ClientCluster(Cluster):
         """Ends a daemon, and all its sessions with it."""
         self.client_host(name).desk.stop()
         super().crash(name)
-
-
-def _group_view(view: GroupViewId) -> trace.GroupViewName:
-    path = tuple([view_name(one) for one in view.path])
-    return trace.GroupViewName(view_name(view.view), path, view.step)
-
-
-def _first_name(payload: bytes) -> bytes:
-    """The name of a bundle's first message."""
-    bundle: Bundle = decode_bundle(unseal(payload)[1])
-    return bytes(bundle.message(0)[: _NAME.size])

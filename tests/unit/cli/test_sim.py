@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Hop
 
-from hopring.check.trace import Counters
+from hopring.check.trace import ClientSent, Counters, GroupInstalled, Sent
 from hopring.check.trace_files import read_json_lines, read_parquet
 from hopring.sim.campaign.bugs import all_bugs
 
@@ -71,6 +71,26 @@ def test_a_campaign_as_json_is_one_object(hop: Hop) -> None:
     assert (facts["seeds"], facts["violations"], facts["failed_seeds"]) == (1, 0, [])
     assert facts["events"] > 1_000
     assert facts["seconds"] > 0
+
+
+@pytest.mark.slow
+def test_a_world_with_clients_has_their_events_in_its_trace(hop: Hop, tmp_path: Path) -> None:
+    result = hop("sim", "--seed", QUICK, "--clients", "--trace", tmp_path)
+
+    assert result.exit_code == 0
+    assert "\nclients  " in result.stdout
+    with (tmp_path / f"seed-{QUICK}.jsonl").open("rb") as file:
+        history = read_json_lines(file)
+    assert {ClientSent, GroupInstalled, Sent} <= {type(event) for event in history}
+
+
+@pytest.mark.interpreted
+@pytest.mark.slow
+def test_a_bug_of_groups_brings_its_clients(hop: Hop) -> None:
+    result = hop("sim", "--bug", "once-for-each-group", "--jobs", "1", "--json")
+
+    facts = json.loads(result.stdout)
+    assert (result.exit_code, facts["clients"], facts["caught_by"]) == (1, True, "EVS-C 2.5 no duplication")
 
 
 @pytest.mark.interpreted

@@ -35,11 +35,6 @@ def _for_the_site(apply: Callable[[InterestTable, DaemonId, Interest], None]) ->
     return whoever_speaks_last
 
 
-def _prune_at_once(wait: Callable[[InterestTable], None]) -> Any:
-    del wait
-    return lambda _self: None
-
-
 def _nothing_owed(take: Callable[[Early, Position], list[Deliver]]) -> Any:
     def forget(self: Early, at: Position) -> list[Deliver]:
         take(self, at)
@@ -76,12 +71,6 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 19",
         "interest is kept per site: when one daemon loses it, so do its neighbours",
         ("hopring.groups.interest:InterestTable._apply", _for_the_site),
-    ),
-    client_bug(
-        "pruned-in-ggather",
-        "rule 24",
-        "bodies are pruned in a new view before all have told of their interest",
-        ("hopring.groups.interest:InterestTable.wait", _prune_at_once),
     ),
     client_bug(
         "early-missed",
