@@ -21,6 +21,7 @@ class SessionOptions:
     sessions_max: int = 4096
     strangers_max: int = 256  # Connections that have not said HELLO.
     hello_us: int = 3_000_000  # So long they have for it.
+    groups_max: int = 4096  # That one session may be in.
     window_bytes: int = 1024 * 1024  # Of requests of one session that have not gone out.
     backlog_bytes_max: int = (
         16 * 1024 * 1024
