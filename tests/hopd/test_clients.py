@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import signal
 import socket
 import struct
 import subprocess
@@ -371,3 +372,46 @@ async def _crash_under_load(served: Served) -> list[list[Event]]:
         for session in sessions:
             session.abort()
     return histories
+
+
+async def take_until_view(stream: Group, members: int) -> list[Event]:
+    seen: list[Event] = []
+    while True:
+        seen.append(await stream.receive())
+        if isinstance(seen[-1], View) and len(seen[-1].members) == members:
+            return seen
+
+
+def test_a_daemon_that_slept_comes_back_and_both_sides_see_the_merge(served: Served) -> None:
+    async def story() -> None:
+        async with (
+            asyncio.timeout(2 * SECONDS_MAX),
+            connect(served.url("eu1"), name="anna") as anna,
+            connect(served.url("us1"), name="bert") as bert,
+        ):
+            groups = [await one.join("trades") for one in (anna, bert)]
+            await meet(*groups)
+            sleeper = served.lives.processes["us1"]
+            sleeper.send_signal(signal.SIGSTOP)
+            apart = await take_until_view(groups[0], 1)
+            await groups[0].multicast(b"while apart")
+            assert data(await take(groups[0], 1)) == [b"while apart"]
+            sleeper.send_signal(signal.SIGCONT)
+            here, there = await asyncio.gather(*[take_until_view(one, 2) for one in groups])
+            await groups[1].multicast(b"together")
+            after = [data(await take(one, 1)) for one in groups]
+
+            assert [type(one) for one in apart] == [Transition, View]
+            assert b"while apart" not in data(there)
+            for seen, name in ((here, "anna"), (there, "bert")):
+                merged = seen[-1]
+                assert isinstance(merged, View)
+                assert merged.cause == "network"
+                assert [one.name for one in merged.members] == ["anna", "bert"]
+                assert [one.name for one in merged.together] == [name]
+                assert sorted([[one.name for one in some] for some in merged.sets]) == [["anna"], ["bert"]]
+            ids = [seen[-1].id for seen in (here, there) if isinstance(seen[-1], View)]
+            assert ids[0] == ids[1]
+            assert after == [[b"together"], [b"together"]]
+
+    asyncio.run(story())

@@ -20,10 +20,9 @@ from hopring.client.events import Event, Member, messages_of, transition_of, vie
 from hopring.client.outgoing import Outgoing
 from hopring.client.stream import Stream
 from hopring.errors import Drop, HopError, PeerError
-from hopring.groups.events import Refusal
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
 from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, decode_messages
-from hopring.session.options import REQUEST_COST_BYTES, SLOW_RECEIVER
+from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, REQUEST_COST_BYTES, SLOW_RECEIVER
 from hopring.session.words import (
     Credit,
     Error,
@@ -217,12 +216,12 @@ class Core:
 
     def _refused(self, word: Refused) -> None:
         if word.request == "hello":
-            error = NameInUse if word.reason == Refusal.NAME_IN_USE else ConnectError
+            error = NameInUse if word.reason == NAME_IN_USE else ConnectError
             self.ended = error(self.url, f"{word.reason}: {word.name!r}", word.remedy)
             return
         kinds: dict[str, type[RequestRefused]] = {
-            Refusal.NOT_A_MEMBER: NotMember,
-            Refusal.ALREADY_MEMBER: AlreadyMember,
+            NOT_A_MEMBER: NotMember,
+            ALREADY_MEMBER: AlreadyMember,
         }
         refused = kinds.get(word.reason, RequestRefused)(word.name, word.reason, word.remedy)
         self.answers[word.request, word.name] = refused

@@ -101,6 +101,10 @@ class Groups:
         """What this session asked for and the membership has not taken; nothing if there is no such session."""
         return self.requests.queued_bytes(session)
 
+    def wanted(self, session: int) -> int:
+        """In how many groups this session is or wants to be."""
+        return len(self.requests.sessions.by_number[session].wants)
+
     @property
     def idle(self) -> bool:
         """Whether nothing of any session waits here."""

@@ -193,8 +193,12 @@ class Desk:
                 self._ask(Disconnect(number), now_us)
 
     def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
-        self._charged.add(request.session)
-        self._ask(request, now_us)
+        number = request.session
+        self._charged.add(number)
+        if isinstance(request, JoinGroup) and self.groups.wanted(number) >= self.options.groups_max:
+            self._refused(number, showing.too_many_groups(request, self.options.groups_max), now_us)
+        else:
+            self._ask(request, now_us)
 
     # What comes of it.
 

@@ -9,6 +9,11 @@ REQUEST_COST_BYTES: Final = 256
 SLOW_RECEIVER: Final = "slow receiver"
 """The reason that a client is told when too much waited for it."""
 
+NAME_IN_USE: Final = "name in use"
+ALREADY_MEMBER: Final = "already a member"
+NOT_A_MEMBER: Final = "not a member"
+"""Reasons of REFUSED that a client tells apart, as groups word them; a client need not load groups for that."""
+
 WINDOW_BYTES_MIN: Final = 4 * 1024
 WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a client may ask for as its own window."""
@@ -21,6 +26,7 @@ class SessionOptions:
     sessions_max: int = 4096
     strangers_max: int = 256  # Connections that have not said HELLO.
     hello_us: int = 3_000_000  # So long they have for it.
+    groups_max: int = 4096  # That one session may be in.
     window_bytes: int = 1024 * 1024  # Of requests of one session that have not gone out.
     backlog_bytes_max: int = (
         16 * 1024 * 1024

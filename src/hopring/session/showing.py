@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hopring.groups import names
-from hopring.groups.events import Deliver, GroupView, Left, Refusal, Refused, ShowSignal, ShowView
+from hopring.groups.events import Deliver, GroupView, JoinGroup, Left, Refusal, Refused, ShowSignal, ShowView
 from hopring.session import words
 from hopring.session.messages import Place, encode_messages
 from hopring.session.words import encode_word
@@ -57,6 +57,11 @@ def refused(event: Refused) -> words.Refused:
     if event.refusal is Refusal.NOT_A_MEMBER:
         request = "leave"
     return words.Refused(request, event.name[:256], str(event.refusal), REMEDIES[event.refusal])
+
+
+def too_many_groups(request: JoinGroup, groups_max: int) -> words.Refused:
+    """The refusal of a join by a session that is in as many groups as it may."""
+    return words.Refused("join", request.group, f"more than {groups_max} groups", "leave some first")
 
 
 def _member(one: names.Member, daemons: Sequence[str]) -> words.Member:

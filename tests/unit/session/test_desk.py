@@ -133,6 +133,20 @@ def test_requests_that_nothing_comes_of_are_refused_and_cost_no_window() -> None
     assert anna.outgoing.charged_bytes == 0
 
 
+def test_a_session_may_be_in_so_many_groups_and_leaving_makes_room() -> None:
+    front = Front(SessionOptions(groups_max=2))
+    anna = joined(front, 1, "anna", "g", "h")
+    anna.join("i")
+    front.exchange(1, anna)
+    assert "more than 2 groups; leave some first" in str(anna.answers.pop(("join", "i")))
+    anna.leave("g")
+    anna.join("i")
+    front.exchange(1, anna)
+
+    assert anna.answers["join", "i"] is None
+    assert anna.groups == {"h", "i"}
+
+
 def test_leave_has_its_place_behind_what_was_sent_before() -> None:
     front = Front()
     anna = joined(front, 1, "anna", "g")
