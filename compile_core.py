@@ -28,7 +28,10 @@ from hopring import compiled  # noqa: E402
 
 HOT = (
     *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "membership/*.py"),
-    *(f"sim/{name}.py" for name in ("engine", "path", "host", "faults", "network", "drive", "cluster")),
+    *(
+        f"sim/{name}.py"
+        for name in ("engine", "path", "host", "faults", "network", "drive", "cluster", "clients")
+    ),
     "check/evs/*.py",
 )
 # Words or options and hardly any work.

@@ -75,6 +75,7 @@ def test_the_process_does_not_grow(ten_minutes: list[Sample]) -> None:
     assert max(sample.rss_kb for sample in ten_minutes[2 * MINUTE :]) - after_two < 20 * 1024
 
 
+@pytest.mark.interpreted
 def test_the_walk_sees_the_collections_of_a_daemon() -> None:
     line = SiteLine(cseq=0, next_lts=1, stable_lts=1, ahead={3: 4, 5: 6})
 
