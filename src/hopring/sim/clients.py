@@ -50,13 +50,18 @@ from hopring.wire.bundle import Run, encode_bundle
 class ClientHost(Host):
     """One life of a daemon, with groups and sessions."""
 
-    cluster: "ClientCluster"
     groups: Groups
     desk: Driver[group_events.Input, group_events.Output]
 
+    @property
+    def home(self) -> "ClientCluster":
+        """The cluster, which knows of clients."""
+        assert isinstance(self.cluster, ClientCluster), "daemons with groups live in a cluster with clients"
+        return self.cluster
+
     def make_membership(self, who: Who) -> Membership:
         """Bodies go where they are wanted, and clients wait until the groups are known."""
-        cluster = self.cluster
+        cluster = self.home
         site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
         names = [cluster.names[one] for one in sorted(cluster.names)]
         self.groups = Groups(self.me, site_of, names, cluster.groups_options)
@@ -72,32 +77,32 @@ class ClientHost(Host):
 
     def make_driver(self) -> Driver[Input, Output]:
         """After every step, what the groups want to send goes down."""
-        return Driver(self.cluster.network, self.name, self.membership, self._carry_out, self._pump)
+        return Driver(self.home.network, self.name, self.membership, self._carry_out, self._pump)
 
     # What clients ask for.
 
     def connect(self, name: str) -> int | None:
         """A new session; None if it is refused."""
-        self.cluster.sessions += 1
-        session = self.cluster.sessions
+        self.home.sessions += 1
+        session = self.home.sessions
         return session if self._ask(Connect(session, name), None) else None
 
     def join(self, session: int, group: GroupName) -> None:
         """The session wants to be in a group."""
-        asks = trace.AsksJoin(self._client(session), self.cluster.engine.now_us, group)
+        asks = trace.AsksJoin(self._client(session), self.home.engine.now_us, group)
         if self._ask(JoinGroup(session, group), asks):
             self.sessions[session].add(group)
 
     def leave(self, session: int, group: GroupName) -> None:
         """The session wants to be in a group no longer."""
-        asks = trace.AsksLeave(self._client(session), self.cluster.engine.now_us, group)
+        asks = trace.AsksLeave(self._client(session), self.home.engine.now_us, group)
         if self._ask(LeaveGroup(session, group), asks):
             self.sessions[session].discard(group)
 
     def disconnect(self, session: int) -> None:
         """The session ends."""
         del self.sessions[session]
-        asks = trace.AsksEnd(self._client(session), self.cluster.engine.now_us)
+        asks = trace.AsksEnd(self._client(session), self.home.engine.now_us)
         self._ask(Disconnect(session), asks)
 
     def send(self, run: Run, sizes: tuple[int, ...]) -> None:
@@ -110,8 +115,8 @@ class ClientHost(Host):
             number = self._numbers[run.session] = self._numbers.get(run.session, 0) + 1
             bodies.append(NAME.pack(*self.me, run.session, number) + bytes(size))
             name = trace.MessageId(self.name, self.me.incarnation, number, run.session)
-            parts = client, self.cluster.engine.now_us, run.groups, name, run.service, size, run.self_discard
-            self.cluster.note(trace.ClientSent(*parts))
+            parts = client, self.home.engine.now_us, run.groups, name, run.service, size, run.self_discard
+            self.home.note(trace.ClientSent(*parts))
         zeros = [0] * len(bodies)
         self._at_work = False
         self.desk.step(Send(run.session, run, encode_bundle(run, bodies, zeros, zeros)))
@@ -121,7 +126,7 @@ class ClientHost(Host):
         self._at_work, self._refused = True, False
         self.desk.step(event)
         if asks is not None and not self._refused:
-            self.cluster.note(asks)
+            self.home.note(asks)
         self._at_work = False
         self._pump()
         return not self._refused
@@ -165,21 +170,21 @@ class ClientHost(Host):
             key: Key = (output.view, output.position)
         else:
             key = first_name(message.payload)
-        if key in self.cluster.pruned:
+        if key in self.home.pruned:
             return
-        number = self.cluster.messages.setdefault(key, len(self.cluster.messages) + 1)
+        number = self.home.messages.setdefault(key, len(self.home.messages) + 1)
         owner = self.me if isinstance(output, Stamped) else output.sender
-        name = trace.MessageId(self.cluster.names[owner.daemon], owner.incarnation, number)
-        self.cluster.session_of[name] = message.session
+        name = trace.MessageId(self.home.names[owner.daemon], owner.incarnation, number)
+        self.home.session_of[name] = message.session
         place = stamp(view, output.position)
-        parts = self.process, self.cluster.engine.now_us, view, name, message.service, place
+        parts = self.process, self.home.engine.now_us, view, name, message.service, place
         sent = isinstance(output, Stamped)
-        self.cluster.note(trace.Sent(*parts, len(message.payload)) if sent else trace.Delivered(*parts))
+        self.home.note(trace.Sent(*parts, len(message.payload)) if sent else trace.Delivered(*parts))
 
     # What clients see.
 
     def _show(self, output: group_events.Output) -> None:
-        at_us = self.cluster.engine.now_us
+        at_us = self.home.engine.now_us
         match output:
             case Resume() | Withdraw():
                 self._down.append(output)
@@ -189,35 +194,35 @@ class ClientHost(Host):
                 sets = self._members(view.members), self._members(view.together)
                 parts = at_us, view.group, group_view_name(view.id), *sets, str(view.cause)
                 for one in sessions:
-                    self.cluster.note(trace.GroupInstalled(self._client(one), *parts))
+                    self.home.note(trace.GroupInstalled(self._client(one), *parts))
             case ShowSignal(sessions, group, view_id, together):
                 for one in sessions:
                     closes = group, group_view_name(view_id), self._members(together)
-                    self.cluster.note(trace.GroupSignal(self._client(one), at_us, *closes))
+                    self.home.note(trace.GroupSignal(self._client(one), at_us, *closes))
             case group_events.Left(session, group):
-                self.cluster.note(trace.Left(self._client(session), at_us, group))
+                self.home.note(trace.Left(self._client(session), at_us, group))
             case group_events.Gone(session, _):
-                self.cluster.note(trace.Gone(self._client(session), at_us))
+                self.home.note(trace.Gone(self._client(session), at_us))
             case group_events.Refused():
                 self._refused = True
             case group_events.Connected(session, private_group):
                 self.sessions[session] = set()
                 name = private_group.split("#")[1]
-                self.cluster.note(trace.Connected(self._client(session), at_us, name, private_group))
+                self.home.note(trace.Connected(self._client(session), at_us, name, private_group))
 
     def _deliver(self, output: Deliver) -> None:
         bundle, view = output.bundle, view_name(output.view)
-        names = self.cluster.names
+        names = self.home.names
         for place, body in enumerate(bundle.messages()):
             daemon, incarnation, session, number = NAME.unpack_from(body)
             name = trace.MessageId(names[daemon], incarnation, number, session)
             ord = stamp(view, output.position)._replace(place=place)
-            parts = self.cluster.engine.now_us, bundle.run.groups, name, bundle.run.service, ord
+            parts = self.home.engine.now_us, bundle.run.groups, name, bundle.run.service, ord
             for one in output.sessions:
-                self.cluster.note(trace.ClientDelivered(self._client(one), *parts))
+                self.home.note(trace.ClientDelivered(self._client(one), *parts))
 
     def _members(self, members: tuple[Member, ...]) -> tuple[trace.Process, ...]:
-        names = self.cluster.names
+        names = self.home.names
         return tuple([trace.Process(names[one.daemon], one.incarnation, one.session) for one in members])
 
 
