@@ -155,7 +155,7 @@ def test_when_a_daemon_is_killed_its_clients_know_and_the_others_see_signal_and_
 
 
 def connect_when_free(url: str, name: str) -> sync.Session:
-    """A name is free when the end of its last holder is ordered at that daemon, perhaps later than elsewhere."""
+    """A name is free when the end of its last holder is ordered at that daemon, maybe later than elsewhere."""
     end = time.monotonic() + SECONDS_MAX
     while True:
         try:
