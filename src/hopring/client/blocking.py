@@ -41,20 +41,17 @@ class Session:
     @property
     def daemon(self) -> str:
         """The daemon's name."""
-        assert self._core.welcome is not None, "connect has waited for it"
-        return self._core.welcome.daemon
+        return self._core.welcomed.daemon
 
     @property
     def private_group(self) -> str:
         """The group that only this session is in; messages sent there reach it without a join."""
-        assert self._core.welcome is not None, "connect has waited for it"
-        return self._core.welcome.private_group
+        return self._core.welcomed.private_group
 
     @property
     def message_bytes_max(self) -> int:
         """The largest message that the daemon takes."""
-        assert self._core.welcome is not None, "connect has waited for it"
-        return self._core.welcome.message_bytes_max
+        return self._core.welcomed.message_bytes_max
 
     def join(self, group: str, *, timeout_seconds: float | None = None) -> "Group":
         """Becomes a member."""

@@ -69,6 +69,12 @@ class Core:
     _first: list[bytes] = field(default_factory=list)
     _credit_bytes: int = 0
 
+    @property
+    def welcomed(self) -> Welcome:
+        """What the daemon said at the beginning; a shell hands a session out only after it."""
+        assert self.welcome is not None, "views and requests come after WELCOME"
+        return self.welcome
+
     def hello(self) -> None:
         """Begins."""
         self._first = [PREAMBLE, encode_word(Hello(self.name, self.window_bytes, self.membership))]
@@ -204,8 +210,7 @@ class Core:
             self._credit(cost)
 
     def _is_me(self, member: Member) -> bool:
-        welcome = self.welcome
-        assert welcome is not None, "views come after WELCOME"
+        welcome = self.welcomed
         # A later life of the daemon has other connections, so its incarnation need not be compared.
         return (member.daemon, member.session) == (welcome.daemon, welcome.session)
 
