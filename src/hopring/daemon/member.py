@@ -22,6 +22,7 @@ from hopring.membership.events import (
     Arrived,
     Delivered,
     FromStream,
+    Gap,
     Heard,
     Input,
     Installed,
@@ -48,10 +49,10 @@ from hopring.wire.header import Family
 from hopring.wire.train import Packet
 from hopring.wire.word import Word
 
-Upward = Stamped | Delivered | TransitionalSignal | Installed
+Upward = Stamped | Delivered | Gap | TransitionalSignal | Installed
 """What membership puts out for the layer above."""
 
-_UPWARD: Final = (Stamped, Delivered, TransitionalSignal, Installed)
+_UPWARD: Final = (Stamped, Delivered, Gap, TransitionalSignal, Installed)
 
 Up = Callable[[Sequence[Upward]], None]
 

@@ -31,6 +31,7 @@ from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewI
 from hopring.links.events import Tick
 from hopring.membership.events import (
     Delivered,
+    Gap,
     Installed,
     Resume,
     Stamped,
@@ -142,6 +143,8 @@ class Groups:
                 self._put(self.requests.connect(event))
             case Disconnect(session):
                 self.requests.disconnect(session, now_us)
+            case Gap():
+                self._gap(event)
             case TransitionalSignal():
                 self._signalled(event)
             case Installed():
@@ -217,6 +220,12 @@ class Groups:
 
     # The daemons' views.
 
+    def _gap(self, event: Gap) -> None:
+        if self._gathered is not None:
+            # Nothing is pruned before all GROUPS are delivered, so there is nothing to go past either.
+            raise PeerError(Drop.INCONSISTENT, "a gap before GROUPS are complete")
+        self.views.close_early(event, self._site_of)
+
     def _signalled(self, event: TransitionalSignal) -> None:
         assert self._signal is None, "a view closes once"
         self._signal = event
@@ -246,7 +255,7 @@ class Groups:
         self.views.begin()
         self.early.clear()
         self.interest.keep({one.daemon for one in together})
-        if together == self.members and self.state is GState.GTRANS:
+        if together == self.members and self.state is GState.GTRANS and not event.uneven:
             self.views.go_on(event.view)
             self._resume()
         else:

@@ -6,18 +6,21 @@ Invariants  the table is a function of the order and the daemons' views, so comp
             signalled; between two views of a group there is one signal at most.
 Deviations  whatever is shown while the daemons' view is closing is closing itself: it is followed by a signal
             at once, and by another view when the daemons have theirs. Members that had a signal and meet again
-            are companions only if they came the same way.
+            are companions only if they came the same way. A group may close before the daemons' signal, at a
+            gap: then the table goes on as it does elsewhere, and what is shown here goes its own way (`aside`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from hopring.groups.aside import Aside
 from hopring.groups.events import Cause, GroupView, Left, Output, ShowSignal, ShowView
 from hopring.groups.exchange import Merged, Origin
-from hopring.groups.names import Member
+from hopring.groups.names import GroupViewId, Member
 from hopring.groups.numbering import Numbering, parting
 from hopring.groups.table import Group, Table
-from hopring.ids import GroupName, Process, ViewId
+from hopring.ids import DaemonId, GroupName, Process, SiteId, ViewId
+from hopring.membership.events import Gap
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class GroupViews:
     table: Table
     ids: Numbering
     together: frozenset[Process] | None = None  # TMemb; None while the daemons' view is whole.
+    aside: dict[GroupName, Aside] = field(default_factory=dict)  # Groups that closed at a gap.
     out: list[Output] = field(default_factory=list)
 
     # Changes that have their place in the order.
@@ -41,6 +45,8 @@ class GroupViews:
         else:
             group.id = self.ids.after(group.id)
         self.table.add(group, member)
+        if name in self.aside:
+            self.aside[name].step()
         others = group.local
         if member.process == self.me:
             others = tuple([one for one in group.local if one != member.session])
@@ -49,8 +55,11 @@ class GroupViews:
 
     def joined(self, name: GroupName) -> None:
         """After a join, and after what the joiner is owed."""
+        group = self.table.groups[name]
+        if name in self.aside:
+            self._signal(group)
         if self.together is not None:
-            self._close(self.table.groups[name])
+            self._close(group)
 
     def remove(self, member: Member, name: GroupName, cause: Cause) -> None:
         """One member less."""
@@ -62,14 +71,30 @@ class GroupViews:
         elif not group.signalled:
             # If it is, a view will come, and until then nobody expects anything of who left.
             group.id = self.ids.after(group.id)
-            self._show(group.local, group, group.listed(), cause, member)
+            if name not in self.aside:
+                self._show(group.local, group, group.listed(), cause, member)
             if self.together is not None:
                 self._close(group)
 
     def _established(self, group: Group) -> tuple[Member, ...]:
-        return group.listed() if self.together is None else group.established(self.together)
+        aside = self.aside.get(group.name)
+        together = self.together if aside is None else aside.together
+        return group.listed() if together is None else group.established(together)
 
     # Changes of the daemons' view.
+
+    def close_early(self, gap: Gap, site_of: Mapping[DaemonId, SiteId]) -> None:
+        """What stands here may be owed to members of a group only if it is for all the sites that they are in.
+
+        So all of them who come along are at this gap, and close the group here.
+        """
+        together = frozenset(gap.together)
+        for group in self.table.in_order():
+            if group.name in self.aside or not group.breaks(together):
+                continue
+            if all(gap.mask >> site_of[one.daemon] & 1 for one in group.members):
+                self.aside[group.name] = Aside(together, group.id, gap.next_view, gap.position)
+                self._signal(group)
 
     def close(self, together: frozenset[Process], next_view: ViewId) -> None:
         """The daemons' view is closing: so are those of the groups that lose members by it."""
@@ -90,14 +115,27 @@ class GroupViews:
 
     def _close(self, group: Group, left: ViewId | None = None) -> None:
         group.way = (left or self.ids.view,)
+        if group.name not in self.aside:
+            self._signal(group)
+
+    def _signal(self, group: Group) -> None:
         if group.local:
-            self.out.append(ShowSignal(group.local, group.name, group.id, self._established(group)))
+            self.out.append(ShowSignal(group.local, group.name, self._shown(group), self._established(group)))
+
+    def _shown(self, group: Group) -> GroupViewId:
+        aside = self.aside.get(group.name)
+        return group.id if aside is None else aside.id
 
     def begin(self) -> None:
         """The daemons have a new view; who did not come along is gone."""
         assert self.together is not None, "a view follows a signal"
         self.table.keep(self.together)
         self.together = None
+        for name, aside in self.aside.items():
+            if name in self.table.groups:
+                group = self.table.groups[name]
+                group.id, group.way = aside.id, (self.ids.view,)
+        self.aside.clear()
 
     def go_on(self, view: ViewId) -> None:
         """Nobody new came: all know the same, and need not ask."""
@@ -141,5 +179,5 @@ class GroupViews:
         sets: tuple[tuple[Member, ...], ...] = (),
     ) -> None:
         if sessions:
-            view = GroupView(group.name, group.id, group.listed(), together, cause, who, sets)
+            view = GroupView(group.name, self._shown(group), group.listed(), together, cause, who, sets)
             self.out.append(ShowView(sessions, view))

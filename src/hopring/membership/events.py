@@ -1,6 +1,6 @@
 """The words between the membership and its driver, and between it and the layer above."""
 
-from hopring.ids import DaemonId, Generation, Process, ViewId
+from hopring.ids import DaemonId, Generation, Process, SiteMask, ViewId
 from hopring.links.events import Tick
 from hopring.membership.words import Datagram
 from hopring.ordering.entry import Message, Position
@@ -92,6 +92,21 @@ class Delivered(Value, frozen=True):
     position: Position
 
 
+class Gap(Value, frozen=True):
+    """Before the signal: here stands something for these sites, ours too, that they cannot all be promised.
+
+    Some of those who come along are not in these sites, and went on without it before the view broke. So what
+    follows is delivered before the signal all the same; but to those who may be owed what stands here, the
+    view ends here.
+    """
+
+    view: ViewId
+    position: Position
+    mask: SiteMask
+    together: tuple[Process, ...]
+    next_view: ViewId
+
+
 class TransitionalSignal(Value, frozen=True):
     """The view is closing; what follows until the next one is promised only among these."""
 
@@ -107,7 +122,8 @@ class Installed(Value, frozen=True):
     members: tuple[Process, ...]
     together: tuple[Process, ...]  # Those who came along from my view before.
     cause: str
+    uneven: bool = False  # For some of those who came along there were gaps: they have not all seen the same.
 
 
 Input = Submit | Resume | Withdraw | Arrived | Heard | FromStream | Stop | Tick
-Output = Say | Network | NetworkStarted | Stamped | Delivered | TransitionalSignal | Installed
+Output = Say | Network | NetworkStarted | Stamped | Delivered | Gap | TransitionalSignal | Installed

@@ -38,7 +38,7 @@ from hopring.membership.options import MembershipOptions
 from hopring.membership.outbox import Outbox
 from hopring.membership.present import Present, Who, pairs
 from hopring.membership.search import Search
-from hopring.membership.traffic import Traffic, delivered
+from hopring.membership.traffic import Traffic, closing, delivered
 from hopring.membership.updates import Updates
 from hopring.membership.view import View
 from hopring.membership.words import (
@@ -486,7 +486,7 @@ class Membership:
         assert attempt.decision is not None, "and has decided"
         assert stack is not None, "over its network"
         old, decision = self.view, attempt.decision
-        self._out.extend(delivered(old, old.before_signal(decision)))
+        self._out.extend(closing(old, decision, self.site_of[self.who.me.daemon], attempt.new.view))
         self._out.append(TransitionalSignal(old.id, decision.together, attempt.new.view))
         self._out.extend(delivered(old, old.after_signal(decision)))
         members = tuple(sorted(attempt.new.members))
@@ -499,7 +499,7 @@ class Membership:
         self.traffic.begin(self.options)
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)
-        self._out.append(Installed(self.view.id, members, decision.together, self.cause))
+        self._out.append(Installed(self.view.id, members, decision.together, self.cause, bool(decision.gaps)))
         self.cause = "merge"
 
     # Losing.

@@ -6,7 +6,9 @@ Invariants  everybody who comes from the same view and takes part in the same at
             nothing but the words of STATETRANS goes in.
 
 Words: T is the set of processes that come from my view. A hole is a bundle that is known to exist and that
-nobody in T has, or of which nobody in T has the body although a site in T wants it.
+nobody in T has, or of which nobody in T has the body although a site in T wants it. A gap is a place that some
+of T went past before the view broke, because what stands there is not for their sites, while those whom it is
+for could not: it is a hole, or Safe and not stable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,6 +32,15 @@ class Item:
     mask: int
     bodies: frozenset[Process]
     metas: frozenset[Process]  # With the body or without.
+    safe: bool = False  # As far as it matters here: Safe, and not for everybody.
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A place in the order, and the sites that what stands there is for."""
+
+    position: Position
+    mask: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ class Decision:
     delivered: Position  # Up to here somebody delivered in order before the view broke.
     edge: Position  # Below it there is no hole that counts.
     commit: frozenset[Process]
+    gaps: tuple[Pruned, ...] = ()  # In order.
 
     def owed(self, site: SiteId) -> dict[Key, bool]:
         """What a daemon of this site must hold before it is done: by bundle, whether with its body."""
@@ -70,13 +82,15 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
     items = _collect(mine, aru)
     holes, first = _holes(mine, items, aru, {site_of[one.daemon] for one in together})
     commit = frozenset([*together, *[one for state in mine for one in state.commit]])
+    delivered = max(Position(*state.delivered) for state in mine)
     return Decision(
         together=together,
         items=items,
         holes=holes,
-        delivered=max(Position(*state.delivered) for state in mine),
+        delivered=delivered,
         edge=max([first, *[Position(*state.line) for state in mine]]),
         commit=commit,
+        gaps=_gaps(items, holes, delivered),
     )
 
 
@@ -85,6 +99,7 @@ def _collect(mine: list[StateTrans], aru: int) -> dict[Key, Item]:
     known: dict[Key, tuple[int, int]] = {}
     bodies: dict[Key, set[Process]] = {}
     metas: dict[Key, set[Process]] = {}
+    safe: set[Key] = set()
     for state in mine:
         for site_state in state.sites:
             for run in site_state.held:
@@ -96,8 +111,10 @@ def _collect(mine: list[StateTrans], aru: int) -> dict[Key, Item]:
                     metas.setdefault(key, set()).add(state.sender)
                     if run.body:
                         bodies.setdefault(key, set()).add(state.sender)
+                    if run.safe:
+                        safe.add(key)
     return {
-        key: Item(lts, mask, frozenset(bodies.get(key, ())), frozenset(metas[key]))
+        key: Item(lts, mask, frozenset(bodies.get(key, ())), frozenset(metas[key]), key in safe)
         for key, (lts, mask) in known.items()
     }
 
@@ -119,6 +136,16 @@ def _holes(
             holes.add((site, seq))
             first = min(first, position)
     return frozenset(holes), first
+
+
+def _gaps(items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position) -> tuple[Pruned, ...]:
+    """Who is past such a place is outside its mask; those inside have come this far at most."""
+    found = [
+        Pruned(Position(item.lts, key[0]), item.mask)
+        for key, item in items.items()
+        if (item.safe or key in holes) and Position(item.lts, key[0]) <= delivered
+    ]
+    return tuple(sorted(found, key=lambda gap: gap.position))
 
 
 def _unknown(

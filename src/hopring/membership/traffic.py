@@ -6,15 +6,17 @@ Below       the view's network.
 Above       the membership, which hands the view in, and passes on what comes out.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import DaemonId, SiteId, mask_of
-from hopring.membership.events import Delivered, Output, Stamped
+from hopring.ids import DaemonId, SiteId, SiteMask, ViewId, mask_of
+from hopring.membership.events import Delivered, Gap, Output, Stamped
 from hopring.membership.loose import NO_PLACE, loose_message, submit_loose
 from hopring.membership.options import MembershipOptions
 from hopring.membership.outbox import Outbox
+from hopring.membership.recovery import Decision
 from hopring.membership.updates import Updates
 from hopring.membership.view import View
 from hopring.ordering.destinations import Destinations
@@ -135,6 +137,19 @@ class Traffic:
             return None
         update = self.updates.visited(self.site, visited, now_us)
         return None if update is None else Promise(update)
+
+
+def closing(view: View, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
+    """What comes before the signal, with the gaps in it at their places."""
+    out: list[Output] = []
+    entries = view.before_signal(decision)
+    at = 0
+    for gap in [one for one in decision.gaps if one.mask >> site & 1]:
+        end = bisect_left(entries, gap.position, lo=at, key=lambda entry: entry.position)
+        out.extend(delivered(view, entries[at:end]))
+        out.append(Gap(view.id, gap.position, SiteMask(gap.mask), decision.together, next_view))
+        at = end
+    return [*out, *delivered(view, entries[at:])]
 
 
 def delivered(view: View, entries: list[Entry]) -> list[Output]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId
+from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.membership.recovery import Decision
 from hopring.membership.words import Resend, Run, SiteState, StateTrans
 from hopring.ordering.entry import Entry, Position, decode_message, encode_message
@@ -51,8 +51,9 @@ class View:
         held: dict[SiteId, list[Entry]] = {site: [] for site in order.sites}
         for position, seq in order.listed:
             held[SiteId(position.site)].append(order.entries[SiteId(position.site), seq])
+        whole = mask_of(*order.sites)
         sites = [
-            SiteState(site, line.cseq, line.next_lts, line.highest, tuple(runs_of(held[site])))
+            SiteState(site, line.cseq, line.next_lts, line.highest, tuple(runs_of(held[site], whole)))
             for site, line in sorted(order.lines.items())
         ]
         return StateTrans(
@@ -126,21 +127,24 @@ class View:
         return [entry for entry in entries if not entry.delivered and entry.message is not None]
 
 
-def runs_of(entries: Iterable[Entry]) -> list[Run]:
-    """One site's entries, in their order, as few runs."""
+def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[Run]:
+    """One site's entries, in their order, as few runs; the mask is that of all sites of the view."""
     out: list[Run] = []
     steps: list[int] = []
     last: Entry | None = None
     for entry in entries:
         body = entry.message is not None
+        safe = entry.message is not None and entry.message.service is Service.SAFE and whole & ~entry.mask != 0
         if last is not None and (
-            entry.seq == last.seq + 1 and entry.mask == last.mask and body is (last.message is not None)
+            entry.seq == last.seq + 1
+            and entry.mask == last.mask
+            and (body, safe) == (out[-1].body, out[-1].safe)
         ):
             steps.append(entry.lts - last.lts)
         else:
             _close(out, steps)
             steps = []
-            out.append(Run(entry.seq, entry.lts, (), entry.mask, body))
+            out.append(Run(entry.seq, entry.lts, (), entry.mask, body, safe))
         last = entry
     _close(out, steps)
     return out
@@ -149,4 +153,4 @@ def runs_of(entries: Iterable[Entry]) -> list[Run]:
 def _close(runs: list[Run], steps: list[int]) -> None:
     if steps:
         last = runs[-1]
-        runs[-1] = Run(last.first, last.lts, tuple(steps), last.mask, last.body)
+        runs[-1] = Run(last.first, last.lts, tuple(steps), last.mask, last.body, last.safe)

@@ -79,6 +79,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     steps: tuple[Count, ...]  # and of each further one, how much higher than the one before.
     mask: Annotated[int, msgspec.Meta(ge=0)]
     body: bool
+    safe: bool = False  # Safe, and not for all sites: those whom it is not for do not know that.
 
     def stamps(self) -> list[tuple[int, int]]:
         """The sequence and the stamp of each."""

@@ -94,6 +94,8 @@ HOLDS = [
     ("2.19", "a: view red 1.1 ab | view red 1.2 ab | send 1 reliable\nb: view red 1.1 ab | got a:1"),
     # Who sends from outside is in no view.
     ("2.19", "a: view red 1.1 a | got b:1\nb: view green 5.1 b | send 1 to red"),
+    # Who has asked to leave sends from outside too, though it is still in its view.
+    ("2.19", "a: view red 1.1 a | got b:1\nb: view red 5.1 b | leave red | send 1 to red | left red"),
     ("2.20", TWO),
     # The sides of a split give ids of their own.
     ("2.20", "a: view red 1.1 ab | view red 1.-1>2 ac\nb: view red 1.1 ab | view red 1.-1>3 bc"),
@@ -267,6 +269,11 @@ BREAKS = [
     (
         "2.19",
         "a: view red 1.1 ab | view red 1.2 ab | send 1\nb: view red 1.1 ab | got a:1",
+        "b/1 delivered a/1:1 at 2 us in red 1.1, but it was sent in red 1.2",
+    ),
+    (
+        "2.19",
+        "a: view red 1.1 ab | view red 1.2 ab | leave red | join red | send 1\nb: view red 1.1 ab | got a:1",
         "b/1 delivered a/1:1 at 2 us in red 1.1, but it was sent in red 1.2",
     ),
     (

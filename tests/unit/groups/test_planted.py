@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 from tests.unit.groups.play import play
-from tests.unit.groups.world import DaemonView, Host, World
+from tests.unit.groups.world import DaemonView, Host, Plan, World
 
 from hopring.groups.early import Early
 from hopring.groups.events import Deliver
@@ -117,12 +117,9 @@ def clients_do_not_wait_for_groups(patch: Patch) -> None:
         self: World,
         host: Host,
         view: DaemonView,
-        reached: int,
-        edge: int,
-        commit: frozenset[Process],
-        together: tuple[Process, ...],
+        plan: Plan,
     ) -> None:
-        install(self, host, view, reached, edge, commit, together)
+        install(self, host, view, plan)
         host.held = False
 
     patch.setattr(World, "_install", and_go_on)

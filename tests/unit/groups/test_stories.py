@@ -1,7 +1,7 @@
 """Random stories of clients and daemons, judged by what clients are promised."""
 
 import pytest
-from tests.unit.groups.play import play
+from tests.unit.groups.play import play, play_sparse
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -14,3 +14,10 @@ def test_a_random_story_keeps_the_promises(seed: int) -> None:
 def test_longer_stories_keep_the_promises(first: int) -> None:
     for seed in range(first, first + 50):
         assert not play(seed), f"seed {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_400, 50))
+def test_stories_with_much_pruning_keep_the_promises(first: int) -> None:
+    for seed in range(first, first + 50):
+        assert not play_sparse(seed), f"seed {seed}"

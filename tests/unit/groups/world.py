@@ -25,7 +25,7 @@ from hopring.groups.events import (
 from hopring.groups.groups import Groups
 from hopring.groups.options import GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
-from hopring.membership.events import Delivered, Installed, Resume, Stamped, TransitionalSignal, Withdraw
+from hopring.membership.events import Delivered, Gap, Installed, Resume, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
@@ -74,6 +74,16 @@ class Host:
         return at
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    received: frozenset[int]
+    reached: int
+    edge: int
+    commit: frozenset[Process]
+    together: tuple[Process, ...]
+    gaps: tuple[int, ...]
+
+
 class World:
     def __init__(self, sites: list[int], seed: int = 0) -> None:
         """Sites by daemon."""
@@ -100,7 +110,9 @@ class World:
 
     # Between the groups and what is above and below them.
 
-    def _feed(self, host: Host, events: Iterable[Delivered | Stamped | TransitionalSignal | Installed]) -> None:
+    def _feed(
+        self, host: Host, events: Iterable[Delivered | Gap | Stamped | TransitionalSignal | Installed]
+    ) -> None:
         for event in events:
             self._carry(host, host.groups.step(event, self.now_us))
         self._pump(host)
@@ -250,15 +262,13 @@ class World:
             if not host.frozen:
                 host.frozen, host.commit, host.line = True, frozenset([host.process]), host.prefix
         plans = [(host, self._decide(host, [one for one in hosts if one.view is host.view])) for host in hosts]
-        for host, (received, _, edge, commit, _) in plans:
-            host.received, host.line, host.commit = set(received), max(host.line, edge), commit
-        for host, (_, reached, edge, commit, together) in plans:
+        for host, plan in plans:
+            host.received, host.line, host.commit = set(plan.received), max(host.line, plan.edge), plan.commit
+        for host, plan in plans:
             if host in installers:
-                self._install(host, view, reached, edge, commit, together)
+                self._install(host, view, plan)
 
-    def _decide(
-        self, host: Host, mine: list[Host]
-    ) -> tuple[set[int], int, int, frozenset[Process], tuple[Process, ...]]:
+    def _decide(self, host: Host, mine: list[Host]) -> Plan:
         log = host.view.log
         received = {at for one in mine for at in one.received}
         sites = {one.site for one in mine}
@@ -273,38 +283,50 @@ class World:
                 received.discard(at)
         edge = max([edge, *[one.line for one in mine]])
         commit = frozenset([*[one.process for one in mine], *[each for one in mine for each in one.commit]])
-        return received, max(one.walked for one in mine), edge, commit, tuple([one.process for one in mine])
+        reached = max(one.walked for one in mine)
+        gaps = [at for at in range(reached) if at not in received or self._unstable_safe(host.view, at)]
+        together = tuple([one.process for one in mine])
+        return Plan(frozenset(received), reached, edge, commit, together, tuple(gaps))
 
-    def _install(
-        self,
-        host: Host,
-        view: DaemonView,
-        reached: int,
-        edge: int,
-        commit: frozenset[Process],
-        together: tuple[Process, ...],
-    ) -> None:
-        before: list[Delivered] = []
+    def _unstable_safe(self, view: DaemonView, at: int) -> bool:
+        return view.log[at].message.service is Service.SAFE and not self._stable(view, at)
+
+    def _gap(self, host: Host, at: int, plan: Plan, next_view: ViewId) -> list[Delivered | Gap]:
+        entry, place = host.view.log[at], self._position(host.view, at)
+        if not self._here(host, entry):
+            return []
+        assert at >= host.walked, "who went past it is outside its mask"
+        return [Gap(host.view.id, place, entry.mask, plan.together, next_view)]
+
+    def _install(self, host: Host, view: DaemonView, plan: Plan) -> None:
+        before: list[Delivered | Gap] = []
         after: list[Delivered] = []
         skipped: set[tuple[Process, int]] = set()
         for at, entry in enumerate(host.view.log):
+            if at in plan.gaps:
+                before.extend(self._gap(host, at, plan, view.id))
             if at in host.done or at not in host.received:
                 continue
             key = (entry.sender, entry.message.session)
             fifo = entry.message.service is Service.FIFO and key not in skipped
-            if at < reached:
+            if at < plan.reached:
                 before.extend(self._delivered(host, at))
-            elif at < edge or entry.sender in commit or entry.message.service is Service.RELIABLE or fifo:
+            elif (
+                at < plan.edge
+                or entry.sender in plan.commit
+                or entry.message.service is Service.RELIABLE
+                or fifo
+            ):
                 after.extend(self._delivered(host, at))
             else:
                 skipped.add(key)
         old = host.view
         host.view, host.received, host.done, host.walked = view, set(), set(), 0
         host.frozen, host.held = False, True
-        events: list[Delivered | TransitionalSignal | Installed] = [*before]
-        events.append(TransitionalSignal(old.id, together, view.id))
+        events: list[Delivered | Gap | TransitionalSignal | Installed] = [*before]
+        events.append(TransitionalSignal(old.id, plan.together, view.id))
         events.extend(after)
-        events.append(Installed(view.id, view.members, together, "test"))
+        events.append(Installed(view.id, view.members, plan.together, "test", bool(plan.gaps)))
         self._feed(host, events)
 
     def crash(self, at: int) -> None:

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from tests.unit.membership.states import ATTEMPT, OLD, A, B, C, holes
 
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
+from hopring.membership.events import Delivered, Gap
 from hopring.membership.recovery import NOWHERE, Decision, decide
+from hopring.membership.traffic import closing
 from hopring.membership.view import View, runs_of
 from hopring.ordering.entry import Entry, Message, Position, encode_message
 from hopring.ordering.order import new_order
@@ -202,9 +204,56 @@ def test_runs_tell_of_every_bundle_once_and_of_nothing_else(steps: list[tuple[in
         message = Message(Service.AGREED, A.daemon, 1, b"") if body else None
         entries.append(Entry(SiteId(0), seq, lts, SiteMask(mask), 0, message))
 
-    runs = runs_of(entries)
+    runs = runs_of(entries, SiteMask(0))
 
     told = [(seq, lts, run.mask, run.body) for run in runs for seq, lts in run.stamps()]
     assert told == [(one.seq, one.lts, one.mask, one.message is not None) for one in entries]
+    assert not any(run.safe for run in runs)
     if all(step == (1, step[1], steps[0][2], steps[0][3]) for step in steps):
         assert len(runs) == min(1, len(steps))
+
+
+def test_runs_say_what_is_safe_and_not_for_everybody() -> None:
+    def entry(seq: int, mask: SiteMask, service: Service) -> Entry:
+        return Entry(SiteId(0), seq, seq + 10, mask, 0, Message(service, A.daemon, 1, b""))
+
+    some = SiteMask(0b011)
+    runs = runs_of(
+        [
+            entry(1, some, Service.AGREED),
+            entry(2, some, Service.SAFE),
+            entry(3, some, Service.SAFE),
+            entry(4, ALL, Service.SAFE),
+            entry(5, ALL, Service.AGREED),
+        ],
+        ALL,
+    )
+
+    assert [(run.first, len(run.stamps()), run.safe) for run in runs] == [
+        (1, 1, False),
+        (2, 2, True),
+        (4, 2, False),
+    ]
+
+
+def test_gaps_stand_where_they_are_among_what_is_delivered_before_the_signal() -> None:
+    """Site 0 went past 5 and 7, which are for sites 1 and 2; c is lost, and with it the body of 5."""
+    ahead, behind = view_of(A), view_of(B)
+    some = SiteMask(0b110)
+    for view in (ahead, behind):
+        body = None if view is ahead else Message(Service.SAFE, C.daemon, 1, b"safe")
+        view.order.hold(Meta(SiteId(2), 1, 5, some, 0), None)
+        hold(view, C, 2, 6, "six")
+        view.order.hold(Meta(SiteId(2), 3, 7, some, 1), body)
+        hold(view, C, 4, 8, "eight")
+    for site in (0, 1, 2):
+        ahead.order.promise(SiteId(site), 4 if site == 2 else 0, 9)
+    ahead.order.deliver()
+
+    decision = decided(ahead, behind)
+
+    assert [(gap.position.lts, gap.mask) for gap in decision.gaps] == [(5, some), (7, some)]
+    told = closing(behind, decision, SiteId(1), ATTEMPT)
+    assert [one.position.lts for one in told if isinstance(one, Gap | Delivered)] == [5, 6, 7, 7, 8]
+    assert [isinstance(one, Gap) for one in told] == [True, False, True, False, False]
+    assert closing(ahead, decision, SiteId(0), ATTEMPT) == []

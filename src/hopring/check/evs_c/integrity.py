@@ -9,9 +9,9 @@ from hopring.check.evs.integrity import (
     out_of_nothing,
 )
 from hopring.check.evs.words import Words
-from hopring.check.evs_c.history import ClientHistory
+from hopring.check.evs_c.history import ClientHistory, Posted, Session
 from hopring.check.evs_c.words import first_of, of_clients
-from hopring.check.trace import ClientDelivered, MessageId
+from hopring.check.trace import AsksLeave, ClientDelivered, MessageId
 from hopring.check.verdict import Verdict
 from hopring.services import Service
 
@@ -68,14 +68,24 @@ def _in_two_views(group: History) -> str:
     return ""
 
 
+def _is_member(session: Session, posted: Posted, name: str) -> bool:
+    if name not in posted.stays or name in posted.wanted:
+        return name in posted.stays
+    before = session.asked[: posted.asked]
+    return not any(isinstance(one, AsksLeave) and one.group == name for one in before)
+
+
 def sane_view_delivery(history: ClientHistory) -> Verdict:
-    """2.19: an agreed message of a member comes in no earlier view than its sender was in when it sent it."""
+    """2.19: an agreed message of a member comes in no earlier view than its sender was in when it sent it.
+
+    Who has asked to leave sends as one from outside: the leave stands before the message in the order.
+    """
     sent_in: dict[str, dict[int, Stay]] = {group: {} for group in history.groups}
     number = history.whole.messages.number
     for session in history.sessions.values():
         for posted in session.posted:
             for name in posted.event.groups:
-                if name in posted.stays and posted.event.message in number:
+                if posted.event.message in number and _is_member(session, posted, name):
                     sent_in[name][number[posted.event.message]] = posted.stays[name]
     for name, group in sorted(history.groups.items()):
         words, service = Words(group), group.messages.service

@@ -5,11 +5,12 @@ from typing import Any, Final
 
 from hopring.groups.early import Early
 from hopring.groups.events import Deliver
+from hopring.groups.groups import Groups
 from hopring.groups.interest import InterestTable
 from hopring.groups.requests import Requests
 from hopring.groups.words import Interest
 from hopring.ids import DaemonId, GroupName
-from hopring.membership.events import Submit
+from hopring.membership.events import Gap, Submit
 from hopring.ordering.entry import Message, Position
 from hopring.sim.campaign.bugs import Bug, client_bug
 
@@ -53,6 +54,11 @@ def _though_joining(look_idle: Callable[[Requests, GroupName, int], None]) -> An
     return lambda self, group, now_us: self.own.idle(group, now_us)
 
 
+def _past_it(gap: Callable[[Groups, Gap], None]) -> Any:
+    del gap
+    return lambda _self, _event: None
+
+
 BUGS: Final[tuple[Bug, ...]] = (
     client_bug(
         "join-unannounced",
@@ -89,5 +95,11 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 23",
         "interest is called off after a leave, though a join is under way",
         ("hopring.groups.requests:Requests.look_idle", _though_joining),
+    ),
+    client_bug(
+        "gap-passed",
+        "rule 31 with pruning",
+        "what some went past, because it is not for their sites, moves the signal of those whom it is for",
+        ("hopring.groups.groups:Groups._gap", _past_it),
     ),
 )

@@ -1,0 +1,128 @@
+"""Groups that close at a gap, before the daemons' signal: daemons ME and NEAR in site 0, FAR in site 1."""
+
+from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, member, signals, view_id, views
+
+from hopring.errors import Drop
+from hopring.groups.events import LeaveGroup, Output
+from hopring.groups.groups import GState
+from hopring.groups.names import GroupViewId
+from hopring.groups.words import GroupsPart, Join, Kill, Leave, decode
+from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask, ViewId
+from hopring.membership.events import Gap, Installed
+from hopring.ordering.entry import Position
+
+SITE_0, BOTH = SiteMask(0b01), SiteMask(0b11)
+TOGETHER = (ME, FAR)  # NEAR is lost.
+ASIDE = (view_id(3), ViewId(0, DaemonId(0), Incarnation(50)))
+
+
+def at_work() -> Desk:
+    """Red has members in site 0 only, blue in both, and green only here."""
+    desk = Desk(*ALL)
+    desk.join(1, "ann", RED)
+    desk.deliver(NEAR, 5, Join("near", "red"))
+    desk.join(2, "bob", BLUE)
+    desk.deliver(NEAR, 5, Join("near", "blue"))
+    desk.deliver(FAR, 7, Join("far", "blue"))
+    desk.join(3, "cat", GroupName("green"))
+    return desk
+
+
+def gap(desk: Desk, mask: SiteMask = SITE_0) -> list[Output]:
+    desk.at = 50
+    return desk.step(Gap(desk.view, Position(50, 0), mask, TOGETHER, view_id(3)))
+
+
+def installed(desk: Desk) -> list[Output]:
+    desk.view = view_id(3)
+    return desk.step(Installed(desk.view, TOGETHER, TOGETHER, "test", uneven=True))
+
+
+def told(desk: Desk) -> GroupsPart:
+    (word,) = [decode(one.payload, one.service) for one in desk.taken()]
+    assert isinstance(word, GroupsPart)
+    return word
+
+
+def test_a_gap_closes_groups_that_it_may_matter_to_and_that_lose_members() -> None:
+    """Blue has members elsewhere, so nothing that is for site 0 only was sent to it; green loses nobody."""
+    (signal,) = signals(gap(at_work()))
+
+    assert (signal.sessions, signal.group) == ((1,), RED)
+    assert signal.together == (member(ME, "ann", 1),)
+
+
+def test_a_second_gap_and_the_daemons_signal_close_only_what_is_not_closed() -> None:
+    desk = at_work()
+    gap(desk)
+
+    assert [one.group for one in signals(gap(desk, BOTH))] == [BLUE]
+    assert signals(desk.signal(TOGETHER, 3)) == []
+
+
+def test_a_join_behind_the_gap_is_shown_with_an_id_that_names_the_gap() -> None:
+    desk = at_work()
+    gap(desk)
+
+    shown, signal = desk.deliver(FAR, 8, Join("eve", "red"))
+
+    (only,) = views([shown])
+    assert only.view.id == GroupViewId(view_id(2), ASIDE, 1)
+    assert only.view.together == (member(ME, "ann", 1),)
+    assert signals([signal])[0].id == only.view.id
+    assert [one.view.id for one in views(desk.deliver(FAR, 9, Join("fay", "red")))] == [
+        GroupViewId(view_id(2), ASIDE, 2)
+    ]
+
+
+def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_gap_give() -> None:
+    """Whatever becomes of red counts for the steps of groups to come, as it does there."""
+    aside, front = at_work(), at_work()
+    gap(aside)
+    for desk in (aside, front):
+        desk.at = 50
+        desk.deliver(FAR, 8, Join("eve", "red"))
+        desk.deliver(FAR, 8, Leave("red"))
+        desk.deliver(NEAR, 5, Kill())
+        desk.deliver(ME, 1, Leave("red"))
+        desk.deliver(FAR, 8, Join("eve", "new"))
+        desk.deliver(FAR, 8, Join("eve", "red"))
+
+    for name in ("new", "blue", "red"):
+        ours, theirs = [desk.groups.table.groups[GroupName(name)] for desk in (aside, front)]
+        assert (ours.id, ours.members) == (theirs.id, theirs.members)
+
+
+def test_a_group_that_closed_at_a_gap_and_comes_back_goes_on_above_its_last_id() -> None:
+    desk = at_work()
+    gap(desk)
+    desk.deliver(FAR, 8, Join("eve", "red"))
+    desk.deliver(FAR, 8, Kill())
+    desk.deliver(NEAR, 5, Kill())
+    desk.step(LeaveGroup(1, RED))
+    desk.deliver(ME, 1, Leave("red"))
+
+    (shown, signal) = desk.deliver(ME, 1, Join("ann", "red"))
+
+    assert [one.view.id for one in views([shown])] == [GroupViewId(view_id(2), ASIDE, 2)]
+    assert [one.id for one in signals([signal])] == [GroupViewId(view_id(2), ASIDE, 2)]
+
+
+def test_after_gaps_even_those_who_lost_nobody_new_compare_what_they_have() -> None:
+    desk = at_work()
+    gap(desk)
+    desk.deliver(FAR, 8, Join("eve", "red"))
+    desk.signal(TOGETHER, 3)
+    installed(desk)
+
+    assert desk.groups.state is GState.GGATHER
+    red = next(one for one in told(desk).groups if one.group == "red")
+    assert (red.id, red.way) == (GroupViewId(view_id(2), ASIDE, 1), (view_id(2),))
+
+
+def test_a_gap_before_groups_are_complete_is_somebodys_mistake() -> None:
+    desk = at_work()
+    desk.move((ME, NEAR), ALL, 3)
+
+    assert gap(desk) == []
+    assert desk.groups.drops[Drop.INCONSISTENT] == 1
