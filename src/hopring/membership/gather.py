@@ -23,7 +23,7 @@ from hopring.membership.component import (
     missing_links,
 )
 from hopring.membership.options import MembershipOptions
-from hopring.membership.words import Alive, Datagram, Join, Record, Refer, SitePair
+from hopring.membership.words import Alive, Datagram, Join, Record, Refer, SitePair, joins
 from hopring.routing.trees import Pair
 
 FRESH_JOINS = 4
@@ -374,8 +374,8 @@ class Gather:
         self.say_at_us = now_us + self.options.join_us
         self.seq = next(self.numbers)
         records = sorted(self._fresh_records(now_us), key=lambda record: record.rep)
-        word = Join((self._own_record(now_us), *records), self.active)
-        return [Say(self._targets(now_us), word)]
+        targets = self._targets(now_us)
+        return [Say(targets, word) for word in joins(self._own_record(now_us), records, self.active)]
 
     def _targets(self, now_us: int) -> tuple[DaemonId, ...]:
         """Everybody who may be a representative, and those I represent, so that they know that I live."""

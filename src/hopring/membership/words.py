@@ -3,7 +3,7 @@
 Encoded with msgspec, strictly typed; what does not fit its type is a peer's mistake.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -48,6 +48,30 @@ class Join(msgspec.Struct, frozen=True, array_like=True, tag="J"):
     def sender(self) -> Process:
         """Who says it."""
         return self.records[0].rep
+
+
+JOIN_BYTES = 48_000
+"""About so much goes into one JOIN, well below what a datagram takes."""
+
+
+def joins(own: Record, others: Iterable[Record], active: bool) -> list[Join]:
+    """All that a representative has to say: in one JOIN, unless there is so much that it takes more of them."""
+    out: list[list[Record]] = [[own]]
+    room = JOIN_BYTES - _record_bytes(own)
+    for record in others:
+        size = _record_bytes(record)
+        if size > room and len(out[-1]) > 1:
+            out.append([own])
+            room = JOIN_BYTES - _record_bytes(own)
+        out[-1].append(record)
+        room -= size
+    return [Join(tuple(records), active) for records in out]
+
+
+def _record_bytes(record: Record) -> int:
+    """At most so much, as msgpack has it."""
+    processes = 1 + len(record.members) + len(record.left_out)
+    return 32 + 16 * processes + 3 * (len(record.hears) + 2 * len(record.cut))
 
 
 class Refer(msgspec.Struct, frozen=True, array_like=True, tag="R"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.membership.states import A, B, C, body, meta, site, sites, state
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, Incarnation, Process, SiteId, ViewId
+from hopring.ids import DAEMONS_MAX, NUMBER_MAX, SITES_MAX, DaemonId, Incarnation, Process, SiteId, ViewId
 from hopring.membership.words import (
     Alive,
     Datagram,
@@ -28,7 +28,9 @@ from hopring.membership.words import (
     decode_datagram,
     decode_told,
     encode,
+    joins,
 )
+from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX
 
 WHERE = sites(0, 0, 1)
 
@@ -191,3 +193,24 @@ def test_a_state_that_can_be_passes() -> None:
     known = site(0, 4, 13, Run(3, 10, (1,), 3, body=True), meta(7, 19), highest=9)
 
     check_state(state(A, known, aru=10, delivered=(11, 0), clock=19), {SiteId(0)})
+
+
+def test_what_a_view_of_many_sites_has_to_say_goes_into_several_joins_that_each_fit_a_datagram() -> None:
+    """64 sites of 8 daemons, each of whose representatives names all of them, and as few words as can be."""
+    everybody = tuple(Process(DaemonId(at), Incarnation(2**64 - 1 - at)) for at in range(512))
+    hears = tuple(DaemonId(at) for at in range(0, 512, 8))
+    cut = tuple((one, one + 1) for one in range(63))
+    records = [Record(rep, NUMBER_MAX, everybody, hears, NUMBER_MAX, cut) for rep in everybody[::8]]
+
+    words = joins(records[0], records[1:], active=True)
+
+    assert all(word.records[0] == records[0] and word.active for word in words)
+    assert [record for word in words for record in word.records[1:]] == records[1:]
+    assert all(len(encode(word)) <= WORD_DATAGRAM_BYTES_MAX for word in words)
+    assert sum(len(encode(word)) for word in words) > (len(words) - 1) * WORD_DATAGRAM_BYTES_MAX // 2
+
+
+def test_what_fits_goes_into_one_join() -> None:
+    record = Record(A, 1, (A, B), (DaemonId(2),), 4)
+
+    assert joins(record, [record], active=False) == [Join((record, record), False)]
