@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         SlowConsumer,
         TimedOut,
     )
-    from hopring.client.events import Event, Member, Message, Transition, View
+    from hopring.client.events import Event, Member, Message, Reconnected, ReconnectGap, Transition, View
+    from hopring.client.retrying import Reconnect
     from hopring.errors import HopError
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
 
@@ -44,6 +45,9 @@ __all__ = [
     "MessageTooLarge",
     "NameInUse",
     "NotMember",
+    "Reconnect",
+    "ReconnectGap",
+    "Reconnected",
     "RequestRefused",
     "Service",
     "Session",
@@ -58,6 +62,7 @@ __all__ = [
 _ROOMS = (
     "hopring.client.events",
     "hopring.client.errors",
+    "hopring.client.retrying",
     "hopring.errors",
     "hopring.services",
     "hopring.client.aio",

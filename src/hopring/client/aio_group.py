@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hopring.client.events import Event, Message
+from hopring.client.facts import Data
 from hopring.services import Service
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Group:
         self.name = name
 
     async def multicast(
-        self, data: bytes, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
+        self, data: Data, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
     ) -> None:
         """Sends a message to the group; waits only for room in the window."""
         await self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
@@ -61,5 +62,5 @@ class Joining:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._session._in(self._group) and self._session._core.ended is None:
+        if kind is None and not self._session._core.is_over(self._group):
             await self._session.leave(self._group)

@@ -27,12 +27,14 @@ class TimedOut(HopError, TimeoutError):
 
 
 class SessionClosed(HopError, ConnectionError):
-    """The session has ended."""
+    """The session has ended. Of messages in doubt nobody knows whether they went out; none went out twice."""
 
-    def __init__(self, reason: str, remedy: str = "connect again") -> None:
-        super().__init__(f"the session has ended: {reason}; {remedy}")
+    def __init__(self, reason: str, remedy: str = "connect again", in_doubt: int = 0) -> None:
+        doubt = f"; messages in doubt: {in_doubt}" if in_doubt else ""
+        super().__init__(f"the session has ended: {reason}; {remedy}{doubt}")
         self.reason = reason
         self.remedy = remedy
+        self.in_doubt = in_doubt
 
 
 class SlowConsumer(SessionClosed):

@@ -1,5 +1,6 @@
 """Requests on their way to the daemon: messages of one key share a bundle, and credits say how much may go."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,25 @@ TYPE_MAX = 0xFFFF
 
 
 @dataclass(slots=True)
+class Sending:
+    """A message that is to be sent, by whatever connection there will be."""
+
+    groups: tuple[GroupName, ...]
+    data: bytes
+    service: Service = Service.AGREED
+    message_type: int = 0
+    self_discard: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.groups) <= GROUPS_MAX or len(set(self.groups)) < len(self.groups):
+            raise RequestRefused(" ".join(self.groups), "not 1 to 128 different groups", "name each group once")
+        for name in self.groups:
+            check_group(name)
+        if not 0 <= self.message_type <= TYPE_MAX:
+            raise ValueError(f"message type {self.message_type} is not of 16 bits")
+
+
+@dataclass(slots=True)
 class Outgoing:
     """What goes to one daemon."""
 
@@ -31,23 +51,27 @@ class Outgoing:
     out: list[bytes] = field(default_factory=list)
     charged_bytes: int = 0  # Asked for and not credited, the open bundle included.
     builder: BundleBuilder | None = None
+    requests: deque[tuple[int, int]] = field(default_factory=deque)
+    """What each request took that is not credited, and how many messages it has."""
 
     def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
-        """The key of a message; what is wrong with the groups is told here."""
+        """The key of a message to these groups, which are checked already."""
         names = tuple([GroupName(group) for group in groups])
-        if not 0 < len(names) <= GROUPS_MAX or len(set(names)) < len(names):
-            raise RequestRefused(" ".join(names), "not 1 to 128 different groups", "name each group once")
-        for name in names:
-            check_group(name)
         daemon = DaemonId(self.welcome.daemon_number)
         return Run(daemon, self.welcome.session, service, names, self_discard)
 
-    def check(self, data: bytes, message_type: int) -> None:
-        """Whether such a message can be sent at all."""
-        if len(data) > self.welcome.message_bytes_max:
-            raise MessageTooLarge(len(data), self.welcome.message_bytes_max)
-        if not 0 <= message_type <= TYPE_MAX:
-            raise ValueError(f"message type {message_type} is not of 16 bits")
+    def takes(self, sending: Sending) -> bool:
+        """Whether the daemon takes this message now; one that it never takes is an error."""
+        if len(sending.data) > self.welcome.message_bytes_max:
+            raise MessageTooLarge(len(sending.data), self.welcome.message_bytes_max)
+        return not self.charged_bytes or self.has_room(self._run_of(sending), sending.data)
+
+    def put(self, sending: Sending) -> None:
+        """Adds a message; look at `takes` first."""
+        self.send(self._run_of(sending), sending.data, sending.message_type)
+
+    def _run_of(self, sending: Sending) -> Run:
+        return self.run(sending.groups, sending.service, sending.self_discard)
 
     def has_room(self, run: Run, data: bytes) -> bool:
         """Whether the daemon takes another such message now; one is always taken."""
@@ -58,8 +82,19 @@ class Outgoing:
         """Whether the daemon takes another join or leave now."""
         return not self.charged_bytes or self.charged_bytes + REQUEST_COST_BYTES <= self.welcome.window_bytes
 
+    @property
+    def in_doubt(self) -> int:
+        """Messages that are not credited."""
+        return sum([messages for _, messages in self.requests]) + (len(self.builder) if self.builder else 0)
+
+    def credited(self, size_bytes: int) -> None:
+        """The daemon has passed so much on; it gives credit for whole requests, in their order."""
+        self.charged_bytes -= size_bytes
+        while self.requests and self.requests[0][0] <= size_bytes:
+            size_bytes -= self.requests.popleft()[0]
+
     def send(self, run: Run, data: bytes, message_type: int) -> None:
-        """Adds a message; look at `check` and `has_room` first."""
+        """Adds a message; look at `has_room` first."""
         self.charged_bytes += self._cost(run, data)
         if not self._fits(run, data):
             self.seal()
@@ -70,13 +105,17 @@ class Outgoing:
     def ask(self, word: Word, cost_bytes: int = 0) -> None:
         """Adds a word behind all messages."""
         self.seal()
-        self.charged_bytes += cost_bytes
+        if cost_bytes:
+            self.charged_bytes += cost_bytes
+            self.requests.append((cost_bytes, 0))
         self.out.append(encode_word(word))
 
     def seal(self) -> None:
         """Ends the bundle that is open."""
         if self.builder is not None:
-            self.out.append(encode_frame(Kind.SEND, self.builder.seal()))
+            bundle = self.builder.seal()
+            self.requests.append((REQUEST_COST_BYTES + len(bundle), len(self.builder)))
+            self.out.append(encode_frame(Kind.SEND, bundle))
             self.builder = None
 
     def _fits(self, run: Run, data: bytes) -> bool:

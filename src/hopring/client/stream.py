@@ -1,13 +1,13 @@
 """The stream of events: one order for the whole session, from which a group's part can be taken alone.
 
 Each event is taken once, by whoever asks first: the session's reader takes the oldest of all, a group's reader
-the oldest of its group.
+the oldest of its group. Only `Reconnected` is for every group's reader; the session's reader takes it for all.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 
-from hopring.client.events import Event, Message
+from hopring.client.events import Event, Reconnected, groups_of
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Stream:
         """The next event; taking it gives that much credit back."""
         self.last += 1
         self.events[self.last] = (event, credit_bytes)
-        for group in event.groups if isinstance(event, Message) else (event.group,):
+        for group in groups_of(event):
             if group in self.by_group:
                 self.by_group[group].append(self.last)
 
@@ -44,10 +44,19 @@ class Stream:
         number = self._first(group)
         if number is None:
             return None
-        event, credit_bytes = self.events.pop(number)
-        for name in event.groups if isinstance(event, Message) else (event.group,):
+        event, credit_bytes = self.events[number]
+        if group is not None and isinstance(event, Reconnected):
+            self.by_group[group].popleft()
+            if any(number in self.by_group.get(other, ()) for other in event.groups):
+                return event, 0
+        del self.events[number]
+        for name in groups_of(event):
             self._first(name)
         return event, credit_bytes
+
+    def forget_credits(self) -> None:
+        """Nobody wants credit any more for what waits: it came by a connection that is gone."""
+        self.events = {number: (event, 0) for number, (event, _) in self.events.items()}
 
     def _first(self, group: str | None) -> int | None:
         """Forgets on the way what others have taken."""
