@@ -13,15 +13,26 @@ if TYPE_CHECKING:
     from hopring.client.errors import (
         AlreadyMember,
         ConnectError,
+        InDoubt,
         MessageTooLarge,
         NameInUse,
+        NoReceipt,
         NotMember,
         RequestRefused,
         SessionClosed,
         SlowConsumer,
         TimedOut,
     )
-    from hopring.client.events import Event, Member, Message, Reconnected, ReconnectGap, Transition, View
+    from hopring.client.events import (
+        Event,
+        Member,
+        Message,
+        Receipt,
+        Reconnected,
+        ReconnectGap,
+        Transition,
+        View,
+    )
     from hopring.client.retrying import Reconnect
     from hopring.errors import HopError
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
@@ -40,11 +51,14 @@ __all__ = [
     "Event",
     "Group",
     "HopError",
+    "InDoubt",
     "Member",
     "Message",
     "MessageTooLarge",
     "NameInUse",
+    "NoReceipt",
     "NotMember",
+    "Receipt",
     "Reconnect",
     "ReconnectGap",
     "Reconnected",

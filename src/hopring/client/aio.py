@@ -18,7 +18,7 @@ from hopring.client import verbs
 from hopring.client.aio_group import Group, Joining
 from hopring.client.connection import Connection
 from hopring.client.core import CONNECT_SECONDS, NO_DAEMON, WINDOW_BYTES_DEFAULT, Core
-from hopring.client.events import Event
+from hopring.client.events import Event, Receipt
 from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT, parse_url
@@ -68,6 +68,25 @@ class Session(SessionFacts):
             self._flush_soon()
         else:
             await self._run(verbs.multicast(self._core, sending, now_us()))
+
+    async def multicast_wait(
+        self,
+        groups: str | Sequence[str],
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message and waits until it is delivered at the session's daemon; tells its place.
+
+        No membership is needed. For a Safe message it means that all daemons of the view have it. NoReceipt
+        and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
+        sent.
+        """
+        sending = sending_of(groups, data, service, type, self_discard)
+        return await self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
     async def receive(self) -> Event:
         """The next event of all; SessionClosed if there will be none."""

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from hopring.client.events import Event, Message
+from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import Data
 from hopring.services import Service
 
@@ -25,6 +25,25 @@ class Group:
     ) -> None:
         """Sends a message to the group; waits only for room in the window."""
         await self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
+
+    async def multicast_wait(
+        self,
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message to the group and returns its place in the order; see `Session.multicast_wait`."""
+        return await self.session.multicast_wait(
+            self.name,
+            data,
+            service=service,
+            type=type,
+            self_discard=self_discard,
+            timeout_seconds=timeout_seconds,
+        )
 
     async def leave(self) -> None:
         """Is a member no longer when this returns."""

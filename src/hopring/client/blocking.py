@@ -11,7 +11,7 @@ from typing import TypeVar
 from hopring.client import verbs
 from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, Core
 from hopring.client.dialing import Line
-from hopring.client.events import Event, Message
+from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT
@@ -53,6 +53,25 @@ class Session(SessionFacts):
         sending = sending_of(groups, data, service, type, self_discard)
         self._run(verbs.multicast(self._core, sending, now_us(), timeout_seconds))
         self._line.exchange(now_us())
+
+    def multicast_wait(
+        self,
+        groups: str | Sequence[str],
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message and waits until it is delivered at the session's daemon; tells its place.
+
+        No membership is needed. For a Safe message it means that all daemons of the view have it. NoReceipt
+        and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
+        sent.
+        """
+        sending = sending_of(groups, data, service, type, self_discard)
+        return self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
         """The next event of all; SessionClosed if there will be none, TimedOut if it does not come in time."""
@@ -139,6 +158,25 @@ class Group:
     ) -> None:
         """Sends a message to the group; waits only for room in the window."""
         self.session.multicast(
+            self.name,
+            data,
+            service=service,
+            type=type,
+            self_discard=self_discard,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def multicast_wait(
+        self,
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message to the group and returns its place in the order; see `Session.multicast_wait`."""
+        return self.session.multicast_wait(
             self.name,
             data,
             service=service,

@@ -28,6 +28,7 @@ from hopring.session.words import (
     Goodbye,
     Hello,
     Left,
+    Receipt,
     Refused,
     Signal,
     View,
@@ -167,6 +168,8 @@ class Connection:
                 self._credited(size_bytes)
             case Refused():
                 self._refused(word)
+            case Receipt() if self.outgoing is not None:
+                self.outgoing.settle(word)
             case Error(reason, detail, remedy):
                 kind = SlowConsumer if reason == SLOW_RECEIVER else SessionClosed
                 error = kind(f"{reason} ({detail})" if detail else reason, remedy)

@@ -16,7 +16,7 @@ from typing import Final
 from hopring.client.connection import Connection, Kept, Request
 from hopring.client.errors import ConnectError, SessionClosed
 from hopring.client.events import Event, Reconnected, ReconnectGap
-from hopring.client.outgoing import Outgoing, Sending
+from hopring.client.outgoing import Outgoing, Sending, Ticket
 from hopring.client.retrying import Reconnect, Tries
 from hopring.client.stream import Stream
 from hopring.errors import HopError
@@ -199,6 +199,7 @@ class Core:
     def _note_loss(self, outgoing: Outgoing, error: HopError, now_us: int) -> None:
         reason = error.reason if isinstance(error, SessionClosed) else str(error)
         self._loss = Loss(now_us, reason, 0 if self.quit_done else outgoing.in_doubt)
+        outgoing.lose_tickets()
         self.tries.lost(now_us)
         self.stream.forget_credits()
         self._again.clear()
@@ -278,6 +279,14 @@ class Core:
     def send(self, sending: Sending) -> None:
         """Sends a message; look at `has_room` first."""
         self.outgoing.put(sending)
+
+    def has_room_and_ticket(self, sending: Sending) -> bool:
+        """The same for a message with a receipt."""
+        return self.has_room(sending) and self._outgoing.has_ticket
+
+    def send_for_receipt(self, sending: Sending) -> Ticket:
+        """Sends a message and asks for its receipt; look at `has_room_and_ticket` first."""
+        return self.outgoing.put_with_ticket(sending)
 
     def quit(self) -> None:
         """Asks for the end, when all that was asked for is done; without a connection this is it."""

@@ -41,6 +41,29 @@ class SlowConsumer(SessionClosed):
     """The daemon ended the session because too much waited for it."""
 
 
+class InDoubt(HopError):
+    """Nobody knows whether the message of a `multicast_wait` is or will be delivered. It is not sent again."""
+
+    def __init__(self, groups: tuple[str, ...], reason: str) -> None:
+        super().__init__(
+            f"a message to {' '.join(groups)}: {reason}; it may be delivered or not: ask the receivers"
+        )
+        self.groups = groups
+        self.reason = reason
+
+
+class NoReceipt(InDoubt, TimedOut):
+    """The receipt did not come in time; the message may still be delivered."""
+
+    def __init__(self, groups: tuple[str, ...], seconds: float) -> None:
+        self.groups = groups
+        self.reason = f"no receipt for {seconds:g} s"
+        self.what = "multicast_wait"
+        self.seconds = seconds
+        text = f"a message to {' '.join(groups)}: {self.reason}; it was sent and may still be delivered"
+        HopError.__init__(self, text)
+
+
 class MessageTooLarge(HopError, ValueError):
     """A message above the daemon's limit."""
 

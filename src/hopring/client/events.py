@@ -59,6 +59,16 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the sender of a message is told of it; no event."""
+
+    groups: tuple[str, ...]
+    service: Service
+    place: Place  # In the one order of all groups; the message has the same.
+    closing: bool  # Whether the view was closing: then the service holds among those who stay together only.
+
+
+@dataclass(frozen=True, slots=True)
 class ReconnectGap:
     """What is known of the time without a connection. What was sent to the groups meanwhile is missing."""
 

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hopring.client.errors import MessageTooLarge, RequestRefused
+from hopring.client.events import Receipt
+from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.session.frames import Kind, encode_frame
-from hopring.session.options import REQUEST_COST_BYTES
+from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
+from hopring.session.words import Receipt as ReceiptWord
 from hopring.session.words import Welcome, Word, encode_word
 from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
@@ -44,6 +47,14 @@ class Sending:
 
 
 @dataclass(slots=True)
+class Ticket:
+    """A message whose sender waits for the receipt."""
+
+    receipt: Receipt | None = None
+    lost: bool = False  # None will come.
+
+
+@dataclass(slots=True)
 class Outgoing:
     """What goes to one daemon."""
 
@@ -53,6 +64,7 @@ class Outgoing:
     builder: BundleBuilder | None = None
     requests: deque[tuple[int, int]] = field(default_factory=deque)
     """What each request took that is not credited, and how many messages it has."""
+    tickets: dict[int, tuple[Ticket, Sending]] = field(default_factory=dict)
 
     def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
         """The key of a message to these groups, which are checked already."""
@@ -69,6 +81,33 @@ class Outgoing:
     def put(self, sending: Sending) -> None:
         """Adds a message; look at `takes` first."""
         self.send(self._run_of(sending), sending.data, sending.message_type)
+
+    @property
+    def has_ticket(self) -> bool:
+        """Whether another receipt can be asked for."""
+        return len(self.tickets) < TICKETS_MAX
+
+    def put_with_ticket(self, sending: Sending) -> Ticket:
+        """Adds a message and asks for its receipt; look at `takes` and `has_ticket` first."""
+        number = next(one for one in range(1, TICKETS_MAX + 1) if one not in self.tickets)
+        self.send(self._run_of(sending), sending.data, sending.message_type, number)
+        ticket = Ticket()
+        self.tickets[number] = (ticket, sending)
+        return ticket
+
+    def settle(self, word: ReceiptWord) -> None:
+        """Receipts came."""
+        if any(number not in self.tickets for number in word.tickets):
+            raise PeerError(Drop.INCONSISTENT, "a receipt that nobody asked for")
+        for number in word.tickets:
+            ticket, sending = self.tickets.pop(number)
+            ticket.receipt = Receipt(sending.groups, sending.service, word.place, word.closing)
+
+    def lose_tickets(self) -> None:
+        """No receipt will come."""
+        for ticket, _ in self.tickets.values():
+            ticket.lost = True
+        self.tickets.clear()
 
     def _run_of(self, sending: Sending) -> Run:
         return self.run(sending.groups, sending.service, sending.self_discard)
@@ -93,14 +132,14 @@ class Outgoing:
         while self.requests and self.requests[0][0] <= size_bytes:
             size_bytes -= self.requests.popleft()[0]
 
-    def send(self, run: Run, data: bytes, message_type: int) -> None:
+    def send(self, run: Run, data: bytes, message_type: int, hints: int = 0) -> None:
         """Adds a message; look at `has_room` first."""
         self.charged_bytes += self._cost(run, data)
         if not self._fits(run, data):
             self.seal()
             self.builder = BundleBuilder(run, self.welcome.message_bytes_max)
         assert self.builder is not None, "it was just made"
-        self.builder.append(data, message_type)
+        self.builder.append(data, message_type, hints)
 
     def ask(self, word: Word, cost_bytes: int = 0) -> None:
         """Adds a word behind all messages."""

@@ -10,10 +10,11 @@ from typing import Final, NamedTuple, TypeVar
 
 from hopring.client.connection import Request
 from hopring.client.core import Core
-from hopring.client.errors import SessionClosed, TimedOut
-from hopring.client.events import Event
+from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
+from hopring.client.events import Event, Receipt
 from hopring.client.outgoing import Sending
 from hopring.ids import NEVER
+from hopring.services import Service
 
 GOODBYE_SECONDS: Final = 10.0
 
@@ -49,6 +50,23 @@ def multicast(core: Core, sending: Sending, now_us: int, seconds: float | None =
     """Has handed the message to the window when it returns."""
     yield from _until(lambda: core.has_room(sending), now_us, seconds, "multicast")
     core.send(sending)
+
+
+def multicast_wait(core: Core, sending: Sending, now_us: int, seconds: float | None = None) -> Verb[Receipt]:
+    """The receipt of the message; an error says whether it was sent."""
+    if sending.service is Service.UNRELIABLE:
+        raise ValueError("an Unreliable message has no place in the order, so it has no receipt; use multicast")
+    end_us = until_us(now_us, seconds)
+    what = "multicast_wait: the message was not sent, for want of room in the window"
+    yield from _wait(lambda: core.has_room_and_ticket(sending), end_us, seconds, what)
+    ticket = core.send_for_receipt(sending)
+    try:
+        yield from _wait(lambda: ticket.receipt is not None or ticket.lost, end_us, seconds, what)
+    except TimedOut:
+        raise NoReceipt(sending.groups, seconds or 0.0) from None
+    if ticket.receipt is None:
+        raise InDoubt(sending.groups, "the connection was lost before its receipt came")
+    return ticket.receipt
 
 
 def receive(core: Core, group: str | None, now_us: int, seconds: float | None = None) -> Verb[Event]:
