@@ -10,11 +10,13 @@ from hopring import compiled
 
 if TYPE_CHECKING:
     from hopring.client.aio import Group, Session, connect
+    from hopring.client.batch import Batch, Taken
     from hopring.client.errors import (
         AlreadyMember,
         ConnectError,
         InDoubt,
         MessageTooLarge,
+        MissingExtra,
         NameInUse,
         NoReceipt,
         NotMember,
@@ -47,6 +49,7 @@ __all__ = [
     "SAFE",
     "UNRELIABLE",
     "AlreadyMember",
+    "Batch",
     "ConnectError",
     "Event",
     "Group",
@@ -55,6 +58,7 @@ __all__ = [
     "Member",
     "Message",
     "MessageTooLarge",
+    "MissingExtra",
     "NameInUse",
     "NoReceipt",
     "NotMember",
@@ -67,6 +71,7 @@ __all__ = [
     "Session",
     "SessionClosed",
     "SlowConsumer",
+    "Taken",
     "TimedOut",
     "Transition",
     "View",
@@ -77,6 +82,7 @@ _ROOMS = (
     "hopring.client.events",
     "hopring.client.errors",
     "hopring.client.retrying",
+    "hopring.client.batch",
     "hopring.errors",
     "hopring.services",
     "hopring.client.aio",

@@ -16,13 +16,14 @@ from typing import TypeVar
 
 from hopring.client import verbs
 from hopring.client.aio_group import Group, Joining
+from hopring.client.batch import Batch
 from hopring.client.connection import Connection
 from hopring.client.core import CONNECT_SECONDS, NO_DAEMON, WINDOW_BYTES_DEFAULT, Core
 from hopring.client.events import Event, Receipt
 from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT, parse_url
-from hopring.client.verbs import Verb
+from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
 
@@ -92,6 +93,16 @@ class Session(SessionFacts):
         """The next event of all; SessionClosed if there will be none."""
         return await self._receive(None)
 
+    async def receive_batch(
+        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
+    ) -> Batch:
+        """Up to `max_messages` messages and the other events among them, in their order.
+
+        With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
+        it waits for a first event and returns all that is there. SessionClosed if there will be none.
+        """
+        return await self._receive_batch(None, max_messages, max_wait_seconds)
+
     def __aiter__(self) -> AsyncIterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
@@ -114,6 +125,9 @@ class Session(SessionFacts):
 
     async def _receive(self, group: str | None) -> Event:
         return await self._run(verbs.receive(self._core, group, now_us()))
+
+    async def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+        return await self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 
     async def _iterate(self, group: str | None) -> AsyncIterator[Event]:
         while (event := await self._run(verbs.following(self._core, group, now_us()))) is not None:

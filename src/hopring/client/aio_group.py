@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from hopring.client.batch import Batch
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import Data
+from hopring.client.verbs import BATCH_MESSAGES
 from hopring.services import Service
 
 if TYPE_CHECKING:
@@ -52,6 +54,12 @@ class Group:
     async def receive(self) -> Event:
         """The next event of this group."""
         return await self.session._receive(self.name)
+
+    async def receive_batch(
+        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
+    ) -> Batch:
+        """Many events of this group; see `Session.receive_batch`."""
+        return await self.session._receive_batch(self.name, max_messages, max_wait_seconds)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """The group's events until the session leaves it; each event is taken once, here or at the session."""

@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import TypeVar
 
 from hopring.client import verbs
+from hopring.client.batch import Batch
 from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, Core
 from hopring.client.dialing import Line
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT
-from hopring.client.verbs import Verb
+from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
 
@@ -77,6 +78,16 @@ class Session(SessionFacts):
         """The next event of all; SessionClosed if there will be none, TimedOut if it does not come in time."""
         return self._receive(None, timeout_seconds)
 
+    def receive_batch(
+        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
+    ) -> Batch:
+        """Up to `max_messages` messages and the other events among them, in their order.
+
+        With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
+        it waits for a first event and returns all that is there. SessionClosed if there will be none.
+        """
+        return self._receive_batch(None, max_messages, max_wait_seconds)
+
     def __iter__(self) -> Iterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
@@ -120,6 +131,10 @@ class Session(SessionFacts):
 
     def _receive(self, group: str | None, seconds: float | None) -> Event:
         return self._run(verbs.receive(self._core, group, now_us(), seconds))
+
+    def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+        self._line.exchange(now_us())  # What has come meanwhile is there, too.
+        return self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:
         while (event := self._run(verbs.following(self._core, group, now_us()))) is not None:
@@ -192,6 +207,12 @@ class Group:
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
         """The next event of this group."""
         return self.session._receive(self.name, timeout_seconds)
+
+    def receive_batch(
+        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
+    ) -> Batch:
+        """Many events of this group; see `Session.receive_batch`."""
+        return self.session._receive_batch(self.name, max_messages, max_wait_seconds)
 
     def __iter__(self) -> Iterator[Event]:
         """The group's events until the session leaves it; each event is taken once, here or at the session."""

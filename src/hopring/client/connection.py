@@ -15,12 +15,12 @@ from hopring.client.errors import (
     SessionClosed,
     SlowConsumer,
 )
-from hopring.client.events import Member, Message, messages_of, transition_of, view_of
+from hopring.client.events import Member, messages_of, transition_of, view_of
 from hopring.client.outgoing import Outgoing
 from hopring.client.stream import Stream
 from hopring.errors import Drop, HopError, PeerError
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
-from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Place, decode_messages
+from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Messages, Place, decode_messages
 from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
 from hopring.session.words import (
     Credit,
@@ -148,7 +148,7 @@ class Connection:
     def _frame(self, frame: Frame) -> None:
         cost = FRAME_HEAD_BYTES + len(frame.body)
         if frame.kind is Kind.MESSAGES:
-            self._messages(messages_of(decode_messages(frame.body)), cost)
+            self._messages(decode_messages(frame.body), cost)
             return
         word = decode_word(frame)
         match word:
@@ -180,12 +180,9 @@ class Connection:
             case _:
                 raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
 
-    def _messages(self, messages: list[Message], cost: int) -> None:
-        *others, last = messages
-        for message in others:
-            self.kept.stream.put(message, 0)
-        self.kept.stream.put(last, cost)
-        self.kept.last = last.place
+    def _messages(self, messages: Messages, cost: int) -> None:
+        self.kept.stream.put_messages(messages_of(messages), messages.bundle, cost)
+        self.kept.last = messages.place
 
     def _view(self, word: View, cost: int) -> None:
         view = view_of(word)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from hopring.client.batch import Batch
 from hopring.client.connection import Connection, Kept, Request
 from hopring.client.errors import ConnectError, SessionClosed
 from hopring.client.events import Event, Reconnected, ReconnectGap
@@ -132,6 +133,7 @@ class Core:
     def receive(self, chunk: bytes, now_us: int = 0) -> None:
         """Takes bytes of the connection."""
         connection = self.connection
+        self.stream.now_us = self.epoch_us + now_us
         connection.feed(chunk)
         while connection.take_frame():
             self._look(connection, now_us)
@@ -305,6 +307,17 @@ class Core:
     def is_over(self, group: str | None) -> bool:
         """Whether nothing more comes."""
         return self.ended is not None or not self.is_in(group)
+
+    def has_batch(self, messages: int, group: str | None) -> bool:
+        """Whether so many messages wait, or so much that more might not come before it is taken."""
+        full = self.stream.credit_bytes * 2 >= self.window_bytes
+        return (full and self.stream.waits(group)) or self.stream.has(messages, group)
+
+    def take_batch(self, messages: int, group: str | None) -> Batch:
+        """The next events up to so many messages."""
+        taken, credit_bytes = self.stream.take_batch(messages, group)
+        self.connection.credit(credit_bytes)
+        return Batch(tuple(taken))
 
     def take(self, group: str | None = None) -> Event | None:
         """The next event, of this group or at all; the daemon may then send that much more."""

@@ -73,6 +73,16 @@ class MessageTooLarge(HopError, ValueError):
         self.limit_bytes = limit_bytes
 
 
+class MissingExtra(HopError, ImportError):
+    """A call that needs a package which is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}: pip install 'hopring[{extra}]'")
+        self.what = what
+        self.package = package
+        self.extra = extra
+
+
 class RequestRefused(HopError, ValueError):
     """A join or leave that nothing comes of."""
 

@@ -8,6 +8,7 @@ Closing a verb at any yield is safe: that is how a cancelled call ends.
 from collections.abc import Callable, Generator
 from typing import Final, NamedTuple, TypeVar
 
+from hopring.client.batch import Batch
 from hopring.client.connection import Request
 from hopring.client.core import Core
 from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
@@ -17,6 +18,7 @@ from hopring.ids import NEVER
 from hopring.services import Service
 
 GOODBYE_SECONDS: Final = 10.0
+BATCH_MESSAGES: Final = 1_000
 
 T = TypeVar("T")
 
@@ -76,6 +78,24 @@ def receive(core: Core, group: str | None, now_us: int, seconds: float | None = 
     if event is None:
         raise core.ended or SessionClosed(f"{group} was left")
     return event
+
+
+def receive_batch(
+    core: Core, group: str | None, messages: int, now_us: int, seconds: float | None
+) -> Verb[Batch]:
+    """Many events. Nothing is taken before the last wait is over: a cancelled call loses none."""
+    if messages < 1:
+        raise ValueError(f"a batch of {messages} messages")
+    if seconds is None:
+        yield from _wait(lambda: core.stream.waits(group) or core.is_over(group), NEVER, None, "receive_batch")
+    else:
+        end_us = until_us(now_us, seconds)
+        while now_us < end_us and not core.has_batch(messages, group) and not core.is_over(group):
+            now_us = yield Wait(lambda: core.has_batch(messages, group) or core.is_over(group), end_us)
+    batch = core.take_batch(messages, group)
+    if not batch and core.is_over(group):
+        raise core.ended or SessionClosed(f"{group} was left")
+    return batch
 
 
 def following(core: Core, group: str | None, now_us: int) -> Verb[Event | None]:
