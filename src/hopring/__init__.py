@@ -10,18 +10,32 @@ from hopring import compiled
 
 if TYPE_CHECKING:
     from hopring.client.aio import Group, Session, connect
+    from hopring.client.batch import Batch, Taken
     from hopring.client.errors import (
         AlreadyMember,
         ConnectError,
+        InDoubt,
         MessageTooLarge,
+        MissingExtra,
         NameInUse,
+        NoReceipt,
         NotMember,
         RequestRefused,
         SessionClosed,
         SlowConsumer,
         TimedOut,
     )
-    from hopring.client.events import Event, Member, Message, Transition, View
+    from hopring.client.events import (
+        Event,
+        Member,
+        Message,
+        Receipt,
+        Reconnected,
+        ReconnectGap,
+        Transition,
+        View,
+    )
+    from hopring.client.retrying import Reconnect
     from hopring.errors import HopError
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
 
@@ -35,20 +49,29 @@ __all__ = [
     "SAFE",
     "UNRELIABLE",
     "AlreadyMember",
+    "Batch",
     "ConnectError",
     "Event",
     "Group",
     "HopError",
+    "InDoubt",
     "Member",
     "Message",
     "MessageTooLarge",
+    "MissingExtra",
     "NameInUse",
+    "NoReceipt",
     "NotMember",
+    "Receipt",
+    "Reconnect",
+    "ReconnectGap",
+    "Reconnected",
     "RequestRefused",
     "Service",
     "Session",
     "SessionClosed",
     "SlowConsumer",
+    "Taken",
     "TimedOut",
     "Transition",
     "View",
@@ -58,6 +81,8 @@ __all__ = [
 _ROOMS = (
     "hopring.client.events",
     "hopring.client.errors",
+    "hopring.client.retrying",
+    "hopring.client.batch",
     "hopring.errors",
     "hopring.services",
     "hopring.client.aio",

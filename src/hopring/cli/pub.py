@@ -21,7 +21,7 @@ def pub(group: str, data: str, url: str, name: str | None, service: str, message
 
     It ends when all messages have their place in the order.
     """
-    with talking(), connect(url, name=name, membership=False) as session:
+    with talking(), connect(url, name=name, membership=False, reconnect=False) as session:
         for message in _lines() if data == "-" else [data.encode()]:
             session.multicast(group, message, service=Service[service.upper()], type=message_type)
 

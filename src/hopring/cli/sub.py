@@ -7,7 +7,7 @@ import click
 
 from hopring.cli.at_daemon import at_daemon, talking
 from hopring.client.blocking import Session, connect
-from hopring.client.events import Event, Member, Message, Transition, View
+from hopring.client.events import Event, Member, Message, Reconnected, Transition, View
 
 
 @click.command()
@@ -20,7 +20,7 @@ def sub(
     groups: tuple[str, ...], url: str, name: str | None, as_json: bool, views: bool, count: int | None
 ) -> None:
     """Join the groups and print what comes, one line per message, until interrupted."""
-    with talking(), connect(url, name=name, membership=views) as session:
+    with talking(), connect(url, name=name, membership=views, reconnect=False) as session:
         for group in groups:
             session.join(group)
         click.echo(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
@@ -44,6 +44,9 @@ def _line(event: Event) -> str:
             return f"-- view of {event.group}: {_names(event.members)} ({_why(event)})"
         case Transition():
             return f"-- the view of {event.group} is closing; still together: {_names(event.members)}"
+        case Reconnected():
+            missing = f"messages since {event.gap.reason} are missing"
+            return f"-- again connected, as {event.private_group}; {missing}"
 
 
 def _why(view: View) -> str:
@@ -77,6 +80,10 @@ def _facts(event: Event) -> dict[str, object]:
         case Transition():
             members = [member.private_group for member in event.members]
             return {"event": "transition", "group": event.group, "members": members}
+        case Reconnected():
+            times = {"lost_at_us": event.gap.lost_at_us, "back_at_us": event.gap.back_at_us}
+            facts = {"event": "reconnected", "groups": event.groups, "daemon": event.daemon}
+            return {**facts, "reason": event.gap.reason, **times, "in_doubt": event.gap.in_doubt}
 
 
 def _data(data: bytes) -> dict[str, str]:

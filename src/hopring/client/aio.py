@@ -6,58 +6,44 @@
         async for event in session: ...
 
 All of a session belongs to one event loop and its thread. Every wait may be cancelled; a request that has gone
-out is carried out nevertheless. There are no tasks and no callbacks behind it.
+out is carried out nevertheless. Behind it is one timer and, while a connection is made, one task.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from types import TracebackType
-from typing import Final
+from typing import TypeVar
 
+from hopring.client import verbs
 from hopring.client.aio_group import Group, Joining
-from hopring.client.core import WINDOW_BYTES_DEFAULT, Core, Request
-from hopring.client.errors import ConnectError, SessionClosed, TimedOut
-from hopring.client.events import Event
-from hopring.client.url import NO_DAEMON, URL_DEFAULT, any_name, parse_url
+from hopring.client.batch import Batch
+from hopring.client.connection import Connection
+from hopring.client.core import CONNECT_SECONDS, NO_DAEMON, WINDOW_BYTES_DEFAULT, Core
+from hopring.client.events import Event, Receipt
+from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
+from hopring.client.retrying import Reconnect
+from hopring.client.url import URL_DEFAULT, parse_url
+from hopring.client.verbs import BATCH_MESSAGES, Verb
+from hopring.ids import NEVER
 from hopring.services import Service
 
 __all__ = ["Group", "Session", "connect"]
 
-CONNECT_SECONDS: Final = 5.0
-GOODBYE_SECONDS: Final = 10.0
+T = TypeVar("T")
 
 
-class Session:
+class Session(SessionFacts):
     """A client at a daemon: made by `connect`. Iterate over it for all events, in their order."""
 
     def __init__(self, core: Core) -> None:
         """Use `connect`."""
         self._core = core
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
+        self._wire: _Wire | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._flush_due = False
-        self._asking: set[Request] = set()
-
-    @property
-    def name(self) -> str:
-        """The session's name at its daemon."""
-        return self._core.name
-
-    @property
-    def daemon(self) -> str:
-        """The daemon's name."""
-        return self._core.welcomed.daemon
-
-    @property
-    def private_group(self) -> str:
-        """The group that only this session is in; messages sent there reach it without a join."""
-        return self._core.welcomed.private_group
-
-    @property
-    def message_bytes_max(self) -> int:
-        """The largest message that the daemon takes."""
-        return self._core.welcomed.message_bytes_max
+        self._timer: asyncio.TimerHandle | None = None
+        self._dialing: asyncio.Task[None] | None = None
 
     def join(self, group: str) -> Joining:
         """Becomes a member: `await` it, or use it as `async with`, which leaves in the end."""
@@ -65,30 +51,57 @@ class Session:
 
     async def leave(self, group: str) -> None:
         """Is a member no longer when this returns."""
-        await self._until(self._core.may_ask)
-        await self._ask("leave", group, self._core.leave)
+        await self._run(verbs.leave(self._core, group, now_us()))
 
     async def multicast(
         self,
         groups: str | Sequence[str],
-        data: bytes,
+        data: Data,
         *,
         service: Service = Service.AGREED,
         type: int = 0,  # The papers' word.
         self_discard: bool = False,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
-        outgoing = self._core.outgoing
-        run = outgoing.run((groups,) if isinstance(groups, str) else groups, service, self_discard)
-        outgoing.check(data, type)
-        if not outgoing.has_room(run, data):
-            await self._until(lambda: self._core.outgoing.has_room(run, data))
-        outgoing.send(run, bytes(data), type)
-        self._flush_soon()
+        sending = sending_of(groups, data, service, type, self_discard)
+        if self._core.has_room(sending):
+            self._core.send(sending)
+            self._flush_soon()
+        else:
+            await self._run(verbs.multicast(self._core, sending, now_us()))
+
+    async def multicast_wait(
+        self,
+        groups: str | Sequence[str],
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message and waits until it is delivered at the session's daemon; tells its place.
+
+        No membership is needed. For a Safe message it means that all daemons of the view have it. NoReceipt
+        and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
+        sent.
+        """
+        sending = sending_of(groups, data, service, type, self_discard)
+        return await self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
     async def receive(self) -> Event:
         """The next event of all; SessionClosed if there will be none."""
         return await self._receive(None)
+
+    async def receive_batch(
+        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
+    ) -> Batch:
+        """Up to `max_messages` messages and the other events among them, in their order.
+
+        With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
+        it waits for a first event and returns all that is there. SessionClosed if there will be none.
+        """
+        return await self._receive_batch(None, max_messages, max_wait_seconds)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
@@ -96,77 +109,59 @@ class Session:
 
     async def close(self) -> None:
         """Ends the session when all that it asked for is done."""
-        if self._core.ended is None:
-            self._core.quit()
-            self._flush_soon()
-            try:
-                async with asyncio.timeout(GOODBYE_SECONDS):
-                    await self._until(lambda: self._core.ended is not None)
-            except TimeoutError:
-                raise TimedOut("close", GOODBYE_SECONDS) from None
-            finally:
-                self.abort()
-        self.abort()
+        try:
+            await self._run(verbs.close(self._core, now_us()))
+        finally:
+            self.abort()
 
     def abort(self) -> None:
         """Ends the session at once; the daemon notices by itself."""
-        self._core.lost("it was closed here")
-        if self._transport is not None:
-            self._transport.abort()
+        self._core.close()
+        if self._dialing is not None:
+            self._dialing.cancel()
+        self._look()
 
     # Within the library.
 
     async def _receive(self, group: str | None) -> Event:
-        await self._until(lambda: self._core.stream.waits(group) or self._is_over(group))
-        event = self._core.take(group)
-        if event is None:
-            raise self._core.ended or SessionClosed(f"{group} was left")
-        self._flush_soon()
-        return event
+        return await self._run(verbs.receive(self._core, group, now_us()))
+
+    async def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+        return await self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 
     async def _iterate(self, group: str | None) -> AsyncIterator[Event]:
-        while True:
-            await self._until(lambda: self._core.stream.waits(group) or self._is_over(group))
-            event = self._core.take(group)
-            if event is None:
-                if self._core.ended is not None and not self._core.quit_done and self._in(group):
-                    raise self._core.ended
-                return
-            self._flush_soon()
+        while (event := await self._run(verbs.following(self._core, group, now_us()))) is not None:
             yield event
 
-    def _in(self, group: str | None) -> bool:
-        return group is None or group in self._core.groups
-
-    def _is_over(self, group: str | None) -> bool:
-        return self._core.ended is not None or not self._in(group)
-
     async def _join(self, group: str) -> Group:
-        await self._until(self._core.may_ask)
-        await self._ask("join", group, self._core.join)
+        await self._run(verbs.join(self._core, group, now_us()))
         return Group(self, group)
 
-    async def _ask(self, request: str, group: str, ask: Callable[[str], None]) -> None:
-        key = (request, group)
-        await self._until(lambda: key not in self._asking)
-        self._asking.add(key)
-        self._core.answers.pop(key, None)  # Of a call that was cancelled.
+    async def _run(self, verb: Verb[T]) -> T:
         try:
-            ask(group)
+            wait = next(verb)
             self._flush_soon()
-            await self._until(lambda: self._core.answered(key))
+            while True:
+                await self._until(wait.condition, wait.until_us)
+                wait = verb.send(now_us())
+                self._flush_soon()
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
         finally:
-            self._asking.discard(key)
-            self._wake()
-        answer = self._core.answers.pop(key)
-        if answer is not None:
-            raise answer
+            verb.close()
+            self._flush_soon()
+            if self._waiters:
+                self._wake()  # What it held up, or what it took away, may be what others wait for.
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
+    async def _until(self, condition: Callable[[], bool], until_us: int) -> None:
+        while not condition() and (until_us == NEVER or now_us() < until_us):
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._waiters.append(waiter)
-            await waiter
+            if until_us == NEVER:
+                await waiter
+            else:
+                await asyncio.wait([waiter], timeout=max(0, until_us - now_us()) / 1_000_000)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -181,26 +176,19 @@ class Session:
 
     def _flush(self) -> None:
         self._flush_due = False
-        if self._transport is not None and not self._transport.is_closing():
+        transport = None if self._wire is None else self._wire.transport
+        if transport is not None and not transport.is_closing():
             output = self._core.output()
             if output:
-                self._transport.write(output)
+                transport.write(output)
 
-    async def _open(self, seconds: float) -> None:
-        where = parse_url(self._core.url)
-        self._core.hello()
+    # Connections.
+
+    async def _open(self) -> None:
+        self._core.begin(now_us())
+        self._look()
         try:
-            async with asyncio.timeout(seconds):
-                if where.path:
-                    await self._loop.create_unix_connection(lambda: _Wire(self), where.path)
-                else:
-                    await self._loop.create_connection(lambda: _Wire(self), where.host, where.port)
-                await self._until(lambda: self._core.welcome is not None or self._core.ended is not None)
-        except TimeoutError:
-            self.abort()
-            raise ConnectError(self._core.url, f"no answer for {seconds:g} s", NO_DAEMON) from None
-        except OSError as error:
-            raise ConnectError(self._core.url, error.strerror or str(error), NO_DAEMON) from error
+            await self._until(lambda: self._core.welcome is not None or self._core.ended is not None, NEVER)
         except asyncio.CancelledError:
             self.abort()
             raise
@@ -208,36 +196,90 @@ class Session:
             self.abort()
             raise self._core.ended
 
+    def _look(self) -> None:
+        """After anything that happened: lets go of what has ended, and connects if it is time."""
+        core = self._core
+        core.tick(now_us())
+        if core.connection.ended is not None and self._wire is not None:
+            self._wire.close(at_once=not core.quit_done)
+            self._wire = None
+        url = core.dial(now_us())
+        if url is not None:
+            if self._dialing is not None:
+                self._dialing.cancel()
+            self._dialing = self._loop.create_task(self._dial(url, core.connection))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if core.ended is None and core.wake_at_us != NEVER:
+            delay_us = max(0, core.wake_at_us - now_us())
+            self._timer = self._loop.call_later(delay_us / 1_000_000, self._look)
+        self._flush_soon()
+        self._wake()
+
+    async def _dial(self, url: str, connection: Connection) -> None:
+        where = parse_url(url)
+        try:
+            if where.path:
+                await self._loop.create_unix_connection(lambda: _Wire(self, connection), where.path)
+            else:
+                await self._loop.create_connection(lambda: _Wire(self, connection), where.host, where.port)
+        except OSError as error:
+            if connection is self._core.connection:
+                self._core.lost(error.strerror or str(error), now_us(), NO_DAEMON)
+                self._look()
+
 
 class _Wire(asyncio.Protocol):
-    """The connection's end in the event loop."""
+    """The end of one connection in the event loop."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, connection: Connection) -> None:
         self._session = session
+        self._connection = connection
+        self.transport: asyncio.Transport | None = None
+
+    @property
+    def _is_current(self) -> bool:
+        return self._connection is self._session._core.connection and self._connection.ended is None
+
+    def close(self, *, at_once: bool) -> None:
+        """It is not needed any more."""
+        if self.transport is not None:
+            if at_once:
+                self.transport.abort()
+            else:
+                self.transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport), "streams have such transports"
-        self._session._transport = transport
+        self.transport = transport
+        if not self._is_current:
+            transport.abort()  # It took too long.
+            return
+        self._session._wire = self
         self._session._flush()
 
     def data_received(self, data: bytes) -> None:
-        self._session._core.receive(data)
-        if self._session._core.ended is not None and self._session._transport is not None:
-            self._session._transport.close()
+        if not self._is_current:
+            return
+        self._session._core.receive(data, now_us())
+        if self._connection.ended is not None or self._session._timer is not None:
+            self._session._look()
         self._session._flush_soon()
         self._session._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._session._core.lost("the daemon is gone" if exc is None else f"the connection broke ({exc})")
-        self._session._wake()
+        if self._is_current:
+            reason = "the daemon is gone" if exc is None else f"the connection broke ({exc})"
+            self._session._core.lost(reason, now_us())
+            self._session._look()
 
 
 class Connecting:
     """A connection that can be awaited, or used as `async with`."""
 
-    def __init__(self, core: Core, seconds: float) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._seconds = seconds
         self._session: Session | None = None
 
     def __await__(self) -> Generator[object, None, Session]:
@@ -246,7 +288,7 @@ class Connecting:
 
     async def _open(self) -> Session:
         self._session = Session(self._core)
-        await self._session._open(self._seconds)
+        await self._session._open()
         return self._session
 
     async def __aenter__(self) -> Session:
@@ -263,20 +305,24 @@ class Connecting:
 
 
 def connect(
-    url: str = URL_DEFAULT,
+    url: str | Sequence[str] = URL_DEFAULT,
     *,
     name: str | None = None,
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     timeout_seconds: float = CONNECT_SECONDS,
+    reconnect: bool | Reconnect = True,
 ) -> Connecting:
     """Connects to a daemon: `await connect(...)` or `async with connect(...) as session`.
 
-    The name is the session's at its daemon; without one it gets one. `membership=False` does without views and
-    transitions. `window_bytes` is how much of what the daemon sends may wait here; what the application does
-    not take beyond that waits at the daemon, which ends a session for which too much waits (SlowConsumer).
+    Several daemons may be named, in a list or with commas between them; the first that answers within
+    `timeout_seconds` it is. The name is the session's at its daemon; without one it gets one.
+    `membership=False` does without views and transitions. `window_bytes` is how much of what the daemon sends
+    may wait here; what the application does not take beyond that waits at the daemon, which ends a session for
+    which too much waits (SlowConsumer).
+
+    When the connection is lost the session connects again, joins its groups again, and says so with a
+    `Reconnected` among its events; meanwhile calls wait. `reconnect=False` ends it with SessionClosed instead,
+    and a `Reconnect` says how long it tries. A first connection is tried once at each daemon.
     """
-    parse_url(url)
-    return Connecting(
-        Core(url, any_name() if name is None else name, window_bytes, membership), timeout_seconds
-    )
+    return Connecting(core_of(url, name, membership, window_bytes, timeout_seconds, reconnect))

@@ -4,7 +4,10 @@ from collections.abc import AsyncIterator, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from hopring.client.events import Event, Message
+from hopring.client.batch import Batch
+from hopring.client.events import Event, Message, Receipt
+from hopring.client.facts import Data
+from hopring.client.verbs import BATCH_MESSAGES
 from hopring.services import Service
 
 if TYPE_CHECKING:
@@ -20,10 +23,29 @@ class Group:
         self.name = name
 
     async def multicast(
-        self, data: bytes, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
+        self, data: Data, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
     ) -> None:
         """Sends a message to the group; waits only for room in the window."""
         await self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
+
+    async def multicast_wait(
+        self,
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message to the group and returns its place in the order; see `Session.multicast_wait`."""
+        return await self.session.multicast_wait(
+            self.name,
+            data,
+            service=service,
+            type=type,
+            self_discard=self_discard,
+            timeout_seconds=timeout_seconds,
+        )
 
     async def leave(self) -> None:
         """Is a member no longer when this returns."""
@@ -32,6 +54,12 @@ class Group:
     async def receive(self) -> Event:
         """The next event of this group."""
         return await self.session._receive(self.name)
+
+    async def receive_batch(
+        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
+    ) -> Batch:
+        """Many events of this group; see `Session.receive_batch`."""
+        return await self.session._receive_batch(self.name, max_messages, max_wait_seconds)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """The group's events until the session leaves it; each event is taken once, here or at the session."""
@@ -61,5 +89,5 @@ class Joining:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._session._in(self._group) and self._session._core.ended is None:
+        if kind is None and not self._session._core.is_over(self._group):
             await self._session.leave(self._group)

@@ -1,114 +1,120 @@
 """The client library for programs without an event loop: the same names, and every call waits.
 
-A session belongs to one thread at a time. It reads from its daemon only while a call waits, so a program that
-calls nothing for long is a slow receiver.
+A session belongs to one thread at a time. It reads from its daemon, and comes back to it, only while a call
+waits, so a program that calls nothing for long is a slow receiver.
 """
 
-import contextlib
-import select
-import socket
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Final
+from typing import TypeVar
 
-from hopring.client.core import WINDOW_BYTES_DEFAULT, Core
-from hopring.client.errors import ConnectError, SessionClosed, TimedOut
-from hopring.client.events import Event, Message
-from hopring.client.url import NO_DAEMON, URL_DEFAULT, any_name, parse_url
+from hopring.client import verbs
+from hopring.client.batch import Batch
+from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, Core
+from hopring.client.dialing import Line
+from hopring.client.events import Event, Message, Receipt
+from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
+from hopring.client.retrying import Reconnect
+from hopring.client.url import URL_DEFAULT
+from hopring.client.verbs import BATCH_MESSAGES, Verb
+from hopring.ids import NEVER
 from hopring.services import Service
 
-CONNECT_SECONDS: Final = 5.0
-GOODBYE_SECONDS: Final = 10.0
-READ_BYTES: Final = 1 << 18
+T = TypeVar("T")
 
 
-class Session:
+class Session(SessionFacts):
     """A client at a daemon: made by `connect`. Iterate over it for all events, in their order."""
 
-    def __init__(self, core: Core, sock: socket.socket) -> None:
+    def __init__(self, core: Core) -> None:
         """Use `connect`."""
         self._core = core
-        self._socket = sock
-        self._rest = memoryview(b"")  # What the kernel has not taken.
-        sock.setblocking(False)
-
-    @property
-    def name(self) -> str:
-        """The session's name at its daemon."""
-        return self._core.name
-
-    @property
-    def daemon(self) -> str:
-        """The daemon's name."""
-        return self._core.welcomed.daemon
-
-    @property
-    def private_group(self) -> str:
-        """The group that only this session is in; messages sent there reach it without a join."""
-        return self._core.welcomed.private_group
-
-    @property
-    def message_bytes_max(self) -> int:
-        """The largest message that the daemon takes."""
-        return self._core.welcomed.message_bytes_max
+        self._line = Line(core)
 
     def join(self, group: str, *, timeout_seconds: float | None = None) -> "Group":
         """Becomes a member."""
-        self._ask("join", group, self._core.join, timeout_seconds)
+        self._run(verbs.join(self._core, group, now_us(), timeout_seconds))
         return Group(self, group)
 
     def leave(self, group: str, *, timeout_seconds: float | None = None) -> None:
         """Is a member no longer when this returns."""
-        self._ask("leave", group, self._core.leave, timeout_seconds)
+        self._run(verbs.leave(self._core, group, now_us(), timeout_seconds))
 
     def multicast(
         self,
         groups: str | Sequence[str],
-        data: bytes,
+        data: Data,
         *,
         service: Service = Service.AGREED,
         type: int = 0,  # The papers' word.
         self_discard: bool = False,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
-        outgoing = self._core.outgoing
-        run = outgoing.run((groups,) if isinstance(groups, str) else groups, service, self_discard)
-        outgoing.check(data, type)
-        self._until(lambda: self._core.outgoing.has_room(run, data), "multicast", None)
-        outgoing.send(run, bytes(data), type)
-        self._exchange(0.0)
+        sending = sending_of(groups, data, service, type, self_discard)
+        self._run(verbs.multicast(self._core, sending, now_us(), timeout_seconds))
+        self._line.exchange(now_us())
+
+    def multicast_wait(
+        self,
+        groups: str | Sequence[str],
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message and waits until it is delivered at the session's daemon; tells its place.
+
+        No membership is needed. For a Safe message it means that all daemons of the view have it. NoReceipt
+        and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
+        sent.
+        """
+        sending = sending_of(groups, data, service, type, self_discard)
+        return self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
         """The next event of all; SessionClosed if there will be none, TimedOut if it does not come in time."""
         return self._receive(None, timeout_seconds)
+
+    def receive_batch(
+        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
+    ) -> Batch:
+        """Up to `max_messages` messages and the other events among them, in their order.
+
+        With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
+        it waits for a first event and returns all that is there. SessionClosed if there will be none.
+        """
+        return self._receive_batch(None, max_messages, max_wait_seconds)
 
     def __iter__(self) -> Iterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
 
     def fileno(self) -> int:
-        """For `select`: when it is readable, `poll` may find an event."""
-        return self._socket.fileno()
+        """For `select`: when it is readable, `poll` may find an event.
+
+        Ask for it each time: another connection has another number, and while there is none it is -1.
+        """
+        return self._line.fileno()
 
     def poll(self) -> bool:
         """Whether an event is here, without waiting."""
-        self._exchange(0.0)
+        self._line.exchange(now_us())
         return self._core.stream.waits()
 
     def close(self) -> None:
         """Ends the session when all that it asked for is done."""
         try:
-            if self._core.ended is None:
-                self._core.quit()
-                self._until(lambda: self._core.ended is not None, "close", GOODBYE_SECONDS)
+            self._run(verbs.close(self._core, now_us()))
         finally:
             self.abort()
 
     def abort(self) -> None:
         """Ends the session at once; the daemon notices by itself."""
-        self._core.lost("it was closed here")
-        self._socket.close()
+        self._core.close()
+        self._line.close()
 
     def __enter__(self) -> "Session":
         return self
@@ -124,75 +130,28 @@ class Session:
     # Within the library.
 
     def _receive(self, group: str | None, seconds: float | None) -> Event:
-        self._until(lambda: self._core.stream.waits(group) or self._is_over(group), "receive", seconds)
-        event = self._core.take(group)
-        if event is None:
-            raise self._core.ended or SessionClosed(f"{group} was left")
-        return event
+        return self._run(verbs.receive(self._core, group, now_us(), seconds))
+
+    def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+        self._line.exchange(now_us())  # What has come meanwhile is there, too.
+        return self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:
-        while True:
-            self._until(lambda: self._core.stream.waits(group) or self._is_over(group), "receive", None)
-            event = self._core.take(group)
-            if event is None:
-                if self._core.ended is not None and not self._core.quit_done and self._in(group):
-                    raise self._core.ended
-                return
+        while (event := self._run(verbs.following(self._core, group, now_us()))) is not None:
             yield event
 
-    def _in(self, group: str | None) -> bool:
-        return group is None or group in self._core.groups
-
-    def _is_over(self, group: str | None) -> bool:
-        return self._core.ended is not None or not self._in(group)
-
-    def _ask(self, request: str, group: str, ask: Callable[[str], None], seconds: float | None) -> None:
-        key = (request, group)
-        self._until(self._core.may_ask, request, seconds)
-        self._core.answers.pop(key, None)  # Of a call that did not wait for it.
-        ask(group)
-        self._until(lambda: self._core.answered(key), request, seconds)
-        answer = self._core.answers.pop(key)
-        if answer is not None:
-            raise answer
-
-    def _until(self, condition: Callable[[], bool], what: str, seconds: float | None) -> None:
-        end = None if seconds is None else time.monotonic() + seconds
-        while not condition():
-            wait = None if end is None else end - time.monotonic()
-            if wait is not None and wait <= 0:
-                raise TimedOut(what, seconds or 0.0)
-            self._exchange(wait)
-
-    def _exchange(self, seconds: float | None) -> None:
-        """Writes what there is, and reads; waits for either, but not for writing once all is written."""
-        if self._core.ended is not None:
-            return
+    def _run(self, verb: Verb[T]) -> T:
         try:
-            self._write()
-            waiting = [self._socket] if self._rest else []
-            readable, writable, _ = select.select([self._socket], waiting, [], seconds)
-            if writable:
-                self._write()
-            if readable:
-                self._read()
-        except OSError as error:
-            self._core.lost(f"the connection broke ({error.strerror or error})")
-
-    def _write(self) -> None:
-        if not self._rest:
-            self._rest = memoryview(self._core.output())
-        with contextlib.suppress(BlockingIOError):
-            while self._rest:
-                self._rest = self._rest[self._socket.send(self._rest) :]
-
-    def _read(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            chunk = self._socket.recv(READ_BYTES)
-            if chunk:
-                self._core.receive(chunk)
-            else:
-                self._core.lost("the daemon is gone")
+            wait = next(verb)
+            while True:
+                while not wait.condition() and (wait.until_us == NEVER or now_us() < wait.until_us):
+                    self._line.exchange(wait.until_us)
+                wait = verb.send(now_us())
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            verb.close()
 
 
 class Group:
@@ -204,18 +163,56 @@ class Group:
         self.name = name
 
     def multicast(
-        self, data: bytes, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
+        self,
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Sends a message to the group; waits only for room in the window."""
-        self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
+        self.session.multicast(
+            self.name,
+            data,
+            service=service,
+            type=type,
+            self_discard=self_discard,
+            timeout_seconds=timeout_seconds,
+        )
 
-    def leave(self) -> None:
+    def multicast_wait(
+        self,
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message to the group and returns its place in the order; see `Session.multicast_wait`."""
+        return self.session.multicast_wait(
+            self.name,
+            data,
+            service=service,
+            type=type,
+            self_discard=self_discard,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def leave(self, *, timeout_seconds: float | None = None) -> None:
         """Is a member no longer when this returns."""
-        self.session.leave(self.name)
+        self.session.leave(self.name, timeout_seconds=timeout_seconds)
 
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
         """The next event of this group."""
         return self.session._receive(self.name, timeout_seconds)
+
+    def receive_batch(
+        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
+    ) -> Batch:
+        """Many events of this group; see `Session.receive_batch`."""
+        return self.session._receive_batch(self.name, max_messages, max_wait_seconds)
 
     def __iter__(self) -> Iterator[Event]:
         """The group's events until the session leaves it; each event is taken once, here or at the session."""
@@ -231,38 +228,29 @@ class Group:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self.session._in(self.name) and self.session._core.ended is None:
+        if kind is None and not self.session._core.is_over(self.name):
             self.leave()
 
 
 def connect(
-    url: str = URL_DEFAULT,
+    url: str | Sequence[str] = URL_DEFAULT,
     *,
     name: str | None = None,
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     timeout_seconds: float = CONNECT_SECONDS,
+    reconnect: bool | Reconnect = True,
 ) -> Session:
     """Connects to a daemon; `with connect(...) as session` closes it in the end. See `hopring.connect`."""
-    where = parse_url(url)
-    core = Core(url, any_name() if name is None else name, window_bytes, membership)
-    try:
-        if where.path:
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.settimeout(timeout_seconds)
-            sock.connect(where.path)
-        else:
-            sock = socket.create_connection((where.host, where.port), timeout_seconds)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as error:
-        raise ConnectError(url, error.strerror or str(error), NO_DAEMON) from error
-    session = Session(core, sock)
-    core.hello()
-    try:
-        session._until(lambda: core.welcome is not None or core.ended is not None, "connect", timeout_seconds)
-    except TimedOut:
-        session.abort()
-        raise ConnectError(url, f"no answer for {timeout_seconds:g} s", NO_DAEMON) from None
+    core = core_of(url, name, membership, window_bytes, timeout_seconds, reconnect)
+    session = Session(core)
+    core.begin(now_us())
+    while core.welcome is None and core.ended is None:
+        try:
+            session._line.exchange(NEVER)
+        except BaseException:
+            session.abort()
+            raise
     if core.welcome is None:
         session.abort()
         assert core.ended is not None, "it is there or it is not"

@@ -1,73 +1,89 @@
-"""The core of a client: the protocol without a socket. Two shells drive it, one of asyncio and one that blocks.
+"""The core of a client: a session without sockets, over one connection after another. Two shells drive it.
 
-Bytes from the daemon go into `receive`; `output` gives the bytes for it. Answers to requests are in `answers`
-until somebody takes them, events in `stream`. After `ended` there is nothing more to send.
+Below       a shell: it connects where `dial` says, gives bytes to `receive`, sends what `output` has, says
+            `lost`, and ticks when `wake_at_us` has come.
+Above       verbs.py: what applications ask for, on top of `may_ask`, `has_room`, `answered` and `take`.
+Invariants  no message is sent twice; requests to join or leave that had no answer are made again, in their
+            order; `Reconnected` lies behind all that came by the old connection and before all that comes by
+            the new one.
 """
 
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.client.errors import (
-    AlreadyMember,
-    ConnectError,
-    NameInUse,
-    NotMember,
-    RequestRefused,
-    SessionClosed,
-    SlowConsumer,
-)
-from hopring.client.events import Event, Member, messages_of, transition_of, view_of
-from hopring.client.outgoing import Outgoing
+from hopring.client.batch import Batch
+from hopring.client.connection import Connection, Kept, Request
+from hopring.client.errors import ConnectError, SessionClosed
+from hopring.client.events import Event, Reconnected, ReconnectGap
+from hopring.client.outgoing import Outgoing, Sending, Ticket
+from hopring.client.retrying import Reconnect, Tries
 from hopring.client.stream import Stream
-from hopring.errors import Drop, HopError, PeerError
-from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
-from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, decode_messages
-from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, REQUEST_COST_BYTES, SLOW_RECEIVER
-from hopring.session.words import (
-    Credit,
-    Error,
-    Goodbye,
-    Hello,
-    Join,
-    Leave,
-    Left,
-    Quit,
-    Refused,
-    Signal,
-    View,
-    Welcome,
-    decode_word,
-    encode_word,
-)
-from hopring.wire.bundle import BUNDLE_BYTES_MAX
+from hopring.errors import HopError
+from hopring.ids import NEVER
+from hopring.session.options import REQUEST_COST_BYTES
+from hopring.session.words import Hello, Join, Leave, Quit, Welcome
 
 WINDOW_BYTES_DEFAULT: Final = 1024 * 1024
-VIEW_BYTES_MAX: Final = 16 * 1024 * 1024
-_FRAME_BYTES_MAX: Final = MESSAGES_HEAD_BYTES + BUNDLE_BYTES_MAX + SENDER_BYTES_MAX
+CONNECT_SECONDS: Final = 5.0
 
-Request = tuple[str, str]
-"""What was asked for, hello, join, leave or quit, and the group."""
+
+@dataclass(slots=True)
+class Loss:
+    """A connection that was lost, until there is another one."""
+
+    at_us: int
+    reason: str
+    in_doubt: int
 
 
 @dataclass(slots=True)
 class Core:
     """One session, seen from the client."""
 
-    url: str  # For errors.
+    url: str | Sequence[str]
     name: str
     window_bytes: int = WINDOW_BYTES_DEFAULT
     membership: bool = True
-    welcome: Welcome | None = None
+    reconnect: Reconnect | None = field(default=None, kw_only=True)
+    answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
+    epoch_us: int = field(default=0, kw_only=True)  # The time of day when the shell's clock was at zero.
+    chance: Callable[[], float] = field(default=lambda: 1.0, kw_only=True)
+    welcome: Welcome | None = None  # Of the last connection that had one.
     ended: HopError | None = None
     """Why there is no more to come; after QUIT that is no failure, and `quit_done` is true."""
     quit_done: bool = False
-    answers: dict[Request, HopError | None] = field(default_factory=dict)
-    groups: set[str] = field(default_factory=set)  # Joined, and the leave is not through.
-    stream: Stream = field(default_factory=Stream)
-    _reader: Reader = field(default_factory=lambda: Reader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
-    _outgoing: Outgoing | None = None
-    _first: list[bytes] = field(default_factory=list)
-    _credit_bytes: int = 0
+    asking: set[Request] = field(default_factory=set)  # Calls that wait for their answers.
+    kept: Kept = field(default_factory=Kept)
+    connection: Connection = field(init=False)  # Perhaps ended.
+    dial_at_us: int = NEVER
+    answer_by_us: int = NEVER
+    tries: Tries = field(init=False)
+    _loss: Loss | None = None
+    _again: deque[Request] = field(default_factory=deque)  # To be asked once more.
+    _quitting: bool = False
+
+    def __post_init__(self) -> None:
+        urls = (self.url,) if isinstance(self.url, str) else tuple(self.url)
+        assert urls, "there is somewhere to connect"
+        self.tries = Tries(urls, self.reconnect or Reconnect(), self.chance)
+        self.connection = self._new_connection()
+
+    @property
+    def stream(self) -> Stream:
+        """The events that nobody has taken."""
+        return self.kept.stream
+
+    @property
+    def groups(self) -> set[str]:
+        """The groups that the session is in, also while there is no connection."""
+        return self.kept.groups
+
+    @property
+    def answers(self) -> dict[Request, HopError | None]:
+        """What came of requests and nobody has taken."""
+        return self.kept.answers
 
     @property
     def welcomed(self) -> Welcome:
@@ -75,32 +91,172 @@ class Core:
         assert self.welcome is not None, "views and requests come after WELCOME"
         return self.welcome
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a daemon at the other end now."""
+        return self.ended is None and self.connection.is_open
+
+    # Connections.
+
+    @property
+    def wake_at_us(self) -> int:
+        """When the next tick is due."""
+        return min(self.dial_at_us, self.answer_by_us)
+
+    def begin(self, now_us: int) -> None:
+        """A first try is due."""
+        self.dial_at_us = now_us
+
+    def dial(self, now_us: int) -> str | None:
+        """The URL of a daemon, if it is to be tried now; the shell says `lost` if nobody is there."""
+        if self.ended is not None or now_us < self.dial_at_us:
+            return None
+        self.dial_at_us = NEVER
+        self.answer_by_us = now_us + int(self.answer_seconds * 1_000_000)
+        self.connection = self._new_connection()
+        self.connection.begin()
+        return self.tries.url
+
     def hello(self) -> None:
-        """Begins."""
-        self._first = [PREAMBLE, encode_word(Hello(self.name, self.window_bytes, self.membership))]
+        """Begins on a connection that is there already."""
+        self.connection.begin()
+
+    def tick(self, now_us: int) -> None:
+        """Gives up a connection that does not answer; look at `dial` afterwards."""
+        if now_us >= self.answer_by_us:
+            self.lost(f"no answer for {self.answer_seconds:g} s", now_us, NO_DAEMON)
 
     def output(self) -> bytes:
         """What is to be sent now."""
-        out, self._first = self._first, []
-        if self._outgoing is not None:
-            self._outgoing.seal()
-            out += self._outgoing.out
-            self._outgoing.out = []
-        return b"".join(out)
+        return self.connection.output()
+
+    def receive(self, chunk: bytes, now_us: int = 0) -> None:
+        """Takes bytes of the connection."""
+        connection = self.connection
+        self.stream.now_us = self.epoch_us + now_us
+        connection.feed(chunk)
+        while connection.take_frame():
+            self._look(connection, now_us)
+
+    def lost(self, reason: str, now_us: int = 0, remedy: str = "connect again") -> None:
+        """The connection is gone, or there is none to be had."""
+        if self.connection.ended is None:
+            self.connection.lost(reason, remedy)
+            self._look(self.connection, now_us)
+
+    def close(self) -> None:
+        """Nothing more comes or goes, by the application's own wish."""
+        if self.ended is None:
+            self.lost("it was closed here")
+            self._end(self.ended or SessionClosed("it was closed here"))
+
+    def _new_connection(self) -> Connection:
+        return Connection(self.tries.url, Hello(self.name, self.window_bytes, self.membership), self.kept)
+
+    def _look(self, connection: Connection, now_us: int) -> None:
+        if self.ended is not None:
+            return
+        if connection.ended is not None:
+            self._over(connection, connection.ended, now_us)
+        elif connection.welcome is not None and connection.welcome is not self.welcome:
+            self._welcomed(connection.welcome, now_us)
+        elif self._again:
+            self._ask_again()
+
+    def _welcomed(self, welcome: Welcome, now_us: int) -> None:
+        self.welcome = welcome
+        self.answer_by_us = NEVER
+        self.tries.up(now_us)
+        loss, self._loss = self._loss, None
+        if loss is None:
+            return
+        since_us, now_day_us = self.epoch_us + loss.at_us, self.epoch_us + now_us
+        gap = ReconnectGap(since_us, now_day_us, loss.reason, self.kept.last, loss.in_doubt, self.tries.count)
+        groups = tuple(sorted(self.groups))
+        self.stream.put(Reconnected(groups, welcome.daemon, welcome.private_group, gap), 0)
+        self._again.extend([("join", group) for group in groups])
+        self._again.extend(self.kept.pending)
+        self._ask_again()
+
+    def _ask_again(self) -> None:
+        while self._again and self._outgoing.has_room_for_word():
+            request, group = self._again.popleft()
+            self._outgoing.ask(Join(group) if request == "join" else Leave(group), REQUEST_COST_BYTES)
+
+    def _over(self, connection: Connection, error: HopError, now_us: int) -> None:
+        self.answer_by_us = NEVER
+        self.quit_done = connection.quit_done
+        if connection.outgoing is not None:
+            self._note_loss(connection.outgoing, error, now_us)
+        if self.welcome is None:
+            self._first_failed(connection, error, now_us)
+            return
+        wanted = self.reconnect is not None and not self._quitting and connection.passing
+        at_us = self.tries.next(now_us) if wanted else None
+        if at_us is None:
+            self._end(error)
+        else:
+            self.dial_at_us = at_us
+
+    def _note_loss(self, outgoing: Outgoing, error: HopError, now_us: int) -> None:
+        reason = error.reason if isinstance(error, SessionClosed) else str(error)
+        self._loss = Loss(now_us, reason, 0 if self.quit_done else outgoing.in_doubt)
+        outgoing.lose_tickets()
+        self.tries.lost(now_us)
+        self.stream.forget_credits()
+        self._again.clear()
+        for request, group in [one for one in self.kept.pending if one[0] == "leave"]:
+            if group in self.groups:
+                # It is no member any more, and will not be one again.
+                self.groups.discard(group)
+                self.stream.close(group)
+                self.kept.answer((request, group), None)
+
+    def _first_failed(self, connection: Connection, error: HopError, now_us: int) -> None:
+        """Each daemon is tried once; a name that is in use is the application's affair."""
+        self.tries.count += 1
+        if connection.passing and type(error) is ConnectError and self.tries.count < len(self.tries.urls):
+            self.tries.move_on()
+            self.dial_at_us = now_us
+        else:
+            self._end(error)
+
+    def _end(self, error: HopError) -> None:
+        self.dial_at_us = self.answer_by_us = NEVER
+        loss = self._loss
+        if self.welcome is None or loss is None or self.quit_done:
+            self.ended = error
+        elif isinstance(error, SessionClosed):
+            self.ended = type(error)(error.reason, error.remedy, loss.in_doubt)
+        else:
+            reason = f"{loss.reason}, and no way back: {error}"
+            self.ended = SessionClosed(reason, "connect again", loss.in_doubt)
+
+    # Requests.
 
     @property
     def outgoing(self) -> Outgoing:
         """The way to the daemon; an error says that there is none any more."""
         if self.ended is not None:
             raise self.ended
-        assert self._outgoing is not None, "there is a session"
         return self._outgoing
 
-    # Requests.
+    @property
+    def _outgoing(self) -> Outgoing:
+        outgoing = self.connection.outgoing
+        assert outgoing is not None, "there is a session"
+        return outgoing
+
+    @property
+    def _ready(self) -> bool:
+        """Whether new requests may go; an error if they never will."""
+        if self.ended is not None:
+            raise self.ended
+        return self.connection.is_open and not self._again
 
     def may_ask(self) -> bool:
         """Whether the daemon takes another join or leave now; an error if the session has ended."""
-        return self.outgoing.has_room_for_word()
+        return self._ready and self._outgoing.has_room_for_word()
 
     def answered(self, request: Request) -> bool:
         """Whether the answer is in `answers`; an error if it cannot come any more."""
@@ -111,122 +267,65 @@ class Core:
     def join(self, group: str) -> None:
         """Asks for a membership; look at `may_ask` first."""
         self.outgoing.ask(Join(group), REQUEST_COST_BYTES)
+        self.kept.pending.append(("join", group))
 
     def leave(self, group: str) -> None:
         """Asks for the end of a membership; look at `may_ask` first."""
         self.outgoing.ask(Leave(group), REQUEST_COST_BYTES)
+        self.kept.pending.append(("leave", group))
+
+    def has_room(self, sending: Sending) -> bool:
+        """Whether the daemon takes this message now; an error if it never will."""
+        return self._ready and self._outgoing.takes(sending)
+
+    def send(self, sending: Sending) -> None:
+        """Sends a message; look at `has_room` first."""
+        self.outgoing.put(sending)
+
+    def has_room_and_ticket(self, sending: Sending) -> bool:
+        """The same for a message with a receipt."""
+        return self.has_room(sending) and self._outgoing.has_ticket
+
+    def send_for_receipt(self, sending: Sending) -> Ticket:
+        """Sends a message and asks for its receipt; look at `has_room_and_ticket` first."""
+        return self.outgoing.put_with_ticket(sending)
 
     def quit(self) -> None:
-        """Asks for the end, when all that was asked for is done."""
-        self.outgoing.ask(Quit())
+        """Asks for the end, when all that was asked for is done; without a connection this is it."""
+        self._quitting = True
+        if self.connection.is_open:
+            self.outgoing.ask(Quit())
+        else:
+            self._end(SessionClosed("it was closed here"))
+
+    # Events.
+
+    def is_in(self, group: str | None) -> bool:
+        """Whether more may come of this group, or at all."""
+        return group is None or group in self.groups
+
+    def is_over(self, group: str | None) -> bool:
+        """Whether nothing more comes."""
+        return self.ended is not None or not self.is_in(group)
+
+    def has_batch(self, messages: int, group: str | None) -> bool:
+        """Whether so many messages wait, or so much that more might not come before it is taken."""
+        full = self.stream.credit_bytes * 2 >= self.window_bytes
+        return (full and self.stream.waits(group)) or self.stream.has(messages, group)
+
+    def take_batch(self, messages: int, group: str | None) -> Batch:
+        """The next events up to so many messages."""
+        taken, credit_bytes = self.stream.take_batch(messages, group)
+        self.connection.credit(credit_bytes)
+        return Batch(tuple(taken))
 
     def take(self, group: str | None = None) -> Event | None:
         """The next event, of this group or at all; the daemon may then send that much more."""
         taken = self.stream.take(group)
         if taken is None:
             return None
-        self._credit(taken[1])
+        self.connection.credit(taken[1])
         return taken[0]
 
-    def _credit(self, size_bytes: int) -> None:
-        self._credit_bytes += size_bytes
-        nothing_left = not self.stream.events
-        if self._outgoing is None or self.ended is not None or not self._credit_bytes:
-            return
-        if nothing_left or self._credit_bytes >= self.window_bytes // 4:
-            # It does not end a bundle: it may go before what is open.
-            self._outgoing.out.append(encode_word(Credit(self._credit_bytes)))
-            self._credit_bytes = 0
 
-    # What the daemon says.
-
-    def receive(self, chunk: bytes) -> None:
-        """Takes bytes; what is wrong with them ends the session."""
-        if self.ended is not None:
-            return
-        self._reader.feed(chunk)
-        try:
-            while self.ended is None and (frame := self._reader.next()) is not None:
-                self._frame(frame)
-        except PeerError as error:
-            self.end(SessionClosed(f"what came is not of the client protocol ({error})", "check the address"))
-
-    def lost(self, reason: str) -> None:
-        """The connection is gone."""
-        if self.ended is None:
-            self.end(SessionClosed(reason))
-
-    def end(self, error: HopError) -> None:
-        """Nothing more comes or goes."""
-        if self.welcome is None and isinstance(error, SessionClosed):
-            error = ConnectError(self.url, error.reason, error.remedy)
-        self.ended = error
-
-    def _frame(self, frame: Frame) -> None:
-        cost = FRAME_HEAD_BYTES + len(frame.body)
-        if frame.kind is Kind.MESSAGES:
-            *others, last = messages_of(decode_messages(frame.body))
-            for message in others:
-                self.stream.put(message, 0)
-            self.stream.put(last, cost)
-            return
-        word = decode_word(frame)
-        match word:
-            case Welcome() if self.welcome is None:
-                self.welcome = word
-                self._outgoing = Outgoing(word)
-            case View():
-                self._view(word, cost)
-            case Signal():
-                self.stream.put(transition_of(word), cost)
-            case Left(group):
-                self.groups.discard(group)
-                self.stream.close(group)
-                self.answers["leave", group] = None
-                self._credit(cost)
-            case Credit(size_bytes):
-                self._credited(size_bytes)
-            case Refused():
-                self._refused(word)
-            case Error(reason, detail, remedy):
-                kind = SlowConsumer if reason == SLOW_RECEIVER else SessionClosed
-                self.end(kind(f"{reason} ({detail})" if detail else reason, remedy))
-            case Goodbye():
-                self.quit_done = True
-                self.end(SessionClosed("it was closed here"))
-            case _:
-                raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
-
-    def _view(self, word: View, cost: int) -> None:
-        view = view_of(word)
-        own = view.who is not None and self._is_me(view.who)
-        if own and word.cause == "join":
-            self.groups.add(word.group)
-            self.stream.open(word.group)
-            self.answers["join", word.group] = None
-        if self.membership:
-            self.stream.put(view, cost)
-        else:
-            self._credit(cost)
-
-    def _is_me(self, member: Member) -> bool:
-        welcome = self.welcomed
-        # A later life of the daemon has other connections, so its incarnation need not be compared.
-        return (member.daemon, member.session) == (welcome.daemon, welcome.session)
-
-    def _credited(self, size_bytes: int) -> None:
-        if self._outgoing is None or size_bytes > self._outgoing.charged_bytes:
-            raise PeerError(Drop.OUT_OF_WINDOW, f"a credit of {size_bytes} bytes")
-        self._outgoing.charged_bytes -= size_bytes
-
-    def _refused(self, word: Refused) -> None:
-        if word.request == "hello":
-            error = NameInUse if word.reason == NAME_IN_USE else ConnectError
-            self.ended = error(self.url, f"{word.reason}: {word.name!r}", word.remedy)
-            return
-        kinds: dict[str, type[RequestRefused]] = {
-            NOT_A_MEMBER: NotMember,
-            ALREADY_MEMBER: AlreadyMember,
-        }
-        refused = kinds.get(word.reason, RequestRefused)(word.name, word.reason, word.remedy)
-        self.answers[word.request, word.name] = refused
+NO_DAEMON: Final = "start hopd there, or correct the address (its client_port or --socket)"

@@ -27,16 +27,41 @@ class TimedOut(HopError, TimeoutError):
 
 
 class SessionClosed(HopError, ConnectionError):
-    """The session has ended."""
+    """The session has ended. Of messages in doubt nobody knows whether they went out; none went out twice."""
 
-    def __init__(self, reason: str, remedy: str = "connect again") -> None:
-        super().__init__(f"the session has ended: {reason}; {remedy}")
+    def __init__(self, reason: str, remedy: str = "connect again", in_doubt: int = 0) -> None:
+        doubt = f"; messages in doubt: {in_doubt}" if in_doubt else ""
+        super().__init__(f"the session has ended: {reason}; {remedy}{doubt}")
         self.reason = reason
         self.remedy = remedy
+        self.in_doubt = in_doubt
 
 
 class SlowConsumer(SessionClosed):
     """The daemon ended the session because too much waited for it."""
+
+
+class InDoubt(HopError):
+    """Nobody knows whether the message of a `multicast_wait` is or will be delivered. It is not sent again."""
+
+    def __init__(self, groups: tuple[str, ...], reason: str) -> None:
+        super().__init__(
+            f"a message to {' '.join(groups)}: {reason}; it may be delivered or not: ask the receivers"
+        )
+        self.groups = groups
+        self.reason = reason
+
+
+class NoReceipt(InDoubt, TimedOut):
+    """The receipt did not come in time; the message may still be delivered."""
+
+    def __init__(self, groups: tuple[str, ...], seconds: float) -> None:
+        self.groups = groups
+        self.reason = f"no receipt for {seconds:g} s"
+        self.what = "multicast_wait"
+        self.seconds = seconds
+        text = f"a message to {' '.join(groups)}: {self.reason}; it was sent and may still be delivered"
+        HopError.__init__(self, text)
 
 
 class MessageTooLarge(HopError, ValueError):
@@ -46,6 +71,16 @@ class MessageTooLarge(HopError, ValueError):
         super().__init__(f"a message of {size_bytes} bytes; the daemon takes {limit_bytes} at most: split it")
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
+
+
+class MissingExtra(HopError, ImportError):
+    """A call that needs a package which is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}: pip install 'hopring[{extra}]'")
+        self.what = what
+        self.package = package
+        self.extra = extra
 
 
 class RequestRefused(HopError, ValueError):

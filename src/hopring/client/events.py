@@ -1,4 +1,4 @@
-"""What an application receives, as frozen values: messages, views and transitions, in one order."""
+"""What an application receives, as frozen values in one order: messages, views, transitions, reconnections."""
 
 from dataclasses import dataclass
 
@@ -58,7 +58,46 @@ class Transition:
     members: tuple[Member, ...]
 
 
-Event = Message | View | Transition
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the sender of a message is told of it; no event."""
+
+    groups: tuple[str, ...]
+    service: Service
+    place: Place  # In the one order of all groups; the message has the same.
+    closing: bool  # Whether the view was closing: then the service holds among those who stay together only.
+
+
+@dataclass(frozen=True, slots=True)
+class ReconnectGap:
+    """What is known of the time without a connection. What was sent to the groups meanwhile is missing."""
+
+    lost_at_us: int  # When the loss was noticed; microseconds since 1970, by the clock of this host.
+    back_at_us: int
+    reason: str  # Why the connection was lost.
+    last: Place | None  # Of the last message before it.
+    in_doubt: int
+    """Messages that were sent and that the daemon had not acknowledged: each goes out once or not at all. One
+    that was acknowledged is lost only if the daemon itself died before it passed it on."""
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnected:
+    """The session was without a connection, and is back under its name. The groups' views follow."""
+
+    groups: tuple[str, ...]  # That it was in, and joins again.
+    daemon: str  # Perhaps another one; then the private group is another one, too.
+    private_group: str
+    gap: ReconnectGap
+
+
+Event = Message | View | Transition | Reconnected
+
+
+def groups_of(event: Event) -> tuple[str, ...]:
+    """The groups in whose part of the stream an event is."""
+    return (event.group,) if isinstance(event, View | Transition) else event.groups
 
 
 def messages_of(messages: Messages) -> list[Message]:

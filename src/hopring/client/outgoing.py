@@ -1,13 +1,17 @@
 """Requests on their way to the daemon: messages of one key share a bundle, and credits say how much may go."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hopring.client.errors import MessageTooLarge, RequestRefused
+from hopring.client.events import Receipt
+from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.session.frames import Kind, encode_frame
-from hopring.session.options import REQUEST_COST_BYTES
+from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
+from hopring.session.words import Receipt as ReceiptWord
 from hopring.session.words import Welcome, Word, encode_word
 from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
@@ -24,6 +28,33 @@ TYPE_MAX = 0xFFFF
 
 
 @dataclass(slots=True)
+class Sending:
+    """A message that is to be sent, by whatever connection there will be."""
+
+    groups: tuple[GroupName, ...]
+    data: bytes
+    service: Service = Service.AGREED
+    message_type: int = 0
+    self_discard: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.groups) <= GROUPS_MAX or len(set(self.groups)) < len(self.groups):
+            raise RequestRefused(" ".join(self.groups), "not 1 to 128 different groups", "name each group once")
+        for name in self.groups:
+            check_group(name)
+        if not 0 <= self.message_type <= TYPE_MAX:
+            raise ValueError(f"message type {self.message_type} is not of 16 bits")
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A message whose sender waits for the receipt."""
+
+    receipt: Receipt | None = None
+    lost: bool = False  # None will come.
+
+
+@dataclass(slots=True)
 class Outgoing:
     """What goes to one daemon."""
 
@@ -31,23 +62,55 @@ class Outgoing:
     out: list[bytes] = field(default_factory=list)
     charged_bytes: int = 0  # Asked for and not credited, the open bundle included.
     builder: BundleBuilder | None = None
+    requests: deque[tuple[int, int]] = field(default_factory=deque)
+    """What each request took that is not credited, and how many messages it has."""
+    tickets: dict[int, tuple[Ticket, Sending]] = field(default_factory=dict)
 
     def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
-        """The key of a message; what is wrong with the groups is told here."""
+        """The key of a message to these groups, which are checked already."""
         names = tuple([GroupName(group) for group in groups])
-        if not 0 < len(names) <= GROUPS_MAX or len(set(names)) < len(names):
-            raise RequestRefused(" ".join(names), "not 1 to 128 different groups", "name each group once")
-        for name in names:
-            check_group(name)
         daemon = DaemonId(self.welcome.daemon_number)
         return Run(daemon, self.welcome.session, service, names, self_discard)
 
-    def check(self, data: bytes, message_type: int) -> None:
-        """Whether such a message can be sent at all."""
-        if len(data) > self.welcome.message_bytes_max:
-            raise MessageTooLarge(len(data), self.welcome.message_bytes_max)
-        if not 0 <= message_type <= TYPE_MAX:
-            raise ValueError(f"message type {message_type} is not of 16 bits")
+    def takes(self, sending: Sending) -> bool:
+        """Whether the daemon takes this message now; one that it never takes is an error."""
+        if len(sending.data) > self.welcome.message_bytes_max:
+            raise MessageTooLarge(len(sending.data), self.welcome.message_bytes_max)
+        return not self.charged_bytes or self.has_room(self._run_of(sending), sending.data)
+
+    def put(self, sending: Sending) -> None:
+        """Adds a message; look at `takes` first."""
+        self.send(self._run_of(sending), sending.data, sending.message_type)
+
+    @property
+    def has_ticket(self) -> bool:
+        """Whether another receipt can be asked for."""
+        return len(self.tickets) < TICKETS_MAX
+
+    def put_with_ticket(self, sending: Sending) -> Ticket:
+        """Adds a message and asks for its receipt; look at `takes` and `has_ticket` first."""
+        number = next(one for one in range(1, TICKETS_MAX + 1) if one not in self.tickets)
+        self.send(self._run_of(sending), sending.data, sending.message_type, number)
+        ticket = Ticket()
+        self.tickets[number] = (ticket, sending)
+        return ticket
+
+    def settle(self, word: ReceiptWord) -> None:
+        """Receipts came."""
+        if any(number not in self.tickets for number in word.tickets):
+            raise PeerError(Drop.INCONSISTENT, "a receipt that nobody asked for")
+        for number in word.tickets:
+            ticket, sending = self.tickets.pop(number)
+            ticket.receipt = Receipt(sending.groups, sending.service, word.place, word.closing)
+
+    def lose_tickets(self) -> None:
+        """No receipt will come."""
+        for ticket, _ in self.tickets.values():
+            ticket.lost = True
+        self.tickets.clear()
+
+    def _run_of(self, sending: Sending) -> Run:
+        return self.run(sending.groups, sending.service, sending.self_discard)
 
     def has_room(self, run: Run, data: bytes) -> bool:
         """Whether the daemon takes another such message now; one is always taken."""
@@ -58,25 +121,40 @@ class Outgoing:
         """Whether the daemon takes another join or leave now."""
         return not self.charged_bytes or self.charged_bytes + REQUEST_COST_BYTES <= self.welcome.window_bytes
 
-    def send(self, run: Run, data: bytes, message_type: int) -> None:
-        """Adds a message; look at `check` and `has_room` first."""
+    @property
+    def in_doubt(self) -> int:
+        """Messages that are not credited."""
+        return sum([messages for _, messages in self.requests]) + (len(self.builder) if self.builder else 0)
+
+    def credited(self, size_bytes: int) -> None:
+        """The daemon has passed so much on; it gives credit for whole requests, in their order."""
+        self.charged_bytes -= size_bytes
+        while self.requests and self.requests[0][0] <= size_bytes:
+            size_bytes -= self.requests.popleft()[0]
+
+    def send(self, run: Run, data: bytes, message_type: int, hints: int = 0) -> None:
+        """Adds a message; look at `has_room` first."""
         self.charged_bytes += self._cost(run, data)
         if not self._fits(run, data):
             self.seal()
             self.builder = BundleBuilder(run, self.welcome.message_bytes_max)
         assert self.builder is not None, "it was just made"
-        self.builder.append(data, message_type)
+        self.builder.append(data, message_type, hints)
 
     def ask(self, word: Word, cost_bytes: int = 0) -> None:
         """Adds a word behind all messages."""
         self.seal()
-        self.charged_bytes += cost_bytes
+        if cost_bytes:
+            self.charged_bytes += cost_bytes
+            self.requests.append((cost_bytes, 0))
         self.out.append(encode_word(word))
 
     def seal(self) -> None:
         """Ends the bundle that is open."""
         if self.builder is not None:
-            self.out.append(encode_frame(Kind.SEND, self.builder.seal()))
+            bundle = self.builder.seal()
+            self.requests.append((REQUEST_COST_BYTES + len(bundle), len(self.builder)))
+            self.out.append(encode_frame(Kind.SEND, bundle))
             self.builder = None
 
     def _fits(self, run: Run, data: bytes) -> bool:

@@ -1,22 +1,30 @@
 """The stream of events: one order for the whole session, from which a group's part can be taken alone.
 
 Each event is taken once, by whoever asks first: the session's reader takes the oldest of all, a group's reader
-the oldest of its group.
+the oldest of its group. Only `Reconnected` is for every group's reader; the session's reader takes it for all.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
-from hopring.client.events import Event, Message
+from hopring.client.batch import Origin, Taken
+from hopring.client.events import Event, Message, Reconnected, groups_of
+from hopring.wire.bundle import Bundle
+
+Waiting = tuple[Event, int, int, Origin | None]
+"""An event, the credit for it, when it was read, and for a message the bundle that it came in."""
 
 
 @dataclass(slots=True)
 class Stream:
     """Events that nobody has taken."""
 
-    events: dict[int, tuple[Event, int]] = field(default_factory=dict)  # With the credit for each.
+    events: dict[int, Waiting] = field(default_factory=dict)
     by_group: dict[str, deque[int]] = field(default_factory=dict)  # Groups joined; taken ones may be left in.
     last: int = 0
+    now_us: int = 0  # When what is put in now was read.
+    credit_bytes: int = 0  # For all that waits.
 
     def open(self, group: str) -> None:
         """From now on events of this group can be asked for."""
@@ -27,11 +35,19 @@ class Stream:
         if not self.waits(group):
             self.by_group.pop(group, None)
 
-    def put(self, event: Event, credit_bytes: int) -> None:
+    def put_messages(self, messages: list[Message], bundle: Bundle, credit_bytes: int) -> None:
+        """A bundle; taking its last message gives that much credit back."""
+        origin = Origin(bundle, self.last + 1)
+        for message in messages[:-1]:
+            self.put(message, 0, origin)
+        self.put(messages[-1], credit_bytes, origin)
+
+    def put(self, event: Event, credit_bytes: int, origin: Origin | None = None) -> None:
         """The next event; taking it gives that much credit back."""
         self.last += 1
-        self.events[self.last] = (event, credit_bytes)
-        for group in event.groups if isinstance(event, Message) else (event.group,):
+        self.events[self.last] = (event, credit_bytes, self.now_us, origin)
+        self.credit_bytes += credit_bytes
+        for group in groups_of(event):
             if group in self.by_group:
                 self.by_group[group].append(self.last)
 
@@ -39,15 +55,47 @@ class Stream:
         """Whether there is an event, of this group or at all."""
         return self._first(group) is not None
 
+    def has(self, messages: int, group: str | None = None) -> bool:
+        """Whether so many messages wait."""
+        numbers = self.events if group is None else self.by_group.get(group, ())
+        waiting = (self.events[one][0] for one in numbers if one in self.events)
+        found = islice((one for one in waiting if isinstance(one, Message)), messages)
+        return sum(1 for _ in found) == messages
+
     def take(self, group: str | None = None) -> tuple[Event, int] | None:
         """The oldest event, of this group or at all, and the credit for it."""
         number = self._first(group)
-        if number is None:
-            return None
-        event, credit_bytes = self.events.pop(number)
-        for name in event.groups if isinstance(event, Message) else (event.group,):
+        return None if number is None else self._take(number, group)
+
+    def take_batch(self, messages: int, group: str | None = None) -> tuple[list[Taken], int]:
+        """The oldest events up to so many messages, and the credit for them."""
+        out: list[Taken] = []
+        credits_bytes = 0
+        while messages and (number := self._first(group)) is not None:
+            _, _, received_at_us, origin = self.events[number]
+            event, credit_bytes = self._take(number, group)
+            out.append(Taken(event, number, received_at_us, origin))
+            credits_bytes += credit_bytes
+            messages -= isinstance(event, Message)
+        return out, credits_bytes
+
+    def _take(self, number: int, group: str | None) -> tuple[Event, int]:
+        event, credit_bytes, *_ = self.events[number]
+        if group is not None and isinstance(event, Reconnected):
+            self.by_group[group].popleft()
+            if any(number in self.by_group.get(other, ()) for other in event.groups):
+                return event, 0
+        del self.events[number]
+        self.credit_bytes -= credit_bytes
+        for name in groups_of(event):
             self._first(name)
         return event, credit_bytes
+
+    def forget_credits(self) -> None:
+        """Nobody wants credit any more for what waits: it came by a connection that is gone."""
+        for number, (event, _, at_us, origin) in self.events.items():
+            self.events[number] = (event, 0, at_us, origin)
+        self.credit_bytes = 0
 
     def _first(self, group: str | None) -> int | None:
         """Forgets on the way what others have taken."""

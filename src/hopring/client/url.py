@@ -1,6 +1,7 @@
 """Where a daemon is: `hop://host:port`, or `hop+unix:///path/of/the.sock` on this host."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -35,4 +36,11 @@ def any_name() -> str:
     return f"c{os.getpid()}-{os.urandom(NAME_BYTES).hex()}"
 
 
-NO_DAEMON: Final = "start hopd there, or correct the address (its client_port or --socket)"
+def parse_urls(url: str | Sequence[str]) -> tuple[str, ...]:
+    """One URL, several with commas between them, or a sequence of them; checked."""
+    urls = tuple([one.strip() for one in url.split(",")] if isinstance(url, str) else url)
+    if not urls:
+        raise ValueError("no daemon is named; write hop://host:port or hop+unix:///path")
+    for one in urls:
+        parse_url(one)
+    return urls

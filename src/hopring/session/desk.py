@@ -28,12 +28,13 @@ from hopring.groups.events import (
     ShowSignal,
     ShowView,
 )
-from hopring.groups.groups import Groups
+from hopring.groups.groups import Groups, GState
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
+from hopring.groups.words import is_word
 from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
-from hopring.membership.events import Resume, Submit, Withdraw
+from hopring.membership.events import Delivered, Resume, Submit, Withdraw
 from hopring.session import showing
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
 from hopring.session.frames import Frame, Reader
@@ -43,6 +44,7 @@ from hopring.session.options import (
     SLOW_RECEIVER,
     SessionOptions,
 )
+from hopring.session.receipts import receipt_of
 from hopring.session.session import Session, State
 from hopring.session.words import (
     Credit,
@@ -125,6 +127,9 @@ class Desk:
                 self._lost(number, now_us)
             case Tick():
                 self._tick(now_us)
+            case Delivered():
+                self._ask(event, now_us)
+                self._receipt(event, now_us)
             case _:
                 self._ask(event, now_us)
         return self._flush()
@@ -268,6 +273,9 @@ class Desk:
         if session.state is State.STRANGER:
             self._close(session, session.rest() + encode_word(word), word.reason)
             return
+        self._answer(session, word, now_us)
+
+    def _answer(self, session: Session, word: Word, now_us: int) -> None:
         session.say(word)
         if session.backlog_bytes > self.options.backlog_bytes_max:
             self._too_slow(session, now_us)
@@ -278,6 +286,14 @@ class Desk:
         session = self.sessions.get(number)
         if session is not None:
             self._close(session, session.rest() + encode_word(Goodbye()), "")
+
+    def _receipt(self, event: Delivered, now_us: int) -> None:
+        session = self.sessions.get(event.message.session) if event.sender == self.groups.me else None
+        if session is None or not session.wants_receipts or is_word(event.message.payload):
+            return
+        word = receipt_of(event, self.groups.state in (GState.GTRANS, GState.GGT))
+        if word is not None:
+            self._answer(session, word, now_us)
 
     def _ready(self, session: Session) -> None:
         if session.has_output:

@@ -44,6 +44,7 @@ class Kind(IntEnum):
     LEFT = 21
     ERROR = 22
     GOODBYE = 23
+    RECEIPT = 24
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

@@ -53,9 +53,10 @@ class Judge:
         run = bundle.run
         if (run.daemon, run.session) != (self.daemon, session.number):
             raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {run.session} of daemon {run.daemon}")
-        if run.channel or any(bundle.hints):
-            raise PeerError(Drop.INCONSISTENT, "a bundle with a channel or hints, which are the daemon's")
+        if run.channel:
+            raise PeerError(Drop.INCONSISTENT, "a bundle with a channel, which is the daemon's")
         if len(bundle.bodies) > self.message_bytes_max:
             raise PeerError(Drop.LIMIT, f"{len(bundle.bodies)} bytes, of {self.message_bytes_max} at most")
         session.charge(REQUEST_COST_BYTES + len(body), self.window_bytes)
+        session.wants_receipts = session.wants_receipts or any(bundle.hints)
         return Send(session.number, run, body)

@@ -14,6 +14,9 @@ ALREADY_MEMBER: Final = "already a member"
 NOT_A_MEMBER: Final = "not a member"
 """Reasons of REFUSED that a client tells apart, as groups word them; a client need not load groups for that."""
 
+TICKETS_MAX: Final = 255
+"""Receipts that one session may wait for at a time: a ticket is a byte, and none is 0."""
+
 WINDOW_BYTES_MIN: Final = 4 * 1024
 WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a client may ask for as its own window."""

@@ -34,6 +34,7 @@ class Session:
     window_bytes: int = 0  # The client's, for events.
     untaken_bytes: int = 0  # Events that were sent and are not credited.
     charged_bytes: int = 0  # Requests that are not credited.
+    wants_receipts: bool = False  # It has asked for one.
     control: deque[bytes] = field(default_factory=lambda: deque([PREAMBLE]))
     events: deque[bytes] = field(default_factory=deque)
     backlog_bytes: int = len(PREAMBLE)  # Of both.

@@ -13,6 +13,7 @@ import msgspec
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId
 from hopring.session.frames import Frame, Kind, encode_frame
+from hopring.session.messages import Place
 
 NUMBER_BYTES_MAX: Final = 2**62
 
@@ -113,6 +114,14 @@ class Left(Word, frozen=True):
     group: Name
 
 
+class Receipt(Word, frozen=True):
+    """Messages whose sender asked for it have their place in the order, and are delivered at its daemon."""
+
+    tickets: tuple[Count, ...]
+    place: Place
+    closing: bool  # Whether the daemons' view was closing: then it holds among those who stay together.
+
+
 class Error(Word, frozen=True):
     """Why the daemon ends the connection."""
 
@@ -136,6 +145,7 @@ _KIND: Final[dict[type[Word], Kind]] = {
     View: Kind.VIEW,
     Signal: Kind.SIGNAL,
     Left: Kind.LEFT,
+    Receipt: Kind.RECEIPT,
     Error: Kind.ERROR,
     Goodbye: Kind.GOODBYE,
 }

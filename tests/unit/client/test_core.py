@@ -6,9 +6,9 @@ import pytest
 
 from hopring.client.core import Core
 from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
-from hopring.client.outgoing import Outgoing
+from hopring.client.outgoing import Outgoing, Sending
 from hopring.client.url import Where, parse_url
-from hopring.services import Service
+from hopring.ids import GroupName
 from hopring.session.frames import PREAMBLE, Kind, encode_frame
 from hopring.session.words import Credit, Hello, Left, View, Welcome, encode_word
 
@@ -71,15 +71,14 @@ def test_an_end_before_the_welcome_is_a_connect_error() -> None:
 
 def test_what_cannot_be_sent_is_told_at_once() -> None:
     outgoing = Outgoing(WELCOME)
-
     with pytest.raises(MessageTooLarge) as caught:
-        outgoing.check(bytes(1001), 0)
+        outgoing.takes(Sending((GroupName("g"),), bytes(1001)))
     assert (caught.value.size_bytes, caught.value.limit_bytes) == (1001, 1000)
     with pytest.raises(ValueError, match="16 bits"):
-        outgoing.check(b"", 65_536)
+        Sending((GroupName("g"),), b"", message_type=65_536)
     for groups in ([], ["g", "g"], [""], ["x" * 129], ["a\0"], ["\ud800"]):
         with pytest.raises(RequestRefused):
-            outgoing.run(groups, Service.FIFO, False)
+            Sending(tuple([GroupName(group) for group in groups]), b"")
 
 
 def test_addresses() -> None:

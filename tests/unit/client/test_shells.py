@@ -1,6 +1,7 @@
 """Both shells against a desk behind a socket in this process: waiting, cancelling, iterating, ending."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,12 +16,16 @@ from hopring import (
     ConnectError,
     Message,
     NotMember,
+    Reconnect,
+    Reconnected,
     SessionClosed,
     TimedOut,
     View,
     connect,
     sync,
 )
+
+SOON = Reconnect(delay_seconds_min=0.01, delay_seconds_max=0.05)
 
 
 class Server:
@@ -66,9 +71,10 @@ class Server:
     def _send(self) -> None:
         for number, client in list(self._clients.items()):
             last = number in self.front.closed
-            client.sendall(self.front.fetch(number))
-            if last:
-                client.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # Perhaps it was cut, and its own thread has not noticed.
+                client.sendall(self.front.fetch(number))
+                if last:
+                    client.shutdown(socket.SHUT_WR)
 
     def cut(self) -> None:
         """Ends all connections without a word."""
@@ -149,7 +155,7 @@ def test_more_than_the_window_is_sent_without_a_reader(server: Server) -> None:
 def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: Server) -> None:
     async def story() -> None:
         async with asyncio.timeout(10):
-            anna = await connect(server.url)
+            anna = await connect(server.url, reconnect=False)
             waiting = asyncio.ensure_future(anna.receive())
             await asyncio.sleep(0)
             server.cut()
@@ -161,6 +167,108 @@ def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: Se
                 await anna.join("g")
 
     asyncio.run(story())
+
+
+def test_a_session_comes_back_by_itself_and_goes_on(server: Server) -> None:
+    async def story() -> list[str]:
+        async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=SOON) as anna:
+            group = await anna.join("g")
+            assert isinstance(await group.receive(), View)
+            waiting = asyncio.ensure_future(group.receive())
+            await asyncio.sleep(0)
+            server.cut()
+            back = await waiting
+            assert isinstance(back, Reconnected)
+            assert back.gap.reason == "the daemon is gone"
+            assert anna.groups == ("g",)
+            await group.multicast(b"again")
+            return [type(back).__name__, *[type(await group.receive()).__name__ for _ in range(2)]]
+
+    assert asyncio.run(story()) == ["Reconnected", "View", "Message"]
+
+
+def test_the_blocking_session_comes_back_by_itself_and_goes_on(server: Server) -> None:
+    with sync.connect(server.url, name="anna", reconnect=SOON) as anna, anna.join("g") as group:
+        assert isinstance(group.receive(timeout_seconds=10), View)
+        before = anna.fileno()
+        server.cut()
+        assert isinstance(group.receive(timeout_seconds=10), Reconnected)
+        group.multicast(b"again")
+        assert isinstance(group.receive(timeout_seconds=10), View)
+        assert next(group.messages()).data == b"again"
+        assert anna.fileno() != before or anna.connected
+
+
+def test_calls_wait_while_there_is_no_connection_and_can_be_cancelled(server: Server) -> None:
+    async def story() -> bytes:
+        late = Reconnect(delay_seconds_min=0.3, delay_seconds_max=0.3)
+        async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=late) as anna:
+            group = await anna.join("g")
+            await group.receive()
+            server.cut()
+            while anna.connected:
+                await asyncio.sleep(0.001)
+            for call in (anna.join("h").__aenter__(), group.leave(), group.multicast(b"x"), group.receive()):
+                task = asyncio.ensure_future(call)
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await group.multicast(b"after")
+            async for message in group.messages():
+                return message.data
+        raise AssertionError("the loop ends with a message")
+
+    assert asyncio.run(story()) == b"after"
+
+
+def test_a_call_of_the_blocking_session_ends_in_time_without_a_connection(server: Server) -> None:
+    slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
+    anna = sync.connect(server.url, name="anna", reconnect=slowly)
+    server.cut()
+    with pytest.raises(TimedOut, match="receive"):
+        anna.receive(timeout_seconds=0.05)
+    with pytest.raises(TimedOut, match="multicast"):
+        anna.multicast("g", b"x", timeout_seconds=0.05)
+    assert (anna.connected, anna.fileno(), anna.poll()) == (False, -1, False)
+    anna.close()
+    with pytest.raises(SessionClosed):
+        anna.receive()
+
+
+def test_closing_and_aborting_end_a_session_that_tries_to_come_back(server: Server) -> None:
+    async def story() -> None:
+        slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
+        async with asyncio.timeout(10):
+            for end in ("close", "abort"):
+                anna = await connect(server.url, reconnect=slowly)
+                server.cut()
+                while anna.connected:
+                    await asyncio.sleep(0.001)
+                waiting = asyncio.ensure_future(anna.receive())
+                await asyncio.sleep(0)
+                if end == "close":
+                    await anna.close()
+                else:
+                    anna.abort()
+                with pytest.raises(SessionClosed):
+                    await waiting
+
+    asyncio.run(story())
+
+
+def test_the_second_daemon_is_taken_if_the_first_is_not_there(server: Server) -> None:
+    urls = ["hop+unix:///nowhere/s", server.url]
+    with sync.connect(urls) as anna:
+        assert anna.daemon == "eu1"
+
+    async def story() -> None:
+        async with connect(",".join(urls)) as bert:
+            assert bert.daemon == "eu1"
+
+    asyncio.run(story())
+    with pytest.raises(ValueError, match="no daemon is named"):
+        sync.connect([])
 
 
 def test_the_blocking_shell_does_the_same(server: Server) -> None:

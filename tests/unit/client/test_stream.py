@@ -1,6 +1,6 @@
 """The stream: one order, and a part of it for each group."""
 
-from hopring.client.events import Event, Message
+from hopring.client.events import Event, Message, Reconnected, ReconnectGap
 from hopring.client.stream import Stream
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
@@ -40,6 +40,32 @@ def test_a_group_takes_its_own_and_each_event_is_taken_once() -> None:
     assert [name(one.take("g")), name(one.take("g"))] == [b"1", None]
     assert name(one.take()) == b"4"
     assert not any(one.by_group.values())
+
+
+def test_that_it_was_away_is_told_to_every_group_or_once_to_the_session() -> None:
+    gap = ReconnectGap(0, 1, "the daemon is gone", None, 0, 1)
+    back = Reconnected(("g", "h", "closed"), "eu1", "#me#eu1", gap)
+    one = stream()
+    one.put(back, 0)
+    one.put(message(b"5", "g"), 10)
+
+    assert [name(one.take("g")) for _ in range(2)] == [b"1", b"3"]
+    assert one.take("g") == (back, 0)
+    assert name(one.take("g")) == b"5"
+    assert [name(one.take("h")), one.take("h"), one.take("h")] == [b"2", (back, 0), None]
+    assert [name(one.take()), one.take()] == [b"4", None]
+
+    one = stream()
+    one.put(back, 0)
+    assert [one.take() for _ in range(6)][4:] == [(back, 0), None]
+    assert one.take("g") is None
+
+
+def test_credits_can_be_forgotten() -> None:
+    one = stream()
+    one.forget_credits()
+
+    assert [credit_bytes for _, credit_bytes in iter(one.take, None)] == [0, 0, 0, 0]
 
 
 def test_what_waits_of_a_group_that_was_left_can_still_be_taken() -> None:

@@ -188,9 +188,9 @@ def test_a_lost_connection_is_a_disconnect_and_half_a_frame_is_nothing() -> None
     assert (view.cause, view.who and view.who.name) == ("disconnect", "anna")
 
 
-def bundle(session: int, *, daemon: int = 0, hints: int = 0, size: int = 3, channel: int = 0) -> bytes:
+def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0) -> bytes:
     run = Run(DaemonId(daemon), session, Service.AGREED, (GroupName("g"),), channel=channel)
-    return encode_frame(Kind.SEND, encode_bundle(run, [bytes(size)], [0], [hints]))
+    return encode_frame(Kind.SEND, encode_bundle(run, [bytes(size)], [0], [0]))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,6 @@ def bundle(session: int, *, daemon: int = 0, hints: int = 0, size: int = 3, chan
     [
         (bundle(2), "foreign_sender"),
         (bundle(1, daemon=1), "foreign_sender"),
-        (bundle(1, hints=1), "inconsistent"),
         (bundle(1, channel=1), "inconsistent"),
         (bundle(1, size=131_001), "limit"),
         (encode_frame(Kind.SEND, bundle(1)[FRAME_HEAD_BYTES:-1]), "length"),

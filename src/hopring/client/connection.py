@@ -1,0 +1,227 @@
+"""One connection of a session to a daemon, without the socket: frames in and out, and why it ended.
+
+What outlives it, the stream of events and who is a member of what, is in `Kept`, which belongs to the session.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.client.errors import (
+    AlreadyMember,
+    ConnectError,
+    NameInUse,
+    NotMember,
+    RequestRefused,
+    SessionClosed,
+    SlowConsumer,
+)
+from hopring.client.events import Member, messages_of, transition_of, view_of
+from hopring.client.outgoing import Outgoing
+from hopring.client.stream import Stream
+from hopring.errors import Drop, HopError, PeerError
+from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
+from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Messages, Place, decode_messages
+from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
+from hopring.session.words import (
+    Credit,
+    Error,
+    Goodbye,
+    Hello,
+    Left,
+    Receipt,
+    Refused,
+    Signal,
+    View,
+    Welcome,
+    decode_word,
+    encode_word,
+)
+from hopring.wire.bundle import BUNDLE_BYTES_MAX
+
+VIEW_BYTES_MAX: Final = 16 * 1024 * 1024
+_FRAME_BYTES_MAX: Final = MESSAGES_HEAD_BYTES + BUNDLE_BYTES_MAX + SENDER_BYTES_MAX
+
+PASSING: Final = frozenset({"the daemon ends", "too many clients", "no HELLO in time"})
+"""Reasons of ERROR that another daemon, or a later try, does not have."""
+
+Request = tuple[str, str]
+"""What was asked for, join or leave, and the group."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a session keeps from one connection to the next."""
+
+    stream: Stream = field(default_factory=Stream)
+    groups: set[str] = field(default_factory=set)  # Joined, and the leave is not through.
+    answers: dict[Request, HopError | None] = field(default_factory=dict)
+    pending: list[Request] = field(default_factory=list)  # Asked and not answered, the oldest first.
+    last: Place | None = None  # Of the last message that came.
+
+    def answer(self, request: Request, answer: HopError | None) -> None:
+        """The answer to a request, or to a join that was made again by itself, which nobody waits for."""
+        if request in self.pending:
+            self.pending.remove(request)
+            self.answers[request] = answer
+
+
+@dataclass(slots=True)
+class Connection:
+    """A session at one daemon."""
+
+    url: str  # For errors.
+    hello: Hello
+    kept: Kept
+    welcome: Welcome | None = None
+    ended: HopError | None = None
+    passing: bool = False
+    """Whether it ended in a way that another connection may mend."""
+    quit_done: bool = False
+    outgoing: Outgoing | None = None
+    _reader: Reader = field(default_factory=lambda: Reader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
+    _first: list[bytes] = field(default_factory=list)
+    _credit_bytes: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can go."""
+        return self.ended is None and self.outgoing is not None
+
+    def begin(self) -> None:
+        """Says HELLO."""
+        self._first = [PREAMBLE, encode_word(self.hello)]
+
+    def output(self) -> bytes:
+        """What is to be sent now."""
+        if self.ended is not None:
+            return b""
+        out, self._first = self._first, []
+        if self.outgoing is not None:
+            self.outgoing.seal()
+            out += self.outgoing.out
+            self.outgoing.out = []
+        return b"".join(out)
+
+    def credit(self, size_bytes: int) -> None:
+        """The application has taken so much; the daemon may send that much more."""
+        self._credit_bytes += size_bytes
+        nothing_left = not self.kept.stream.events
+        if self.outgoing is None or self.ended is not None or not self._credit_bytes:
+            return
+        if nothing_left or self._credit_bytes >= self.hello.window_bytes // 4:
+            # It does not end a bundle: it may go before what is open.
+            self.outgoing.out.append(encode_word(Credit(self._credit_bytes)))
+            self._credit_bytes = 0
+
+    def lost(self, reason: str, remedy: str = "connect again") -> None:
+        """It is gone."""
+        if self.ended is None:
+            self._end(SessionClosed(reason, remedy), passing=True)
+
+    def _end(self, error: SessionClosed, *, passing: bool) -> None:
+        if self.welcome is None:
+            self.ended = ConnectError(self.url, error.reason, error.remedy)
+        else:
+            self.ended = error
+        self.passing = passing
+
+    # What the daemon says.
+
+    def feed(self, chunk: bytes) -> None:
+        """Bytes; `take_frame` then takes them in."""
+        self._reader.feed(chunk)
+
+    def take_frame(self) -> bool:
+        """Takes the next frame in, if there is one; what is wrong with it ends the connection."""
+        if self.ended is not None:
+            return False
+        try:
+            frame = self._reader.next()
+            if frame is not None:
+                self._frame(frame)
+        except PeerError as error:
+            reason = f"what came is not of the client protocol ({error})"
+            self._end(SessionClosed(reason, "check the address"), passing=False)
+            return True
+        return frame is not None
+
+    def _frame(self, frame: Frame) -> None:
+        cost = FRAME_HEAD_BYTES + len(frame.body)
+        if frame.kind is Kind.MESSAGES:
+            self._messages(decode_messages(frame.body), cost)
+            return
+        word = decode_word(frame)
+        match word:
+            case Welcome() if self.welcome is None:
+                self.welcome = word
+                self.outgoing = Outgoing(word)
+            case View():
+                self._view(word, cost)
+            case Signal():
+                self.kept.stream.put(transition_of(word), cost)
+            case Left(group):
+                self.kept.groups.discard(group)
+                self.kept.stream.close(group)
+                self.kept.answer(("leave", group), None)
+                self.credit(cost)
+            case Credit(size_bytes):
+                self._credited(size_bytes)
+            case Refused():
+                self._refused(word)
+            case Receipt() if self.outgoing is not None:
+                self.outgoing.settle(word)
+            case Error(reason, detail, remedy):
+                kind = SlowConsumer if reason == SLOW_RECEIVER else SessionClosed
+                error = kind(f"{reason} ({detail})" if detail else reason, remedy)
+                self._end(error, passing=reason in PASSING)
+            case Goodbye():
+                self.quit_done = True
+                self._end(SessionClosed("it was closed here"), passing=False)
+            case _:
+                raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
+
+    def _messages(self, messages: Messages, cost: int) -> None:
+        self.kept.stream.put_messages(messages_of(messages), messages.bundle, cost)
+        self.kept.last = messages.place
+
+    def _view(self, word: View, cost: int) -> None:
+        view = view_of(word)
+        own = view.who is not None and self._is_me(view.who)
+        if own and word.cause == "join":
+            self.kept.groups.add(word.group)
+            self.kept.stream.open(word.group)
+            self.kept.answer(("join", word.group), None)
+        if self.hello.membership:
+            self.kept.stream.put(view, cost)
+        else:
+            self.credit(cost)
+
+    def _is_me(self, member: Member) -> bool:
+        welcome = self.welcome
+        assert welcome is not None, "views come after WELCOME"
+        # A later life of the daemon has other connections, so its incarnation need not be compared.
+        return (member.daemon, member.session) == (welcome.daemon, welcome.session)
+
+    def _credited(self, size_bytes: int) -> None:
+        if self.outgoing is None or size_bytes > self.outgoing.charged_bytes:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"a credit of {size_bytes} bytes")
+        self.outgoing.credited(size_bytes)
+
+    def _refused(self, word: Refused) -> None:
+        if word.request == "hello":
+            error = NameInUse if word.reason == NAME_IN_USE else ConnectError
+            self.ended = error(self.url, f"{word.reason}: {word.name!r}", word.remedy)
+            self.passing = word.reason == NAME_IN_USE
+            return
+        kinds: dict[str, type[RequestRefused]] = {
+            NOT_A_MEMBER: NotMember,
+            ALREADY_MEMBER: AlreadyMember,
+        }
+        request = (word.request, word.name)
+        refused = kinds.get(word.reason, RequestRefused)(word.name, word.reason, word.remedy)
+        if word.request == "join" and request not in self.kept.pending:
+            # It was made again by itself, so that nobody waits for the answer.
+            reason = f"{word.name} could not be joined again: {word.reason}"
+            self._end(SessionClosed(reason, word.remedy), passing=False)
+            return
+        self.kept.answer(request, refused)

@@ -1,0 +1,144 @@
+"""The line of a blocking session: one socket after another, none of which ever blocks by itself."""
+
+import contextlib
+import os
+import select
+import socket
+import time
+from typing import Any, Final
+
+from hopring.client.core import NO_DAEMON, Core
+from hopring.client.facts import now_us
+from hopring.client.url import parse_url
+from hopring.ids import NEVER
+
+READ_BYTES: Final = 1 << 18
+
+Address = tuple[int, Any]
+"""A family and where to connect."""
+
+
+class Line:
+    """Carries bytes between a core and its daemon, as long as somebody waits."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._socket: socket.socket | None = None
+        self._opening = False
+        self._addresses: list[Address] = []  # To be tried if this one does not answer.
+        self._rest = memoryview(b"")  # What the kernel has not taken.
+
+    def fileno(self) -> int:
+        """Of the socket that is in use."""
+        return -1 if self._socket is None else self._socket.fileno()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._opening = False
+        self._addresses = []
+        self._rest = memoryview(b"")
+
+    def exchange(self, until_us: int) -> None:
+        """Connects, writes and reads what there is; waits for any of it until then at most."""
+        now = now_us()
+        self._look(now)
+        if self._core.ended is not None:
+            return
+        end_us = min(until_us, self._core.wake_at_us)
+        seconds = None if end_us == NEVER else max(0, end_us - now) / 1_000_000
+        if self._socket is None:
+            assert seconds is not None, "without a connection another try is due some time"
+            time.sleep(seconds)
+        else:
+            self._serve(self._socket, seconds)
+        self._look(now_us())
+
+    def _look(self, now: int) -> None:
+        self._core.tick(now)
+        if self._core.connection.ended is not None:
+            self.close()
+        url = self._core.dial(now)
+        if url is not None:
+            self._dial(url)
+
+    def _serve(self, sock: socket.socket, seconds: float | None) -> None:
+        try:
+            if not self._opening:
+                self._write(sock)
+            waiting = [sock] if self._rest or self._opening else []
+            readable, writable, _ = select.select([sock], waiting, [], seconds)
+            if self._opening:
+                if readable or writable:
+                    self._opened(sock)
+                return
+            if writable:
+                self._write(sock)
+            if readable:
+                self._read(sock)
+        except OSError as error:
+            self._core.lost(f"the connection broke ({error.strerror or error})", now_us())
+
+    def _write(self, sock: socket.socket) -> None:
+        if not self._rest:
+            self._rest = memoryview(self._core.output())
+        with contextlib.suppress(BlockingIOError):
+            while self._rest:
+                self._rest = self._rest[sock.send(self._rest) :]
+
+    def _read(self, sock: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            chunk = sock.recv(READ_BYTES)
+            if chunk:
+                self._core.receive(chunk, now_us())
+            else:
+                self._core.lost("the daemon is gone", now_us())
+
+    # Connecting.
+
+    def _dial(self, url: str) -> None:
+        try:
+            where = parse_url(url)
+            if where.path:
+                self._addresses = [(socket.AF_UNIX, where.path)]
+            else:
+                found = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
+                self._addresses = [(family, address) for family, _, _, _, address in found]
+        except OSError as error:
+            self._core.lost(error.strerror or str(error), now_us(), NO_DAEMON)
+            return
+        self._try_next(None)
+
+    def _try_next(self, error: OSError | None) -> None:
+        """Begins to connect to the next address; if there is none, says what was wrong with the last."""
+        while self._addresses:
+            family, address = self._addresses.pop(0)
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            # A Unix socket whose backlog is full cannot be waited for in any other way.
+            sock.settimeout(self._core.answer_seconds if family == socket.AF_UNIX else 0.0)
+            try:
+                sock.connect(address)
+                sock.setblocking(False)
+            except BlockingIOError:
+                pass
+            except OSError as refused:
+                sock.close()
+                error = refused
+                continue
+            self._socket, self._opening = sock, True
+            return
+        assert error is not None, "a host has an address"
+        self._core.lost(error.strerror or str(error), now_us(), NO_DAEMON)
+
+    def _opened(self, sock: socket.socket) -> None:
+        number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if number:
+            sock.close()
+            self._socket = None
+            self._try_next(OSError(number, os.strerror(number)))
+            return
+        self._opening = False
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,89 @@
+"""What both shells' sessions share: the facts of a session, and how one is described before it is there."""
+
+import random
+import time
+from collections.abc import Sequence
+
+from hopring.client.core import Core
+from hopring.client.outgoing import Sending
+from hopring.client.retrying import Reconnect
+from hopring.client.url import any_name, parse_urls
+from hopring.ids import GroupName
+from hopring.services import Service
+
+Buffer = bytes | bytearray | memoryview
+Data = Buffer | Sequence[Buffer]
+"""A message: one buffer, or several that are sent end to end."""
+
+
+class SessionFacts:
+    """What is known of a session."""
+
+    _core: Core
+
+    @property
+    def name(self) -> str:
+        """The session's name at its daemon."""
+        return self._core.name
+
+    @property
+    def daemon(self) -> str:
+        """The daemon's name; while there is no connection, of the last one."""
+        return self._core.welcomed.daemon
+
+    @property
+    def private_group(self) -> str:
+        """The group that only this session is in; messages sent there reach it without a join."""
+        return self._core.welcomed.private_group
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The largest message that the daemon takes."""
+        return self._core.welcomed.message_bytes_max
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that the session is in; while there is no connection, those that it will join again."""
+        return tuple(sorted(self._core.groups))
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a daemon at the other end now."""
+        return self._core.connected
+
+
+def core_of(
+    url: str | Sequence[str],
+    name: str | None,
+    membership: bool,
+    window_bytes: int,
+    timeout_seconds: float,
+    reconnect: bool | Reconnect,
+) -> Core:
+    """The core for what an application asks of `connect`; ValueError says what is wrong with it."""
+    if reconnect is True:
+        reconnect = Reconnect()
+    return Core(
+        parse_urls(url),
+        any_name() if name is None else name,
+        window_bytes,
+        membership,
+        reconnect=reconnect or None,
+        answer_seconds=timeout_seconds,
+        epoch_us=time.time_ns() // 1000 - now_us(),
+        chance=random.random,
+    )
+
+
+def sending_of(
+    groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
+) -> Sending:
+    """A message as an application gave it; several buffers become one."""
+    names = (groups,) if isinstance(groups, str) else groups
+    whole = bytes(data) if isinstance(data, bytes | bytearray | memoryview) else b"".join(data)
+    return Sending(tuple([GroupName(name) for name in names]), whole, service, message_type, self_discard)
+
+
+def now_us() -> int:
+    """The shells' clock."""
+    return time.monotonic_ns() // 1000

@@ -1,0 +1,150 @@
+"""What applications ask for, written once for both shells: verbs that wait, without saying how.
+
+A verb is a generator. It yields what it waits for, with the time at which it no longer wants to wait, and is
+told the time when it goes on; in the end it returns its result.
+Closing a verb at any yield is safe: that is how a cancelled call ends.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Final, NamedTuple, TypeVar
+
+from hopring.client.batch import Batch
+from hopring.client.connection import Request
+from hopring.client.core import Core
+from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
+from hopring.client.events import Event, Receipt
+from hopring.client.outgoing import Sending
+from hopring.ids import NEVER
+from hopring.services import Service
+
+GOODBYE_SECONDS: Final = 10.0
+BATCH_MESSAGES: Final = 1_000
+
+T = TypeVar("T")
+
+
+class Wait(NamedTuple):
+    """Until the condition holds, or until that time."""
+
+    condition: Callable[[], bool]
+    until_us: int
+
+
+Verb = Generator[Wait, int, T]
+
+
+def until_us(now_us: int, seconds: float | None) -> int:
+    """When so many seconds are over."""
+    return NEVER if seconds is None else now_us + int(seconds * 1_000_000)
+
+
+def join(core: Core, group: str, now_us: int, seconds: float | None = None) -> Verb[None]:
+    """Is a member when it returns."""
+    return _ask(core, ("join", group), core.join, now_us, seconds)
+
+
+def leave(core: Core, group: str, now_us: int, seconds: float | None = None) -> Verb[None]:
+    """Is a member no longer when it returns."""
+    return _ask(core, ("leave", group), core.leave, now_us, seconds)
+
+
+def multicast(core: Core, sending: Sending, now_us: int, seconds: float | None = None) -> Verb[None]:
+    """Has handed the message to the window when it returns."""
+    yield from _until(lambda: core.has_room(sending), now_us, seconds, "multicast")
+    core.send(sending)
+
+
+def multicast_wait(core: Core, sending: Sending, now_us: int, seconds: float | None = None) -> Verb[Receipt]:
+    """The receipt of the message; an error says whether it was sent."""
+    if sending.service is Service.UNRELIABLE:
+        raise ValueError("an Unreliable message has no place in the order, so it has no receipt; use multicast")
+    end_us = until_us(now_us, seconds)
+    what = "multicast_wait: the message was not sent, for want of room in the window"
+    yield from _wait(lambda: core.has_room_and_ticket(sending), end_us, seconds, what)
+    ticket = core.send_for_receipt(sending)
+    try:
+        yield from _wait(lambda: ticket.receipt is not None or ticket.lost, end_us, seconds, what)
+    except TimedOut:
+        raise NoReceipt(sending.groups, seconds or 0.0) from None
+    if ticket.receipt is None:
+        raise InDoubt(sending.groups, "the connection was lost before its receipt came")
+    return ticket.receipt
+
+
+def receive(core: Core, group: str | None, now_us: int, seconds: float | None = None) -> Verb[Event]:
+    """The next event; an error if there will be none."""
+    yield from _until(lambda: core.stream.waits(group) or core.is_over(group), now_us, seconds, "receive")
+    event = core.take(group)
+    if event is None:
+        raise core.ended or SessionClosed(f"{group} was left")
+    return event
+
+
+def receive_batch(
+    core: Core, group: str | None, messages: int, now_us: int, seconds: float | None
+) -> Verb[Batch]:
+    """Many events. Nothing is taken before the last wait is over: a cancelled call loses none."""
+    if messages < 1:
+        raise ValueError(f"a batch of {messages} messages")
+    if seconds is None:
+        yield from _wait(lambda: core.stream.waits(group) or core.is_over(group), NEVER, None, "receive_batch")
+    else:
+        end_us = until_us(now_us, seconds)
+        while now_us < end_us and not core.has_batch(messages, group) and not core.is_over(group):
+            now_us = yield Wait(lambda: core.has_batch(messages, group) or core.is_over(group), end_us)
+    batch = core.take_batch(messages, group)
+    if not batch and core.is_over(group):
+        raise core.ended or SessionClosed(f"{group} was left")
+    return batch
+
+
+def following(core: Core, group: str | None, now_us: int) -> Verb[Event | None]:
+    """The next event for a loop over all: None where the loop ends, an error where it breaks."""
+    yield from _until(lambda: core.stream.waits(group) or core.is_over(group), now_us, None, "receive")
+    event = core.take(group)
+    if event is None and core.ended is not None and not core.quit_done and core.is_in(group):
+        raise core.ended
+    return event
+
+
+def close(core: Core, now_us: int) -> Verb[None]:
+    """Ends the session behind all that it asked for; an error if messages are left in doubt."""
+    if core.ended is not None:
+        return
+    core.quit()
+    yield from _until(lambda: core.ended is not None, now_us, GOODBYE_SECONDS, "close")
+    _raise_if_in_doubt(core)
+
+
+def _raise_if_in_doubt(core: Core) -> None:
+    if isinstance(core.ended, SessionClosed) and core.ended.in_doubt:
+        raise core.ended
+
+
+def _ask(
+    core: Core, request: Request, ask: Callable[[str], None], now_us: int, seconds: float | None
+) -> Verb[None]:
+    end_us = until_us(now_us, seconds)
+    # One call at a time waits for such an answer.
+    yield from _wait(lambda: core.may_ask() and request not in core.asking, end_us, seconds, request[0])
+    core.asking.add(request)
+    core.answers.pop(request, None)  # Of a call that was cancelled.
+    try:
+        ask(request[1])
+        yield from _wait(lambda: core.answered(request), end_us, seconds, request[0])
+    finally:
+        core.asking.discard(request)
+    answer = core.answers.pop(request)
+    if answer is not None:
+        raise answer
+
+
+def _until(condition: Callable[[], bool], now_us: int, seconds: float | None, what: str) -> Verb[None]:
+    return _wait(condition, until_us(now_us, seconds), seconds, what)
+
+
+def _wait(condition: Callable[[], bool], end_us: int, seconds: float | None, what: str) -> Verb[None]:
+    while not condition():
+        now_us = yield Wait(condition, end_us)
+        if now_us >= end_us and not condition():
+            raise TimedOut(what, seconds or 0.0)

@@ -1,0 +1,162 @@
+"""Receipts: the place of a message, for whoever sent it; and what is said when none comes."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.unit.client.test_reconnect import Wire, connected, sending
+from tests.unit.session.front import VIEW, Front
+
+from hopring.client import verbs
+from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
+from hopring.client.events import Message, Receipt
+from hopring.client.outgoing import Sending
+from hopring.ids import GroupName
+from hopring.services import Service
+from hopring.session.options import TICKETS_MAX
+from hopring.session.words import Receipt as ReceiptWord
+from hopring.session.words import encode_word
+
+SECOND = 1_000_000
+
+
+def run(wire: Wire, verb: verbs.Verb[Receipt], work: Callable[[], None], now_us: int = 0) -> Receipt:
+    """What a shell does, with one thing that happens while it waits."""
+    try:
+        wait = next(verb)
+        work()
+        assert wait.condition() or now_us >= wait.until_us
+        verb.send(now_us)
+    except StopIteration as stop:
+        receipt: Receipt = stop.value
+        return receipt
+    raise AssertionError("it waits still")
+
+
+def test_a_receipt_has_the_place_that_members_see() -> None:
+    wire = connected(Front(), "g")
+    wire.events()
+    verb = verbs.multicast_wait(wire.core, sending("g", b"x"), 0)
+    receipt = run(wire, verb, lambda: wire.exchange(0))
+    (message,) = wire.events()
+
+    assert isinstance(message, Message)
+    assert receipt == Receipt((GroupName("g"),), Service.AGREED, message.place, False)
+    assert receipt.place.view == VIEW
+
+
+@pytest.mark.parametrize("self_discard", [False, True])
+def test_no_membership_is_needed_and_no_reader(self_discard: bool) -> None:
+    wire = connected(Front())
+    one = Sending((GroupName("far"), GroupName("away")), b"x", Service.SAFE, 7, self_discard)
+    receipt = run(wire, verbs.multicast_wait(wire.core, one, 0), lambda: wire.exchange(0))
+
+    assert (receipt.groups, receipt.service) == (("far", "away"), Service.SAFE)
+    assert wire.events() == []
+
+
+def test_messages_of_one_bundle_get_their_receipts_with_one_word() -> None:
+    wire = connected(Front())
+    tickets = [wire.core.send_for_receipt(sending("g", b"%d" % at)) for at in range(5)]
+    wire.core.send(sending("g", b"without"))
+    wire.exchange(0)
+
+    assert all(ticket.receipt is not None for ticket in tickets)
+    assert len({ticket.receipt.place for ticket in tickets if ticket.receipt is not None}) == 1
+
+
+def test_who_asks_for_none_gets_none() -> None:
+    front = Front()
+    wire = connected(front)
+    wire.core.send(sending("g", b"x"))
+    front.say(1, wire.core.output())
+
+    assert b"\x18\0\0\0" not in front.fetch(1)  # The kind of a receipt.
+
+
+def test_there_are_so_many_tickets_and_they_come_back() -> None:
+    front = Front()
+    wire = connected(front)
+    front.stopped = True
+    for _ in range(TICKETS_MAX):
+        assert wire.core.has_room_and_ticket(sending("g", b""))
+        wire.core.send_for_receipt(sending("g", b""))
+    assert not wire.core.has_room_and_ticket(sending("g", b""))
+    assert wire.core.has_room(sending("g", b""))
+    wire.exchange(0)
+    front.stopped = False
+    front.pump()
+    wire.exchange(0)
+
+    assert wire.core.has_room_and_ticket(sending("g", b""))
+
+
+def test_a_receipt_that_is_late_says_that_the_message_may_still_be_delivered() -> None:
+    front = Front()
+    wire = connected(front)
+    front.stopped = True
+    verb = verbs.multicast_wait(wire.core, sending("g", b"x"), 0, seconds=2.0)
+    with pytest.raises(NoReceipt, match="no receipt for 2 s; it was sent and may still be delivered") as caught:
+        run(wire, verb, lambda: wire.exchange(0), now_us=2 * SECOND)
+
+    assert isinstance(caught.value, InDoubt)
+    assert isinstance(caught.value, TimeoutError)
+    assert (caught.value.groups, caught.value.seconds) == (("g",), 2.0)
+    front.stopped = False
+    front.pump()
+    wire.exchange(2 * SECOND)  # The ticket of a call that is over comes back all the same.
+    assert wire.core.outgoing.tickets == {}
+
+
+def test_a_message_that_found_no_room_was_not_sent() -> None:
+    front = Front()
+    wire = connected(front)
+    front.stopped = True
+    while wire.core.has_room(sending("g", bytes(100_000))):
+        wire.core.send(sending("g", bytes(100_000)))
+    verb = verbs.multicast_wait(wire.core, sending("g", bytes(100_000)), 0, seconds=1.0)
+    with pytest.raises(TimedOut, match="was not sent") as caught:
+        run(wire, verb, lambda: wire.exchange(0), now_us=SECOND)
+
+    assert not isinstance(caught.value, InDoubt)
+
+
+def test_a_lost_connection_leaves_it_in_doubt_and_it_is_not_sent_again() -> None:
+    front = Front()
+    wire = connected(front)
+    front.stopped = True
+
+    def cut() -> None:
+        wire.exchange(0)
+        wire.lose(0)
+
+    with pytest.raises(InDoubt, match="the connection was lost before its receipt came") as caught:
+        run(wire, verbs.multicast_wait(wire.core, sending("g", b"x"), 0), cut)
+    assert not isinstance(caught.value, TimeoutError)
+    front.stopped = False
+    front.pump()
+    wire.dial(100_000)
+    assert wire.core.connected
+    assert wire.core.outgoing.in_doubt == 0
+
+
+def test_a_session_that_ended_before_is_no_doubt() -> None:
+    wire = connected(Front(), options=None)
+    wire.lose(0)
+    with pytest.raises(SessionClosed):
+        next(verbs.multicast_wait(wire.core, sending("g", b"x"), 0))
+
+
+def test_an_unreliable_message_has_no_receipt() -> None:
+    wire = connected(Front())
+    one = Sending((GroupName("g"),), b"x", Service.UNRELIABLE)
+    with pytest.raises(ValueError, match="has no place in the order"):
+        next(verbs.multicast_wait(wire.core, one, 0))
+
+
+def test_a_receipt_that_nobody_asked_for_is_not_of_the_protocol() -> None:
+    wire = connected(Front(), options=None)
+    place = (VIEW, 1, 0)
+    wire.core.receive(encode_word(ReceiptWord((3,), place, False)))  # type: ignore[arg-type]
+
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert "not of the client protocol" in str(wire.core.ended)

@@ -1,0 +1,407 @@
+"""A session that loses its connection: it comes back, joins again, and says what it does not know."""
+
+import pytest
+from tests.unit.session.front import Front
+
+from hopring.client.core import Core
+from hopring.client.errors import ConnectError, NameInUse, NotMember, SessionClosed, SlowConsumer
+from hopring.client.events import Event, Message, Reconnected, View
+from hopring.client.outgoing import Sending
+from hopring.client.retrying import Reconnect, Tries
+from hopring.ids import NEVER, GroupName
+from hopring.session.options import SessionOptions
+from hopring.session.words import Error, encode_word
+
+SECOND = 1_000_000
+OPTIONS = Reconnect(delay_seconds_min=0.1, delay_seconds_max=1.0, give_up_seconds=10.0)
+
+
+class Wire:
+    """One client between whatever connections a test gives it."""
+
+    def __init__(
+        self, front: Front, urls: tuple[str, ...] = ("hop://one",), options: Reconnect | None = OPTIONS
+    ) -> None:
+        self.front = front
+        self.core = Core(urls, "anna", reconnect=options, epoch_us=1_000 * SECOND)
+        self.number = 0
+        self.core.begin(0)
+
+    def dial(self, now_us: int) -> str | None:
+        """Connects if the client wants to."""
+        url = self.core.dial(now_us)
+        if url is not None:
+            self.number += 1
+            self.front.open(self.number)
+            self.exchange(now_us)
+        return url
+
+    def exchange(self, now_us: int) -> None:
+        while True:
+            up = self.core.output()
+            if up:
+                self.front.say(self.number, up)
+            down = self.front.fetch(self.number)
+            self.core.receive(down, now_us)
+            if not up and not down:
+                return
+
+    def lose(self, now_us: int) -> None:
+        self.core.lost("the daemon is gone", now_us)
+        self.front.lose(self.number)
+
+    def events(self, group: str | None = None) -> list[Event]:
+        seen: list[Event] = []
+        while (event := self.core.take(group)) is not None:
+            seen.append(event)
+        return seen
+
+
+def connected(front: Front, *groups: str, options: Reconnect | None = OPTIONS) -> Wire:
+    wire = Wire(front, options=options)
+    assert wire.dial(0) == "hop://one"
+    for group in groups:
+        wire.core.join(group)
+    wire.exchange(0)
+    return wire
+
+
+def sending(group: str, data: bytes) -> Sending:
+    return Sending((GroupName(group),), data)
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [
+        f"{type(one).__name__} {one.group}" if isinstance(one, View) else type(one).__name__ for one in events
+    ]
+
+
+def test_it_joins_again_and_says_so_before_the_first_view() -> None:
+    wire = connected(Front(), "h", "g")
+    wire.core.send(sending("g", b"before"))
+    wire.exchange(0)
+    wire.lose(2 * SECOND)
+
+    assert not wire.core.connected
+    assert wire.core.wake_at_us == 2 * SECOND + 100_000
+    assert wire.dial(wire.core.wake_at_us - 1) is None
+    assert wire.dial(wire.core.wake_at_us) == "hop://one"
+    events = wire.events()
+    assert kinds(events) == ["View h", "View g", "Message", "Reconnected", "View g", "View h"]
+    message, back = events[2], events[3]
+    assert isinstance(message, Message)
+    assert isinstance(back, Reconnected)
+    assert (back.groups, back.daemon, back.private_group) == (("g", "h"), "eu1", "#anna#eu1")
+    assert (back.gap.lost_at_us, back.gap.back_at_us) == (1_002 * SECOND, 1_002 * SECOND + 100_000)
+    assert (back.gap.reason, back.gap.last) == ("the daemon is gone", message.place)
+    assert (back.gap.in_doubt, back.gap.tries) == (0, 1)
+    assert wire.core.connected
+
+
+def test_every_group_sees_that_it_was_away() -> None:
+    wire = connected(Front(), "g", "h")
+    wire.lose(0)
+    wire.dial(100_000)
+
+    assert kinds(wire.events("g")) == ["View g", "Reconnected", "View g"]
+    assert kinds(wire.events("h")) == ["View h", "Reconnected", "View h"]
+    assert wire.events() == []
+
+
+def test_messages_that_were_not_acknowledged_are_counted_and_never_sent_again() -> None:
+    front = Front()
+    wire = connected(front, "g")
+    other = front.client(99, "bert")
+    other.join("g")
+    front.exchange(99, other)
+    wire.core.send(sending("g", b"acknowledged"))
+    wire.exchange(0)
+    front.stopped = True
+    for data in (b"1", b"2"):
+        wire.core.send(sending("g", data))
+    wire.exchange(0)
+    wire.core.send(sending("g", b"3"))  # It has not left the client.
+    wire.lose(0)
+    front.stopped = False
+    front.pump()
+    wire.dial(100_000)
+    (back,) = [one for one in wire.events() if isinstance(one, Reconnected)]
+
+    assert back.gap.in_doubt == 3
+    wire.exchange(100_000)
+    front.exchange(99, other)
+    seen = [event.data for event in iter(other.take, None) if isinstance(event, Message)]
+    assert seen == [b"acknowledged", b"1", b"2"]
+
+
+def test_nothing_can_be_asked_for_until_it_is_back_and_then_all_goes_on() -> None:
+    wire = connected(Front(), "g")
+    wire.lose(0)
+
+    assert not wire.core.may_ask()
+    assert not wire.core.has_room(sending("g", b"later"))
+    wire.dial(100_000)
+    assert wire.core.may_ask()
+    wire.core.send(sending("g", b"later"))
+    wire.exchange(100_000)
+    last = wire.events()[-1]
+    assert isinstance(last, Message)
+    assert last.data == b"later"
+
+
+def test_what_waits_from_before_gives_no_credit_to_the_new_connection() -> None:
+    wire = connected(Front(), "g")
+    wire.core.send(sending("g", bytes(50_000)))
+    wire.exchange(0)
+    wire.lose(0)
+    wire.dial(100_000)
+    wire.events()
+    wire.exchange(100_000)
+
+    assert wire.core.connected  # A credit too many would have ended it.
+
+
+def test_a_name_that_is_still_taken_is_tried_until_it_is_free() -> None:
+    front = Front()
+    wire = connected(front, "g")
+    front.stopped = True
+    wire.lose(0)
+    for _ in range(3):
+        wire.dial(wire.core.wake_at_us)
+        assert isinstance(wire.core.connection.ended, NameInUse)
+    front.stopped = False
+    front.pump()
+    wire.dial(wire.core.wake_at_us)
+
+    assert wire.core.connected
+    (back,) = [one for one in wire.events() if isinstance(one, Reconnected)]
+    assert back.gap.tries == 4
+
+
+def test_it_gives_up_after_its_time_and_says_why() -> None:
+    wire = connected(Front(), "g")
+    wire.core.send(sending("g", b"in doubt"))
+    wire.core.lost("the daemon is gone", 0)
+    at_us = 0
+    while wire.core.ended is None:
+        assert wire.core.wake_at_us <= 10 * SECOND
+        at_us = wire.core.wake_at_us
+        assert wire.core.dial(at_us) is not None
+        wire.core.lost("Connection refused", at_us, "start hopd there")
+
+    assert at_us == 10 * SECOND
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert "the daemon is gone, and no way back: hop://one: Connection refused" in str(wire.core.ended)
+    assert "messages in doubt: 1" in str(wire.core.ended)
+    assert (wire.core.ended.in_doubt, wire.core.wake_at_us) == (1, NEVER)
+    with pytest.raises(SessionClosed):
+        wire.core.may_ask()
+
+
+def test_a_daemon_that_does_not_answer_is_given_up_after_a_while() -> None:
+    wire = connected(Front())
+    wire.lose(0)
+    assert wire.core.dial(100_000) is not None
+    wire.core.tick(5 * SECOND + 99_999)
+    assert wire.core.connection.ended is None
+    wire.core.tick(5 * SECOND + 100_000)
+
+    assert isinstance(wire.core.connection.ended, ConnectError)
+    assert wire.core.ended is None
+    assert wire.core.dial_at_us > 5 * SECOND
+
+
+def test_a_session_that_was_switched_to_no_reconnecting_ends() -> None:
+    wire = connected(Front(), "g", options=None)
+    wire.core.send(sending("g", b"in doubt"))
+    wire.lose(0)
+
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert (wire.core.ended.reason, wire.core.ended.in_doubt) == ("the daemon is gone", 1)
+    assert wire.core.wake_at_us == NEVER
+
+
+def test_who_was_too_slow_does_not_come_back() -> None:
+    front = Front(SessionOptions(backlog_bytes_max=10_000))
+    wire = connected(front, "g")
+    other = front.client(99, "bert")
+    for _ in range(30):
+        other.outgoing.put(sending("g", bytes(1_000)))
+        front.exchange(99, other)
+    wire.exchange(0)
+
+    assert isinstance(wire.core.ended, SlowConsumer)
+    assert wire.core.wake_at_us == NEVER
+
+
+@pytest.mark.parametrize("said", [b"\xff" * 64, encode_word(Error("version", "", "upgrade"))])
+def test_errors_of_protocol_end_the_session(said: bytes) -> None:
+    wire = connected(Front())
+    wire.core.receive(said, 0)
+
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert wire.core.wake_at_us == NEVER
+
+
+@pytest.mark.parametrize("reason", ["the daemon ends", "too many clients", "no HELLO in time"])
+def test_what_passes_is_tried_again_elsewhere(reason: str) -> None:
+    wire = Wire(Front(), ("hop://one", "hop://two"))
+    wire.dial(0)
+    wire.core.receive(encode_word(Error(reason, "", "connect to another daemon")), 0)
+    front, wire.front, wire.number = wire.front, Front(), 0
+
+    assert wire.dial(wire.core.wake_at_us) == "hop://two"
+    assert wire.core.connected
+    assert front is not wire.front
+
+
+def test_requests_without_an_answer_are_made_again_and_a_leave_is_done() -> None:
+    front = Front()
+    wire = connected(front, "g", "h")
+    front.stopped = True
+    wire.core.leave("g")
+    wire.core.join("new")
+    wire.core.leave("unknown")
+    wire.core.output()
+    wire.lose(0)
+
+    assert wire.core.answers.pop(("leave", "g")) is None
+    assert wire.core.groups == {"h"}
+    front.stopped = False
+    front.pump()
+    wire.dial(100_000)
+    assert wire.core.answers.pop(("join", "new")) is None
+    assert isinstance(wire.core.answers.pop(("leave", "unknown")), NotMember)
+    assert wire.core.groups == {"h", "new"}
+    events = wire.events()
+    assert kinds(events)[-3:] == ["Reconnected", "View h", "View new"]
+
+
+def test_more_groups_than_the_window_holds_are_joined_again_bit_by_bit() -> None:
+    front = Front(SessionOptions(window_bytes=4_096))
+    names = [f"g{at:03}" for at in range(100)]
+    wire = connected(front)
+    for name in names:
+        wire.core.join(name)
+        wire.exchange(0)
+    wire.events()
+    wire.lose(0)
+    assert wire.dial(100_000) is not None
+
+    assert kinds(wire.events()) == ["Reconnected", *[f"View {name}" for name in names]]
+
+
+def test_a_second_loss_right_after_the_first_is_another_gap() -> None:
+    front = Front()
+    wire = connected(front, "g")
+    wire.lose(0)
+    front.stopped = True
+    wire.dial(100_000)
+    wire.lose(200_000)
+    front.stopped = False
+    front.pump()
+    wire.dial(wire.core.wake_at_us)
+
+    assert kinds(wire.events()) == ["View g", "Reconnected", "Reconnected", "View g"]
+
+
+def test_a_join_that_is_refused_the_second_time_ends_the_session() -> None:
+    wire = connected(Front(), "g", "h")
+    wire.front, wire.number = Front(SessionOptions(groups_max=1)), 0
+    wire.core.lost("the daemon is gone", 0)
+    wire.dial(100_000)
+
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert "h could not be joined again: more than 1 groups; leave some first" in str(wire.core.ended)
+
+
+def test_closing_without_a_connection_is_the_end_and_tells_of_doubts() -> None:
+    wire = connected(Front(), "g")
+    wire.core.send(sending("g", b"?"))
+    wire.lose(0)
+    wire.core.quit()
+
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert wire.core.ended.in_doubt == 1
+    assert wire.core.dial(NEVER - 1) is None
+
+
+def test_a_loss_after_quit_is_not_mended() -> None:
+    front = Front()
+    wire = connected(front, "g")
+    front.stopped = True
+    wire.core.quit()
+    wire.exchange(0)
+    wire.lose(0)
+
+    assert wire.core.ended is not None
+    assert wire.core.wake_at_us == NEVER
+
+
+def test_the_first_connection_is_tried_once_at_each_daemon() -> None:
+    core = Core(("hop://one", "hop://two"), "anna", reconnect=OPTIONS)
+    core.begin(0)
+    assert core.dial(0) == "hop://one"
+    core.lost("Connection refused", 7)
+    assert core.dial(7) == "hop://two"
+    core.lost("Connection refused", 8)
+
+    assert isinstance(core.ended, ConnectError)
+    assert core.ended.url == "hop://two"
+
+
+def test_a_name_in_use_at_the_first_connection_is_told_at_once() -> None:
+    front = Front()
+    front.client(9, "anna")
+    wire = Wire(front, ("hop://one", "hop://two"))
+    wire.dial(0)
+
+    assert isinstance(wire.core.ended, NameInUse)
+
+
+def test_delays_double_after_each_round_and_chance_takes_half() -> None:
+    tries = Tries(("one", "two"), OPTIONS, chance=lambda: 1.0)
+    tries.up(0)
+    tries.lost(5 * SECOND)
+    seen = []
+    for _ in range(9):
+        at_us = tries.next(5 * SECOND)
+        assert at_us is not None
+        seen.append((tries.url, (at_us - 5 * SECOND) // 1000))
+    lucky = Tries(("one",), OPTIONS, chance=lambda: 0.0)
+    lucky.up(0)
+    lucky.lost(0)
+
+    assert seen[:4] == [("two", 100), ("one", 100), ("two", 200), ("one", 200)]
+    assert [delay for _, delay in seen[4:]] == [400, 400, 800, 800, 1_000]
+    assert lucky.next(0) == 50_000
+
+
+def test_connections_that_do_not_last_are_no_reason_to_hurry() -> None:
+    tries = Tries(("one",), OPTIONS, chance=lambda: 1.0)
+    delays = []
+    for at_us in range(4):
+        tries.up(at_us)
+        tries.lost(at_us)
+        delays.append((tries.next(at_us) or 0) - at_us)
+    tries.up(100)
+    tries.lost(100 + SECOND)
+
+    assert delays == [100_000, 200_000, 400_000, 800_000]
+    assert tries.next(0) == 100_000
+
+
+@pytest.mark.parametrize("options", [(0.0, 1.0, 1.0), (2.0, 1.0, 1.0), (0.1, 1.0, -1.0)])
+def test_times_that_make_no_sense_are_refused(options: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match="delays above 0"):
+        Reconnect(*options)
+
+
+def test_a_preamble_of_something_else_is_no_daemon_to_come_back_to() -> None:
+    wire = connected(Front())
+    wire.lose(0)
+    assert wire.core.dial(100_000) is not None
+    wire.core.receive(b"SSH-2.0-OpenSSH_9.6\r\n", 100_000)
+
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert (wire.core.wake_at_us, wire.core.output()) == (NEVER, b"")
