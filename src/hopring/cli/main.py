@@ -16,6 +16,9 @@ VERBS: Final = {
     "routes": "hopring.cli.routes:routes",
     "pub": "hopring.cli.pub:pub",
     "sub": "hopring.cli.sub:sub",
+    "groups": "hopring.cli.groups:groups",
+    "members": "hopring.cli.groups:members",
+    "view": "hopring.cli.view:view",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
 }

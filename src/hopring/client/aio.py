@@ -14,12 +14,15 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from types import TracebackType
 from typing import Final
 
+from hopring.client import queries
 from hopring.client.aio_group import Group, Joining
 from hopring.client.core import WINDOW_BYTES_DEFAULT, Core, Request
 from hopring.client.errors import ConnectError, SessionClosed, TimedOut
 from hopring.client.events import Event
+from hopring.client.queries import DaemonView, GroupInfo, GroupMembers, Query, Result
 from hopring.client.url import NO_DAEMON, URL_DEFAULT, any_name, parse_url
 from hopring.services import Service
+from hopring.session.answers import DaemonFacts
 
 __all__ = ["Group", "Session", "connect"]
 
@@ -94,6 +97,22 @@ class Session:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
 
+    async def groups(self) -> tuple[GroupInfo, ...]:
+        """All groups that have members, as this daemon knows them; no join is needed."""
+        return await self._query(queries.groups())
+
+    async def members(self, group: str) -> GroupMembers:
+        """Who is in a group."""
+        return await self._query(queries.members(group))
+
+    async def view(self, after: DaemonView | None = None) -> DaemonView:
+        """The daemons' present view; with `after`, waits for the one that follows."""
+        return await self._query(queries.view(after))
+
+    async def daemon_facts(self) -> DaemonFacts:
+        """What the daemon tells of itself and of its links."""
+        return await self._query(queries.daemon())
+
     async def close(self) -> None:
         """Ends the session when all that it asked for is done."""
         if self._core.ended is None:
@@ -161,6 +180,21 @@ class Session:
         answer = self._core.answers.pop(key)
         if answer is not None:
             raise answer
+
+    async def _query(self, query: Query[Result]) -> Result:
+        question = next(query)
+        while True:
+            await self._until(self._core.may_ask)
+            serial = self._core.ask(*question)
+            self._flush_soon()
+            try:
+                await self._until(lambda wanted=serial: self._core.has_told(wanted))  # type: ignore[misc]
+                question = query.send(self._core.told[serial])
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            finally:
+                del self._core.told[serial]
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

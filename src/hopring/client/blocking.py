@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Final
 
+from hopring.client import queries
 from hopring.client.core import WINDOW_BYTES_DEFAULT, Core
 from hopring.client.errors import ConnectError, SessionClosed, TimedOut
 from hopring.client.events import Event, Message
+from hopring.client.queries import DaemonView, GroupInfo, GroupMembers, Query, Result
 from hopring.client.url import NO_DAEMON, URL_DEFAULT, any_name, parse_url
 from hopring.services import Service
+from hopring.session.answers import DaemonFacts
 
 CONNECT_SECONDS: Final = 5.0
 GOODBYE_SECONDS: Final = 10.0
@@ -87,6 +90,22 @@ class Session:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
 
+    def groups(self, *, timeout_seconds: float | None = None) -> tuple[GroupInfo, ...]:
+        """All groups that have members, as this daemon knows them; no join is needed."""
+        return self._query(queries.groups(), timeout_seconds)
+
+    def members(self, group: str, *, timeout_seconds: float | None = None) -> GroupMembers:
+        """Who is in a group."""
+        return self._query(queries.members(group), timeout_seconds)
+
+    def view(self, after: DaemonView | None = None, *, timeout_seconds: float | None = None) -> DaemonView:
+        """The daemons' present view; with `after`, waits for the one that follows."""
+        return self._query(queries.view(after), timeout_seconds)
+
+    def daemon_facts(self, *, timeout_seconds: float | None = None) -> DaemonFacts:
+        """What the daemon tells of itself and of its links."""
+        return self._query(queries.daemon(), timeout_seconds)
+
     def fileno(self) -> int:
         """For `select`: when it is readable, `poll` may find an event."""
         return self._socket.fileno()
@@ -155,6 +174,20 @@ class Session:
         answer = self._core.answers.pop(key)
         if answer is not None:
             raise answer
+
+    def _query(self, query: Query[Result], seconds: float | None) -> Result:
+        question = next(query)
+        while True:
+            self._until(self._core.may_ask, question[0], seconds)
+            serial = self._core.ask(*question)
+            try:
+                self._until(lambda wanted=serial: self._core.has_told(wanted), question[0], seconds)  # type: ignore[misc]
+                question = query.send(self._core.told[serial])
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            finally:
+                del self._core.told[serial]
 
     def _until(self, condition: Callable[[], bool], what: str, seconds: float | None) -> None:
         end = None if seconds is None else time.monotonic() + seconds

@@ -20,10 +20,13 @@ from hopring.client.events import Event, Member, messages_of, transition_of, vie
 from hopring.client.outgoing import Outgoing
 from hopring.client.stream import Stream
 from hopring.errors import Drop, HopError, PeerError
+from hopring.session.answers import Told, decode_told
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
 from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, decode_messages
 from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, REQUEST_COST_BYTES, SLOW_RECEIVER
 from hopring.session.words import (
+    Answer,
+    Ask,
     Credit,
     Error,
     Goodbye,
@@ -63,11 +66,13 @@ class Core:
     quit_done: bool = False
     answers: dict[Request, HopError | None] = field(default_factory=dict)
     groups: set[str] = field(default_factory=set)  # Joined, and the leave is not through.
+    told: dict[int, Told | None] = field(default_factory=dict)  # Of questions, by serial; None until it comes.
     stream: Stream = field(default_factory=Stream)
     _reader: Reader = field(default_factory=lambda: Reader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
     _outgoing: Outgoing | None = None
     _first: list[bytes] = field(default_factory=list)
     _credit_bytes: int = 0
+    _serial: int = 0
 
     @property
     def welcomed(self) -> Welcome:
@@ -115,6 +120,19 @@ class Core:
     def leave(self, group: str) -> None:
         """Asks for the end of a membership; look at `may_ask` first."""
         self.outgoing.ask(Leave(group), REQUEST_COST_BYTES)
+
+    def ask(self, what: str, name: str = "", after: str = "") -> int:
+        """Asks something of the daemon; the answer will be in `told` under what this returns, to be removed."""
+        self._serial += 1
+        self.told[self._serial] = None
+        self.outgoing.ask(Ask(self._serial, what, name, after), REQUEST_COST_BYTES)
+        return self._serial
+
+    def has_told(self, serial: int) -> bool:
+        """Whether the answer is there; an error if it cannot come any more."""
+        if self.told[serial] is None and self.ended is not None:
+            raise self.ended
+        return self.told[serial] is not None
 
     def quit(self) -> None:
         """Asks for the end, when all that was asked for is done."""
@@ -184,6 +202,8 @@ class Core:
                 self.stream.close(group)
                 self.answers["leave", group] = None
                 self._credit(cost)
+            case Answer():
+                self._told(word)
             case Credit(size_bytes):
                 self._credited(size_bytes)
             case Refused():
@@ -196,6 +216,11 @@ class Core:
                 self.end(SessionClosed("it was closed here"))
             case _:
                 raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
+
+    def _told(self, word: Answer) -> None:
+        told = decode_told(word.body)
+        if word.serial in self.told:
+            self.told[word.serial] = told
 
     def _view(self, word: View, cost: int) -> None:
         view = view_of(word)

@@ -21,6 +21,7 @@ from hopring.config import Config, ConfigError, cluster_hash, load_config
 from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_place
 from hopring.daemon.clients import Clients
 from hopring.daemon.counter_file import CounterFile
+from hopring.daemon.facts import Facts
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
@@ -95,6 +96,8 @@ class Hopd:
             places = _client_places(arguments, state, config, me.daemon)
             self._clients = Clients(loop, self.log, self._member, groups, places)
             self._above: Up = self._clients.take
+            facts = Facts(config, self._member, self._clients.desk, loop.now_us())
+            self._clients.desk.queries.describe = lambda: facts.told(loop.now_us())
             where = _where(places)
         elif above is not None:
             self._above = above(loop, self._member)

@@ -36,6 +36,7 @@ class Kind(IntEnum):
     SEND = 4
     CREDIT = 5
     QUIT = 6
+    ASK = 12
     WELCOME = 16
     REFUSED = 17
     VIEW = 18
@@ -44,6 +45,7 @@ class Kind(IntEnum):
     LEFT = 21
     ERROR = 22
     GOODBYE = 23
+    ANSWER = 28
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}
