@@ -22,9 +22,11 @@ from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_p
 from hopring.daemon.clients import Clients
 from hopring.daemon.counter_file import CounterFile
 from hopring.daemon.facts import Facts
+from hopring.daemon.http import HttpServer, parse_place
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
+from hopring.daemon.metrics import Metrics
 from hopring.daemon.report import Report
 from hopring.daemon.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.daemon.unusable import Unusable
@@ -96,12 +98,13 @@ class Hopd:
             places = _client_places(arguments, state, config, me.daemon)
             self._clients = Clients(loop, self.log, self._member, groups, places)
             self._above: Up = self._clients.take
-            facts = Facts(config, self._member, self._clients.desk, loop.now_us())
-            self._clients.desk.queries.describe = lambda: facts.told(loop.now_us())
             where = _where(places)
         elif above is not None:
             self._above = above(loop, self._member)
+        self._open_to_view(config, arguments)
         self._report.watch(self._member)
+        if self._http is not None:
+            where["metrics"] = "{} port {}".format(*self._http.address)
         own = config.daemons[me.daemon]
         self.log.say(
             "start",
@@ -118,12 +121,27 @@ class Hopd:
         if self._clients is not None and places.path is None:
             self.log.say("warning", text=NO_SOCKET)
 
+    def _open_to_view(self, config: Config, arguments: argparse.Namespace) -> None:
+        """What the daemon knows of itself, for clients and by HTTP."""
+        desk = None if self._clients is None else self._clients.desk
+        facts = Facts(config, self._member, desk, self._loop.now_us())
+        if desk is not None:
+            desk.queries.describe = lambda: facts.told(self._loop.now_us())
+        self._metrics: Metrics | None = None
+        self._http: HttpServer | None = None
+        if arguments.metrics is not None:
+            self._metrics = Metrics(self._loop, self.log, facts)
+            pages = {"/metrics": self._metrics.page, "/healthz": self._metrics.health}
+            self._http = HttpServer(self._loop, arguments.metrics, pages)
+
     def leave(self) -> None:
         """Ends the loop when what was submitted is everywhere, or soon; asked a second time, at once."""
         if self._leave_by_us < NEVER:
             self._loop.stop()
             return
         self.log.say("leave")
+        if self._metrics is not None:
+            self._metrics.leaving = True
         if self._clients is not None:
             self._clients.leave()
         self._leave_by_us = self._loop.now_us() + DRAIN_US_MAX
@@ -143,6 +161,8 @@ class Hopd:
 
     def close(self) -> None:
         """Ends the life."""
+        if self._http is not None:
+            self._http.close()
         if self._clients is not None:
             self._clients.close()
         self._member.close()
@@ -159,6 +179,8 @@ class Hopd:
 
     def _up(self, events: Sequence[Upward]) -> None:
         self._report.take(events)
+        if self._metrics is not None:
+            self._metrics.take(events)
         self._above(events)
 
 
@@ -199,6 +221,12 @@ def _parser() -> argparse.ArgumentParser:
         "--listen",
         metavar="ADDRESS",
         help="where to listen for clients by TCP, at the daemon's client_port (default: loopback only)",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=parse_place,
+        metavar="ADDRESS:PORT",
+        help="serve /metrics and /healthz here by HTTP; a port alone is on loopback (default: nowhere)",
     )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser
