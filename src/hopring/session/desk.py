@@ -90,6 +90,11 @@ class Desk:
         hello_by_us = NEVER if oldest is None else self.sessions[oldest].hello_by_us
         return min(hello_by_us, self.groups.wake_at_us, self.queries.wake_at_us)
 
+    def tune(self, options: SessionOptions) -> None:
+        """Other limits from now on, also for sessions that are there."""
+        assert options.window_bytes == self.options.window_bytes, "sessions were told their window"
+        self.options = options
+
     def take(self, queue_open: bool) -> Submit | None:
         """The next message for the membership, if there is one."""
         return self.groups.take(queue_open)

@@ -45,7 +45,7 @@ class Kind(IntEnum):
     LEFT = 21
     ERROR = 22
     GOODBYE = 23
-    ANSWER = 28
+    ANSWER = 40
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}
