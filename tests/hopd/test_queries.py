@@ -149,3 +149,19 @@ def test_nobody_there_is_exit_code_3_and_a_daemon_that_does_not_answer_too(serve
             assert "no answer" in err
         finally:
             sleeper.send_signal(18)
+
+
+def test_the_doctor_finds_nothing_wrong_between_daemons_and_then_the_one_that_was_killed(
+    served: Served, tmp_path: Path
+) -> None:
+    words = ["doctor", str(tmp_path / "hop.toml"), "--state", str(tmp_path), "--json"]
+
+    def found() -> dict[str, str]:
+        checks = json.loads(run(*words)[1])["checks"]
+        return {one["subject"]: one["text"] for one in checks if one["verdict"] == "finding"}
+
+    assert found().keys() <= {"host"}, "limits of this machine are not what this is about"
+    served.lives.kill("us1")
+    served.lives.wait(lambda: served.lives.together("eu1"))
+    assert found()["eu1 <-> us1"] == "us1 is not in eu1's view"
+    assert run(*words)[0] == 1

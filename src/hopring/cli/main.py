@@ -19,6 +19,7 @@ VERBS: Final = {
     "groups": "hopring.cli.groups:groups",
     "members": "hopring.cli.groups:members",
     "view": "hopring.cli.view:view",
+    "doctor": "hopring.cli.doctor:doctor",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
 }
