@@ -20,6 +20,7 @@ VERBS: Final = {
     "members": "hopring.cli.groups:members",
     "view": "hopring.cli.view:view",
     "doctor": "hopring.cli.doctor:doctor",
+    "shell": "hopring.cli.shell:shell",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
 }
