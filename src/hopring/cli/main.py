@@ -16,6 +16,11 @@ VERBS: Final = {
     "routes": "hopring.cli.routes:routes",
     "pub": "hopring.cli.pub:pub",
     "sub": "hopring.cli.sub:sub",
+    "groups": "hopring.cli.groups:groups",
+    "members": "hopring.cli.groups:members",
+    "view": "hopring.cli.view:view",
+    "doctor": "hopring.cli.doctor:doctor",
+    "shell": "hopring.cli.shell:shell",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
 }

@@ -14,18 +14,20 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
-from hopring.client import verbs
+from hopring.client import queries, verbs
 from hopring.client.aio_group import Group, Joining
 from hopring.client.batch import Batch
 from hopring.client.connection import Connection
 from hopring.client.core import CONNECT_SECONDS, NO_DAEMON, WINDOW_BYTES_DEFAULT, Core
 from hopring.client.events import Event, Receipt
 from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
+from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT, parse_url
 from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
+from hopring.session.answers import DaemonFacts
 
 __all__ = ["Group", "Session", "connect"]
 
@@ -106,6 +108,22 @@ class Session(SessionFacts):
     def __aiter__(self) -> AsyncIterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
+
+    async def groups(self) -> tuple[GroupInfo, ...]:
+        """All groups that have members, as this daemon knows them; no join is needed."""
+        return await self._run(verbs.query(self._core, queries.groups(), now_us()))
+
+    async def members(self, group: str) -> GroupMembers:
+        """Who is in a group."""
+        return await self._run(verbs.query(self._core, queries.members(group), now_us()))
+
+    async def view(self, after: DaemonView | None = None) -> DaemonView:
+        """The daemons' present view; with `after`, waits for the one that follows."""
+        return await self._run(verbs.query(self._core, queries.view(after), now_us()))
+
+    async def daemon_facts(self) -> DaemonFacts:
+        """What the daemon tells of itself and of its links."""
+        return await self._run(verbs.query(self._core, queries.daemon(), now_us()))
 
     async def close(self) -> None:
         """Ends the session when all that it asked for is done."""

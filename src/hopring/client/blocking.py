@@ -8,17 +8,19 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
-from hopring.client import verbs
+from hopring.client import queries, verbs
 from hopring.client.batch import Batch
 from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, Core
 from hopring.client.dialing import Line
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
+from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT
 from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
+from hopring.session.answers import DaemonFacts
 
 T = TypeVar("T")
 
@@ -91,6 +93,22 @@ class Session(SessionFacts):
     def __iter__(self) -> Iterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
+
+    def groups(self, *, timeout_seconds: float | None = None) -> tuple[GroupInfo, ...]:
+        """All groups that have members, as this daemon knows them; no join is needed."""
+        return self._run(verbs.query(self._core, queries.groups(), now_us(), timeout_seconds))
+
+    def members(self, group: str, *, timeout_seconds: float | None = None) -> GroupMembers:
+        """Who is in a group."""
+        return self._run(verbs.query(self._core, queries.members(group), now_us(), timeout_seconds))
+
+    def view(self, after: DaemonView | None = None, *, timeout_seconds: float | None = None) -> DaemonView:
+        """The daemons' present view; with `after`, waits for the one that follows."""
+        return self._run(verbs.query(self._core, queries.view(after), now_us(), timeout_seconds))
+
+    def daemon_facts(self, *, timeout_seconds: float | None = None) -> DaemonFacts:
+        """What the daemon tells of itself and of its links."""
+        return self._run(verbs.query(self._core, queries.daemon(), now_us(), timeout_seconds))
 
     def fileno(self) -> int:
         """For `select`: when it is readable, `poll` may find an event.

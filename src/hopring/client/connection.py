@@ -19,10 +19,12 @@ from hopring.client.events import Member, messages_of, transition_of, view_of
 from hopring.client.outgoing import Outgoing
 from hopring.client.stream import Stream
 from hopring.errors import Drop, HopError, PeerError
+from hopring.session.answers import Told, decode_told
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
 from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Messages, Place, decode_messages
 from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
 from hopring.session.words import (
+    Answer,
     Credit,
     Error,
     Goodbye,
@@ -57,6 +59,7 @@ class Kept:
     answers: dict[Request, HopError | None] = field(default_factory=dict)
     pending: list[Request] = field(default_factory=list)  # Asked and not answered, the oldest first.
     last: Place | None = None  # Of the last message that came.
+    told: dict[int, Told | None] = field(default_factory=dict)  # Of questions, by serial; None until it comes.
 
     def answer(self, request: Request, answer: HopError | None) -> None:
         """The answer to a request, or to a join that was made again by itself, which nobody waits for."""
@@ -168,6 +171,8 @@ class Connection:
                 self._credited(size_bytes)
             case Refused():
                 self._refused(word)
+            case Answer(serial, body):
+                self._told(serial, body)
             case Receipt() if self.outgoing is not None:
                 self.outgoing.settle(word)
             case Error(reason, detail, remedy):
@@ -183,6 +188,11 @@ class Connection:
     def _messages(self, messages: Messages, cost: int) -> None:
         self.kept.stream.put_messages(messages_of(messages), messages.bundle, cost)
         self.kept.last = messages.place
+
+    def _told(self, serial: int, body: bytes) -> None:
+        told = decode_told(body)
+        if serial in self.kept.told:
+            self.kept.told[serial] = told
 
     def _view(self, word: View, cost: int) -> None:
         view = view_of(word)

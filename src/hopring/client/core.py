@@ -22,8 +22,9 @@ from hopring.client.retrying import Reconnect, Tries
 from hopring.client.stream import Stream
 from hopring.errors import HopError
 from hopring.ids import NEVER
+from hopring.session.answers import Told
 from hopring.session.options import REQUEST_COST_BYTES
-from hopring.session.words import Hello, Join, Leave, Quit, Welcome
+from hopring.session.words import Ask, Hello, Join, Leave, Quit, Welcome
 
 WINDOW_BYTES_DEFAULT: Final = 1024 * 1024
 CONNECT_SECONDS: Final = 5.0
@@ -63,6 +64,7 @@ class Core:
     _loss: Loss | None = None
     _again: deque[Request] = field(default_factory=deque)  # To be asked once more.
     _quitting: bool = False
+    _serial: int = 0  # Of questions.
 
     def __post_init__(self) -> None:
         urls = (self.url,) if isinstance(self.url, str) else tuple(self.url)
@@ -84,6 +86,11 @@ class Core:
     def answers(self) -> dict[Request, HopError | None]:
         """What came of requests and nobody has taken."""
         return self.kept.answers
+
+    @property
+    def told(self) -> dict[int, Told | None]:
+        """What came of questions and nobody has taken, by serial."""
+        return self.kept.told
 
     @property
     def welcomed(self) -> Welcome:
@@ -202,6 +209,8 @@ class Core:
         reason = error.reason if isinstance(error, SessionClosed) else str(error)
         self._loss = Loss(now_us, reason, 0 if self.quit_done else outgoing.in_doubt)
         outgoing.lose_tickets()
+        for serial in [one for one, told in self.told.items() if told is None]:
+            del self.told[serial]
         self.tries.lost(now_us)
         self.stream.forget_credits()
         self._again.clear()
@@ -273,6 +282,19 @@ class Core:
         """Asks for the end of a membership; look at `may_ask` first."""
         self.outgoing.ask(Leave(group), REQUEST_COST_BYTES)
         self.kept.pending.append(("leave", group))
+
+    def ask(self, what: str, name: str = "", after: str = "") -> int:
+        """Asks something of the daemon; look at `may_ask` first. The answer is known by the serial."""
+        self._serial += 1
+        self.told[self._serial] = None
+        self.outgoing.ask(Ask(self._serial, what, name, after), REQUEST_COST_BYTES)
+        return self._serial
+
+    def has_told(self, serial: int) -> bool:
+        """Whether the answer is there, or has to be asked for again; an error if it cannot come any more."""
+        if self.told.get(serial) is None and self.ended is not None:
+            raise self.ended
+        return serial not in self.told or self.told[serial] is not None
 
     def has_room(self, sending: Sending) -> bool:
         """Whether the daemon takes this message now; an error if it never will."""

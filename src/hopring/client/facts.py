@@ -42,7 +42,7 @@ class SessionFacts:
         return self._core.welcomed.message_bytes_max
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def joined(self) -> tuple[str, ...]:
         """The groups that the session is in; while there is no connection, those that it will join again."""
         return tuple(sorted(self._core.groups))
 

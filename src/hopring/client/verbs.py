@@ -14,6 +14,7 @@ from hopring.client.core import Core
 from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
 from hopring.client.events import Event, Receipt
 from hopring.client.outgoing import Sending
+from hopring.client.queries import Query
 from hopring.ids import NEVER
 from hopring.services import Service
 
@@ -105,6 +106,24 @@ def following(core: Core, group: str | None, now_us: int) -> Verb[Event | None]:
     if event is None and core.ended is not None and not core.quit_done and core.is_in(group):
         raise core.ended
     return event
+
+
+def query(core: Core, asked: Query[T], now_us: int, seconds: float | None = None) -> Verb[T]:
+    """What the daemon tells; asked again if the connection was lost meanwhile."""
+    end_us = until_us(now_us, seconds)
+    question = next(asked)
+    while True:
+        yield from _wait(core.may_ask, end_us, seconds, question[0])
+        serial = core.ask(*question)
+        try:
+            yield from _wait(lambda one=serial: core.has_told(one), end_us, seconds, question[0])  # type: ignore[misc]
+            told = core.told.get(serial)
+            question = question if told is None else asked.send(told)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            core.told.pop(serial, None)
 
 
 def close(core: Core, now_us: int) -> Verb[None]:

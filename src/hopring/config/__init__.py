@@ -5,11 +5,15 @@ from hopring.config.dump import dump_toml
 from hopring.config.error import ConfigError
 from hopring.config.local import local_config
 from hopring.config.model import (
+    ClientTuning,
     Config,
     Daemon,
     Link,
     LinkProtocol,
     LinkTuning,
+    LogFormat,
+    LogLevel,
+    LogTuning,
     Multicast,
     RingTuning,
     Site,
@@ -19,12 +23,16 @@ from hopring.config.parse import load_config, parse_config
 from hopring.config.spread_conf import import_spread_conf
 
 __all__ = [
+    "ClientTuning",
     "Config",
     "ConfigError",
     "Daemon",
     "Link",
     "LinkProtocol",
     "LinkTuning",
+    "LogFormat",
+    "LogLevel",
+    "LogTuning",
     "Multicast",
     "RingTuning",
     "Site",

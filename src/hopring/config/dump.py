@@ -1,8 +1,8 @@
 """From a configuration back to TOML; what is written reads as the same configuration."""
 
-from hopring.config.model import Config, Daemon, Link, LinkTuning, RingTuning, Site
+from hopring.config.model import Config, Daemon, Link, LogTuning, Site
 from hopring.config.table import quote_key
-from hopring.config.tuning import LINK_SETTINGS, RING_SETTINGS, Setting
+from hopring.config.tuning import CLIENT_SETTINGS, LINK_SETTINGS, LOG_SETTINGS, RING_SETTINGS, Setting
 
 
 def dump_toml(config: Config) -> str:
@@ -14,6 +14,10 @@ def dump_toml(config: Config) -> str:
         f"default_weight = {config.default_weight}",
         f'default_protocol = "{config.default_protocol}"',
     ]
+    if clients := _settings(config.clients.given(), CLIENT_SETTINGS):
+        lines += ["", "[clients]", *clients]
+    if config.log != LogTuning():
+        lines += ["", "[log]", *_log(config.log)]
     for site in config.sites:
         lines += _site(site)
     for link in config.links:
@@ -21,12 +25,21 @@ def dump_toml(config: Config) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _log(log: LogTuning) -> list[str]:
+    given = {"burst_lines": log.burst_lines, "every_us": log.every_us}
+    return [
+        f'format = "{log.format}"',
+        f'level = "{log.level}"',
+        *_settings({field: value for field, value in given.items() if value is not None}, LOG_SETTINGS),
+    ]
+
+
 def _site(site: Site) -> list[str]:
     key = quote_key(site.name)
     lines = ["", f"[sites.{key}]"]
     if site.multicast is not None:
         lines.append(f'multicast = {{ group = "{site.multicast.group}", port = {site.multicast.port} }}')
-    if ring := _settings(site.ring, RING_SETTINGS):
+    if ring := _settings(site.ring.given(), RING_SETTINGS):
         lines.append(f"ring = {{ {', '.join(ring)} }}")
     for daemon in site.daemons:
         lines += _daemon(key, daemon)
@@ -52,10 +65,9 @@ def _link(link: Link) -> list[str]:
         f'between = ["{one}", "{other}"]',
         f"weight = {link.weight}",
         f'protocol = "{link.protocol}"',
-        *_settings(link.tuning, LINK_SETTINGS),
+        *_settings(link.tuning.given(), LINK_SETTINGS),
     ]
 
 
-def _settings(tuning: LinkTuning | RingTuning, settings: tuple[Setting, ...]) -> list[str]:
-    given = tuning.given()
+def _settings(given: dict[str, int], settings: tuple[Setting, ...]) -> list[str]:
     return [f"{one.key} = {one.write(given[one.field])}" for one in settings if one.field in given]

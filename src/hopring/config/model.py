@@ -73,6 +73,46 @@ class RingTuning:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientTuning:
+    """What is tuned for the clients of this daemon."""
+
+    sessions_max: int | None = None
+    strangers_max: int | None = None
+    hello_us: int | None = None
+    groups_max: int | None = None
+    window_bytes: int | None = None
+    backlog_bytes_max: int | None = None
+
+    def given(self) -> dict[str, int]:
+        """What is set, by field; fits `dataclasses.replace` on the options of sessions."""
+        return _given(self)
+
+
+class LogFormat(StrEnum):
+    """How a line of the log is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """What the log has: all, or only what somebody should look at."""
+
+    INFO = "info"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class LogTuning:
+    """What this daemon writes down."""
+
+    format: LogFormat = LogFormat.TEXT
+    level: LogLevel = LogLevel.INFO
+    burst_lines: int | None = None
+    every_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Multicast:
     """The group on which the daemons of a site hear each other."""
 
@@ -121,6 +161,8 @@ class Config:
     default_weight: int = WEIGHT_DEFAULT
     default_protocol: LinkProtocol = LinkProtocol.HOP
     weights: Weights = Weights.FIXED
+    clients: ClientTuning = ClientTuning()
+    log: LogTuning = LogTuning()
 
     @cached_property
     def daemons(self) -> tuple[Daemon, ...]:
@@ -167,6 +209,6 @@ class Config:
         return {daemon.name: DaemonId(at) for at, daemon in enumerate(self.daemons)}
 
 
-def _given(tuning: LinkTuning | RingTuning) -> dict[str, int]:
+def _given(tuning: LinkTuning | RingTuning | ClientTuning) -> dict[str, int]:
     values = {one.name: getattr(tuning, one.name) for one in fields(tuning)}
     return {name: value for name, value in values.items() if value is not None}

@@ -17,23 +17,45 @@ from hopring.config.model import (
     PORT_DEFAULT,
     WEIGHT_DEFAULT,
     WEIGHT_MAX,
+    ClientTuning,
     Config,
     Daemon,
     Link,
     LinkProtocol,
     LinkTuning,
+    LogFormat,
+    LogLevel,
+    LogTuning,
     Multicast,
     RingTuning,
     Weights,
 )
 from hopring.config.table import Table, show
-from hopring.config.tuning import LINK_ORDER, LINK_SETTINGS, RING_ORDER, RING_SETTINGS, Setting
+from hopring.config.tuning import (
+    CLIENT_SETTINGS,
+    LINK_ORDER,
+    LINK_SETTINGS,
+    LOG_SETTINGS,
+    RING_ORDER,
+    RING_SETTINGS,
+    Setting,
+)
 from hopring.config.units import DURATION
 
 CONFIG_BYTES_MAX: Final = 4 * 2**20
 PORT_MAX: Final = 65_535
 
-_TOP: Final = ("cluster", "weights", "mesh", "default_weight", "default_protocol", "sites", "links")
+_TOP: Final = (
+    "cluster",
+    "weights",
+    "mesh",
+    "default_weight",
+    "default_protocol",
+    "sites",
+    "links",
+    "clients",
+    "log",
+)
 _SITE: Final = ("daemons", "multicast", "ring")
 _DAEMON: Final = ("name", "address", "port", "client_port")
 _LINK: Final = ("between", "weight", "protocol")
@@ -98,7 +120,21 @@ def _read(top: Table) -> Config:
         _read_site(draft, name, sites.table(name))
     for link in top.tables("links"):
         draft.add_link(Place(link.path), _read_link(link, draft))
-    return draft.finish()
+    return replace(draft.finish(), clients=_read_clients(top.table("clients")), log=_read_log(top.table("log")))
+
+
+def _read_clients(table: Table) -> ClientTuning:
+    table.allow([setting.key for setting in CLIENT_SETTINGS])
+    return ClientTuning(**table.tuning(CLIENT_SETTINGS, ()))
+
+
+def _read_log(table: Table) -> LogTuning:
+    table.allow(["format", "level", *[setting.key for setting in LOG_SETTINGS]])
+    return LogTuning(
+        table.choice("format", LogFormat.TEXT),
+        table.choice("level", LogLevel.INFO),
+        **table.tuning(LOG_SETTINGS, ()),
+    )
 
 
 def _read_site(draft: Draft, name: str, table: Table) -> None:

@@ -1,4 +1,4 @@
-"""The tuning keys of links and rings: how each is spelled in the file, what it may be, which field it fills."""
+"""The tuning keys: how each is spelled in the file, what it may be, which field it fills."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -53,6 +53,20 @@ RING_SETTINGS: Final = (
     Setting("hold", "hold_us", DURATION, 0, 60 * _SECOND_US),
     Setting("hurry_resend", "hurry_resend_us", DURATION, 100, 60 * _SECOND_US),
     Setting("free_rotation", "free_rotation_us", DURATION, 0, 60 * _SECOND_US),
+)
+
+CLIENT_SETTINGS: Final = (
+    Setting("sessions_max", "sessions_max", None, 1, 100_000),
+    Setting("strangers_max", "strangers_max", None, 1, 100_000),
+    Setting("hello", "hello_us", DURATION, 10_000, 600 * _SECOND_US),
+    Setting("groups_max", "groups_max", None, 1, 1_000_000),
+    Setting("window", "window_bytes", SIZE, 4 * _KIB, 4096 * _KIB),
+    Setting("backlog", "backlog_bytes_max", SIZE, 64 * _KIB, 16 * _GIB),
+)
+
+LOG_SETTINGS: Final = (
+    Setting("burst", "burst_lines", None, 1, 1_000_000),
+    Setting("every", "every_us", DURATION, 1_000, _HOUR_US),
 )
 
 

@@ -14,14 +14,23 @@ from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
 from hopring.session.desk import Desk
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
+from hopring.session.options import SessionOptions
 
 
 class Clients:
     """All clients of one daemon; the layer above a member that was made with `groups.interest`."""
 
-    def __init__(self, loop: Loop, log: Log, member: Member, groups: Groups, places: ClientPlaces) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        member: Member,
+        groups: Groups,
+        places: ClientPlaces,
+        options: SessionOptions | None = None,
+    ) -> None:
         """Listens; Unusable if it cannot."""
-        self.desk = Desk(groups, member.payload_bytes_max)
+        self.desk = Desk(groups, member.payload_bytes_max, options)
         self._loop = loop
         self._log = log
         self._member = member

@@ -11,25 +11,31 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
 from hopring import __version__
-from hopring.config import Config, ConfigError, cluster_hash, load_config
+from hopring.config import Config, ConfigError, LogFormat, cluster_hash, load_config
 from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_place
 from hopring.daemon.clients import Clients
 from hopring.daemon.counter_file import CounterFile
+from hopring.daemon.facts import Facts
+from hopring.daemon.http import HttpServer, parse_place
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
+from hopring.daemon.metrics import Metrics
+from hopring.daemon.reload import changes, tuned
 from hopring.daemon.report import Report
 from hopring.daemon.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.daemon.unusable import Unusable
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, DaemonId, Incarnation, Process
 from hopring.routing.topology import topology_of
+from hopring.session.options import SessionOptions
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is to end waits until everybody has what it sent."""
@@ -67,6 +73,8 @@ class Hopd:
     def __init__(self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None) -> None:
         name: str = arguments.name
         self.log = Log(name)
+        self._config, self._arguments = config, arguments
+        self._tune_log(config)
         me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
         names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
         state = _state_directory(arguments.state)
@@ -93,12 +101,16 @@ class Hopd:
         where: dict[str, object] = {}
         if groups is not None:
             places = _client_places(arguments, state, config, me.daemon)
-            self._clients = Clients(loop, self.log, self._member, groups, places)
+            options = replace(SessionOptions(), **config.clients.given())
+            self._clients = Clients(loop, self.log, self._member, groups, places, options)
             self._above: Up = self._clients.take
             where = _where(places)
         elif above is not None:
             self._above = above(loop, self._member)
+        self._open_to_view(config, arguments)
         self._report.watch(self._member)
+        if self._http is not None:
+            where["metrics"] = "{} port {}".format(*self._http.address)
         own = config.daemons[me.daemon]
         self.log.say(
             "start",
@@ -115,12 +127,51 @@ class Hopd:
         if self._clients is not None and places.path is None:
             self.log.say("warning", text=NO_SOCKET)
 
+    def _open_to_view(self, config: Config, arguments: argparse.Namespace) -> None:
+        """What the daemon knows of itself, for clients and by HTTP."""
+        desk = None if self._clients is None else self._clients.desk
+        facts = Facts(config, self._member, desk, self._loop.now_us())
+        if desk is not None:
+            desk.queries.describe = lambda: facts.told(self._loop.now_us())
+        self._metrics: Metrics | None = None
+        self._http: HttpServer | None = None
+        if arguments.metrics is not None:
+            self._metrics = Metrics(self._loop, self.log, facts)
+            pages = {"/metrics": self._metrics.page, "/healthz": self._metrics.health}
+            self._http = HttpServer(self._loop, arguments.metrics, pages)
+
+    def reload(self) -> None:
+        """Reads the configuration again: takes what can change now, and names what needs a restart."""
+        file, name = self._arguments.file, self._arguments.name
+        try:
+            config = _load(file, name)
+        except Refused as refused:
+            self.log.say("refused", reload=file, problem=refused, then="the old configuration stays in force")
+            return
+        found = changes(self._config, config, name)
+        # The rest stays as it was, so that it is told again next time.
+        clients = replace(config.clients, window_bytes=self._config.clients.window_bytes)
+        self._config = replace(self._config, clients=clients, log=config.log)
+        self._tune_log(config)
+        if self._clients is not None:
+            desk = self._clients.desk
+            desk.tune(tuned(desk.options, config.clients))
+        self.log.say("reload", file=file, changed=",".join(found.live) or "nothing")
+        if found.restart:
+            self.log.say("refused", reload=file, needs_restart=",".join(found.restart))
+
+    def _tune_log(self, config: Config) -> None:
+        given = self._arguments.log_format
+        self.log.tune(config.log if given is None else replace(config.log, format=LogFormat(given)))
+
     def leave(self) -> None:
         """Ends the loop when what was submitted is everywhere, or soon; asked a second time, at once."""
         if self._leave_by_us < NEVER:
             self._loop.stop()
             return
         self.log.say("leave")
+        if self._metrics is not None:
+            self._metrics.leaving = True
         if self._clients is not None:
             self._clients.leave()
         self._leave_by_us = self._loop.now_us() + DRAIN_US_MAX
@@ -140,6 +191,8 @@ class Hopd:
 
     def close(self) -> None:
         """Ends the life."""
+        if self._http is not None:
+            self._http.close()
         if self._clients is not None:
             self._clients.close()
         self._member.close()
@@ -156,6 +209,8 @@ class Hopd:
 
     def _up(self, events: Sequence[Upward]) -> None:
         self._report.take(events)
+        if self._metrics is not None:
+            self._metrics.take(events)
         self._above(events)
 
 
@@ -171,7 +226,11 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
     except Unusable as error:
         print(f"hopd: {error}", file=sys.stderr)
         return Exit.FAILURE
-    loop.on_signals(lambda _number: hopd.leave(), [signal.SIGTERM, signal.SIGINT])
+
+    def signalled(number: int) -> None:
+        (hopd.reload if number == signal.SIGHUP else hopd.leave)()
+
+    loop.on_signals(signalled, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     loop.run()
     hopd.close()
     loop.close()
@@ -196,6 +255,15 @@ def _parser() -> argparse.ArgumentParser:
         "--listen",
         metavar="ADDRESS",
         help="where to listen for clients by TCP, at the daemon's client_port (default: loopback only)",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=parse_place,
+        metavar="ADDRESS:PORT",
+        help="serve /metrics and /healthz here by HTTP; a port alone is on loopback (default: nowhere)",
+    )
+    parser.add_argument(
+        "--log-format", choices=list(LogFormat), help="how lines of the log are written (default: as in FILE)"
     )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser

@@ -1,4 +1,4 @@
-"""The daemon's log: one line per thing that happened, `time name event key=value ...`, on stderr.
+"""The daemon's log: one line per thing that happened, `time name event key=value ...` or JSON, on stderr.
 
 A line that comes again and again is held back after a few and counted. A reader that does not read costs lines,
 and never the daemon's time.
@@ -14,11 +14,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from hopring.config import LogFormat, LogLevel, LogTuning
+
 BURST_LINES: Final = 20
 """So many lines of one event at once; then one every REFILL_US."""
 
 REFILL_US: Final = 5_000_000
 LINE_BYTES_MAX: Final = 2_048
+WARNINGS: Final = frozenset({"warning", "dropped", "unsent", "client", "refused"})
+"""Events that somebody should look at."""
+
 _PLAIN: Final = re.compile(r"[^\s\"=\x00-\x1f\x7f]+")
 
 
@@ -26,15 +31,15 @@ _PLAIN: Final = re.compile(r"[^\s\"=\x00-\x1f\x7f]+")
 class _Allowance:
     """What one kind of line may still say."""
 
-    lines: int = BURST_LINES
-    since_us: int = 0
+    lines: int
+    since_us: int
     held_back: int = 0
 
-    def take(self, now_us: int) -> bool:
+    def take(self, now_us: int, burst_lines: int, every_us: int) -> bool:
         """Whether another line may go out now."""
-        more = (now_us - self.since_us) // REFILL_US
+        more = (now_us - self.since_us) // every_us
         if more:
-            self.lines = min(BURST_LINES, self.lines + more)
+            self.lines = min(burst_lines, self.lines + more)
             self.since_us = now_us
         if not self.lines:
             self.held_back += 1
@@ -53,18 +58,33 @@ class Log:
         self._fd = fd
         self._now_us = now_us or (lambda: time.monotonic_ns() // 1_000)
         self._allowances: dict[str, _Allowance] = {}
+        self.tune(LogTuning())
+
+    def tune(self, tuning: LogTuning) -> None:
+        """Writes in another way from now on."""
+        self._tuning = tuning
+        self._burst_lines = tuning.burst_lines or BURST_LINES
+        self._every_us = tuning.every_us or REFILL_US
+        self._allowances.clear()
 
     def say(self, event: str, **fields: object) -> None:
         """Says that something happened; the event's name is one word."""
-        allowance = self._allowances.setdefault(event, _Allowance(since_us=self._now_us()))
-        if not allowance.take(self._now_us()):
+        level = LogLevel.WARNING if event in WARNINGS else LogLevel.INFO
+        if self._tuning.level is LogLevel.WARNING and level is LogLevel.INFO:
+            return
+        now_us = self._now_us()
+        allowance = self._allowances.setdefault(event, _Allowance(self._burst_lines, now_us))
+        if not allowance.take(now_us, self._burst_lines, self._every_us):
             return
         if allowance.held_back:
             fields["held_back"] = allowance.held_back
             allowance.held_back = 0
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        words = [f"{key}={_quoted(str(value))}" for key, value in fields.items()]
-        self._write(" ".join([now, self._name, event, *words]))
+        if self._tuning.format is LogFormat.JSON:
+            self._write(_json({"time": now, "daemon": self._name, "level": level, "event": event}, fields))
+        else:
+            words = [f"{key}={_quoted(str(value))}" for key, value in fields.items()]
+            self._write(" ".join([now, self._name, event, *words]))
 
     def _write(self, line: str) -> None:
         text = line.encode("utf-8", "replace")[: LINE_BYTES_MAX - 1] + b"\n"
@@ -79,6 +99,17 @@ class Log:
                 self.lost += 1
         except OSError:
             self.lost += 1
+
+
+def _json(head: dict[str, object], fields: dict[str, object]) -> str:
+    """One object; what does not fit into a line is cut, the longest values first, so that it stays one."""
+    values = {key: value if isinstance(value, int) else str(value) for key, value in fields.items()}
+    for keep in (LINE_BYTES_MAX, 512, 128, 32):
+        cut = {key: value[:keep] if isinstance(value, str) else value for key, value in values.items()}
+        line = json.dumps({**head, **cut}, ensure_ascii=False)
+        if len(line.encode("utf-8", "replace")) < LINE_BYTES_MAX:
+            return line
+    return json.dumps(head, ensure_ascii=False)
 
 
 def _quoted(text: str) -> str:

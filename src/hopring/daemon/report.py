@@ -9,8 +9,9 @@ from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Upward
 from hopring.daemon.traffic import Unsent
 from hopring.errors import Drop
-from hopring.ids import DaemonId, Process, ViewId
+from hopring.ids import DaemonId, Process
 from hopring.membership.events import Installed
+from hopring.session.queries import view_text
 
 LOOK_US: Final = 10_000_000
 AGAIN_US: Final = 600_000_000
@@ -96,8 +97,3 @@ class Report:
         remedy = _REMEDIES.get(reason)
         fields = {"remedy": remedy} if remedy else {}
         self._log.say(event, reason=reason, count=count, **fields)
-
-
-def view_text(view: ViewId) -> str:
-    """A view's id for people."""
-    return f"{view.counter}.{view.representative}.{view.nonce:016x}"

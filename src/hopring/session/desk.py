@@ -34,7 +34,7 @@ from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.groups.words import is_word
 from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
-from hopring.membership.events import Delivered, Resume, Submit, Withdraw
+from hopring.membership.events import Delivered, Installed, Resume, Submit, Withdraw
 from hopring.session import showing
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
 from hopring.session.frames import Frame, Reader
@@ -44,9 +44,11 @@ from hopring.session.options import (
     SLOW_RECEIVER,
     SessionOptions,
 )
+from hopring.session.queries import Queries
 from hopring.session.receipts import receipt_of
 from hopring.session.session import Session, State
 from hopring.session.words import (
+    Ask,
     Credit,
     Error,
     Goodbye,
@@ -76,6 +78,7 @@ class Desk:
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
         self._judge = Judge(groups.me.daemon, self.message_bytes_max, self.options.window_bytes)
         self.sessions: dict[int, Session] = {}
+        self.queries = Queries(groups)
         self.ended: Counter[str] = Counter()
         """How often a client had to go, by reason."""
         self._strangers: dict[int, None] = {}  # The oldest first.
@@ -87,7 +90,12 @@ class Desk:
         """When the next tick is due."""
         oldest = next(iter(self._strangers), None)
         hello_by_us = NEVER if oldest is None else self.sessions[oldest].hello_by_us
-        return min(hello_by_us, self.groups.wake_at_us)
+        return min(hello_by_us, self.groups.wake_at_us, self.queries.wake_at_us)
+
+    def tune(self, options: SessionOptions) -> None:
+        """Other limits from now on, also for sessions that are there."""
+        assert options.window_bytes == self.options.window_bytes, "sessions were told their window"
+        self.options = options
 
     def take(self, queue_open: bool) -> Submit | None:
         """The next message for the membership, if there is one."""
@@ -104,11 +112,14 @@ class Desk:
             session = self.sessions.get(number)
             if session is None:
                 self._charged.discard(number)
-            elif session.credit(self.groups.queued_bytes(number), self.options.window_bytes):
+            elif session.credit(self._queued_bytes(number), self.options.window_bytes):
                 self._ready(session)
                 if not session.charged_bytes:
                     self._charged.discard(number)
         return self._flush()
+
+    def _queued_bytes(self, number: int) -> int:
+        return self.groups.queued_bytes(number) + self.queries.queued_bytes(number)
 
     def end_all(self, reason: str, remedy: str) -> list[Output]:
         """The daemon ends: so does every session, without a word to others."""
@@ -130,6 +141,9 @@ class Desk:
             case Delivered():
                 self._ask(event, now_us)
                 self._receipt(event, now_us)
+            case Installed():
+                self.queries.installed(event, now_us)
+                self._ask(event, now_us)
             case _:
                 self._ask(event, now_us)
         return self._flush()
@@ -155,6 +169,7 @@ class Desk:
         if session is None:
             return
         self._strangers.pop(number, None)
+        self.queries.forget(number)
         if session.state is not State.STRANGER:
             self._ask(Disconnect(number), now_us)
 
@@ -163,6 +178,9 @@ class Desk:
             session = self.sessions[number]
             if session.hello_by_us <= now_us:
                 self._end(session, "no HELLO in time", "", "say HELLO at once", now_us)
+        answered = self.queries.tick(self.sessions, now_us)
+        if answered is not None:
+            self._ready(answered)
         self._ask(Tick(), now_us)
 
     def _received(self, number: int, chunk: bytes, now_us: int) -> None:
@@ -190,6 +208,9 @@ class Desk:
                 self._request(LeaveGroup(number, GroupName(group)), now_us)
             case Credit():
                 self._ready(session)
+            case Ask():
+                self._charged.add(number)
+                self.queries.ask(number, said)
             case Hello(name, window_bytes, membership):
                 session.name, session.window_bytes, session.membership = name, window_bytes, membership
                 self._ask(Connect(number, name), now_us)
@@ -311,6 +332,7 @@ class Desk:
     def _close(self, session: Session, last: bytes, reason: str) -> None:
         del self.sessions[session.number]
         self._strangers.pop(session.number, None)
+        self.queries.forget(session.number)
         if reason:
             self.ended[reason.partition(":")[0]] += 1
         self._out.append(Close(session.number, last, reason))

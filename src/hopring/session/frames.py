@@ -36,6 +36,7 @@ class Kind(IntEnum):
     SEND = 4
     CREDIT = 5
     QUIT = 6
+    ASK = 12
     WELCOME = 16
     REFUSED = 17
     VIEW = 18
@@ -45,6 +46,7 @@ class Kind(IntEnum):
     ERROR = 22
     GOODBYE = 23
     RECEIPT = 24
+    ANSWER = 40
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

@@ -11,10 +11,10 @@ from hopring.ids import DaemonId
 from hopring.session.frames import Frame, Kind
 from hopring.session.options import REQUEST_COST_BYTES, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
 from hopring.session.session import Session, State
-from hopring.session.words import Credit, Hello, Join, Leave, Quit, decode_word
+from hopring.session.words import Ask, Credit, Hello, Join, Leave, Quit, decode_word
 from hopring.wire.bundle import decode_bundle
 
-Said = Hello | Credit | Join | Leave | Quit | Send
+Said = Hello | Credit | Join | Leave | Quit | Ask | Send
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Judge:
             case ((State.OPEN | State.ENDING), Credit()):
                 session.taken(word)
                 return word
-            case State.OPEN, Join() | Leave():
+            case State.OPEN, Join() | Leave() | Ask():
                 session.charge(REQUEST_COST_BYTES, self.window_bytes)
                 return word
             case State.OPEN, Quit():

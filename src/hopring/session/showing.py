@@ -31,10 +31,10 @@ def view(show: ShowView, daemons: Sequence[str]) -> bytes:
         words.View(
             shown.group,
             shown.id,
-            tuple([_member(one, daemons) for one in shown.members]),
+            tuple([member_word(one, daemons) for one in shown.members]),
             tuple([place[one] for one in shown.together]),
             str(shown.cause),
-            None if shown.who is None else _member(shown.who, daemons),
+            None if shown.who is None else member_word(shown.who, daemons),
             tuple([tuple([place[one] for one in some]) for some in shown.sets]),
         )
     )
@@ -42,7 +42,7 @@ def view(show: ShowView, daemons: Sequence[str]) -> bytes:
 
 def signal(show: ShowSignal, daemons: Sequence[str]) -> bytes:
     """A signal."""
-    together = tuple([_member(one, daemons) for one in show.together])
+    together = tuple([member_word(one, daemons) for one in show.together])
     return encode_word(words.Signal(show.group, show.id, together))
 
 
@@ -64,5 +64,6 @@ def too_many_groups(request: JoinGroup, groups_max: int) -> words.Refused:
     return words.Refused("join", request.group, f"more than {groups_max} groups", "leave some first")
 
 
-def _member(one: names.Member, daemons: Sequence[str]) -> words.Member:
+def member_word(one: names.Member, daemons: Sequence[str]) -> words.Member:
+    """A member by names."""
     return words.Member(one.name, daemons[one.daemon], one.incarnation, one.session)

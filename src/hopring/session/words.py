@@ -56,6 +56,15 @@ class Quit(Word, frozen=True):
     """The client wants to end when all that it asked for is done."""
 
 
+class Ask(Word, frozen=True):
+    """The client wants to know something of the daemon; what is told is in answers.py."""
+
+    serial: Count  # Of its own choice.
+    what: Name  # groups, members, view or daemon.
+    name: Name = ""  # Of the group.
+    after: Name = ""  # The last one of the page before; the view that is known.
+
+
 class Welcome(Word, frozen=True):
     """The daemon's first word: the session is there."""
 
@@ -122,6 +131,13 @@ class Receipt(Word, frozen=True):
     closing: bool  # Whether the daemons' view was closing: then it holds among those who stay together.
 
 
+class Answer(Word, frozen=True):
+    """What the client asked."""
+
+    serial: Count
+    body: bytes
+
+
 class Error(Word, frozen=True):
     """Why the daemon ends the connection."""
 
@@ -140,6 +156,7 @@ _KIND: Final[dict[type[Word], Kind]] = {
     Leave: Kind.LEAVE,
     Credit: Kind.CREDIT,
     Quit: Kind.QUIT,
+    Ask: Kind.ASK,
     Welcome: Kind.WELCOME,
     Refused: Kind.REFUSED,
     View: Kind.VIEW,
@@ -148,6 +165,7 @@ _KIND: Final[dict[type[Word], Kind]] = {
     Receipt: Kind.RECEIPT,
     Error: Kind.ERROR,
     Goodbye: Kind.GOODBYE,
+    Answer: Kind.ANSWER,
 }
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoders: Final = {kind: msgspec.msgpack.Decoder(word) for word, kind in _KIND.items()}

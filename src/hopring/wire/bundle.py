@@ -98,6 +98,11 @@ class Bundle:
         return [end - start for start, end in pairwise(ends)]
 
 
+def messages_in(bundle: bytes) -> int:
+    """How many messages a bundle has, by its head alone."""
+    return int.from_bytes(bundle[12:16], "little")
+
+
 def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]) -> bytes:
     """A bundle of these messages."""
     assert 0 < len(bodies) <= MESSAGES_MAX, "a bundle holds 1 to MESSAGES_MAX messages"

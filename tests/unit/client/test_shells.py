@@ -180,7 +180,7 @@ def test_a_session_comes_back_by_itself_and_goes_on(server: Server) -> None:
             back = await waiting
             assert isinstance(back, Reconnected)
             assert back.gap.reason == "the daemon is gone"
-            assert anna.groups == ("g",)
+            assert anna.joined == ("g",)
             await group.multicast(b"again")
             return [type(back).__name__, *[type(await group.receive()).__name__ for _ in range(2)]]
 

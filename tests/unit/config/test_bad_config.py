@@ -26,7 +26,7 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         ("a = " + "[" * 5_000, "hop.toml: nested too deeply; "),
         # Keys.
         ('clutser = "x"', "hop.toml:1: clutser: unknown key; did you mean cluster?"),
-        ("wombat = 1", "hop.toml:1: wombat: unknown key; known here: cluster, default_protocol, "),
+        ("wombat = 1", "hop.toml:1: wombat: unknown key; known here: clients, cluster, default_protocol, "),
         (EU + "prot = 1", "hop.toml:5: sites.eu.daemons[0].prot: unknown key; did you mean port?"),
         ("[sites.eu]\ndaemon = []", "hop.toml:2: sites.eu.daemon: unknown key; did you mean daemons?"),
         ('[sites."a.b"]\nx = 1', 'hop.toml:2: sites."a.b".x: unknown key; '),
@@ -123,6 +123,8 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
             EU + US + LINK + 'protocol = "tcp"\nrate = "1Mbit"',
             "links[0].rate: not for tcp links; remove it, or",
         ),
+        (EU + '[clients]\nwindow = "1GiB"', "clients.window: 1GiB is out of range; choose 4KiB to 4MiB"),
+        (EU + '[log]\nformat = "xml"', "log.format: 'xml' is not known; choose"),
         (EU + '[sites.eu.ring]\nhold = "200ms"', "sites.eu.ring.hold: hold is not well below token_loss; make"),
         (
             EU + '[sites.eu.ring]\ntoken_loss = "20ms"',

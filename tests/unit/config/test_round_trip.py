@@ -8,11 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopring.config import (
+    ClientTuning,
     Config,
     Daemon,
     Link,
     LinkProtocol,
     LinkTuning,
+    LogFormat,
+    LogLevel,
+    LogTuning,
     Multicast,
     RingTuning,
     Site,
@@ -22,7 +26,16 @@ from hopring.config import (
     local_config,
     parse_config,
 )
-from hopring.config.tuning import LINK_ORDER, LINK_SETTINGS, RING_ORDER, RING_SETTINGS, Order, Setting
+from hopring.config.tuning import (
+    CLIENT_SETTINGS,
+    LINK_ORDER,
+    LINK_SETTINGS,
+    LOG_SETTINGS,
+    RING_ORDER,
+    RING_SETTINGS,
+    Order,
+    Setting,
+)
 from hopring.links.hop import HopOptions
 from hopring.links.ring_options import RingOptions
 from hopring.links.tcp import TcpOptions
@@ -82,6 +95,12 @@ def configs(draw: st.DrawFn) -> Config:
         default_weight=draw(WEIGHTS),
         default_protocol=draw(st.sampled_from(LinkProtocol)),
         weights=draw(st.sampled_from(Weights)),
+        clients=ClientTuning(**draw(tunings(CLIENT_SETTINGS, ()))),
+        log=LogTuning(
+            draw(st.sampled_from(LogFormat)),
+            draw(st.sampled_from(LogLevel)),
+            **draw(tunings(LOG_SETTINGS, ())),
+        ),
     )
 
 

@@ -1,9 +1,11 @@
+import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
+from hopring.config import LogFormat, LogLevel, LogTuning
 from hopring.daemon.log import BURST_LINES, LINE_BYTES_MAX, REFILL_US, Log
 
 
@@ -46,6 +48,43 @@ def test_a_line_stays_one_line_and_is_not_longer_than_the_limit(paper: Paper) ->
     (line,) = paper.lines()
     assert "two\\nlines" in line
     assert len(line) == LINE_BYTES_MAX - 1
+
+
+def test_json_lines_are_objects_however_long_their_fields_are(paper: Paper) -> None:
+    paper.log.tune(LogTuning(LogFormat.JSON))
+    paper.log.say("view", size=3, cause='the "token"\nwas lost')
+    paper.log.say("dropped", detail="ä" * 10_000, other="x" * 600)
+
+    view, dropped = map(json.loads, paper.lines())
+    assert view.pop("time").endswith("Z")
+    assert view == {
+        "daemon": "eu1",
+        "level": "info",
+        "event": "view",
+        "size": 3,
+        "cause": 'the "token"\nwas lost',
+    }
+    assert dropped["level"] == "warning"
+    assert dropped["detail"] == "ä" * 512
+
+
+def test_a_log_for_warnings_has_nothing_else(paper: Paper) -> None:
+    paper.log.tune(LogTuning(level=LogLevel.WARNING))
+    paper.log.say("view")
+    paper.log.say("warning", text="x")
+
+    assert [line.split()[2] for line in paper.lines()] == ["warning"]
+
+
+def test_how_much_is_held_back_can_be_tuned(paper: Paper) -> None:
+    paper.log.tune(LogTuning(burst_lines=2, every_us=1_000))
+    for _ in range(5):
+        paper.log.say("view")
+    assert len(paper.lines()) == 2
+
+    paper.now_us += 1_000
+    paper.log.say("view")
+    assert paper.lines()[0].endswith("view held_back=3")
 
 
 def test_what_comes_again_and_again_is_held_back_and_counted(paper: Paper) -> None:

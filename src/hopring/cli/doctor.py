@@ -1,0 +1,156 @@
+"""`hop doctor`: what is wrong with a cluster, as far as it can be found out from this host."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import click
+
+from hopring.cli import doctor_host as host
+from hopring.cli.asking import json_option, timeout_option
+from hopring.cli.doctor_checks import Chart, Verdict
+from hopring.cli.doctor_cluster import Asked, ask, check_daemons, check_pairs
+from hopring.cli.exits import Exit
+from hopring.config import Config, Daemon, LinkProtocol, load_config
+from hopring.daemon.client_ports import tcp_place
+
+_SIGNS = {Verdict.OK: "ok     ", Verdict.FINDING: "FINDING", Verdict.UNKNOWN: "unknown"}
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option("--at", "urls", metavar="NAME=URL", multiple=True, help="Where to ask a daemon; may be repeated.")
+@click.option(
+    "--state", type=click.Path(path_type=Path), help="Of hopd on this host, where its Unix sockets are."
+)
+@timeout_option
+@json_option
+@click.option("--all", "show_all", is_flag=True, help="Also show what is good.")
+@click.pass_context
+def doctor(
+    context: click.Context,
+    file: str,
+    urls: tuple[str, ...],
+    state: Path | None,
+    seconds: float,
+    as_json: bool,
+    show_all: bool,
+) -> None:
+    """Check the cluster of FILE from this host: configuration, addresses, ports, packet sizes, who sees whom.
+
+    Daemons are asked through their client ports or, on this host, Unix sockets. Exit code 1 if there is a
+    finding; each has a remedy. What cannot be told from here is said to be unknown: run it on every host.
+    """
+    config = load_config(file)
+    given = _given(config, urls)
+    chart = Chart()
+    asked = _ask_all(chart, config, given, state or _state_directory(), seconds)
+    _check_host(chart, config, asked)
+    check_daemons(chart, config, asked)
+    check_pairs(chart, config, asked)
+    _print(chart, as_json, show_all)
+    if chart.findings:
+        context.exit(Exit.FAILURE)
+
+
+def _given(config: Config, urls: tuple[str, ...]) -> dict[str, str]:
+    given = {}
+    for one in urls:
+        name, is_there, url = one.partition("=")
+        if not is_there or name not in [daemon.name for daemon in config.daemons]:
+            raise click.BadParameter(f"{one!r} is not NAME=URL of a daemon of the file", param_hint="--at")
+        given[name] = url
+    return given
+
+
+def _ask_all(
+    chart: Chart, config: Config, given: dict[str, str], state: Path, seconds: float
+) -> dict[str, Asked]:
+    asked: dict[str, Asked] = {}
+    for daemon in config.daemons:
+        problem = "it has no client_port"
+        for url in [given[daemon.name]] if daemon.name in given else _urls(config, daemon, state):
+            told = ask(url, seconds)
+            if isinstance(told, Asked):
+                asked[daemon.name] = told
+                break
+            problem = f"{url}: {told}"
+        else:
+            local = host.is_local(daemon.address)
+            remedy = (
+                "start it" if local else "run hop doctor there, or give hopd --listen or --at NAME=URL here"
+            )
+            chart.unknown(daemon.name, f"could not be asked ({problem})", remedy)
+    return asked
+
+
+def _urls(config: Config, daemon: Daemon, state: Path) -> list[str]:
+    if not host.is_local(daemon.address):
+        return [] if daemon.client_port is None else [_url(daemon.address, daemon.client_port)]
+    path = host.unix_socket(state, config, daemon.name)
+    place = tcp_place(daemon, None)
+    urls = [] if path is None else [f"hop+unix://{path}"]
+    return urls if place is None else [*urls, _url(*place)]
+
+
+def _url(address: str, port: int) -> str:
+    return f"hop://[{address}]:{port}" if ":" in address else f"hop://{address}:{port}"
+
+
+def _check_host(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
+    own = [daemon for daemon in config.daemons if host.is_local(daemon.address)]
+    if own:
+        chart.good("host", f"has the addresses of {', '.join(one.name for one in own)}")
+    else:
+        text = "has no address of any daemon of the file"
+        chart.unknown("host", text, "run hop doctor on the hosts of the daemons; or correct their addresses")
+        return
+    host.check_localhost(chart)
+    host.check_limits(chart, config)
+    sites = {daemon.name: site for site in config.sites for daemon in site.daemons}
+    for daemon in own:
+        _check_ports(chart, config, daemon, daemon.name in asked)
+        host.check_paths(chart, config, daemon)
+        if sites[daemon.name].multicast is not None:
+            host.check_multicast(chart, sites[daemon.name], daemon)
+
+
+def _check_ports(chart: Chart, config: Config, daemon: Daemon, running: bool) -> None:
+    wanted = [("UDP", socket.SOCK_DGRAM, daemon.address, daemon.port)]
+    if any(link.protocol is LinkProtocol.TCP for link in config.all_links):
+        wanted.append(("TCP", socket.SOCK_STREAM, daemon.address, daemon.port))
+    place = tcp_place(daemon, None)
+    if place is not None:
+        wanted.append(("clients' TCP", socket.SOCK_STREAM, *place))
+    for what, kind, address, port in wanted:
+        problem = host.port_problem(kind, address, port)
+        where = f"{what} port {port} of {address}"
+        if running:
+            chart.good(daemon.name, f"{where} is the running daemon's")
+        elif problem:
+            text = f"{where}: {problem}, and it is no hopd that answers as {daemon.name}"
+            chart.finding(daemon.name, text, "end the process that has it (ss -lunpt), or choose another port")
+        else:
+            chart.good(daemon.name, f"{where} is free")
+
+
+def _state_directory() -> Path:
+    """As hopd finds it."""
+    given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(given) if given else Path(base) / "hopring"
+
+
+def _print(chart: Chart, as_json: bool, show_all: bool) -> None:
+    if as_json:
+        facts = {"findings": len(chart.findings), "checks": [one.facts() for one in chart.checks]}
+        click.echo(json.dumps(facts))
+        return
+    for one in chart.checks:
+        if one.verdict is not Verdict.OK or show_all:
+            remedy = f"; {one.remedy}" if one.remedy else ""
+            click.echo(f"{_SIGNS[one.verdict]}  {one.subject}: {one.text}{remedy}")
+    good = sum(one.verdict is Verdict.OK for one in chart.checks)
+    unknown = len(chart.checks) - good - len(chart.findings)
+    click.echo(f"hop: {good} checks are good, {len(chart.findings)} findings, {unknown} unknown", err=True)

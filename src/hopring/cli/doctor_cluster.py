@@ -1,0 +1,119 @@
+"""What daemons that run tell of themselves and of each other."""
+
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Final
+
+from hopring.cli.doctor_checks import Chart
+from hopring.client.blocking import connect
+from hopring.client.errors import ConnectError
+from hopring.client.queries import DaemonView
+from hopring.config import Config, cluster_hash
+from hopring.errors import Drop, HopError
+from hopring.session.answers import DaemonFacts, LinkLine
+
+LOSS_MAX: Final = 0.05
+LOSS_PACKETS_MIN: Final = 200
+"""So many packets have to have come before a share of lost ones means anything."""
+
+_DROPS: Final = {
+    Drop.CLUSTER: "another cluster, or another configuration file, sends here: compare `hop config check`",
+    Drop.VERSION: "another version of the protocol sends here: upgrade the older daemons",
+    Drop.MAGIC: "something that is no daemon sends to its port: find it, or choose another port",
+}
+_UNSENT: Final = {
+    "too_long": "the network carries smaller packets: lower `segment`",
+    "unreachable": "there is no route: check addresses, routes and, for a group, multicast",
+    "queue_full": "the network takes less than is sent: set `rate`, or raise net.core.wmem_max",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A daemon that answered."""
+
+    url: str
+    facts: DaemonFacts
+    view: DaemonView
+
+
+def ask(url: str, seconds: float) -> Asked | str:
+    """What the daemon there says, or why it does not."""
+    try:
+        session = connect(url, membership=False, timeout_seconds=seconds, reconnect=False)
+    except ConnectError as error:
+        return error.reason
+    try:
+        facts = session.daemon_facts(timeout_seconds=seconds)
+        return Asked(url, facts, session.view(timeout_seconds=seconds))
+    except HopError as error:
+        return str(error)
+    finally:
+        session.abort()
+
+
+def check_daemons(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
+    """Each daemon by itself, and each against the file."""
+    digest = f"{cluster_hash(config):08x}"
+    for name, one in sorted(asked.items()):
+        facts = one.facts
+        if facts.hash != digest:
+            text = f"runs with a configuration of hash {facts.hash}, the file's is {digest}"
+            chart.finding(name, text, "give it this file and start it again; all daemons need the same")
+        else:
+            chart.good(name, f"runs with this configuration (hash {digest})")
+        if facts.daemon != name:
+            chart.finding(
+                name, f"{one.url} is {facts.daemon}", "correct addresses and ports in the configuration"
+            )
+        if facts.phase != "op":
+            text = f"is in no whole view ({facts.phase}, {one.view.cause})"
+            chart.finding(name, text, "wait a few seconds; if it stays so, look at its log")
+        for reason, count in facts.dropped.items():
+            if reason in _DROPS:
+                chart.finding(name, f"refused {count} packets for {reason}", _DROPS[Drop(reason)])
+        for reason, count in facts.unsent.items():
+            if reason in _UNSENT:
+                chart.finding(name, f"could not send {count} datagrams: {reason}", _UNSENT[reason])
+        for link in facts.links:
+            _check_link(chart, name, link)
+    versions = sorted({one.facts.version for one in asked.values()})
+    if len(versions) > 1:
+        chart.finding("cluster", f"daemons of versions {', '.join(versions)}", "upgrade the older ones")
+
+
+def _check_link(chart: Chart, name: str, link: LinkLine) -> None:
+    pair = f"{link.daemon} -> {name}"
+    if link.received + link.lost >= LOSS_PACKETS_MIN and link.lost > LOSS_MAX * (link.received + link.lost):
+        text = f"{link.lost} of {link.received + link.lost} packets were lost in this view"
+        chart.finding(pair, text, "check the network; if it is full, set `rate` of the link")
+    else:
+        trip = f"round trip {link.round_trip_us / 1000:.1f} ms" if link.round_trip_us else "no round trip yet"
+        chart.good(pair, f"{link.protocol}: {link.received} packets came, {link.lost} were lost, {trip}")
+
+
+def check_pairs(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
+    """Who sees whom, both ways."""
+    seen = {name: set(one.view.members) for name, one in asked.items()}
+    for one, other in permutations(sorted(daemon.name for daemon in config.daemons), 2):
+        if one not in seen or other in seen[one]:
+            continue
+        if other not in seen:
+            text, remedy = f"{other} is not in {one}'s view", f"start {other}, or see why it is not reached"
+        elif one in seen[other]:
+            # A view is one at all its members once it is installed; so this passes, or something is broken.
+            text = f"{one} does not see {other}, though {other} sees {one}"
+            remedy = "ask again in a few seconds: one of them may have a newer view"
+        else:
+            text = f"neither sees the other: {one} has {_list(seen[one])}, {other} has {_list(seen[other])}"
+            remedy = f"check that UDP passes both ways between them, and the log of {one} (dropped, unsent)"
+            if one > other:
+                continue
+        chart.finding(f"{one} <-> {other}", text, remedy)
+    for name in sorted(seen):
+        if seen[name] >= {daemon.name for daemon in config.daemons}:
+            chart.good(name, f"has all {len(config.daemons)} daemons in its view")
+
+
+def _list(names: set[str]) -> str:
+    return " ".join(sorted(names))

@@ -1,0 +1,167 @@
+"""What can be found out on this host without a daemon: addresses, ports, routes, sizes, limits, multicast."""
+
+import errno
+import resource
+import select
+import socket
+from pathlib import Path
+from typing import Final
+
+from hopring.cli.doctor_checks import Chart
+from hopring.config import Config, Daemon, LinkProtocol, Site
+from hopring.daemon.interfaces import interface_of
+from hopring.daemon.multicast import Group
+from hopring.daemon.udp import BUFFER_BYTES
+from hopring.daemon.udp_socket import ask_buffers, open_group
+from hopring.session.options import SessionOptions
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT
+
+DESCRIPTORS_BESIDE: Final = 64
+"""What a daemon needs beside its clients."""
+
+_IP_MTU: Final = 14
+_IPV6_MTU: Final = 24
+_HEADS_BYTES: Final = {socket.AF_INET: 28, socket.AF_INET6: 48}
+_PROBE_SECONDS: Final = 1.0
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """The version of IP."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def is_local(address: str) -> bool:
+    """Whether this host has the address."""
+    with socket.socket(family_of(address), socket.SOCK_DGRAM) as sock:
+        try:
+            sock.bind((address, 0))
+        except OSError as error:
+            return error.errno != errno.EADDRNOTAVAIL
+    return True
+
+
+def port_problem(kind: socket.SocketKind, address: str, port: int) -> str:
+    """Why a port of this host cannot be had; empty if it can."""
+    with socket.socket(family_of(address), kind) as sock:
+        if kind == socket.SOCK_STREAM:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((address, port))
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
+
+
+def check_limits(chart: Chart, config: Config) -> None:
+    """Limits of the system that daemons meet under load."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        # As an ordinary user would get it: root passes the limit.
+        granted = {}
+        for option, name in ((socket.SO_RCVBUF, "rmem_max"), (socket.SO_SNDBUF, "wmem_max")):
+            sock.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
+            granted[name] = sock.getsockopt(socket.SOL_SOCKET, option) // 2
+        forced = ask_buffers(sock, BUFFER_BYTES)
+    for name, size in granted.items():
+        if size >= BUFFER_BYTES:
+            chart.good(
+                "host", f"net.core.{name} lets a socket have the {BUFFER_BYTES} bytes that hopd asks for"
+            )
+        elif min(forced) // 2 >= BUFFER_BYTES:
+            chart.good("host", f"net.core.{name} is {size} bytes, and this user may pass it")
+        else:
+            remedy = f"sysctl -w net.core.{name}={BUFFER_BYTES}"
+            chart.finding("host", f"net.core.{name} is {size} bytes, hopd asks for {BUFFER_BYTES}", remedy)
+    sessions_max = config.clients.sessions_max or SessionOptions().sessions_max
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY or files >= sessions_max + DESCRIPTORS_BESIDE:
+        chart.good("host", f"{files} open files are enough for {sessions_max} clients")
+    else:
+        text = f"a process of this user may open {files} files, sessions_max is {sessions_max}"
+        chart.finding(
+            "host", text, f"ulimit -n {sessions_max + DESCRIPTORS_BESIDE}, or lower [clients] sessions_max"
+        )
+
+
+def check_localhost(chart: Chart) -> None:
+    """The default address of clients is a name."""
+    try:
+        found = {one[4][0] for one in socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)}
+    except OSError as error:
+        chart.finding("host", f"localhost: {error.strerror or error}", "add 127.0.0.1 localhost to /etc/hosts")
+        return
+    if found & {"127.0.0.1", "::1"}:
+        chart.good("host", f"localhost is {', '.join(sorted(map(str, found)))}")
+    else:
+        text = f"localhost is {', '.join(sorted(map(str, found)))}"
+        chart.finding("host", text, "correct /etc/hosts: hop:// URLs without a host mean loopback")
+
+
+def check_paths(chart: Chart, config: Config, own: Daemon) -> None:
+    """Routes from a daemon of this host to all others, and the size of packets on them."""
+    sites = {daemon.name: site for site in config.sites for daemon in site.daemons}
+    links = {frozenset(link.sites): link for link in config.all_links}
+    for other in config.daemons:
+        if other.name == own.name:
+            continue
+        mine, its = sites[own.name], sites[other.name]
+        if mine.name == its.name:
+            segment, key = mine.ring.segment_bytes, f"[sites.{mine.name}.ring] segment"
+        else:
+            link = links.get(frozenset((mine.name, its.name)))
+            if link is None or link.protocol is LinkProtocol.TCP:
+                continue
+            segment, key = link.tuning.segment_bytes, f"segment of the link {mine.name}-{its.name}"
+        _check_path(chart, own, other, segment or SEGMENT_BYTES_DEFAULT, key)
+
+
+def _check_path(chart: Chart, own: Daemon, other: Daemon, segment_bytes: int, key: str) -> None:
+    pair, family = f"{own.name} -> {other.name}", family_of(other.address)
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.bind((own.address, 0))
+            sock.connect((other.address, other.port))
+            level, option = (
+                (socket.IPPROTO_IPV6, _IPV6_MTU) if family == socket.AF_INET6 else (socket.IPPROTO_IP, _IP_MTU)
+            )
+            mtu = sock.getsockopt(level, option)
+        except OSError as error:
+            text = f"no route from {own.address} to {other.address} ({error.strerror or error})"
+            chart.finding(pair, text, "correct the address in the configuration, or the routes (ip route get)")
+            return
+    size = segment_bytes + _HEADS_BYTES[family]
+    if size > mtu:
+        text = f"packets of {size} bytes, the path takes {mtu}"
+        chart.finding(pair, text, f"set {key} to {mtu - _HEADS_BYTES[family]}B or less, at both ends")
+    else:
+        chart.good(pair, f"there is a route; packets of {size} bytes, as far as known it takes {mtu}")
+
+
+def check_multicast(chart: Chart, site: Site, own: Daemon) -> None:
+    """Whether this host hears itself on the group; by a port of its own, so that no daemon hears it."""
+    assert site.multicast is not None, "without a group there is nothing to check"
+    what = f"multicast {site.multicast.group} at {own.address}"
+    remedy = (
+        "switch multicast on at that interface (ip link set DEVICE multicast on), or remove `multicast` from "
+        f"sites.{site.name} everywhere"
+    )
+    try:
+        interface = interface_of(own.address)
+        with socket.socket(family_of(own.address), socket.SOCK_DGRAM) as free:
+            free.bind((own.address, 0))
+            port = free.getsockname()[1]
+        with open_group(Group(site.multicast.group, port, interface)) as sock:
+            sock.sendto(b"hop doctor", Group(site.multicast.group, port, interface).address)
+            heard = bool(select.select([sock], [], [], _PROBE_SECONDS)[0])
+    except OSError as error:
+        chart.finding(own.name, f"{what}: {error.strerror or error}", remedy)
+        return
+    if heard:
+        chart.good(own.name, f"{what}: this host hears itself; other hosts cannot be asked without daemons")
+    else:
+        chart.finding(own.name, f"{what}: this host does not hear itself", remedy)
+
+
+def unix_socket(directory: Path, config: Config, name: str) -> Path | None:
+    """The Unix socket of a daemon of this host, if it is where hopd would put it."""
+    path = directory / f"{config.cluster}.{name}.sock"
+    return path if path.is_socket() else None

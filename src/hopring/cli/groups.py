@@ -1,0 +1,69 @@
+"""`hop groups` and `hop members`: which groups there are, and who is in one."""
+
+import json
+
+import click
+
+from hopring.cli.asking import asking, json_option, timeout_option
+from hopring.cli.at_daemon import at_daemon
+from hopring.client.queries import GroupMembers
+
+
+@click.command()
+@at_daemon
+@timeout_option
+@json_option
+def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
+    """List the groups that have members: how many, and how many of them at this daemon.
+
+    Private groups are not among them.
+    """
+    with asking(url, name, seconds) as session:
+        found = session.groups(timeout_seconds=seconds)
+    if as_json:
+        click.echo(json.dumps([{"group": one.name, "members": one.members, "here": one.here} for one in found]))
+        return
+    width = max([len("GROUP"), *[len(one.name) for one in found]])
+    click.echo(f"{'GROUP':{width}}  MEMBERS    HERE")
+    for one in found:
+        click.echo(f"{one.name:{width}}  {one.members:7}  {one.here:6}")
+
+
+@click.command()
+@click.argument("group")
+@at_daemon
+@timeout_option
+@json_option
+def members(group: str, url: str, name: str | None, seconds: float, as_json: bool) -> None:
+    """List the members of GROUP, by daemon and name; nothing if it has none."""
+    with asking(url, name, seconds) as session:
+        found = session.members(group, timeout_seconds=seconds)
+    if as_json:
+        click.echo(json.dumps(_facts(found)))
+        return
+    if found.id is None:
+        click.echo(f"hop: nobody is in {group}", err=True)
+        return
+    click.echo(f"hop: view {_id(found)} of {group}, {len(found.members)} members", err=True)
+    width = max([len("DAEMON"), *[len(one.daemon) for one in found.members]])
+    click.echo(f"{'DAEMON':{width}}  MEMBER")
+    for one in found.members:
+        click.echo(f"{one.daemon:{width}}  {one.name}")
+
+
+def _facts(found: GroupMembers) -> dict[str, object]:
+    return {
+        "group": found.group,
+        "view": None if found.id is None else _id(found),
+        "members": [
+            {"name": one.name, "daemon": one.daemon, "private_group": one.private_group, "session": one.session}
+            for one in found.members
+        ],
+    }
+
+
+def _id(found: GroupMembers) -> str:
+    """The daemons' view in which it was made, and the index of the thesis in it."""
+    assert found.id is not None, "who is in a group is in a view of it"
+    view = found.id.view
+    return f"{view.counter}.{view.representative}.{view.nonce:016x}/{found.id.signed}"

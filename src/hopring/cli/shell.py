@@ -1,0 +1,189 @@
+"""`hop shell`: a client to type at; what comes is shown as it comes."""
+
+import os
+import select
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import click
+
+from hopring.cli.asking import timeout_option
+from hopring.cli.at_daemon import at_daemon, talking
+from hopring.cli.exits import Exit
+from hopring.client.blocking import Session, connect
+from hopring.client.errors import MessageTooLarge, RequestRefused, TimedOut
+from hopring.client.events import Event, Member, Message, Reconnected, Transition, View
+from hopring.services import Service
+
+READ_BYTES: Final = 1 << 16
+LINE_BYTES_MAX: Final = 1 << 20
+
+HELP: Final = """\
+join GROUP              become a member
+leave GROUP
+send GROUP[,..] TEXT    with the present service
+service [NAME]          unreliable, reliable, fifo, causal, agreed or safe
+who GROUP               members of a group
+groups                  all groups
+view                    the daemons' view
+me                      this session
+quit                    or the end of the input; all that was asked for is done first"""
+
+
+class Wrong(Exception):
+    """A line that is no command, or that nothing came of."""
+
+
+class Shell:
+    """One session, and the words for it."""
+
+    def __init__(self, session: Session, seconds: float) -> None:
+        self._session = session
+        self._seconds = seconds
+        self._service = Service.AGREED
+        self._commands: dict[str, Callable[[list[str]], None]] = {
+            "join": self._join,
+            "leave": self._leave,
+            "send": self._send,
+            "service": self._choose,
+            "who": self._who,
+            "groups": self._groups,
+            "view": self._view,
+            "me": self._me,
+            "help": lambda _: click.echo(HELP),
+        }
+
+    def obey(self, line: str) -> None:
+        """Carries a line out."""
+        name, _, rest = line.strip().partition(" ")
+        if name not in self._commands:
+            raise Wrong(f"{name}: unknown; help lists the commands")
+        try:
+            # Text is sent as it stands; names may be quoted.
+            words = rest.strip().split(" ", 1) if name == "send" else shlex.split(rest)
+            self._commands[name](words)
+        except (RequestRefused, MessageTooLarge, TimedOut, ValueError) as error:
+            raise Wrong(str(error)) from None
+
+    def show_all(self) -> None:
+        """What has come by now; an error if nothing more will."""
+        while self._session.poll():
+            click.echo(line_of(self._session.receive()))
+        if self._session._core.ended is not None:
+            raise self._session._core.ended
+
+    def _join(self, words: list[str]) -> None:
+        self._session.join(_one(words, "join GROUP"), timeout_seconds=self._seconds)
+
+    def _leave(self, words: list[str]) -> None:
+        self._session.leave(_one(words, "leave GROUP"), timeout_seconds=self._seconds)
+
+    def _send(self, words: list[str]) -> None:
+        if len(words) != 2:
+            raise Wrong("send GROUP[,GROUP..] TEXT")
+        self._session.multicast(words[0].split(","), words[1].encode(), service=self._service)
+
+    def _choose(self, words: list[str]) -> None:
+        if words:
+            try:
+                self._service = Service[_one(words, "service NAME").upper()]
+            except KeyError:
+                names = ", ".join(one.name.lower() for one in Service)
+                raise Wrong(f"{words[0]}: choose one of {names}") from None
+        click.echo(f"service {self._service.name.lower()}")
+
+    def _who(self, words: list[str]) -> None:
+        found = self._session.members(_one(words, "who GROUP"), timeout_seconds=self._seconds)
+        click.echo(f"{found.group}: {_names(found.members) or 'nobody'}")
+
+    def _groups(self, _words: list[str]) -> None:
+        found = self._session.groups(timeout_seconds=self._seconds)
+        for one in found:
+            click.echo(f"{one.name}: {one.members} members, {one.here} here")
+        if not found:
+            click.echo("no groups")
+
+    def _view(self, _words: list[str]) -> None:
+        view = self._session.view(timeout_seconds=self._seconds)
+        click.echo(f"view {view.text}: {' '.join(view.members)} for {view.age_seconds:.1f} s ({view.cause})")
+
+    def _me(self, _words: list[str]) -> None:
+        click.echo(f"{self._session.private_group} at {self._session.daemon}")
+
+
+@click.command()
+@at_daemon
+@timeout_option
+@click.pass_context
+def shell(context: click.Context, url: str, name: str | None, seconds: float) -> None:
+    """Join, leave, send and look around by typing; events are shown as they come. `help` lists the commands.
+
+    Commands may also come from a file or a pipe; then exit code 1 tells that one of them failed.
+    """
+    typed = sys.stdin.isatty()
+    failed = False
+    with talking(), connect(url, name=name, timeout_seconds=seconds, reconnect=False) as session:
+        one = Shell(session, seconds)
+        click.echo(f"hop: {session.private_group} at {session.daemon}; help lists the commands", err=True)
+        for line in _lines(session, one.show_all, typed):
+            if line.strip() in ("quit", "exit"):
+                break
+            try:
+                if line.strip():
+                    one.obey(line)
+            except Wrong as wrong:
+                failed = True
+                click.echo(f"hop: {wrong}", err=True)
+            one.show_all()
+        session.close()
+        for event in session:
+            click.echo(line_of(event))
+    if failed and not typed:
+        context.exit(Exit.FAILURE)
+
+
+def _lines(session: Session, show: Callable[[], None], typed: bool) -> Iterator[str]:
+    """Lines of the input as they come; what comes from the daemon meanwhile is shown."""
+    rest = b""
+    while True:
+        if typed:
+            click.echo("> ", nl=False, err=True)
+        while b"\n" not in rest:
+            ready, _, _ = select.select([sys.stdin, session], [], [])
+            if session in ready:
+                show()
+            if sys.stdin in ready:
+                chunk = os.read(sys.stdin.fileno(), READ_BYTES)
+                if not chunk or len(rest) > LINE_BYTES_MAX:
+                    yield from [rest.decode(errors="replace")] if rest else []
+                    return
+                rest += chunk
+        line, _, rest = rest.partition(b"\n")
+        yield line.decode(errors="replace")
+
+
+def line_of(event: Event) -> str:
+    """An event for people."""
+    match event:
+        case Message():
+            text = event.data.decode(errors="replace")
+            return f"{','.join(event.groups)} {event.sender} [{event.service.name.lower()}] {text}"
+        case View():
+            who = "" if event.who is None else f" of {event.who.private_group}"
+            return f"-- view of {event.group}: {_names(event.members)} ({event.cause}{who})"
+        case Transition():
+            return f"-- the view of {event.group} is closing; still together: {_names(event.members)}"
+        case Reconnected():
+            return f"-- connected again, to {event.daemon}"
+
+
+def _names(members: tuple[Member, ...]) -> str:
+    return " ".join([member.private_group for member in members])
+
+
+def _one(words: list[str], usage: str) -> str:
+    if len(words) != 1:
+        raise Wrong(usage)
+    return words[0]

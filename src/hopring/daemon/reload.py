@@ -1,0 +1,79 @@
+"""Another configuration for a daemon that runs: what of it can be had at once, and what needs a restart."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from hopring.config import ClientTuning, Config, LinkTuning, LogTuning, RingTuning, cluster_hash
+from hopring.config.tuning import CLIENT_SETTINGS, LINK_SETTINGS, LOG_SETTINGS, RING_SETTINGS, Setting
+from hopring.session.options import SessionOptions
+
+AT_START: Final = frozenset({"window_bytes"})
+"""What of clients is told them when they come, and so stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How two configurations differ for one daemon; keys as the file spells them."""
+
+    live: tuple[str, ...]
+    restart: tuple[str, ...]
+
+
+def changes(old: Config, new: Config, name: str) -> Changes:
+    """What changed; the name is the daemon's, which has to be in both."""
+    clients = _tuned("clients", old.clients, new.clients, CLIENT_SETTINGS)
+    live = [key for key in clients if key != "clients.window"]
+    live += [f"log.{key}" for key in ("format", "level") if getattr(old.log, key) != getattr(new.log, key)]
+    live += _tuned("log", old.log, new.log, LOG_SETTINGS)
+    restart = [key for key in clients if key == "clients.window"]
+    restart += _shared(old, new)
+    ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
+    if ours[0].client_port != ours[1].client_port:
+        restart.append(f"{name}.client_port")
+    for before, after in zip(old.sites, new.sites, strict=False):
+        if before.name == after.name:
+            restart += _tuned(f"sites.{before.name}.ring", before.ring, after.ring, RING_SETTINGS)
+    links = {link.sites: link.tuning for link in old.all_links}
+    for link in new.all_links:
+        where = f"links.{'-'.join(link.sites)}"
+        restart += _tuned(where, links.get(link.sites, LinkTuning()), link.tuning, LINK_SETTINGS)
+    return Changes(tuple(live), tuple(restart))
+
+
+def tuned(options: SessionOptions, clients: ClientTuning) -> SessionOptions:
+    """The options of sessions with what the configuration says; what it no longer says is as by default."""
+    default = SessionOptions()
+    values = {one.name: getattr(default, one.name) for one in fields(clients)} | clients.given()
+    return replace(options, **{key: value for key, value in values.items() if key not in AT_START})
+
+
+def _shared(old: Config, new: Config) -> list[str]:
+    """What the hash covers, by the parts of the file."""
+    if cluster_hash(old) == cluster_hash(new):
+        return []
+    parts = {
+        "cluster": (old.cluster, new.cluster),
+        "weights": (old.weights, new.weights),
+        "sites": (
+            [(site.name, site.multicast) for site in old.sites],
+            [(site.name, site.multicast) for site in new.sites],
+        ),
+        "daemons": (
+            [(one.name, one.address, one.port) for one in old.daemons],
+            [(one.name, one.address, one.port) for one in new.daemons],
+        ),
+        "links": (
+            [(link.sites, link.weight, link.protocol) for link in old.all_links],
+            [(link.sites, link.weight, link.protocol) for link in new.all_links],
+        ),
+    }
+    return [key for key, (before, after) in parts.items() if before != after]
+
+
+def _tuned(
+    where: str,
+    old: LinkTuning | RingTuning | ClientTuning | LogTuning,
+    new: LinkTuning | RingTuning | ClientTuning | LogTuning,
+    settings: tuple[Setting, ...],
+) -> list[str]:
+    return [f"{where}.{one.key}" for one in settings if getattr(old, one.field) != getattr(new, one.field)]

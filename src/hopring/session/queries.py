@@ -1,0 +1,176 @@
+"""Queries: what clients want to know of the daemon; no join is needed, and no order.
+
+Invariants  one answer at a time, in turns of sessions, with a pause after each that grows with what it cost; a
+            session that has not taken its last one waits. So a flood of questions slows down only who asks.
+            A question is charged to its session's window until it is answered.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.groups.groups import Groups
+from hopring.groups.names import Member, split_private
+from hopring.ids import NEVER, DaemonId, GroupName, ViewId
+from hopring.membership.events import Installed
+from hopring.session.answers import (
+    DaemonFacts,
+    DaemonLine,
+    GroupLine,
+    GroupsPage,
+    MembersPage,
+    NoAnswer,
+    Told,
+    ViewFacts,
+    encode_told,
+)
+from hopring.session.options import REQUEST_COST_BYTES
+from hopring.session.session import Session
+from hopring.session.showing import member_word
+from hopring.session.words import Answer, Ask
+
+PAGE_ITEMS: Final = 512
+PAUSE_US: Final = 1_000
+PAUSE_US_PER_ITEM: Final = 1
+"""A page is found by sorting, so it costs about as much as there are groups or members."""
+
+UNTAKEN_US: Final = 50_000
+"""When a session that had not taken its last answer is looked at again."""
+
+VIEWS_KEPT: Final = 64
+"""Views that can still be asked for by who watches them one by one."""
+
+
+@dataclass(slots=True)
+class Queries:
+    """The questions of all sessions of a daemon."""
+
+    groups: Groups
+    describe: Callable[[], DaemonFacts] | None = None  # The driver's, for what this room cannot know.
+    page_items: int = PAGE_ITEMS
+    _asked: dict[int, deque[Ask]] = field(default_factory=dict)
+    _watching: dict[int, Ask] = field(default_factory=dict)  # Waiting for another view; free of charge.
+    _turn: deque[int] = field(default_factory=deque)
+    _next_us: int = 0
+    _views: deque[tuple[Installed, int]] = field(default_factory=lambda: deque(maxlen=VIEWS_KEPT))
+
+    @property
+    def wake_at_us(self) -> int:
+        """When the next answer is due."""
+        return self._next_us if self._turn else NEVER
+
+    def queued_bytes(self, number: int) -> int:
+        """What this session's questions take of its window."""
+        return len(self._asked.get(number, ())) * REQUEST_COST_BYTES
+
+    def ask(self, number: int, question: Ask) -> None:
+        """A session asks."""
+        if question.what == "view" and question.after and not self._later(question.after):
+            # One for each session: the one before will not be answered.
+            self._watching[number] = question
+            return
+        asked = self._asked.setdefault(number, deque())
+        if not asked:
+            self._turn.append(number)
+        asked.append(question)
+
+    def installed(self, event: Installed, now_us: int) -> None:
+        """Another view; whoever waited for it has its turn."""
+        self._views.append((event, now_us))
+        watching, self._watching = self._watching, {}
+        for number, question in watching.items():
+            self.ask(number, question)
+
+    def tick(self, sessions: Mapping[int, Session], now_us: int) -> Session | None:
+        """Answers one question if it is time; returns the session that has an answer to take."""
+        if now_us < self._next_us:
+            return None
+        for _ in range(len(self._turn)):
+            number = self._turn.popleft()
+            session = sessions.get(number)
+            if session is None:
+                self.forget(number)
+            elif session.control:
+                self._turn.append(number)
+            else:
+                self._answer(session, now_us)
+                return session
+        self._next_us = now_us + UNTAKEN_US
+        return None
+
+    def forget(self, number: int) -> None:
+        """The session is gone."""
+        self._asked.pop(number, None)
+        self._watching.pop(number, None)
+
+    def _answer(self, session: Session, now_us: int) -> None:
+        asked = self._asked[session.number]
+        question = asked.popleft()
+        if asked:
+            self._turn.append(session.number)
+        else:
+            del self._asked[session.number]
+        told, cost = self._tell(question, now_us)
+        self._next_us = now_us + PAUSE_US + cost * PAUSE_US_PER_ITEM
+        session.say(Answer(question.serial, encode_told(told)))
+
+    def _tell(self, question: Ask, now_us: int) -> tuple[Told, int]:
+        """The answer, and how many things were looked at for it."""
+        match question.what:
+            case "groups":
+                return self._groups(question.after), len(self.groups.table.groups)
+            case "members":
+                return self._members(GroupName(question.name), question.after)
+            case "view":
+                return self._view(question.after, now_us), 0
+            case "daemon" if self.describe is not None:
+                return self.describe(), 0
+            case _:
+                return NoAnswer(f"unknown question {question.what}", "use a daemon of the client's version"), 0
+
+    def _groups(self, after: str) -> GroupsPage:
+        table = self.groups.table.groups
+        names = sorted([name for name in table if name > after])
+        lines = [
+            GroupLine(one, len(table[one].members), len(table[one].local)) for one in names[: self.page_items]
+        ]
+        return GroupsPage(tuple(lines), len(names) > self.page_items)
+
+    def _members(self, name: GroupName, after: str) -> tuple[Told, int]:
+        group = self.groups.table.groups.get(name)
+        if group is None:
+            return MembersPage(name, None, (), False), 0
+        members = group.listed()
+        rest = [one for one in members if _place(one) > self._last(after)] if after else list(members)
+        page = tuple([member_word(one, self.groups.names) for one in rest[: self.page_items]])
+        return MembersPage(name, group.id, page, len(rest) > self.page_items), len(members)
+
+    def _last(self, private: str) -> tuple[int, str]:
+        session, daemon = split_private(GroupName(private))
+        number = self.groups.names.index(daemon) if daemon in self.groups.names else len(self.groups.names)
+        return number, session
+
+    def _later(self, after: str) -> int:
+        """How many views came after this one; all that are known if it is not among them."""
+        for count, (event, _) in enumerate(reversed(self._views)):
+            if view_text(event.view) == after:
+                return count
+        return len(self._views)
+
+    def _view(self, after: str, now_us: int) -> Told:
+        if not self._views:
+            return NoAnswer("no view yet", "ask again")
+        later = self._later(after) if after else 1
+        event, at_us = self._views[-later]
+        lines = tuple([DaemonLine(self.groups.names[one.daemon], one.incarnation) for one in event.members])
+        return ViewFacts(event.view, lines, event.cause[:1024], now_us - at_us, later == 1)
+
+
+def view_text(view: ViewId) -> str:
+    """A view's id for people, and for those who ask what came after it."""
+    return f"{view.counter}.{view.representative}.{view.nonce:016x}"
+
+
+def _place(member: Member) -> tuple[DaemonId, str]:
+    return member.daemon, member.name

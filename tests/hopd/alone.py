@@ -1,0 +1,57 @@
+"""One daemon as a process, with any options, and its log."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hopring.config import Config, dump_toml
+
+SECONDS_MAX = 30.0
+
+
+class Alone:
+    """A daemon that runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, file: Path) -> None:
+        self.process = process
+        self.file = file
+        self._log = log
+
+    def log(self) -> str:
+        """What it said."""
+        return self._log.read_text()
+
+    def wait(self, condition: Callable[[], bool], seconds: float = SECONDS_MAX) -> None:
+        """Waits for something, and fails if it does not come."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.02)
+
+    def wait_for_log(self, text: str, count: int = 1) -> None:
+        """Waits until it has said this so often."""
+        self.wait(lambda: self.log().count(text) >= count)
+
+
+@contextmanager
+def alone(config: Config, directory: Path, name: str, *words: str) -> Iterator[Alone]:
+    """Runs a daemon."""
+    file, log = directory / "hop.toml", directory / f"{name}.log"
+    if not file.exists():
+        file.write_text(dump_toml(config))
+    command = [sys.executable, "-m", "hopring.daemon.hopd", str(file), "--name", name]
+    with log.open("wb") as stderr:
+        process = subprocess.Popen([*command, "--state", str(directory), *words], stderr=stderr)
+    try:
+        yield Alone(process, log, file)
+    finally:
+        process.terminate()
+        try:
+            process.wait(SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

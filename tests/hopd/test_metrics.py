@@ -1,0 +1,93 @@
+"""Metrics and health of real daemons, read as Prometheus reads them."""
+
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.hopd.alone import alone
+from tests.unit.daemon.free_ports import free_base_port
+
+from hopring import SAFE, sync
+from hopring.config import local_config
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def read(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def values(text: str) -> Values:
+    found: Values = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation, family.name
+        for sample in family.samples:
+            found[sample.name, tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def test_metrics_tell_of_views_clients_messages_and_links(tmp_path: Path) -> None:
+    base = free_base_port(5)
+    config = local_config({"eu": 1, "us": 1}, {("eu", "us"): "1ms"}, base_port=base)
+    port, client_port = base + 4, config.daemons[0].client_port
+    with alone(config, tmp_path, "eu1", "--metrics", str(port)) as eu1, alone(config, tmp_path, "us1") as us1:
+        eu1.wait_for_log("size=2")
+        us1.wait_for_log("size=2")
+        with sync.connect(f"hop://127.0.0.1:{client_port}", name="anna") as anna:
+            group = anna.join("g")
+            group.receive()
+            for _ in range(10):
+                group.multicast(b"x" * 100)
+            group.multicast(b"y", service=SAFE)
+            for _ in range(11):
+                group.receive()
+            eu1.wait(lambda: read(port, "/healthz") == (200, "ok\n"))
+            status, text = read(port, "/metrics")
+    seen = values(text)
+    assert status == 200
+    assert seen["hopring_view_size", ()] == 2
+    assert seen["hopring_views_total", ()] >= 2
+    assert seen["hopring_state", (("state", "op"),)] == 1
+    assert seen["hopring_state", (("state", "search"),)] == 0
+    assert (seen["hopring_sessions", ()], seen["hopring_groups", ()]) == (1, 1)
+    for way in ("sent", "delivered"):
+        assert seen[f"hopring_messages_{way}_total", (("service", "agreed"),)] == 10
+        assert seen[f"hopring_messages_{way}_total", (("service", "safe"),)] == 1
+        assert seen[f"hopring_bytes_{way}_total", (("service", "agreed"),)] > 1000
+    link = (("peer", "us1"), ("protocol", "hop"))
+    assert seen["hopring_link_sent_total", link] > 0
+    assert seen["hopring_link_received_total", link] > 0
+    assert 0 < seen["hopring_link_round_trip_seconds", link] < 5
+    assert seen["hopring_udp_datagrams_sent_total", ()] > 0
+    assert seen["hopring_uptime_seconds", ()] > 0
+    families = set(re.findall(r"# TYPE (hopring_\w+)", text))
+    assert families == set(re.findall(r"`(hopring_\w+)`", (ROOT / "docs" / "operations.md").read_text()))
+
+
+def test_health_is_bad_while_no_view_is_whole_and_says_why(tmp_path: Path) -> None:
+    base = free_base_port(3)
+    config = local_config({"eu": 1}, base_port=base)
+    with alone(config, tmp_path, "eu1", "--metrics", f"127.0.0.1:{base + 2}") as eu1:
+        eu1.wait_for_log("start version")
+        answers = []
+        eu1.wait(lambda: answers.append(read(base + 2, "/healthz")) or answers[-1][0] == 200)  # type: ignore[func-returns-value]
+        assert all(status in (200, 503) for status, _ in answers)
+        assert f'metrics="127.0.0.1 port {base + 2}"' in eu1.log()
+        for status, said in answers[:-1]:
+            assert (status, said[:16]) == (503, "no view is whole")
+
+
+def test_without_the_option_there_is_no_port(tmp_path: Path) -> None:
+    with alone(local_config({"eu": 1}, base_port=free_base_port(2)), tmp_path, "eu1") as eu1:
+        eu1.wait_for_log("start version")
+        assert "metrics" not in eu1.log()

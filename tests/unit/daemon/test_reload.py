@@ -1,0 +1,60 @@
+"""What of another configuration a daemon that runs can take."""
+
+from dataclasses import replace
+
+from hopring.config import ClientTuning, Link, LinkTuning, LogFormat, LogTuning, RingTuning, local_config
+from hopring.daemon.reload import changes, tuned
+from hopring.session.options import SessionOptions
+
+OLD = local_config({"eu": 2, "us": 1}, {("eu", "us"): 40})
+
+
+def test_nothing_changed() -> None:
+    found = changes(OLD, OLD, "eu1")
+
+    assert (found.live, found.restart) == ((), ())
+
+
+def test_limits_of_clients_and_the_log_change_at_once_but_for_the_window() -> None:
+    new = replace(
+        OLD,
+        clients=ClientTuning(sessions_max=5, window_bytes=8192),
+        log=LogTuning(LogFormat.JSON, every_us=1_000),
+    )
+    found = changes(OLD, new, "eu1")
+
+    assert found.live == ("clients.sessions_max", "log.format", "log.every")
+    assert found.restart == ("clients.window",)
+
+
+def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_a_restart() -> None:
+    eu, us = OLD.sites
+    daemon = replace(us.daemons[0], address="127.0.0.9")
+    new = replace(
+        OLD,
+        cluster="other",
+        sites=(replace(eu, ring=RingTuning(hold_us=1_000)), replace(us, daemons=(daemon,))),
+        links=(Link(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
+    )
+
+    assert changes(OLD, new, "eu1").restart == (
+        "cluster",
+        "daemons",
+        "sites.eu.ring.hold",
+        "links.eu-us.silence",
+    )
+
+
+def test_a_port_for_clients_is_each_daemons_own_affair() -> None:
+    eu, us = OLD.sites
+    new = replace(OLD, sites=(eu, replace(us, daemons=(replace(us.daemons[0], client_port=None),))))
+
+    assert changes(OLD, new, "eu1").restart == ()
+    assert changes(OLD, new, "us1").restart == ("us1.client_port",)
+
+
+def test_what_the_file_no_longer_says_is_as_by_default() -> None:
+    before = SessionOptions(sessions_max=5, window_bytes=8192)
+    after = tuned(before, ClientTuning(groups_max=7))
+
+    assert after == SessionOptions(groups_max=7, window_bytes=8192)

@@ -1,0 +1,218 @@
+"""Questions of clients: pages, turns, and what a flood of them costs."""
+
+import pytest
+from tests.unit.session.front import ME, VIEW, Front
+from tests.unit.session.test_desk import joined
+
+from hopring.client import queries
+from hopring.client.core import Core
+from hopring.client.errors import RequestRefused, SessionClosed
+from hopring.client.queries import DaemonView, GroupInfo, Query, Result
+from hopring.ids import ViewId
+from hopring.links.events import Tick
+from hopring.membership.events import Installed, TransitionalSignal
+from hopring.session.frames import Kind, encode_frame
+from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
+from hopring.session.queries import PAUSE_US, UNTAKEN_US, view_text
+from hopring.session.words import Ask, Word, encode_word
+
+NEXT = ViewId(2, ME.daemon, ME.incarnation)
+PAGE = 8
+
+
+def small_pages() -> Front:
+    front = Front()
+    front.desk.queries.page_items = PAGE
+    return front
+
+
+def turn(front: Front, number: int, core: Core) -> None:
+    """The client speaks, and the daemon gets to what is due."""
+    front.exchange(number, core)
+    front.now_us = max(front.now_us, min(front.desk.wake_at_us, front.now_us + 1_000_000))
+    front.step(Tick())
+    front.exchange(number, core)
+
+
+def ask(front: Front, number: int, core: Core, query: Query[Result]) -> Result:
+    question = next(query)
+    while True:
+        serial = core.ask(*question)
+        for _ in range(3):
+            turn(front, number, core)
+            if core.has_told(serial):
+                break
+        try:
+            question = query.send(core.told.pop(serial))
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+def test_groups_come_in_pages_with_their_members_counted() -> None:
+    front = small_pages()
+    names = [f"g{number:04}" for number in range(2 * PAGE + 1)]
+    anna = joined(front, 1, "anna", *names)
+    joined(front, 2, "bert", "g0001")
+
+    found = ask(front, 1, anna, queries.groups())
+
+    assert [one.name for one in found] == names
+    assert found[:2] == (GroupInfo("g0000", 1, 1), GroupInfo("g0001", 2, 2))
+
+
+def test_no_groups_is_an_answer_too() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+
+    assert ask(front, 1, anna, queries.groups()) == ()
+    assert ask(front, 1, anna, queries.members("nobody's")).id is None
+
+
+def test_members_come_in_pages_with_the_view_of_their_group() -> None:
+    front = small_pages()
+    names = sorted([f"m{number}" for number in range(PAGE + 3)])
+    for number, name in enumerate(names, 2):
+        joined(front, number, name, "g", membership=False)
+    anna = joined(front, 1, "anna")
+
+    found = ask(front, 1, anna, queries.members("g"))
+
+    assert [one.name for one in found.members] == names
+    assert {one.daemon for one in found.members} == {"eu1"}
+    assert found.id == front.desk.groups.table.groups[found.group].id  # type: ignore[index]
+
+
+def test_a_group_that_changes_between_two_pages_is_read_again() -> None:
+    front = small_pages()
+    for number in range(2, PAGE + 4):
+        joined(front, number, f"m{number:04}", "g", membership=False)
+    anna = joined(front, 1, "anna")
+    query = queries.members("g")
+    serial = anna.ask(*next(query))
+    turn(front, 1, anna)
+    question = query.send(anna.told.pop(serial))
+    front.lose(2)
+    serial = anna.ask(*question)
+    turn(front, 1, anna)
+
+    assert query.send(anna.told.pop(serial)) == ("members", "g", "")
+
+
+def test_the_view_is_told_with_its_age_and_cause_and_who_watches_misses_none() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+    front.now_us += 2_000_000
+    first = ask(front, 1, anna, queries.view(None))
+    assert (first.id, first.members, first.cause) == (VIEW, ("eu1",), "start")
+    assert first.age_seconds >= 2.0
+
+    serial = anna.ask("view", "", first.text)
+    turn(front, 1, anna)
+    assert not anna.has_told(serial)
+    for view, left in ((NEXT, VIEW), (ViewId(3, ME.daemon, ME.incarnation), NEXT)):
+        front.step(TransitionalSignal(left, (ME,), view))
+        front.step(Installed(view, (ME,), (ME,), "merge"))
+    turn(front, 1, anna)
+
+    told = anna.told.pop(serial)
+    assert told is not None
+    second = DaemonView(told.id, ("eu1",), "merge", 0.0)  # type: ignore[union-attr, arg-type]
+    assert second.id == NEXT
+    assert ask(front, 1, anna, queries.view(second)).id.counter == 3
+    assert second.text == view_text(NEXT)
+
+
+def test_what_it_does_not_know_is_refused_and_the_session_goes_on() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g")
+
+    with pytest.raises(RequestRefused, match="unknown question"):
+        ask(front, 1, anna, queries.daemon())
+    assert [one.name for one in ask(front, 1, anna, queries.groups())] == ["g"]
+
+
+def flood(count: int, what: str = "groups") -> bytes:
+    words: list[Word] = [Ask(serial, what) for serial in range(count)]
+    return b"".join(map(encode_word, words))
+
+
+def test_a_flood_is_answered_one_by_one_with_pauses_and_others_have_their_turn() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g")
+    bert = joined(front, 2, "bert")
+    front.say(1, flood(1000))
+    assert front.fetch(1) == b"", "no answer in the turn of the question"
+    serial = bert.ask("groups")
+    front.exchange(2, bert)
+
+    steps = 0
+    while not bert.has_told(serial):
+        front.now_us = max(front.now_us, front.desk.wake_at_us)
+        front.step(Tick())
+        front.fetch(1)
+        front.exchange(2, bert)
+        steps += 1
+    assert steps <= 3
+    begin_us = front.now_us
+    for _ in range(10):
+        front.now_us = max(front.now_us, front.desk.wake_at_us)
+        front.step(Tick())
+        front.fetch(1)
+    assert front.now_us - begin_us >= 9 * PAUSE_US
+    assert anna.ended is None
+
+
+def test_more_questions_than_the_window_holds_are_the_end_of_that_session_only() -> None:
+    front = Front(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
+    joined(front, 1, "anna")
+    bert = joined(front, 2, "bert")
+    front.say(1, flood(9))
+
+    assert "out_of_window" in front.closed[1][1]
+    assert ask(front, 2, bert, queries.groups()) == ()
+
+
+def test_questions_are_credited_when_they_are_answered() -> None:
+    front = Front(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
+    anna = joined(front, 1, "anna")
+    for _ in range(50):
+        ask(front, 1, anna, queries.view(None))
+    assert anna.may_ask()
+
+
+def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
+    front = Front()
+    joined(front, 1, "anna", *[f"g{number}" for number in range(300)])
+    front.say(1, flood(1000))
+    for _ in range(200):
+        front.now_us = max(front.now_us, front.desk.wake_at_us)
+        front.step(Tick())
+    session = front.desk.sessions[1]
+    assert len(session.control) <= 2
+    assert front.now_us >= 100 * UNTAKEN_US, "it is not looked at all the time"
+
+
+def test_a_session_that_goes_leaves_no_questions_behind() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+    front.say(1, flood(5))
+    anna.ask("view", "", view_text(VIEW))
+    front.exchange(1, anna)
+    front.lose(1)
+    for _ in range(3):
+        front.now_us += 1_000_000
+        front.step(Tick())
+
+    assert front.desk.queries.wake_at_us > front.now_us
+    assert front.desk.queries.queued_bytes(1) == 0
+
+
+def test_an_answer_that_is_none_ends_the_clients_session() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+    serial = anna.ask("groups")
+    anna.receive(encode_frame(Kind.ANSWER, b"\x92\x01\xc4\x01\xc1"))
+
+    with pytest.raises(SessionClosed, match="not of the client protocol"):
+        anna.has_told(serial)
