@@ -18,8 +18,10 @@ from typing import Final
 
 from hopring import __version__
 from hopring.config import Config, ConfigError, cluster_hash, load_config
+from hopring.daemon.admin_socket import AdminSocket
 from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_place
 from hopring.daemon.clients import Clients
+from hopring.daemon.controls import MemberControls
 from hopring.daemon.counter_file import CounterFile
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
@@ -98,6 +100,11 @@ class Hopd:
             where = _where(places)
         elif above is not None:
             self._above = above(loop, self._member)
+        self._admin: AdminSocket | None = None
+        if arguments.admin is not None:
+            controls = MemberControls(config, me, self._member, self._clients)
+            self._admin = AdminSocket(loop, self.log, arguments.admin, controls)
+            where["admin"] = arguments.admin
         self._report.watch(self._member)
         own = config.daemons[me.daemon]
         self.log.say(
@@ -126,6 +133,26 @@ class Hopd:
         self._leave_by_us = self._loop.now_us() + DRAIN_US_MAX
         self._drain()
 
+    def end_with(self, fd: int) -> None:
+        """Leaves when this descriptor comes to its end; what is written there is read and forgotten."""
+
+        def look(_events: int) -> None:
+            try:
+                said = os.read(fd, 4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                said = b""  # A terminal that was hung up.
+            if not said:
+                self._loop.unregister(fd)
+                self.leave()
+
+        os.set_blocking(fd, False)
+        try:
+            self._loop.register(fd, look)
+        except PermissionError:
+            self.leave()  # A file: it has an end, and that has come.
+
     def _drain(self) -> None:
         now_us = self._loop.now_us()
         served = self._clients is None or self._clients.drained
@@ -140,6 +167,8 @@ class Hopd:
 
     def close(self) -> None:
         """Ends the life."""
+        if self._admin is not None:
+            self._admin.close()
         if self._clients is not None:
             self._clients.close()
         self._member.close()
@@ -172,6 +201,8 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
         print(f"hopd: {error}", file=sys.stderr)
         return Exit.FAILURE
     loop.on_signals(lambda _number: hopd.leave(), [signal.SIGTERM, signal.SIGINT])
+    if arguments.end_with_stdin:
+        hopd.end_with(0)
     loop.run()
     hopd.close()
     loop.close()
@@ -196,6 +227,12 @@ def _parser() -> argparse.ArgumentParser:
         "--listen",
         metavar="ADDRESS",
         help="where to listen for clients by TCP, at the daemon's client_port (default: loopback only)",
+    )
+    parser.add_argument(
+        "--admin", type=Path, metavar="PATH", help="open a Unix socket here for cuts, delays and status"
+    )
+    parser.add_argument(
+        "--end-with-stdin", action="store_true", help="end when stdin does, as it does when its writer dies"
     )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser
