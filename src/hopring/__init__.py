@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     )
     from hopring.client.events import Event, Member, Message, Transition, View
     from hopring.errors import HopError
+    from hopring.local.aio import Cluster, local_cluster
+    from hopring.local.error import ClusterError, NotSettled
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
 
 __version__ = "0.1.0"
@@ -35,6 +37,8 @@ __all__ = [
     "SAFE",
     "UNRELIABLE",
     "AlreadyMember",
+    "Cluster",
+    "ClusterError",
     "ConnectError",
     "Event",
     "Group",
@@ -44,6 +48,7 @@ __all__ = [
     "MessageTooLarge",
     "NameInUse",
     "NotMember",
+    "NotSettled",
     "RequestRefused",
     "Service",
     "Session",
@@ -53,6 +58,7 @@ __all__ = [
     "Transition",
     "View",
     "connect",
+    "local_cluster",
 ]
 
 _ROOMS = (
@@ -61,6 +67,8 @@ _ROOMS = (
     "hopring.errors",
     "hopring.services",
     "hopring.client.aio",
+    "hopring.local.error",
+    "hopring.local.aio",
 )
 
 compiled.install()
