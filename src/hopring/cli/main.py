@@ -16,6 +16,7 @@ VERBS: Final = {
     "routes": "hopring.cli.routes:routes",
     "pub": "hopring.cli.pub:pub",
     "sub": "hopring.cli.sub:sub",
+    "up": "hopring.cli.up:up",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
 }

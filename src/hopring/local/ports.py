@@ -26,6 +26,11 @@ def all_free(ports: Iterable[int]) -> bool:
     return all(_is_free(port, kind) for port in ports for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM))
 
 
+def tcp_free(port: int) -> bool:
+    """Whether a daemon could listen there for clients."""
+    return _is_free(port, socket.SOCK_STREAM)
+
+
 def _is_free(port: int, kind: socket.SocketKind) -> bool:
     with socket.socket(socket.AF_INET, kind) as probe:
         if kind == socket.SOCK_STREAM:
