@@ -39,10 +39,12 @@ ROOMS = (
         "groups",
         "session",
         "client",
-        "sync",
         "check",
         "sim",
         "daemon",
+        "local",
+        "sync",
+        "testing",
         "cli",
     ),
 )

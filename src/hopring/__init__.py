@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     )
     from hopring.client.retrying import Reconnect
     from hopring.errors import HopError
+    from hopring.local.aio import Cluster, local_cluster
+    from hopring.local.error import ClusterError, NotSettled
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
 
 __version__ = "0.1.0"
@@ -50,6 +52,8 @@ __all__ = [
     "UNRELIABLE",
     "AlreadyMember",
     "Batch",
+    "Cluster",
+    "ClusterError",
     "ConnectError",
     "Event",
     "Group",
@@ -62,6 +66,7 @@ __all__ = [
     "NameInUse",
     "NoReceipt",
     "NotMember",
+    "NotSettled",
     "Receipt",
     "Reconnect",
     "ReconnectGap",
@@ -76,6 +81,7 @@ __all__ = [
     "Transition",
     "View",
     "connect",
+    "local_cluster",
 ]
 
 _ROOMS = (
@@ -86,6 +92,8 @@ _ROOMS = (
     "hopring.errors",
     "hopring.services",
     "hopring.client.aio",
+    "hopring.local.error",
+    "hopring.local.aio",
 )
 
 compiled.install()

@@ -49,11 +49,11 @@ def open_tcp(address: tuple[str, int]) -> socket.socket:
     return sock
 
 
-def open_unix(path: Path) -> socket.socket:
+def open_unix(path: Path, what: str = "clients' socket", option: str = "--socket") -> socket.socket:
     """A Unix socket that listens, for this user only; one that a daemon before left behind is replaced."""
     if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX:
-        problem = f"clients' socket {path}: the path is longer than {UNIX_PATH_BYTES_MAX} bytes"
-        raise Unusable(f"{problem}; choose a shorter one for --socket")
+        problem = f"{what} {path}: the path is longer than {UNIX_PATH_BYTES_MAX} bytes"
+        raise Unusable(f"{problem}; choose a shorter one for {option}")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     before = os.umask(0o177)
     try:
@@ -67,8 +67,8 @@ def open_unix(path: Path) -> socket.socket:
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        problem = f"clients' socket {path}: {error.strerror or error}"
-        raise Unusable(f"{problem}; choose another one for --socket") from error
+        problem = f"{what} {path}: {error.strerror or error}"
+        raise Unusable(f"{problem}; choose another one for {option}") from error
     finally:
         os.umask(before)
     return sock

@@ -4,7 +4,7 @@ Frames of the present network and words of membership go out, decoded packets co
 cluster is counted under its reason and forgotten.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Final
 
@@ -43,6 +43,7 @@ class Datagrams:
             DaemonId(at): (daemon.address, daemon.port) for at, daemon in enumerate(config.daemons)
         }
         self._me = me.daemon
+        self._unheard = frozenset([me.daemon])  # A group sends us back what we sent.
         self._cluster = cluster_hash(config)
         self._take = take
         self._ring_segment_bytes = ring_segment_bytes
@@ -76,6 +77,11 @@ class Datagrams:
         self.endpoint.close()
         if self.group is not None:
             self.group.close()
+
+    def cut(self, daemons: Collection[DaemonId]) -> None:
+        """Neither sends to these daemons nor hears them; what goes to a group leaves all the same."""
+        self._unheard = frozenset([self._me, *daemons])
+        self.shaper.cut([self.addresses[daemon] for daemon in daemons])
 
     # Out.
 
@@ -118,7 +124,7 @@ class Datagrams:
         for packet in decode_train(buffer, segment_bytes, self._cluster):
             if isinstance(packet, PeerError):
                 self.traffic.dropped[packet.reason] += 1
-            elif packet.header.sender != self._me:  # A group sends us back what we sent.
+            elif packet.header.sender not in self._unheard:
                 if self.group is not None and any(isinstance(frame, Token) for frame in packet.frames):
                     # Packets sent before the token wait in another socket. Unread they would look lost.
                     self.group.drain()

@@ -19,8 +19,10 @@ from typing import Final
 
 from hopring import __version__
 from hopring.config import Config, ConfigError, LogFormat, cluster_hash, load_config
+from hopring.daemon.admin_socket import AdminSocket
 from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_place
 from hopring.daemon.clients import Clients
+from hopring.daemon.controls import MemberControls
 from hopring.daemon.counter_file import CounterFile
 from hopring.daemon.facts import Facts
 from hopring.daemon.http import HttpServer, parse_place
@@ -108,6 +110,11 @@ class Hopd:
         elif above is not None:
             self._above = above(loop, self._member)
         self._open_to_view(config, arguments)
+        self._admin: AdminSocket | None = None
+        if arguments.admin is not None:
+            controls = MemberControls(config, me, self._member, self._clients)
+            self._admin = AdminSocket(loop, self.log, arguments.admin, controls)
+            where["admin"] = arguments.admin
         self._report.watch(self._member)
         if self._http is not None:
             where["metrics"] = "{} port {}".format(*self._http.address)
@@ -177,6 +184,26 @@ class Hopd:
         self._leave_by_us = self._loop.now_us() + DRAIN_US_MAX
         self._drain()
 
+    def end_with(self, fd: int) -> None:
+        """Leaves when this descriptor comes to its end; what is written there is read and forgotten."""
+
+        def look(_events: int) -> None:
+            try:
+                said = os.read(fd, 4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                said = b""  # A terminal that was hung up.
+            if not said:
+                self._loop.unregister(fd)
+                self.leave()
+
+        os.set_blocking(fd, False)
+        try:
+            self._loop.register(fd, look)
+        except PermissionError:
+            self.leave()  # A file: it has an end, and that has come.
+
     def _drain(self) -> None:
         now_us = self._loop.now_us()
         served = self._clients is None or self._clients.drained
@@ -193,6 +220,8 @@ class Hopd:
         """Ends the life."""
         if self._http is not None:
             self._http.close()
+        if self._admin is not None:
+            self._admin.close()
         if self._clients is not None:
             self._clients.close()
         self._member.close()
@@ -231,6 +260,8 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
         (hopd.reload if number == signal.SIGHUP else hopd.leave)()
 
     loop.on_signals(signalled, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    if arguments.end_with_stdin:
+        hopd.end_with(0)
     loop.run()
     hopd.close()
     loop.close()
@@ -264,6 +295,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--log-format", choices=list(LogFormat), help="how lines of the log are written (default: as in FILE)"
+    )
+    parser.add_argument(
+        "--admin", type=Path, metavar="PATH", help="open a Unix socket here for cuts, delays and status"
+    )
+    parser.add_argument(
+        "--end-with-stdin", action="store_true", help="end when stdin does, as it does when its writer dies"
     )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser

@@ -6,7 +6,7 @@ shapers put lanes before a datagram endpoint or a connection. Randomness comes f
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -30,6 +30,10 @@ class Shape:
     duplicates: float = 0.0
     rate_bits_per_second: int = 0  # 0 is no limit.
     queue_bytes_max: int = 1 << 18  # With a rate only: what does not fit is lost.
+
+
+CLEAR: Final = Shape()
+CUT: Final = Shape(loss=1.0)
 
 
 @dataclass(slots=True)
@@ -77,6 +81,8 @@ class DatagramShaper:
         self._onward = onward
         self._random = random
         self._lanes: dict[Address, Lane] = {}
+        self._shapes: dict[Address, Shape] = {}
+        self._cut: frozenset[Address] = frozenset()
         self._held: list[tuple[int, int, bytes, Address]] = []  # A heap: when, in which order, what, where.
         self._held_bytes = 0
         self._count = 0
@@ -84,7 +90,21 @@ class DatagramShaper:
 
     def shape(self, address: Address, shape: Shape) -> None:
         """Treats packets to this address so from now on; those on their way are not recalled."""
-        self._lanes[address] = Lane(shape, self._random)
+        self._shapes[address] = shape
+        self._lay(address)
+
+    def cut(self, addresses: Collection[Address]) -> None:
+        """Sends nothing more to these addresses, and to all others as before."""
+        before, self._cut = self._cut, frozenset(addresses)
+        for address in before | self._cut:
+            self._lay(address)
+
+    def _lay(self, address: Address) -> None:
+        shape = CUT if address in self._cut else self._shapes.get(address, CLEAR)
+        if shape == CLEAR:
+            self._lanes.pop(address, None)
+        else:
+            self._lanes[address] = Lane(shape, self._random)
 
     def send(self, train: Train, address: Address) -> None:
         """Sends now, later, twice or not at all."""
@@ -125,10 +145,15 @@ class StreamShaper:
         assert not shape.duplicates, "bytes of a stream are not doubled"
         self._loop = loop
         self._onward = onward
-        self._lane = Lane(replace(shape, queue_bytes_max=NEVER), random)
+        self._random = random
+        self.shape(shape)
         self._held: deque[tuple[int, bytes]] = deque()
         self._last_us = 0
         self._alarm = loop.alarm(self._release)
+
+    def shape(self, shape: Shape) -> None:
+        """Treats writes so from now on; of loss and duplicates a stream knows nothing."""
+        self._lane = Lane(replace(shape, loss=0.0, duplicates=0.0, queue_bytes_max=NEVER), self._random)
 
     def write(self, data: bytes) -> None:
         """Writes later."""

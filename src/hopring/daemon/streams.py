@@ -9,12 +9,15 @@ Invariants  whatever is told bears the generation of the network that the connec
             EARLY_HAPPENINGS_MAX happenings.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from random import Random
 from typing import Final
 
 from hopring.config import Daemon
 from hopring.daemon.anteroom import Anteroom
 from hopring.daemon.loop import Loop
+from hopring.daemon.shaper import Shape, StreamShaper
 from hopring.daemon.tcp import Connection, Happening, Listener, Sink
 from hopring.daemon.udp_socket import Address
 from hopring.daemon.unusable import opening
@@ -51,6 +54,9 @@ class Streams:
         self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have yet to dial.
         self._connections: dict[DaemonId, Connection] = {}  # Of the present network.
         self._early: dict[tuple[DaemonId, Generation], _Early] = {}  # The oldest first.
+        self._cut: frozenset[DaemonId] = frozenset()
+        self._shapes: dict[DaemonId, Shape] = {}
+        self._shapers: dict[DaemonId, StreamShaper] = {}  # Of the connections in `_connections`.
         self._anteroom = Anteroom(loop, cluster, self._admit)
         with opening(own, "TCP"):
             self._listener = Listener(loop, (own.address, own.port), self._anteroom.welcome)
@@ -68,6 +74,7 @@ class Streams:
         for connection in self._connections.values():
             connection.close()
         self._connections = {}
+        self._shapers = {}
         self._wanted = set()
         self._generation = own.generation
         for neighbour in neighbours:
@@ -78,26 +85,53 @@ class Streams:
             early = self._early.pop((neighbour, own.generation), None)
             if early is not None:
                 self._wanted.remove(neighbour)
-                self._connections[neighbour] = early.connection
+                self._keep(neighbour, early.connection)
                 # The layer above is in the middle of a step and can be told nothing now.
                 self._loop.call_soon(early.let_in)
 
     def write(self, neighbour: DaemonId, data: bytes) -> None:
         """Bytes of the present network for one of its links."""
-        connection = self._connections.get(neighbour)
+        connection = self._shapers.get(neighbour) or self._connections.get(neighbour)
         if connection is not None:
             connection.write(data)
+
+    def shape(self, neighbour: DaemonId, shape: Shape) -> None:
+        """Delays what is written to this neighbour, now and in later networks."""
+        self._shapes[neighbour] = shape
+        if neighbour in self._shapers:
+            # It stays even if nothing is delayed any more: what it holds has to go first.
+            self._shapers[neighbour].shape(shape)
+        elif neighbour in self._connections:
+            self._put_shaper(neighbour, self._connections[neighbour])
+
+    def cut(self, daemons: Collection[DaemonId]) -> None:
+        """Nothing passes to or from these daemons; a connection stands still, as one does without a network."""
+        self._cut = frozenset(daemons)
+        early = [(sender, one.connection) for (sender, _), one in self._early.items()]
+        for neighbour, connection in [*self._connections.items(), *early]:
+            connection.pause(neighbour in self._cut)
+
+    def _keep(self, neighbour: DaemonId, connection: Connection) -> None:
+        self._connections[neighbour] = connection
+        connection.pause(neighbour in self._cut)
+        if neighbour in self._shapes:
+            self._put_shaper(neighbour, connection)
+
+    def _put_shaper(self, neighbour: DaemonId, connection: Connection) -> None:
+        shape = replace(self._shapes[neighbour], loss=0.0, duplicates=0.0)
+        dice = Random(self._me << 16 | neighbour)
+        self._shapers[neighbour] = StreamShaper(self._loop, connection.write, shape, dice)
 
     def _bind(self, neighbour: DaemonId, connection: Connection) -> None:
         generation = self._generation
         assert generation is not None, "connections belong to a network"
         connection.sink = lambda happening: self._tell(generation, neighbour, happening)
-        self._connections[neighbour] = connection
+        self._keep(neighbour, connection)
 
     def _admit(self, header: Header, connection: Connection) -> bool:
         """Whether a dialled connection belongs to a link that is, or may soon be."""
         sender, generation = header.sender, header.generation
-        if sender >= self._me or (sender, generation) in self._early:
+        if sender >= self._me or sender in self._cut or (sender, generation) in self._early:
             return False
         if generation == self._generation:
             if sender not in self._wanted:

@@ -54,6 +54,7 @@ class Connection:
         self._gone = False
         self._flush_due = False  # At the end of this turn.
         self._full = False  # The kernel takes no more until it says so.
+        self._paused = False
         self._too_late = loop.alarm(lambda: self._close("no answer in time"))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop.register(sock.fileno(), self._ready)
@@ -93,9 +94,22 @@ class Connection:
         if not self._gone:
             self._gone = True
             self._too_late.set(NEVER)
-            self._loop.unregister(self._socket.fileno())
+            if not self._paused:
+                self._loop.unregister(self._socket.fileno())
             self._socket.close()
             self._out.clear()
+
+    def pause(self, paused: bool) -> None:
+        """Neither reads nor writes, nor notices an end, until told otherwise; for cuts made by hand."""
+        if self._gone or paused == self._paused:
+            return
+        self._paused = paused
+        if paused:
+            self._loop.unregister(self._socket.fileno())
+        else:
+            wanted = READABLE if self._opened and not self._full else READABLE | WRITABLE
+            self._loop.register(self._socket.fileno(), self._ready, wanted)
+            self._flush_soon()
 
     def _close(self, reason: str) -> None:
         if not self._gone:
@@ -142,14 +156,14 @@ class Connection:
                 return
 
     def _flush_soon(self) -> None:
-        if self._out and self._opened and not self._flush_due and not self._full:
+        if self._out and self._opened and not self._flush_due and not self._full and not self._paused:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """Sends what it can, and waits for room if that was not all."""
         self._flush_due = False
-        if self._gone:
+        if self._gone or self._paused:
             return
         if self._out_bytes > OUT_BYTES_MAX:
             self._close(f"more than {OUT_BYTES_MAX} bytes wait for the connection")

@@ -1,6 +1,6 @@
 """The wires of one daemon: its datagrams, and the connections of its TCP links if it has any."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hopring.config import Config, LinkProtocol, cluster_hash
 from hopring.daemon.datagrams import Datagrams
@@ -51,8 +51,18 @@ class Wires:
             self.datagrams.send(output)
 
     def shape(self, daemon: str, shape: Shape) -> None:
-        """Treats datagrams to this daemon so from now on; for tests and demonstrations."""
-        self.datagrams.shaper.shape(self.datagrams.addresses[self._config.daemon_id(daemon)], shape)
+        """Treats what goes to this daemon so from now on; for tests and demonstrations."""
+        to = self._config.daemon_id(daemon)
+        self.datagrams.shaper.shape(self.datagrams.addresses[to], shape)
+        if self._streams is not None:
+            self._streams.shape(to, shape)
+
+    def cut(self, daemons: Collection[str]) -> None:
+        """Nothing passes to or from these daemons, and everything to and from all others."""
+        ids = [self._config.daemon_id(daemon) for daemon in daemons]
+        self.datagrams.cut(ids)
+        if self._streams is not None:
+            self._streams.cut(ids)
 
     def close(self) -> None:
         """Gives all sockets back."""

@@ -1,0 +1,96 @@
+"""`hop up`: a cluster on this machine, without a configuration, until it is interrupted."""
+
+import json
+from pathlib import Path
+
+import click
+
+from hopring.cli.exits import Failure
+from hopring.cli.holding import hold, where
+from hopring.local.blocking import Cluster
+from hopring.local.error import ClusterError
+from hopring.local.plan import SITES_DEFAULT, read_duration
+from hopring.local.ports import tcp_free
+from hopring.session.frames import CLIENT_PORT_DEFAULT
+
+DAEMONS_MAX = 64
+
+
+def read_sites(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dict[str, int]:
+    """`eu=2,us=2`: by name, how many daemons."""
+    if text is None:
+        return dict(SITES_DEFAULT)
+    sites: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, count = part.strip().partition("=")
+        if not name or name in sites or not (count or "1").isdecimal() or int(count or "1") < 1:
+            raise click.BadParameter(f"{part.strip()!r} is no site; write it as eu=2,us=2")
+        sites[name] = int(count or "1")
+    if sum(sites.values()) > DAEMONS_MAX:
+        raise click.BadParameter(f"more than {DAEMONS_MAX} daemons; a machine has its limits")
+    return sites
+
+
+def read_links(texts: tuple[str, ...], sites: dict[str, int]) -> dict[tuple[str, str], str]:
+    """`eu-us=40ms`, by the two sites; names may have dashes too."""
+    links: dict[tuple[str, str], str] = {}
+    for text in texts:
+        ends, _, delay = text.partition("=")
+        pairs = [(one, other) for one in sites for other in sites if one != other and f"{one}-{other}" == ends]
+        if not pairs:
+            raise click.BadParameter(f"{text!r} names no two sites of {', '.join(sites)}; write eu-us=40ms")
+        try:
+            read_duration(delay)
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r}: {error}") from None
+        links[pairs[0]] = delay
+    return links
+
+
+@click.command()
+@click.option(
+    "--sites",
+    metavar="NAME=COUNT,...",
+    callback=read_sites,
+    help="Sites, and how many daemons each has.  [default: one site of three]",
+)
+@click.option("--link", "links", metavar="A-B=DELAY", multiple=True, help="A delay between sites: eu-us=40ms.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    default=CLIENT_PORT_DEFAULT,
+    show_default=True,
+    help="For the clients of the first daemon; others get free ones.",
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For configuration, logs and traces, to keep.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Where to connect as one JSON object.")
+def up(sites: dict[str, int], links: tuple[str, ...], port: int, out: Path | None, as_json: bool) -> None:
+    """Run a cluster on this machine until interrupted (Ctrl-C).
+
+    The first daemon listens where `hop pub` and `hop sub` look for one. Delays between sites are made in front
+    of the daemons' sockets; nothing needs root.
+    """
+    delays = read_links(links, sites)
+    if not tcp_free(port):
+        problem = f"port {port} of 127.0.0.1 is taken, perhaps by another `hop up` or hopd"
+        raise Failure(f"{problem}; end that, or choose another with --port")
+    click.echo(f"hop: starting {sum(sites.values())} daemons ...", err=True)
+    try:
+        with Cluster(sites, delays, directory=out, trace=out is not None, client_port=port) as cluster:
+            if as_json:
+                click.echo(json.dumps(where(cluster)))
+            else:
+                for name, url in sorted(where(cluster).items()):
+                    click.echo(f"{name}  {url}")
+            first = f"{next(iter(sites))}1"
+            option = "" if port == CLIENT_PORT_DEFAULT else f" --at {cluster.url(first)}"
+            click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)
+            click.echo(f"hop: files are in {cluster.directory}; Ctrl-C ends all daemons", err=True)
+            hold(cluster)
+    except ClusterError as error:
+        raise Failure(str(error)) from None

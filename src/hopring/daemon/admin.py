@@ -1,0 +1,133 @@
+"""The words of a daemon's admin channel: JSON lines, one request and one answer each. `docs/admin.md` has them.
+
+What a request asks for is done by the daemon's `Controls`; a new verb is a struct and a line in `_do`.
+The values here are read by msgspec at run time, so this file is not compiled.
+"""
+
+from collections.abc import Collection
+from typing import Annotated, Final, Protocol
+
+import msgspec
+
+from hopring.daemon.shaper import Shape
+
+ADMIN_VERSION: Final = 1
+LINE_BYTES_MAX: Final = 64 * 1024
+DAEMONS_MAX: Final = 1024
+DELAY_US_MAX: Final = 60_000_000
+RATE_BITS_PER_SECOND_MAX: Final = 10**12
+
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+Names = Annotated[list[Name], msgspec.Meta(max_length=DAEMONS_MAX)]
+DelayUs = Annotated[int, msgspec.Meta(ge=0, le=DELAY_US_MAX)]
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Rate = Annotated[int, msgspec.Meta(ge=0, le=RATE_BITS_PER_SECOND_MAX)]
+
+
+class _Request(msgspec.Struct, frozen=True, tag_field="verb", forbid_unknown_fields=True):
+    """What all requests have in common."""
+
+
+class ShapeLinks(_Request, frozen=True, tag="shape"):
+    """What goes from here to these daemons is treated so; without any figure, as usual again."""
+
+    to: Names
+    delay_us: DelayUs = 0
+    jitter_us: DelayUs = 0
+    loss: Share = 0.0
+    rate_bits_per_second: Rate = 0
+
+
+class Cut(_Request, frozen=True, tag="cut"):
+    """Nothing passes to or from these daemons; what was cut before and is not named is healed."""
+
+    daemons: Names
+
+
+class Heal(_Request, frozen=True, tag="heal"):
+    """Nothing is cut any more."""
+
+
+class Status(_Request, frozen=True, tag="status"):
+    """How it is going."""
+
+
+Request = ShapeLinks | Cut | Heal | Status
+VERBS: Final = ("cut", "heal", "shape", "status")
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What comes back."""
+
+    ok: bool
+    error: str = ""
+    remedy: str = ""
+    status: dict[str, object] | None = None
+
+
+class Garbage(Exception):
+    """A line that is no JSON object: whoever sends that speaks something else."""
+
+
+class Refusal(Exception):
+    """A request that cannot be carried out; with what to do instead."""
+
+    def __init__(self, error: str, remedy: str) -> None:
+        super().__init__(error)
+        self.remedy = remedy
+
+
+class Controls(Protocol):
+    """What the channel can do to its daemon. Names of other daemons are checked by the one who does it."""
+
+    def shape(self, daemons: Collection[str], shape: Shape) -> None:
+        """Treats what goes to these daemons so."""
+
+    def cut(self, daemons: Collection[str]) -> None:
+        """Cuts exactly these daemons off."""
+
+    def status(self) -> dict[str, object]:
+        """Facts that JSON can hold."""
+
+
+_decoder: Final = msgspec.json.Decoder(Request)
+_encoder: Final = msgspec.json.Encoder()
+
+
+def answer(line: bytes, controls: Controls) -> bytes:
+    """Carries a line out and says what came of it; Garbage if it is none."""
+    try:
+        request = _decoder.decode(line)
+    except msgspec.ValidationError as error:
+        words = Answer(False, str(error), f"the verbs are {', '.join(VERBS)}; see docs/admin.md")
+        return _encoder.encode(words) + b"\n"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Garbage from None
+    try:
+        return _encoder.encode(_do(request, controls)) + b"\n"
+    except Refusal as refusal:
+        return _encoder.encode(Answer(False, str(refusal), refusal.remedy)) + b"\n"
+
+
+def garbage_answer() -> bytes:
+    """The last word to somebody who does not speak this."""
+    return _encoder.encode(Answer(False, "that is not JSON", "send one JSON object per line")) + b"\n"
+
+
+def too_long_answer() -> bytes:
+    """The last word to somebody who does not come to an end."""
+    what = f"a line is longer than {LINE_BYTES_MAX} bytes"
+    return _encoder.encode(Answer(False, what, "send one JSON object per line")) + b"\n"
+
+
+def _do(request: Request, controls: Controls) -> Answer:
+    match request:
+        case ShapeLinks(to, delay_us, jitter_us, loss, rate):
+            controls.shape(to, Shape(delay_us, jitter_us, loss, rate_bits_per_second=rate))
+        case Cut(daemons):
+            controls.cut(daemons)
+        case Heal():
+            controls.cut(())
+        case Status():
+            return Answer(True, status={"admin": ADMIN_VERSION, **controls.status()})
+    return Answer(True)

@@ -1,0 +1,109 @@
+"""The admin channel of a daemon: a Unix socket for its own user and root, closed unless `--admin` opens it."""
+
+import contextlib
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import Final
+
+from hopring.daemon.admin import LINE_BYTES_MAX, Controls, Garbage, answer, garbage_answer, too_long_answer
+from hopring.daemon.client_ports import open_unix
+from hopring.daemon.client_socket import ClientConnection, ClientListener
+from hopring.daemon.log import Log
+from hopring.daemon.loop import Loop
+
+CALLERS_MAX: Final = 16
+UNREAD_BYTES_MAX: Final = 1 << 20
+"""Answers that a caller has not read; one for whom more waits has to go."""
+
+_CREDENTIALS: Final = struct.Struct("=iII")  # pid, uid, gid
+_ROOT: Final = 0
+
+
+class _Caller:
+    """One connection: half a line, and answers that wait."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.line = b""
+        self.answers: list[bytes] = []
+
+
+class AdminSocket:
+    """All callers of one daemon."""
+
+    def __init__(self, loop: Loop, log: Log, path: Path, controls: Controls) -> None:
+        """Listens; Unusable if it cannot."""
+        self._loop = loop
+        self._log = log
+        self._path = path
+        self._controls = controls
+        self._callers: dict[int, _Caller] = {}
+        self._count = 0
+        self._listener = ClientListener(loop, open_unix(path, "admin socket", "--admin"), self._welcome)
+
+    def close(self) -> None:
+        """Ends the channel."""
+        self._listener.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        for caller in list(self._callers.values()):
+            caller.connection.close()
+
+    def _welcome(self, sock: socket.socket) -> None:
+        uid = caller_uid(sock)
+        if uid not in (_ROOT, os.geteuid()) or len(self._callers) == CALLERS_MAX:
+            self._log.say("admin", refused=f"user {uid}", callers=len(self._callers))
+            sock.close()
+            return
+        self._count += 1
+        self._callers[self._count] = _Caller(ClientConnection(self._loop, sock, self._count, self))
+
+    # What connections want of their owner.
+
+    def received(self, number: int, chunk: bytes) -> None:
+        """Bytes of a caller."""
+        caller = self._callers[number]
+        *lines, caller.line = (caller.line + chunk).split(b"\n")
+        try:
+            for line in lines:
+                self._take(caller, line)
+        except Garbage:
+            caller.connection.finish(b"".join(caller.answers) + garbage_answer())
+            return
+        if len(caller.line) > LINE_BYTES_MAX:
+            caller.connection.finish(b"".join(caller.answers) + too_long_answer())
+        elif sum(map(len, caller.answers)) > UNREAD_BYTES_MAX:
+            caller.connection.close()
+        else:
+            caller.connection.flush_soon()
+
+    def _take(self, caller: _Caller, line: bytes) -> None:
+        if len(line) > LINE_BYTES_MAX:
+            raise Garbage
+        if line.strip():
+            said = answer(line, self._controls)
+            if b'"status"' not in line:  # Who only looks leaves no mark.
+                self._log.say("admin", request=line.decode(errors="replace"), answer=said.decode().strip())
+            caller.answers.append(said)
+
+    def fetch(self, number: int, _bytes_max: int) -> list[bytes]:
+        """Answers for a caller."""
+        caller = self._callers[number]
+        answers, caller.answers = caller.answers, []
+        return answers
+
+    def lost(self, number: int) -> None:
+        """A caller is gone; nothing of it stays but what it did."""
+
+    def closed(self, number: int) -> None:
+        """A connection is no more."""
+        del self._callers[number]
+
+
+def caller_uid(sock: socket.socket) -> int:
+    """Who is at the other end of a Unix socket, by the kernel's word."""
+    words = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _pid, uid, _gid = _CREDENTIALS.unpack(words)
+    return int(uid)

@@ -1,0 +1,109 @@
+"""A cluster on this machine for asyncio: `hopring.local_cluster`.
+
+What speaks to a daemon runs in a thread, so that the event loop goes on; it all belongs to that loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from hopring.client.aio import Connecting, connect
+from hopring.local.daemons import Daemons
+from hopring.local.error import ClusterError, NotSettled
+from hopring.local.plan import Names
+from hopring.local.shell import LOOK_SECONDS, SETTLE_SECONDS, START_SECONDS, Shell
+
+
+class Cluster(Shell):
+    """Daemons of your own: `async with local_cluster(...) as cluster`. They end with the block."""
+
+    async def __aenter__(self) -> Self:
+        self._daemons = Daemons(self._plan, self._directory, self._tracing)
+        try:
+            await asyncio.to_thread(self._daemons.launch)
+            await _wait(self._daemons.ready, START_SECONDS, "the daemons")
+            await self.settled()
+        except BaseException:
+            self._daemons.discard()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._core.discard()
+            return
+        try:
+            await asyncio.to_thread(self._core.close)
+        except asyncio.CancelledError:
+            self._core.discard()
+            raise
+
+    def connect(self, daemon: str, **options: Any) -> Connecting:
+        """A session at a daemon, as `hopring.connect` with the same options gives it."""
+        return connect(self.url(daemon), **options)
+
+    async def status(self, daemon: str) -> dict[str, Any]:
+        """What a daemon says of itself: view, members, counters."""
+        return await asyncio.to_thread(self._core.status, daemon)
+
+    async def partition(self, *sides: Names) -> None:
+        """Nothing passes between the sides, of sites and daemons; those not named are one more side."""
+        await asyncio.to_thread(self._core.partition, sides)
+
+    async def heal(self) -> None:
+        """All reach each other again; delays and loss stay."""
+        await asyncio.to_thread(self._core.partition, [])
+
+    async def shape(
+        self,
+        link: tuple[Names, Names],
+        delay: str = "0ms",
+        *,
+        jitter: str = "0ms",
+        loss: float = 0.0,
+        rate_bits_per_second: int = 0,  # 0 is no limit.
+    ) -> None:
+        """What goes between two sites or daemons is treated so from now on, in both directions."""
+        await asyncio.to_thread(self._core.shape, link, delay, jitter, loss, rate_bits_per_second)
+
+    async def crash(self, daemon: str) -> None:
+        """Kills a daemon, which says nothing to anybody."""
+        await asyncio.to_thread(self._core.crash, daemon)
+
+    async def stop(self, daemon: str) -> None:
+        """Ends a daemon in an orderly way."""
+        await asyncio.to_thread(self._core.stop, daemon)
+
+    async def restart(self, daemon: str) -> None:
+        """Starts a daemon again; one that runs is ended first."""
+        if daemon in self._core.processes:
+            await self.stop(daemon)
+        await asyncio.to_thread(self._core.start, daemon)
+        await _wait(lambda: self._core.back(daemon), START_SECONDS, daemon)
+
+    async def settled(self, timeout_seconds: float = SETTLE_SECONDS) -> None:
+        """Waits until all daemons that reach each other are in one view of just them; NotSettled if not."""
+        seen: dict[str, str] = {}
+        end = _now() + timeout_seconds
+        while not await asyncio.to_thread(self._core.settled, seen.__setitem__):
+            if _now() >= end:
+                raise NotSettled(timeout_seconds, seen)
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _wait(condition: Callable[[], bool], seconds: float, whom: str) -> None:
+    end = _now() + seconds
+    while not await asyncio.to_thread(condition):
+        if _now() >= end:
+            raise ClusterError(whom, f"does not answer after {seconds:g} s")
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+local_cluster = Cluster

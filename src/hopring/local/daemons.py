@@ -1,0 +1,257 @@
+"""The daemons of a local cluster: what both shells, asyncio and blocking, do with them.
+
+No call here waits for the protocols; `settled` says how far they are. Calls may come
+from any thread.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from threading import RLock
+from typing import Any, Final
+
+from hopring.check import trace
+from hopring.config import Config, dump_toml
+from hopring.local.error import ClusterError
+from hopring.local.history import read_traces
+from hopring.local.plan import Names, Plan, daemons_of, read_duration, sides_of, with_client_port
+from hopring.local.process import DaemonProcess, Places
+
+STARTS_MAX: Final = 5
+"""How often other ports are tried when somebody else takes one in the meantime."""
+
+_TAKEN: Final = "Address already in use"
+_OPERATIONAL: Final = ("OP", "GOP")  # Of daemons, of groups.
+
+
+class Daemons:
+    """Real processes on loopback."""
+
+    def __init__(self, plan: Plan, directory: Path | None, tracing: bool) -> None:
+        """Starts nothing yet; ValueError if the plan cannot be carried out."""
+        self.config: Config = plan.config()
+        self._plan = plan
+        self._tracing = tracing
+        self._lock = RLock()
+        # Sockets want short paths, so they are never in the user's own directory.
+        self._run = Path(tempfile.mkdtemp(prefix="hop-"))
+        self.directory = self._run if directory is None else directory
+        self.names = [daemon.name for daemon in self.config.daemons]
+        self.processes: dict[str, DaemonProcess] = {}
+        self._sides = [frozenset(self.names)]
+        self._shapes: dict[tuple[str, str], dict[str, object]] = {}  # By who sends and to whom.
+        self._starts = 0
+        self._shape_links()
+
+    def _shape_links(self) -> None:
+        for pair, delay in self._plan.links.items():
+            self._remember(pair, {"delay_us": read_duration(delay)})
+
+    # Starting.
+
+    def launch(self) -> None:
+        """Starts all processes."""
+        with self._lock:
+            self._starts += 1
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if self._plan.client_port is not None:
+                first = self._first_daemon()
+                self.config = with_client_port(self.config, first, self._plan.client_port)
+            self._file.write_text(dump_toml(self.config))
+            for name in self.names:
+                self.processes[name] = DaemonProcess(name, self._places(name))
+
+    def _first_daemon(self) -> str:
+        """The first of the first site as it was written down."""
+        return f"{next(iter(self._plan.sites))}1"
+
+    def ready(self) -> bool:
+        """Whether all daemons are up, with their links as wished for; to be asked again until they are."""
+        with self._lock:
+            try:
+                if not all(process.answers() for process in self.processes.values()):
+                    return False
+            except ClusterError as error:
+                wanted = f"TCP port {self._plan.client_port} "  # By whoever asked for just this one.
+                if _TAKEN not in error.log or self._starts == STARTS_MAX or wanted in error.log:
+                    raise
+                self.kill_all()
+                self.config = self._plan.config()
+                self.launch()
+                return False
+            for name in self.processes:
+                self._apply(name)
+            return True
+
+    @property
+    def _file(self) -> Path:
+        return self.directory / "hop.toml"
+
+    def _places(self, name: str) -> Places:
+        trace_file = self.trace_file(name) if self._tracing else None
+        log = self.directory / f"{name}.log"
+        return Places(self._file, self._run, self._run / f"{name}.admin", log, trace_file)
+
+    # Ending.
+
+    def kill_all(self) -> None:
+        """Ends all at once."""
+        with self._lock:
+            for process in self.processes.values():
+                process.kill()
+            self.processes = {}
+
+    def close(self) -> None:
+        """Ends all daemons and forgets what is not the user's own."""
+        with self._lock:
+            for process in self.processes.values():
+                process.begin_to_end()
+            for process in self.processes.values():
+                process.end()
+            self.processes = {}
+            shutil.rmtree(self._run, ignore_errors=True)
+
+    def discard(self) -> None:
+        """The same in a hurry."""
+        with self._lock:
+            self.kill_all()
+            shutil.rmtree(self._run, ignore_errors=True)
+
+    # One daemon.
+
+    def url(self, name: str) -> str:
+        """Where clients of a daemon connect."""
+        daemon = self.config.daemons[self.config.daemon_id(self._known(name))]
+        return f"hop://{daemon.address}:{daemon.client_port}"
+
+    def living(self, name: str) -> DaemonProcess:
+        """A daemon that runs; ValueError if it does not."""
+        if self._known(name) not in self.processes:
+            raise ValueError(f"daemon {name} does not run; restart it first")
+        return self.processes[name]
+
+    def crash(self, name: str) -> None:
+        """Ends a daemon without a word, as a power cut does."""
+        with self._lock:
+            self.living(name).kill()
+            del self.processes[name]
+
+    def stop(self, name: str) -> None:
+        """Ends a daemon in an orderly way: the others are told."""
+        with self._lock:
+            self.living(name).end()
+            del self.processes[name]
+
+    def start(self, name: str) -> None:
+        """Starts a daemon that has ended; `back` says when it is there."""
+        with self._lock:
+            if self._known(name) in self.processes:
+                raise ValueError(f"daemon {name} runs; crash or stop it first")
+            self.processes[name] = DaemonProcess(name, self._places(name))
+
+    def back(self, name: str) -> bool:
+        """Whether a daemon that was started again is up, with its links as they were."""
+        with self._lock:
+            if not self.living(name).answers():
+                return False
+            self._apply(name)
+            return True
+
+    def status(self, name: str) -> dict[str, Any]:
+        """What a daemon says of itself on its admin channel."""
+        with self._lock:
+            return self.living(name).ask("status")
+
+    def log(self, name: str) -> str:
+        """All that a daemon has said, in all its lives."""
+        with suppress(FileNotFoundError):
+            return (self.directory / f"{self._known(name)}.log").read_text(errors="replace")
+        return ""
+
+    def _known(self, name: str) -> str:
+        if name not in self.names:
+            raise ValueError(f"there is no daemon {name}; choose of {', '.join(self.names)}")
+        return name
+
+    # The network between them.
+
+    def partition(self, sides: Iterable[Names]) -> None:
+        """Nothing passes from one side to another; daemons that are not named are a side of their own."""
+        with self._lock:
+            self._sides = sides_of(self.config, sides)
+            for name in self.processes:
+                self._apply_cut(name)
+
+    def shape(
+        self, link: tuple[Names, Names], delay: str, jitter: str, loss: float, rate_bits_per_second: int
+    ) -> None:
+        """What goes between two sites or daemons is treated so from now on, in both directions."""
+        shape: dict[str, object] = {
+            "delay_us": read_duration(delay),
+            "jitter_us": read_duration(jitter),
+            "loss": loss,
+            "rate_bits_per_second": rate_bits_per_second,
+        }
+        with self._lock:
+            self._remember(link, shape)
+            ends = daemons_of(self.config, link[0]) + daemons_of(self.config, link[1])
+            for name in ends:
+                if name in self.processes:
+                    self._apply_shapes(name)
+
+    def _remember(self, link: tuple[Names, Names], shape: dict[str, object]) -> None:
+        one, other = (daemons_of(self.config, names) for names in link)
+        if set(one) & set(other):
+            raise ValueError(f"{', '.join(sorted(set(one) & set(other)))} is at both ends of the link")
+        for here in one:
+            for there in other:
+                self._shapes[here, there] = self._shapes[there, here] = shape
+
+    def _apply(self, name: str) -> None:
+        self._apply_cut(name)
+        self._apply_shapes(name)
+
+    def _apply_cut(self, name: str) -> None:
+        side = next(side for side in self._sides if name in side)
+        self.processes[name].ask("cut", daemons=sorted(set(self.names) - side))
+
+    def _apply_shapes(self, name: str) -> None:
+        for (here, there), shape in self._shapes.items():
+            if here == name:
+                self.processes[name].ask("shape", to=[there], **shape)
+
+    # What has become of it.
+
+    @property
+    def components(self) -> list[frozenset[str]]:
+        """The daemons that run and reach each other."""
+        living = [side & self.processes.keys() for side in self._sides]
+        return [side for side in living if side]
+
+    def settled(self, seen: Callable[[str, str], None]) -> bool:
+        """Whether all daemons that reach each other are in one view of just them; `seen` is told the views."""
+        with self._lock:
+            settled = True
+            for component in self.components:
+                views = set()
+                for name in sorted(component):
+                    status = self.processes[name].ask("status")
+                    members, phase = status["members"], (status["phase"], status["groups_state"])
+                    seen(name, f"{' '.join(members)} ({status['view']}, {phase[0]})")
+                    views.add(status["view"])
+                    settled = settled and phase == _OPERATIONAL and set(members) == component
+                settled = settled and len(views) == 1
+            return settled
+
+    def trace_file(self, name: str) -> Path:
+        """Where a daemon writes down what happens."""
+        return self.directory / f"{self._known(name)}.jsonl"
+
+    def traces(self) -> list[trace.Event]:
+        """All that was written down so far, of one daemon after the other."""
+        if not self._tracing:
+            raise ValueError("the cluster was started without traces; start it with trace=True")
+        with self._lock:
+            return read_traces({name: self.trace_file(name) for name in self.names}, self.processes)

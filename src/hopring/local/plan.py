@@ -1,0 +1,100 @@
+"""The plan of a cluster on this machine: its configuration, and who is meant by which names."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from itertools import combinations
+from typing import Final
+
+from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
+from hopring.config.units import DURATION
+from hopring.local.ports import free_base_port
+
+SITES_DEFAULT: Final[Mapping[str, int]] = {"local": 3}
+PATIENCE_DEFAULT: Final = "2s"
+PATIENCE_US_MIN: Final = 500_000
+_NEAR: Final = 1_000  # The weight of links that nothing is said of.
+_PORTS_PER_DAEMON: Final = 2
+
+Names = str | Collection[str]
+"""A site, a daemon, or several of both."""
+
+Links = Mapping[tuple[str, str], str]
+"""By two sites, how long a packet is under way between them, such as "40ms"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is wished for; `config` makes a configuration of it, on ports that are free right then."""
+
+    sites: Mapping[str, int] = field(default_factory=lambda: SITES_DEFAULT)
+    links: Links = field(default_factory=dict)
+    patience: str = PATIENCE_DEFAULT
+    protocol: LinkProtocol = LinkProtocol.HOP
+    cluster: str = "local"
+    client_port: int | None = None  # Of the first daemon.
+
+    def config(self) -> Config:
+        """The configuration; ConfigError or ValueError says what is wrong with the wishes."""
+        patience_us = read_duration(self.patience)
+        if patience_us < PATIENCE_US_MIN:
+            raise ValueError(f"patience {self.patience!r} is too short; choose at least 500ms")
+        weights: dict[tuple[str, str], int | str] = {
+            (min(pair), max(pair)): _NEAR for pair in combinations(self.sites, 2)
+        }
+        for pair, delay in self.links.items():
+            weights[min(pair), max(pair)] = max(_NEAR, read_duration(delay))
+        count = sum(self.sites.values()) * _PORTS_PER_DAEMON
+        base_port = free_base_port(count)
+        config = local_config(self.sites, weights, base_port, cluster=self.cluster, protocol=self.protocol)
+        # On a busy machine a process may not run for a while; that should not look like its end.
+        ring, link = RingTuning(token_loss_us=patience_us), LinkTuning(silence_us=patience_us)
+        return replace(
+            config,
+            sites=tuple([replace(site, ring=ring) for site in config.sites]),
+            links=tuple([replace(one, tuning=link) for one in config.links]),
+        )
+
+
+def with_client_port(config: Config, name: str, port: int) -> Config:
+    """The same with another port for the clients of one daemon."""
+    sites = []
+    for site in config.sites:
+        daemons = [replace(one, client_port=port) if one.name == name else one for one in site.daemons]
+        sites.append(replace(site, daemons=tuple(daemons)))
+    return replace(config, sites=tuple(sites))
+
+
+def daemons_of(config: Config, names: Names) -> list[str]:
+    """The daemons that are meant, sorted; ValueError if there is no such site or daemon."""
+    sites = {site.name: [daemon.name for daemon in site.daemons] for site in config.sites}
+    known = [*sites, *[daemon.name for daemon in config.daemons]]
+    found: set[str] = set()
+    for name in [names] if isinstance(names, str) else names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            remedy = f"did you mean {close[0]}?" if close else f"choose of {', '.join(known)}"
+            raise ValueError(f"there is no site or daemon {name}; {remedy}")
+        found.update(sites.get(name, [name]))
+    return sorted(found)
+
+
+def sides_of(config: Config, sides: Iterable[Names]) -> list[frozenset[str]]:
+    """The sides of a partition; daemons that are not named are one more."""
+    parts: list[frozenset[str]] = []
+    for names in sides:
+        part = frozenset(daemons_of(config, names))
+        for other in parts:
+            if part & other:
+                raise ValueError(f"{', '.join(sorted(part & other))} would be on two sides; name each once")
+        parts.append(part)
+    rest = frozenset([daemon.name for daemon in config.daemons]).difference(*parts)
+    return [part for part in (*parts, rest) if part]
+
+
+def read_duration(text: str) -> int:
+    """A duration in microseconds; ValueError says what is wrong with it."""
+    try:
+        return DURATION.read(text)
+    except ValueError as wrong:
+        raise ValueError(f'{text!r} {wrong}; write it as "{DURATION.example}"') from None

@@ -1,0 +1,147 @@
+"""One daemon of a local cluster as a process: started with a pipe as stdin, whose end is its end too."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+import hopring
+from hopring.local.error import ClusterError
+
+ANSWER_SECONDS: Final = 20.0
+"""A process may not run for a while on a busy machine."""
+
+GOODBYE_SECONDS: Final = 8.0
+LOG_BYTES_MAX: Final = 4_000
+_READ_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the files of one daemon are."""
+
+    config: Path
+    state: Path
+    admin: Path
+    log: Path
+    trace: Path | None
+
+
+class DaemonProcess:
+    """One life of a daemon."""
+
+    def __init__(self, name: str, places: Places) -> None:
+        """Starts it."""
+        self.name = name
+        self._places = places
+        command = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(places.config), "--name", name]
+        command += ["--state", str(places.state), "--admin", str(places.admin), "--end-with-stdin"]
+        if places.trace is not None:
+            command += ["--trace", str(places.trace)]
+        self._log_from = places.log.stat().st_size if places.log.exists() else 0
+        with places.log.open("ab") as log:
+            # A group of its own: who interrupts us at the terminal does not interrupt it, we end it ourselves.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=_environment(), process_group=0
+            )
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it lives."""
+        return self._process.poll()
+
+    @property
+    def log(self) -> str:
+        """The end of what it said in this life."""
+        with contextlib.suppress(OSError), self._places.log.open("rb") as log:
+            log.seek(max(self._log_from, self._places.log.stat().st_size - LOG_BYTES_MAX))
+            return log.read().decode(errors="replace")
+        return ""
+
+    def error(self, problem: str) -> ClusterError:
+        """An error with the end of its log."""
+        return ClusterError(self.name, problem, self.log)
+
+    def answers(self) -> bool:
+        """Whether it is up and can be spoken to; ClusterError if it has ended."""
+        if self.exit_code is not None:
+            raise self.error(f"ended with exit code {self.exit_code}")
+        return self._places.admin.exists() and self._reaches()
+
+    def _reaches(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            return probe.connect_ex(str(self._places.admin)) == 0
+
+    def ask(self, verb: str, **fields: object) -> dict[str, Any]:
+        """Says something on its admin channel; what `status` tells, or nothing."""
+        line = msgspec.json.encode({"verb": verb, **fields}) + b"\n"
+        try:
+            answer = msgspec.json.decode(self._exchange(line))
+        except TimeoutError:
+            raise self.error(f"does not answer for {ANSWER_SECONDS:g} s") from None
+        except (OSError, msgspec.DecodeError) as error:
+            if self.exit_code is not None:
+                raise self.error(f"ended with exit code {self.exit_code}") from None
+            raise self.error(f"cannot be asked for its {verb} ({error})") from error
+        if not answer["ok"]:
+            raise self.error(f"refused to {verb}: {answer['error']}")
+        status: dict[str, Any] = answer.get("status", {})
+        return status
+
+    def _exchange(self, line: bytes) -> bytes:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+            channel.settimeout(ANSWER_SECONDS)
+            channel.connect(str(self._places.admin))
+            channel.sendall(line)
+            heard = b""
+            while not heard.endswith(b"\n"):
+                chunk = channel.recv(_READ_BYTES)
+                if not chunk:
+                    raise ConnectionError("the channel was closed")
+                heard += chunk
+        return heard
+
+    def kill(self) -> None:
+        """Ends it without a word."""
+        self._process.kill()
+        self._gone()
+
+    def begin_to_end(self) -> None:
+        """Asks for an orderly end, and does not wait for it."""
+        if self.exit_code is None:
+            self._process.terminate()
+
+    def end(self) -> None:
+        """Waits for its end, a while; then it has to go."""
+        self.begin_to_end()
+        try:
+            self._process.wait(GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._gone()
+
+    def _gone(self) -> None:
+        self._process.wait()
+        assert self._process.stdin is not None, "it was started with a pipe"
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        with contextlib.suppress(OSError):
+            self._places.admin.unlink()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, and the daemon finds the same hopring as we did."""
+    here = str(Path(hopring.__file__).parents[1])
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{path}" if path else here}

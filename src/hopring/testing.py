@@ -1,0 +1,38 @@
+"""A plugin of pytest: the fixture `hop_cluster` makes clusters of real daemons that end with the test.
+
+pytest loads this file by itself wherever hopring is installed, so it imports nothing before it is used.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from hopring.local.blocking import Cluster
+
+    HopCluster = Callable[..., Cluster]
+
+
+@pytest.fixture
+def hop_cluster(tmp_path: Path) -> "Iterator[HopCluster]":
+    """Makes clusters: `cluster = hop_cluster({"eu": 2, "us": 2}, {("eu", "us"): "40ms"})`.
+
+    The arguments are those of `hopring.sync.local_cluster`. Configuration, logs and traces are in the test's
+    `tmp_path`, a directory for each cluster.
+    """
+    with ExitStack() as clusters:
+        count = 0
+
+        def make(*arguments: Any, **options: Any) -> "Cluster":
+            nonlocal count
+            count += 1
+            options.setdefault("directory", tmp_path / f"cluster{count}")
+            blocking: Any = import_module("hopring.local.blocking")
+            cluster: Cluster = clusters.enter_context(blocking.local_cluster(*arguments, **options))
+            return cluster
+
+        yield make

@@ -1,0 +1,43 @@
+"""The plugin of pytest, as a user of it has it."""
+
+import importlib.metadata
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "local.md").read_text()
+
+
+def example() -> str:
+    """The test that the page shows."""
+    return PAGE.partition("```python\n# test_")[2].partition("```")[0].partition("\n")[2]
+
+
+@pytest.mark.slow
+def test_the_test_of_the_page_passes_as_a_user_would_run_it(tmp_path: Path) -> None:
+    (tmp_path / "test_trades.py").write_text(example())
+    # Where hopring is installed pytest finds the plugin by itself; named once more, it is still one.
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "hopring.testing", "-p", "no:cacheprovider", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_plugin_is_named_as_its_module_is() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (entry,) = project["entry-points"]["pytest11"].items()
+
+    assert entry == ("hopring.testing", "hopring.testing")
+    assert importlib.metadata.version("pytest")
+
+
+@pytest.mark.slow
+def test_a_plugin_that_is_not_used_loads_nothing() -> None:
+    code = "import hopring.testing, sys; print([m for m in sys.modules if m.startswith('hopring.')])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert eval(done.stdout) == ["hopring.compiled", "hopring.testing"]

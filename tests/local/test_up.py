@@ -1,0 +1,122 @@
+"""`hop up`, as users start it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hopring.cli.main import cli
+from hopring.cli.up import read_links
+from hopring.local.ports import free_base_port
+
+HOP = [sys.executable, "-m", "hopring.cli.main"]
+SECONDS_MAX = 90
+
+
+def hop(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*HOP, *words], capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=os.environ
+    )
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[str], str]]":
+    port = free_base_port(1)
+    # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    command = [*HOP, "up", "--sites", "eu=1,us=1", "--link", "eu-us=20ms", "--port", str(port), "--json"]
+    with (tmp_path / "words").open("w") as words:
+        process = subprocess.Popen(
+            [*command, "--out", str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=words, text=True
+        )
+    yield process, f"hop://127.0.0.1:{port}"
+    process.kill()
+    process.wait(SECONDS_MAX)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@pytest.mark.slow
+def test_a_cluster_is_up_until_it_is_interrupted(
+    up: "tuple[subprocess.Popen[str], str]", tmp_path: Path
+) -> None:
+    process, url = up
+    assert process.stdout is not None
+    places = json.loads(process.stdout.readline())
+    assert places["eu1"] == url
+    sub = subprocess.Popen(
+        [*HOP, "sub", "news", "--count", "1", "--at", places["us1"]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert sub.stderr is not None
+    assert "is in news" in sub.stderr.readline()
+    assert hop("pub", "news", "hello", "--at", url).returncode == 0
+    assert sub.communicate(timeout=SECONDS_MAX)[0] == "hello\n"
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(SECONDS_MAX) == 0
+    words = (tmp_path / "words").read_text()
+    assert "us1  view of 2: eu1 us1" in words
+    assert "Traceback" not in words
+    assert (tmp_path / "out" / "eu1.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_a_daemon_that_ends_is_told_and_the_others_go_on(
+    up: "tuple[subprocess.Popen[str], str]", tmp_path: Path
+) -> None:
+    process, url = up
+    assert process.stdout is not None
+    process.stdout.readline()
+    log = (tmp_path / "out" / "us1.log").read_text()
+    os.kill(int(log.partition("pid=")[2].split()[0]), signal.SIGKILL)
+    end = time.monotonic() + SECONDS_MAX
+    while "eu1  view of 1: eu1" not in (words := (tmp_path / "words").read_text()):
+        assert time.monotonic() < end, words
+        time.sleep(0.1)
+
+    assert "us1  ended with exit code -9" in words
+    assert hop("pub", "news", "still here", "--at", url).returncode == 0
+
+
+def test_a_taken_port_is_told_with_the_remedy() -> None:
+    port = free_base_port(1)
+    with socket.create_server(("127.0.0.1", port)):
+        result = CliRunner().invoke(cli, ["up", "--port", str(port)], prog_name="hop")
+
+    assert result.exit_code == 1
+    assert f"port {port} of 127.0.0.1 is taken" in result.stderr
+    assert "--port" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--sites", "eu=none"],
+        ["--sites", "eu=0"],
+        ["--sites", "eu=1,eu=1"],
+        ["--sites", "eu=65"],
+        ["--sites", "eu,us", "--link", "eu-as=4ms"],
+        ["--sites", "eu,us", "--link", "eu-us=fast"],
+    ],
+)
+def test_sites_and_links_that_are_none_are_usage_errors(words: list[str]) -> None:
+    result = CliRunner().invoke(cli, ["up", *words], prog_name="hop")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_names_of_sites_may_have_dashes() -> None:
+    sites = {"eu-west": 1, "us": 1}
+
+    assert read_links(("eu-west-us=4ms",), sites) == {("eu-west", "us"): "4ms"}

@@ -1,0 +1,151 @@
+"""Cuts and delays made by hand: in front of datagrams, in connections, and what members make of them."""
+
+import json
+from random import Random
+
+import pytest
+from tests.unit.daemon.free_ports import free_base_port
+from tests.unit.daemon.test_member import members_of, two_sites
+from tests.unit.daemon.test_shaper import HERE, THERE, Outbox
+from tests.unit.daemon.test_streams import HIGH, LOW, End, greeting
+from tests.unit.daemon.waiting import run_until
+
+from hopring.config import LinkProtocol
+from hopring.daemon.admin import answer
+from hopring.daemon.controls import MemberControls
+from hopring.daemon.loop import Loop
+from hopring.daemon.shaper import DatagramShaper, Shape
+from hopring.ids import Incarnation, Process
+from hopring.links.tcp import Closed
+from hopring.services import Service
+from hopring.wire.train import Train
+
+TRAIN = Train(b"abc", 3)
+
+
+def test_a_cut_loses_everything_there_and_healing_brings_the_shape_back(loop: Loop) -> None:
+    outbox = Outbox(loop)
+    shaper = DatagramShaper(loop, outbox.send, Random(1))
+    shaper.shape(THERE, Shape(delay_us=1_000))
+    shaper.cut([THERE])
+    shaper.send(TRAIN, THERE)
+    shaper.send(TRAIN, HERE)
+    shaper.cut([])
+    start_us = loop.now_us()
+    shaper.send(TRAIN, THERE)
+    run_until(loop, lambda: len(outbox.trains) == 2)
+
+    assert shaper.lost == 1
+    assert [address for _, _, address in outbox.trains] == [HERE, THERE]
+    assert outbox.trains[1][0] >= start_us + 1_000
+
+
+def test_a_shape_of_nothing_is_none(loop: Loop) -> None:
+    outbox = Outbox(loop)
+    shaper = DatagramShaper(loop, outbox.send, Random(1))
+    shaper.shape(THERE, Shape(delay_us=1_000))
+    shaper.shape(THERE, Shape())
+    shaper.send(Train(b"aaabbbc", 3), THERE)
+
+    assert [train.buffer for _, train, _ in outbox.trains] == [b"aaabbbc"]
+
+
+def some_turns(loop: Loop) -> None:
+    for _ in range(50):
+        loop.call_soon(lambda: None)
+        loop.turn()
+
+
+def test_a_connection_that_is_cut_stands_still_and_goes_on_when_healed(loop: Loop) -> None:
+    port = free_base_port(3)
+    low, high = End(loop, LOW, port), End(loop, HIGH, port)
+    high.begin(7, LOW)
+    low.begin(7, HIGH)
+    run_until(loop, lambda: bool(low.told))
+    low.streams.write(HIGH, greeting(LOW, 7))
+    run_until(loop, lambda: bool(high.told))
+    low.streams.cut([HIGH])
+    low.streams.write(HIGH, b"held back here")
+    high.streams.write(LOW, b"held back there")
+    some_turns(loop)
+
+    assert high.heard(7) == greeting(LOW, 7)
+    assert low.heard(7) == b""
+
+    low.streams.cut([])
+    run_until(loop, lambda: high.heard(7).endswith(b"here") and low.heard(7).endswith(b"there"))
+    low.streams.close()
+    high.streams.close()
+
+
+def test_the_other_ends_end_is_not_noticed_through_a_cut(loop: Loop) -> None:
+    port = free_base_port(3)
+    low, high = End(loop, LOW, port), End(loop, HIGH, port)
+    high.begin(7, LOW)
+    low.begin(7, HIGH)
+    run_until(loop, lambda: bool(low.told))
+    low.streams.write(HIGH, greeting(LOW, 7))
+    run_until(loop, lambda: bool(high.told))
+    high.streams.cut([LOW])
+    low.begin(8)
+    some_turns(loop)
+
+    assert Closed not in high.kinds(7)
+
+    low.begin(9, HIGH)
+    run_until(loop, lambda: len(low.kinds(9)) == 1)
+    low.streams.write(HIGH, greeting(LOW, 9))
+    high.begin(9, LOW)
+    run_until(loop, lambda: Closed in low.kinds(9))
+    low.streams.close()
+    high.streams.close()
+
+
+def test_a_connection_is_delayed_in_this_network_and_in_the_next(loop: Loop) -> None:
+    port = free_base_port(3)
+    low, high = End(loop, LOW, port), End(loop, HIGH, port)
+    low.streams.shape(HIGH, Shape(delay_us=20_000, loss=0.5))
+    for generation in (7, 8):
+        high.begin(generation, LOW)
+        low.begin(generation, HIGH)
+        run_until(loop, lambda at=generation: bool(low.kinds(at)))  # type: ignore[misc]
+        start_us = loop.now_us()
+        low.streams.write(HIGH, greeting(LOW, generation) + b"late")
+        run_until(loop, lambda at=generation: high.heard(at).endswith(b"late"))  # type: ignore[misc]
+
+        assert loop.now_us() >= start_us + 20_000
+    low.streams.close()
+    high.streams.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", list(LinkProtocol))
+def test_members_that_are_cut_off_part_and_meet_again(loop: Loop, protocol: LinkProtocol) -> None:
+    config = two_sites(protocol)
+    with members_of(loop, config) as members:
+        controls = {
+            name: MemberControls(
+                config, Process(config.daemon_id(name), Incarnation(1_000)), one.member, clients=None
+            )
+            for name, one in members.items()
+        }
+
+        def say(name: str, **words: object) -> dict[str, object]:
+            return dict(json.loads(answer(json.dumps(words).encode(), controls[name])))
+
+        run_until(loop, lambda: all(one.size() == 4 for one in members.values()))
+        for name, other in (("eu1", "us"), ("eu2", "us"), ("us1", "eu"), ("us2", "eu")):
+            assert say(name, verb="cut", daemons=[f"{other}1", f"{other}2"]) == {"ok": True}
+        run_until(loop, lambda: all(one.size() == 2 for one in members.values()), 30_000_000)
+        status = say("us1", verb="status")["status"]
+        for name in members:
+            say(name, verb="heal")
+        run_until(loop, lambda: all(one.size() == 4 for one in members.values()), 30_000_000)
+        members["eu1"].member.submit(Service.SAFE, b"together again")
+        run_until(loop, lambda: all(one.payloads() == [b"together again"] for one in members.values()))
+
+    assert isinstance(status, dict)
+    assert (status["members"], status["cut"]) == (["us1", "us2"], ["eu1", "eu2"])
+    assert status["counters"]["unicast"]["datagrams_sent"] > 0
+    assert say("eu1", verb="cut", daemons=["us3"])["remedy"] == "did you mean us2?"
+    assert say("eu1", verb="cut", daemons=["eu1"])["error"] == "eu1 is this daemon"
