@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         SlowConsumer,
         TimedOut,
     )
-    from hopring.client.events import Event, Member, Message, Transition, View
+    from hopring.client.events import Event, Gap, Member, Message, SlowWarning, Transition, View
     from hopring.errors import HopError
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
 
@@ -37,6 +37,7 @@ __all__ = [
     "AlreadyMember",
     "ConnectError",
     "Event",
+    "Gap",
     "Group",
     "HopError",
     "Member",
@@ -49,6 +50,7 @@ __all__ = [
     "Session",
     "SessionClosed",
     "SlowConsumer",
+    "SlowWarning",
     "TimedOut",
     "Transition",
     "View",

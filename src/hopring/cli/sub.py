@@ -7,7 +7,7 @@ import click
 
 from hopring.cli.at_daemon import at_daemon, talking
 from hopring.client.blocking import Session, connect
-from hopring.client.events import Event, Member, Message, Transition, View
+from hopring.client.events import Event, Gap, Member, Message, SlowWarning, Transition, View
 
 
 @click.command()
@@ -44,6 +44,10 @@ def _line(event: Event) -> str:
             return f"-- view of {event.group}: {_names(event.members)} ({_why(event)})"
         case Transition():
             return f"-- the view of {event.group} is closing; still together: {_names(event.members)}"
+        case Gap():
+            return f"-- {event.messages} messages of {' '.join(event.groups)} are missing here"
+        case SlowWarning():
+            return f"-- too slow: {event.waiting_bytes} bytes wait at the daemon, of {event.limit_bytes}"
 
 
 def _why(view: View) -> str:
@@ -77,6 +81,12 @@ def _facts(event: Event) -> dict[str, object]:
         case Transition():
             members = [member.private_group for member in event.members]
             return {"event": "transition", "group": event.group, "members": members}
+        case Gap():
+            gap = {"messages": event.messages, "size_bytes": event.size_bytes, "complete": event.complete}
+            return {"event": "gap", "groups": event.groups, **gap}
+        case SlowWarning():
+            limits = {"waiting_bytes": event.waiting_bytes, "limit_bytes": event.limit_bytes}
+            return {"event": "slow", "policy": event.policy, **limits}
 
 
 def _data(data: bytes) -> dict[str, str]:

@@ -268,15 +268,17 @@ def connect(
     name: str | None = None,
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
+    slow: str = "kick",
     timeout_seconds: float = CONNECT_SECONDS,
 ) -> Connecting:
     """Connects to a daemon: `await connect(...)` or `async with connect(...) as session`.
 
     The name is the session's at its daemon; without one it gets one. `membership=False` does without views and
     transitions. `window_bytes` is how much of what the daemon sends may wait here; what the application does
-    not take beyond that waits at the daemon, which ends a session for which too much waits (SlowConsumer).
+    not take beyond that waits at the daemon. `slow` is what it does when too much waits there: "kick" ends the
+    session (SlowConsumer), "drop" drops messages (Gap), "spill" keeps them on disk, "block" lets senders wait.
     """
     parse_url(url)
     return Connecting(
-        Core(url, any_name() if name is None else name, window_bytes, membership), timeout_seconds
+        Core(url, any_name() if name is None else name, window_bytes, membership, slow), timeout_seconds
     )

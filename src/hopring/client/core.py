@@ -16,16 +16,24 @@ from hopring.client.errors import (
     SessionClosed,
     SlowConsumer,
 )
-from hopring.client.events import Event, Member, messages_of, transition_of, view_of
+from hopring.client.events import Event, Member, SlowWarning, gap_of, messages_of, transition_of, view_of
 from hopring.client.outgoing import Outgoing
 from hopring.client.stream import Stream
 from hopring.errors import Drop, HopError, PeerError
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
 from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, decode_messages
-from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, REQUEST_COST_BYTES, SLOW_RECEIVER
+from hopring.session.options import (
+    ALREADY_MEMBER,
+    NAME_IN_USE,
+    NOT_A_MEMBER,
+    REQUEST_COST_BYTES,
+    SLOW_RECEIVER,
+    Slow,
+)
 from hopring.session.words import (
     Credit,
     Error,
+    Gap,
     Goodbye,
     Hello,
     Join,
@@ -35,6 +43,7 @@ from hopring.session.words import (
     Refused,
     Signal,
     View,
+    Warning,
     Welcome,
     decode_word,
     encode_word,
@@ -57,6 +66,7 @@ class Core:
     name: str
     window_bytes: int = WINDOW_BYTES_DEFAULT
     membership: bool = True
+    slow: str = "kick"
     welcome: Welcome | None = None
     ended: HopError | None = None
     """Why there is no more to come; after QUIT that is no failure, and `quit_done` is true."""
@@ -77,7 +87,8 @@ class Core:
 
     def hello(self) -> None:
         """Begins."""
-        self._first = [PREAMBLE, encode_word(Hello(self.name, self.window_bytes, self.membership))]
+        hello = Hello(self.name, self.window_bytes, self.membership, Slow(self.slow).value)
+        self._first = [PREAMBLE, encode_word(hello)]
 
     def output(self) -> bytes:
         """What is to be sent now."""
@@ -179,6 +190,8 @@ class Core:
                 self._view(word, cost)
             case Signal():
                 self.stream.put(transition_of(word), cost)
+            case Gap() | Warning():
+                self._slow(word, cost)
             case Left(group):
                 self.groups.discard(group)
                 self.stream.close(group)
@@ -208,6 +221,14 @@ class Core:
             self.stream.put(view, cost)
         else:
             self._credit(cost)
+
+    def _slow(self, word: Gap | Warning, cost: int) -> None:
+        if isinstance(word, Gap):
+            self.stream.put(gap_of(word), cost)
+        else:
+            # It passed what waits, so it needs no room in the window.
+            groups = tuple(sorted(self.groups))
+            self.stream.put(SlowWarning(groups, word.waiting_bytes, word.limit_bytes, word.policy), 0)
 
     def _is_me(self, member: Member) -> bool:
         welcome = self.welcomed

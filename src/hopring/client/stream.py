@@ -7,7 +7,7 @@ the oldest of its group.
 from collections import deque
 from dataclasses import dataclass, field
 
-from hopring.client.events import Event, Message
+from hopring.client.events import Event, groups_of
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Stream:
         """The next event; taking it gives that much credit back."""
         self.last += 1
         self.events[self.last] = (event, credit_bytes)
-        for group in event.groups if isinstance(event, Message) else (event.group,):
+        for group in groups_of(event):
             if group in self.by_group:
                 self.by_group[group].append(self.last)
 
@@ -45,7 +45,7 @@ class Stream:
         if number is None:
             return None
         event, credit_bytes = self.events.pop(number)
-        for name in event.groups if isinstance(event, Message) else (event.group,):
+        for name in groups_of(event):
             self._first(name)
         return event, credit_bytes
 

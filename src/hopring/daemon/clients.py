@@ -12,16 +12,27 @@ from hopring.daemon.member import Member, Upward
 from hopring.groups.groups import Groups
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
+from hopring.session.backlog import Spills
 from hopring.session.desk import Desk
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
+from hopring.session.options import SessionOptions
 
 
 class Clients:
     """All clients of one daemon; the layer above a member that was made with `groups.interest`."""
 
-    def __init__(self, loop: Loop, log: Log, member: Member, groups: Groups, places: ClientPlaces) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        member: Member,
+        groups: Groups,
+        places: ClientPlaces,
+        options: SessionOptions | None = None,
+        spills: Spills | None = None,
+    ) -> None:
         """Listens; Unusable if it cannot."""
-        self.desk = Desk(groups, member.payload_bytes_max)
+        self.desk = Desk(groups, member.payload_bytes_max, options, spills)
         self._loop = loop
         self._log = log
         self._member = member
@@ -91,7 +102,10 @@ class Clients:
 
     def fetch(self, number: int, bytes_max: int) -> list[bytes]:
         """Bytes for a client."""
-        return self.desk.outgoing(number, bytes_max)
+        out = self.desk.outgoing(number, bytes_max)
+        if self.desk.slow.stirred:
+            self._loop.call_soon(self._look)
+        return out
 
     def lost(self, number: int) -> None:
         """A client is gone."""
@@ -108,6 +122,10 @@ class Clients:
         if not self._pump_due:
             self._pump_due = True
             self._loop.call_soon(self._pump)
+
+    def _look(self) -> None:
+        if self.desk.slow.stirred:
+            self._step(Tick())
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
         for output in outputs:

@@ -5,8 +5,7 @@ Implements  what clients are given by the technical report (section 2) and thesi
 Below       groups, and through them the membership: `take` gives what is to be submitted there.
 Above       connections: bytes come in, `outgoing` gives bytes.
 Invariants  whatever a client does wrong costs that client only; nobody waits for a client: one that does not
-            take what is sent to it has to go when its backlog is full.
-Deviations  the only policy for slow receivers is that; none spills or drops.
+            take what is sent to it is dealt with by the policy that it chose (`slow.py`).
 """
 
 from collections import Counter
@@ -35,15 +34,19 @@ from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Submit, Withdraw
 from hopring.session import showing
+from hopring.session.backlog import Spills
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
 from hopring.session.frames import Frame, Reader
+from hopring.session.held import Held
 from hopring.session.judging import Judge
 from hopring.session.options import (
     REQUEST_COST_BYTES,
     SLOW_RECEIVER,
     SessionOptions,
+    Slow,
 )
 from hopring.session.session import Session, State
+from hopring.session.slow import SlowReceivers
 from hopring.session.words import (
     Credit,
     Error,
@@ -65,7 +68,13 @@ assert REQUEST_COST_BYTES == QUEUED_COST_BYTES, "credits count what the groups c
 class Desk:
     """The clients of one daemon."""
 
-    def __init__(self, groups: Groups, payload_bytes_max: int, options: SessionOptions | None = None) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        payload_bytes_max: int,
+        options: SessionOptions | None = None,
+        spills: Spills | None = None,
+    ) -> None:
         """The limit is that of a message of the membership."""
         self.groups = groups
         self.options = options or SessionOptions()
@@ -74,6 +83,7 @@ class Desk:
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
         self._judge = Judge(groups.me.daemon, self.message_bytes_max, self.options.window_bytes)
         self.sessions: dict[int, Session] = {}
+        self.slow = SlowReceivers(groups, self.options, spills)
         self.ended: Counter[str] = Counter()
         """How often a client had to go, by reason."""
         self._strangers: dict[int, None] = {}  # The oldest first.
@@ -85,7 +95,7 @@ class Desk:
         """When the next tick is due."""
         oldest = next(iter(self._strangers), None)
         hello_by_us = NEVER if oldest is None else self.sessions[oldest].hello_by_us
-        return min(hello_by_us, self.groups.wake_at_us)
+        return min(hello_by_us, self.groups.wake_at_us, self.slow.wake_at_us)
 
     def take(self, queue_open: bool) -> Submit | None:
         """The next message for the membership, if there is one."""
@@ -94,7 +104,11 @@ class Desk:
     def outgoing(self, session: int, bytes_max: int) -> list[bytes]:
         """The next bytes for a client; empty if there are none, or if it has to give credit first."""
         one = self.sessions.get(session)
-        return [] if one is None else one.outgoing(bytes_max)
+        if one is None:
+            return []
+        out = one.outgoing(bytes_max)
+        self.slow.taken(one)
+        return out
 
     def credit(self) -> list[Output]:
         """After `take`: tells clients what has gone out."""
@@ -136,7 +150,8 @@ class Desk:
     # Connections.
 
     def _opened(self, number: int, now_us: int) -> None:
-        session = Session(number, Reader(self.bundle_bytes_max), now_us + self.options.hello_us)
+        hello_by_us = now_us + self.options.hello_us
+        session = Session(number, Reader(self.bundle_bytes_max), hello_by_us, self.slow.backlog(number))
         self.sessions[number] = session
         self._strangers[number] = None
         if len(self.sessions) > self.options.sessions_max:
@@ -150,6 +165,7 @@ class Desk:
         if session is None:
             return
         self._strangers.pop(number, None)
+        self.slow.forget(session)
         if session.state is not State.STRANGER:
             self._ask(Disconnect(number), now_us)
 
@@ -158,6 +174,8 @@ class Desk:
             session = self.sessions[number]
             if session.hello_by_us <= now_us:
                 self._end(session, "no HELLO in time", "", "say HELLO at once", now_us)
+        for session, why in self.slow.late(self.sessions, now_us):
+            self._too_slow(session, why, now_us)
         self._ask(Tick(), now_us)
 
     def _received(self, number: int, chunk: bytes, now_us: int) -> None:
@@ -185,12 +203,23 @@ class Desk:
                 self._request(LeaveGroup(number, GroupName(group)), now_us)
             case Credit():
                 self._ready(session)
-            case Hello(name, window_bytes, membership):
-                session.name, session.window_bytes, session.membership = name, window_bytes, membership
-                self._ask(Connect(number, name), now_us)
+            case Hello():
+                self._hello(session, said, now_us)
             case Quit():
                 session.state = State.ENDING
                 self._ask(Disconnect(number), now_us)
+
+    def _hello(self, session: Session, hello: Hello, now_us: int) -> None:
+        policy = session.backlog.policy = Slow(hello.slow)
+        session.name, session.window_bytes, session.membership = (
+            hello.name,
+            hello.window_bytes,
+            hello.membership,
+        )
+        if policy in self.slow.allowed():
+            self._ask(Connect(session.number, hello.name), now_us)
+        else:
+            self._refused(session.number, showing.no_such_policy(policy, self.slow.allowed()), now_us)
 
     def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
         number = request.session
@@ -199,6 +228,8 @@ class Desk:
             self._refused(number, showing.too_many_groups(request, self.options.groups_max), now_us)
         else:
             self._ask(request, now_us)
+        if isinstance(request, JoinGroup) and number in self.sessions:
+            self.slow.wants(self.sessions[number])
 
     # What comes of it.
 
@@ -208,12 +239,12 @@ class Desk:
                 case Deliver(sessions):
                     self._show(sessions, showing.messages(output), now_us)
                 case ShowView():
-                    self._show(self._wanting(output), showing.view(output, self.groups.names), now_us)
+                    self._show(self._wanting(output), Held(showing.view(output, self.groups.names)), now_us)
                 case ShowSignal(sessions):
                     wanting = [one for one in sessions if self._wants(one)]
-                    self._show(wanting, showing.signal(output, self.groups.names), now_us)
+                    self._show(wanting, Held(showing.signal(output, self.groups.names)), now_us)
                 case Left(number):
-                    self._show((number,), showing.left(output), now_us)
+                    self._show((number,), Held(showing.left(output)), now_us)
                 case Connected(number, private_group):
                     self._connected(self.sessions[number], private_group)
                 case Refused(number):
@@ -232,20 +263,23 @@ class Desk:
         own = who.session if who is not None and who.process == self.groups.me else None
         return [one for one in output.sessions if self._wants(one) or one == own]
 
-    def _show(self, numbers: tuple[int, ...] | list[int], frame: bytes, now_us: int) -> None:
+    def _show(self, numbers: tuple[int, ...] | list[int], event: Held, now_us: int) -> None:
         for number in numbers:
             session = self.sessions.get(number)
             if session is None:
                 continue
-            session.show(frame)
-            if session.backlog_bytes > self.options.backlog_bytes_max:
-                self._too_slow(session, now_us)
+            why = self.slow.put(session, event, now_us)
+            if why:
+                self._too_slow(session, why, now_us)
             else:
                 self._ready(session)
+        while (biggest := self.slow.excess(self.sessions.values())) is not None:
+            self._too_slow(
+                biggest, f"the most of all waits for {biggest.name}, and all together too much", now_us
+            )
 
-    def _too_slow(self, session: Session, now_us: int) -> None:
-        detail = f"more than {self.options.backlog_bytes_max} bytes wait for {session.name}"
-        self._end(session, SLOW_RECEIVER, detail, "take events faster, or send less to its groups", now_us)
+    def _too_slow(self, session: Session, why: str, now_us: int) -> None:
+        self._end(session, SLOW_RECEIVER, why, "take events faster, or send less to its groups", now_us)
 
     def _connected(self, session: Session, private_group: GroupName) -> None:
         session.state = State.OPEN
@@ -269,8 +303,8 @@ class Desk:
             self._close(session, session.rest() + encode_word(word), word.reason)
             return
         session.say(word)
-        if session.backlog_bytes > self.options.backlog_bytes_max:
-            self._too_slow(session, now_us)
+        if why := self.slow.said(session):
+            self._too_slow(session, why, now_us)
         else:
             self._ready(session)
 
@@ -295,6 +329,7 @@ class Desk:
     def _close(self, session: Session, last: bytes, reason: str) -> None:
         del self.sessions[session.number]
         self._strangers.pop(session.number, None)
+        self.slow.forget(session)
         if reason:
             self.ended[reason.partition(":")[0]] += 1
         self._out.append(Close(session.number, last, reason))

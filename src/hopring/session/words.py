@@ -6,7 +6,7 @@ places in that one.
 The values here are read by msgspec at run time, so this file is not compiled.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -31,6 +31,7 @@ class Hello(Word, frozen=True):
     name: Name
     window_bytes: Count  # Of events that it has not taken.
     membership: bool = True  # Whether it wants views and signals.
+    slow: Literal["kick", "block", "spill", "drop"] = "kick"  # What is done when it does not keep up.
 
 
 class Join(Word, frozen=True):
@@ -113,6 +114,23 @@ class Left(Word, frozen=True):
     group: Name
 
 
+class Gap(Word, frozen=True):
+    """Messages of these groups are missing here, because the client was slow and wanted it so."""
+
+    messages: Count
+    size_bytes: Count
+    groups: tuple[Name, ...]
+    complete: bool  # Whether all groups are named.
+
+
+class Warning(Word, frozen=True):
+    """So much waits for the client; beyond the limit its policy acts."""
+
+    waiting_bytes: Count
+    limit_bytes: Count
+    policy: Name
+
+
 class Error(Word, frozen=True):
     """Why the daemon ends the connection."""
 
@@ -136,6 +154,8 @@ _KIND: Final[dict[type[Word], Kind]] = {
     View: Kind.VIEW,
     Signal: Kind.SIGNAL,
     Left: Kind.LEFT,
+    Gap: Kind.GAP,
+    Warning: Kind.WARNING,
     Error: Kind.ERROR,
     Goodbye: Kind.GOODBYE,
 }
