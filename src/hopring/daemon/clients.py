@@ -5,11 +5,12 @@ import socket
 from collections.abc import Sequence
 
 from hopring.daemon.client_ports import ClientPlaces, open_tcp, open_unix
-from hopring.daemon.client_socket import ClientConnection, ClientListener
+from hopring.daemon.client_socket import CONNECTS_BURST, CONNECTS_PER_SECOND, ClientConnection, ClientListener
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Upward
 from hopring.groups.groups import Groups
+from hopring.links.bucket import Bucket
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
 from hopring.session.backlog import Spills
@@ -42,6 +43,7 @@ class Clients:
         self._pump_due = False
         self._alarm = loop.alarm(lambda: self._step(Tick()))
         self._listeners: list[ClientListener] = []
+        self._rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._leaving = False
         try:
             if places.path is not None:
@@ -78,7 +80,7 @@ class Clients:
             connection.close()
 
     def _listen(self, sock: socket.socket) -> None:
-        self._listeners.append(ClientListener(self._loop, sock, self._welcome))
+        self._listeners.append(ClientListener(self._loop, sock, self._welcome, self._rate))
 
     def _stop_listening(self) -> None:
         for listener in self._listeners:

@@ -80,7 +80,9 @@ class Desk:
         self.options = options or SessionOptions()
         assert self.options.window_bytes <= groups.options.session_queue_bytes_max, "requests have to fit"
         self.bundle_bytes_max = payload_bytes_max - 1 - SESSION_NAME_BYTES_MAX
+        # However many its groups and messages: with so much in its bodies a bundle fits, and its name too.
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
+        assert self.message_bytes_max > 0, "a message has to fit"
         self._judge = Judge(groups.me.daemon, self.message_bytes_max, self.options.window_bytes)
         self.sessions: dict[int, Session] = {}
         self.slow = SlowReceivers(groups, self.options, spills)
