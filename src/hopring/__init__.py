@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     )
     from hopring.client.events import (
         Event,
+        Gap,
         Member,
         Message,
         Receipt,
         Reconnected,
         ReconnectGap,
+        SlowWarning,
         Transition,
         View,
     )
@@ -56,6 +58,7 @@ __all__ = [
     "ClusterError",
     "ConnectError",
     "Event",
+    "Gap",
     "Group",
     "HopError",
     "InDoubt",
@@ -76,6 +79,7 @@ __all__ = [
     "Session",
     "SessionClosed",
     "SlowConsumer",
+    "SlowWarning",
     "Taken",
     "TimedOut",
     "Transition",

@@ -12,9 +12,10 @@ import click
 from hopring.cli.asking import timeout_option
 from hopring.cli.at_daemon import at_daemon, talking
 from hopring.cli.exits import Exit
+from hopring.cli.sub import as_line, names
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import MessageTooLarge, RequestRefused, TimedOut
-from hopring.client.events import Event, Member, Message, Reconnected, Transition, View
+from hopring.client.events import Event, Message
 from hopring.services import Service
 
 READ_BYTES: Final = 1 << 16
@@ -96,7 +97,7 @@ class Shell:
 
     def _who(self, words: list[str]) -> None:
         found = self._session.members(_one(words, "who GROUP"), timeout_seconds=self._seconds)
-        click.echo(f"{found.group}: {_names(found.members) or 'nobody'}")
+        click.echo(f"{found.group}: {names(found.members) or 'nobody'}")
 
     def _groups(self, _words: list[str]) -> None:
         found = self._session.groups(timeout_seconds=self._seconds)
@@ -166,21 +167,10 @@ def _lines(session: Session, show: Callable[[], None], typed: bool) -> Iterator[
 
 def line_of(event: Event) -> str:
     """An event for people."""
-    match event:
-        case Message():
-            text = event.data.decode(errors="replace")
-            return f"{','.join(event.groups)} {event.sender} [{event.service.name.lower()}] {text}"
-        case View():
-            who = "" if event.who is None else f" of {event.who.private_group}"
-            return f"-- view of {event.group}: {_names(event.members)} ({event.cause}{who})"
-        case Transition():
-            return f"-- the view of {event.group} is closing; still together: {_names(event.members)}"
-        case Reconnected():
-            return f"-- connected again, to {event.daemon}"
-
-
-def _names(members: tuple[Member, ...]) -> str:
-    return " ".join([member.private_group for member in members])
+    if isinstance(event, Message):
+        text = event.data.decode(errors="replace")
+        return f"{','.join(event.groups)} {event.sender} [{event.service.name.lower()}] {text}"
+    return as_line(event)
 
 
 def _one(words: list[str], usage: str) -> str:

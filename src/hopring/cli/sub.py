@@ -7,7 +7,7 @@ import click
 
 from hopring.cli.at_daemon import at_daemon, talking
 from hopring.client.blocking import Session, connect
-from hopring.client.events import Event, Member, Message, Reconnected, Transition, View
+from hopring.client.events import Event, Gap, Member, Message, Reconnected, SlowWarning, Transition, View
 
 
 @click.command()
@@ -30,30 +30,36 @@ def sub(
 def _show(session: Session, as_json: bool, count: int | None) -> None:
     seen = 0
     for event in session:
-        click.echo(json.dumps(_facts(event)) if as_json else _line(event))
+        click.echo(json.dumps(_facts(event)) if as_json else as_line(event))
         seen += isinstance(event, Message)
         if seen == count:
             return
 
 
-def _line(event: Event) -> str:
+def as_line(event: Event) -> str:
+    """An event for people."""
     match event:
         case Message():
             return event.data.decode(errors="replace")
         case View():
-            return f"-- view of {event.group}: {_names(event.members)} ({_why(event)})"
+            return f"-- view of {event.group}: {names(event.members)} ({_why(event)})"
         case Transition():
-            return f"-- the view of {event.group} is closing; still together: {_names(event.members)}"
+            return f"-- the view of {event.group} is closing; still together: {names(event.members)}"
         case Reconnected():
             missing = f"messages since {event.gap.reason} are missing"
             return f"-- again connected, as {event.private_group}; {missing}"
+        case Gap():
+            return f"-- {event.messages} messages of {' '.join(event.groups)} are missing here"
+        case SlowWarning():
+            return f"-- too slow: {event.waiting_bytes} bytes wait at the daemon, of {event.limit_bytes}"
 
 
 def _why(view: View) -> str:
     return view.cause if view.who is None else f"{view.cause} of {view.who.private_group}"
 
 
-def _names(members: tuple[Member, ...]) -> str:
+def names(members: tuple[Member, ...]) -> str:
+    """Members by their private groups."""
     return " ".join([member.private_group for member in members])
 
 
@@ -84,6 +90,12 @@ def _facts(event: Event) -> dict[str, object]:
             times = {"lost_at_us": event.gap.lost_at_us, "back_at_us": event.gap.back_at_us}
             facts = {"event": "reconnected", "groups": event.groups, "daemon": event.daemon}
             return {**facts, "reason": event.gap.reason, **times, "in_doubt": event.gap.in_doubt}
+        case Gap():
+            gap = {"messages": event.messages, "size_bytes": event.size_bytes, "complete": event.complete}
+            return {"event": "gap", "groups": event.groups, **gap}
+        case SlowWarning():
+            limits = {"waiting_bytes": event.waiting_bytes, "limit_bytes": event.limit_bytes}
+            return {"event": "slow", "policy": event.policy, **limits}
 
 
 def _data(data: bytes) -> dict[str, str]:

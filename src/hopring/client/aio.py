@@ -328,6 +328,7 @@ def connect(
     name: str | None = None,
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
+    slow: str = "kick",
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,
 ) -> Connecting:
@@ -336,11 +337,12 @@ def connect(
     Several daemons may be named, in a list or with commas between them; the first that answers within
     `timeout_seconds` it is. The name is the session's at its daemon; without one it gets one.
     `membership=False` does without views and transitions. `window_bytes` is how much of what the daemon sends
-    may wait here; what the application does not take beyond that waits at the daemon, which ends a session for
-    which too much waits (SlowConsumer).
+    may wait here; what the application does not take beyond that waits at the daemon. `slow` is what that does
+    when too much waits there: "kick" ends the session (SlowConsumer), "drop" drops messages (Gap), "spill" puts
+    them on disk, "block" lets senders wait.
 
     When the connection is lost the session connects again, joins its groups again, and says so with a
     `Reconnected` among its events; meanwhile calls wait. `reconnect=False` ends it with SessionClosed instead,
     and a `Reconnect` says how long it tries. A first connection is tried once at each daemon.
     """
-    return Connecting(core_of(url, name, membership, window_bytes, timeout_seconds, reconnect))
+    return Connecting(core_of(url, name, membership, window_bytes, slow, timeout_seconds, reconnect))

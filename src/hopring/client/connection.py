@@ -15,7 +15,7 @@ from hopring.client.errors import (
     SessionClosed,
     SlowConsumer,
 )
-from hopring.client.events import Member, messages_of, transition_of, view_of
+from hopring.client.events import Member, SlowWarning, gap_of, messages_of, transition_of, view_of
 from hopring.client.outgoing import Outgoing
 from hopring.client.stream import Stream
 from hopring.errors import Drop, HopError, PeerError
@@ -27,6 +27,7 @@ from hopring.session.words import (
     Answer,
     Credit,
     Error,
+    Gap,
     Goodbye,
     Hello,
     Left,
@@ -34,6 +35,7 @@ from hopring.session.words import (
     Refused,
     Signal,
     View,
+    Warning,
     Welcome,
     decode_word,
     encode_word,
@@ -160,8 +162,8 @@ class Connection:
                 self.outgoing = Outgoing(word)
             case View():
                 self._view(word, cost)
-            case Signal():
-                self.kept.stream.put(transition_of(word), cost)
+            case Signal() | Gap() | Warning():
+                self._put(word, cost)
             case Left(group):
                 self.kept.groups.discard(group)
                 self.kept.stream.close(group)
@@ -205,6 +207,16 @@ class Connection:
             self.kept.stream.put(view, cost)
         else:
             self.credit(cost)
+
+    def _put(self, word: Signal | Gap | Warning, cost: int) -> None:
+        if isinstance(word, Signal):
+            self.kept.stream.put(transition_of(word), cost)
+        elif isinstance(word, Gap):
+            self.kept.stream.put(gap_of(word), cost)
+        else:
+            # It passed what waits, so it needs no room in the window.
+            groups = tuple(sorted(self.kept.groups))
+            self.kept.stream.put(SlowWarning(groups, word.waiting_bytes, word.limit_bytes, word.policy), 0)
 
     def _is_me(self, member: Member) -> bool:
         welcome = self.welcome

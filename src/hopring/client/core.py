@@ -23,7 +23,7 @@ from hopring.client.stream import Stream
 from hopring.errors import HopError
 from hopring.ids import NEVER
 from hopring.session.answers import Told
-from hopring.session.options import REQUEST_COST_BYTES
+from hopring.session.options import REQUEST_COST_BYTES, Slow
 from hopring.session.words import Ask, Hello, Join, Leave, Quit, Welcome
 
 WINDOW_BYTES_DEFAULT: Final = 1024 * 1024
@@ -47,6 +47,7 @@ class Core:
     name: str
     window_bytes: int = WINDOW_BYTES_DEFAULT
     membership: bool = True
+    slow: str = field(default="kick", kw_only=True)
     reconnect: Reconnect | None = field(default=None, kw_only=True)
     answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
     epoch_us: int = field(default=0, kw_only=True)  # The time of day when the shell's clock was at zero.
@@ -158,7 +159,10 @@ class Core:
             self._end(self.ended or SessionClosed("it was closed here"))
 
     def _new_connection(self) -> Connection:
-        return Connection(self.tries.url, Hello(self.name, self.window_bytes, self.membership), self.kept)
+        return Connection(self.tries.url, self._hello(), self.kept)
+
+    def _hello(self) -> Hello:
+        return Hello(self.name, self.window_bytes, self.membership, Slow(self.slow).value)
 
     def _look(self, connection: Connection, now_us: int) -> None:
         if self.ended is not None:

@@ -92,12 +92,27 @@ class Reconnected:
     gap: ReconnectGap
 
 
-Event = Message | View | Transition | Reconnected
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Messages are missing here: the session did not keep up, and had chosen `slow="drop"`."""
+
+    groups: tuple[str, ...]  # Of these messages; not all of them if `complete` is false.
+    messages: int
+    size_bytes: int
+    complete: bool
 
 
-def groups_of(event: Event) -> tuple[str, ...]:
-    """The groups in whose part of the stream an event is."""
-    return (event.group,) if isinstance(event, View | Transition) else event.groups
+@dataclass(frozen=True, slots=True)
+class SlowWarning:
+    """The session does not keep up: so much waits at the daemon, and at the limit its policy acts."""
+
+    groups: tuple[str, ...]  # All that the session is in.
+    waiting_bytes: int
+    limit_bytes: int
+    policy: str
+
+
+Event = Message | View | Transition | Gap | SlowWarning | Reconnected
 
 
 def messages_of(messages: Messages) -> list[Message]:
@@ -128,6 +143,16 @@ def view_of(view: words.View) -> View:
 def transition_of(signal: words.Signal) -> Transition:
     """A transition from its word."""
     return Transition(signal.group, signal.id, tuple([_member(one) for one in signal.together]))
+
+
+def gap_of(gap: words.Gap) -> Gap:
+    """A gap from its word."""
+    return Gap(gap.groups, gap.messages, gap.size_bytes, gap.complete)
+
+
+def groups_of(event: Event) -> tuple[str, ...]:
+    """The groups in whose part of the stream an event is."""
+    return (event.group,) if isinstance(event, View | Transition) else event.groups
 
 
 def _member(one: words.Member) -> Member:

@@ -57,6 +57,7 @@ def core_of(
     name: str | None,
     membership: bool,
     window_bytes: int,
+    slow: str,
     timeout_seconds: float,
     reconnect: bool | Reconnect,
 ) -> Core:
@@ -68,6 +69,7 @@ def core_of(
         any_name() if name is None else name,
         window_bytes,
         membership,
+        slow=slow,
         reconnect=reconnect or None,
         answer_seconds=timeout_seconds,
         epoch_us=time.time_ns() // 1000 - now_us(),

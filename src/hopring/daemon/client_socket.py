@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from hopring.daemon.loop import BROKEN, READABLE, WRITABLE, Loop
 from hopring.ids import NEVER
+from hopring.links.bucket import Bucket
 
 READ_BYTES: Final = 1 << 16
 FETCH_BYTES: Final = 1 << 17
@@ -23,6 +24,10 @@ SILENT_SECONDS: Final = 30
 PROBE_SECONDS: Final = 10
 PROBES_MAX: Final = 3
 """A client whose host is gone without a word is noticed by the kernel's own probes, within a minute or so."""
+
+CONNECTS_PER_SECOND: Final = 500
+CONNECTS_BURST: Final = 1_000
+"""How fast a daemon accepts; whoever comes sooner waits in the kernel's queue."""
 
 NO_DESCRIPTORS_DELAY_US: Final = 100_000
 _GATHER_MAX: Final = 512  # Well below IOV_MAX.
@@ -147,9 +152,16 @@ class ClientConnection:
 
 
 class ClientListener:
-    """Accepts on a socket that is bound and listens."""
+    """Accepts on a socket that is bound and listens, as fast as the daemon's bucket lets it."""
 
-    def __init__(self, loop: Loop, sock: socket.socket, welcome: Callable[[socket.socket], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        sock: socket.socket,
+        welcome: Callable[[socket.socket], None],
+        rate: Bucket | None = None,
+    ) -> None:
+        self._rate = rate or Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)  # A connection counts as a byte.
         self._loop = loop
         self._socket = sock
         self._welcome = welcome
@@ -163,7 +175,12 @@ class ClientListener:
         self._socket.close()
 
     def _ready(self, _events: int) -> None:
+        now_us = self._loop.now_us()
+        self._rate.fill(now_us)
         for _ in range(ACCEPTS_MAX):
+            if self._rate.ready_at_us > now_us:
+                self._rest_until(self._rate.ready_at_us)
+                return
             try:
                 sock, _address = self._socket.accept()
             except BlockingIOError:
@@ -171,15 +188,19 @@ class ClientListener:
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
                     # The kernel would report the waiting connection again and again.
-                    self._loop.modify(self._socket.fileno(), 0)
-                    self._again.set(self._loop.now_us() + NO_DESCRIPTORS_DELAY_US)
+                    self._rest_until(now_us + NO_DESCRIPTORS_DELAY_US)
                     return
                 continue  # That one was gone before we came to it.
+            self._rate.take(1)
             sock.setblocking(False)
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 _keep_alive(sock)
             self._welcome(sock)
+
+    def _rest_until(self, at_us: int) -> None:
+        self._loop.modify(self._socket.fileno(), 0)
+        self._again.set(at_us)
 
 
 def _keep_alive(sock: socket.socket) -> None:

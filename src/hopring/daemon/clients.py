@@ -5,13 +5,15 @@ import socket
 from collections.abc import Sequence
 
 from hopring.daemon.client_ports import ClientPlaces, open_tcp, open_unix
-from hopring.daemon.client_socket import ClientConnection, ClientListener
+from hopring.daemon.client_socket import CONNECTS_BURST, CONNECTS_PER_SECOND, ClientConnection, ClientListener
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Upward
 from hopring.groups.groups import Groups
+from hopring.links.bucket import Bucket
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
+from hopring.session.backlog import Spills
 from hopring.session.desk import Desk
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
 from hopring.session.options import SessionOptions
@@ -28,9 +30,10 @@ class Clients:
         groups: Groups,
         places: ClientPlaces,
         options: SessionOptions | None = None,
+        spills: Spills | None = None,
     ) -> None:
         """Listens; Unusable if it cannot."""
-        self.desk = Desk(groups, member.payload_bytes_max, options)
+        self.desk = Desk(groups, member.payload_bytes_max, options, spills)
         self._loop = loop
         self._log = log
         self._member = member
@@ -40,6 +43,7 @@ class Clients:
         self._pump_due = False
         self._alarm = loop.alarm(lambda: self._step(Tick()))
         self._listeners: list[ClientListener] = []
+        self._rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._leaving = False
         try:
             if places.path is not None:
@@ -76,7 +80,7 @@ class Clients:
             connection.close()
 
     def _listen(self, sock: socket.socket) -> None:
-        self._listeners.append(ClientListener(self._loop, sock, self._welcome))
+        self._listeners.append(ClientListener(self._loop, sock, self._welcome, self._rate))
 
     def _stop_listening(self) -> None:
         for listener in self._listeners:
@@ -100,7 +104,10 @@ class Clients:
 
     def fetch(self, number: int, bytes_max: int) -> list[bytes]:
         """Bytes for a client."""
-        return self.desk.outgoing(number, bytes_max)
+        out = self.desk.outgoing(number, bytes_max)
+        if self.desk.slow.stirred:
+            self._loop.call_soon(self._look)
+        return out
 
     def lost(self, number: int) -> None:
         """A client is gone."""
@@ -117,6 +124,10 @@ class Clients:
         if not self._pump_due:
             self._pump_due = True
             self._loop.call_soon(self._pump)
+
+    def _look(self) -> None:
+        if self.desk.slow.stirred:
+            self._step(Tick())
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
         for output in outputs:

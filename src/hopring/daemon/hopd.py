@@ -15,7 +15,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from hopring import __version__
 from hopring.config import Config, ConfigError, LogFormat, cluster_hash, load_config
@@ -32,12 +32,13 @@ from hopring.daemon.member import Member, Up, Upward
 from hopring.daemon.metrics import Metrics
 from hopring.daemon.reload import changes, tuned
 from hopring.daemon.report import Report
+from hopring.daemon.spill import SpillPlace
 from hopring.daemon.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.daemon.unusable import Unusable
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, DaemonId, Incarnation, Process
 from hopring.routing.topology import topology_of
-from hopring.session.options import SessionOptions
+from hopring.session.options import SessionOptions, Slow
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is to end waits until everybody has what it sent."""
@@ -103,8 +104,10 @@ class Hopd:
         where: dict[str, object] = {}
         if groups is not None:
             places = _client_places(arguments, state, config, me.daemon)
-            options = replace(SessionOptions(), **config.clients.given())
-            self._clients = Clients(loop, self.log, self._member, groups, places, options)
+            given: dict[str, Any] = config.clients.given()
+            options = SessionOptions(slow_allowed=arguments.slow, **given)
+            spills = _spill_place(state / f"{config.cluster}.{name}.spill")
+            self._clients = Clients(loop, self.log, self._member, groups, places, options, spills)
             self._above: Up = self._clients.take
             where = _where(places)
         elif above is not None:
@@ -302,8 +305,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--end-with-stdin", action="store_true", help="end when stdin does, as it does when its writer dies"
     )
+    parser.add_argument(
+        "--slow",
+        type=_policies,
+        metavar="POLICY,...",
+        default=frozenset(Slow),
+        help="what clients may choose for the case that they do not keep up (default: kick,block,spill,drop)",
+    )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser
+
+
+def _policies(text: str) -> frozenset[Slow]:
+    return frozenset([Slow(one) for one in text.split(",")])
 
 
 def _load(file: str, name: str) -> Config:
@@ -340,6 +354,14 @@ def _client_places(arguments: argparse.Namespace, state: Path, config: Config, m
         if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
             path = None
     return ClientPlaces(path, tcp_place(own, arguments.listen))
+
+
+def _spill_place(directory: Path) -> SpillPlace | None:
+    """Without one, no client may spill."""
+    try:
+        return SpillPlace(directory)
+    except OSError:
+        return None
 
 
 def _where(places: ClientPlaces) -> dict[str, object]:

@@ -128,7 +128,7 @@ class Metrics:
         sessions = desk.sessions.values()
         yield _one("sessions", "gauge", "Connections of clients.", len(desk.sessions))
         yield _one("groups", "gauge", "Groups that have members, anywhere.", len(desk.groups.table.groups))
-        backlog = [one.backlog_bytes for one in sessions]
+        backlog = [one.backlog.waiting_bytes + one.control_bytes for one in sessions]
         yield _one("clients_backlog_bytes", "gauge", "What waits for clients, of all.", sum(backlog))
         yield _one("clients_backlog_max_bytes", "gauge", "The same, of the worst.", max(backlog, default=0))
         waiting = sum(one.charged_bytes for one in sessions)

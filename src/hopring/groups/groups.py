@@ -10,7 +10,7 @@ Deviations  see docs/protocols/groups.md.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -105,6 +105,18 @@ class Groups:
     def wanted(self, session: int) -> int:
         """In how many groups this session is or wants to be."""
         return len(self.requests.sessions.by_number[session].wants)
+
+    def wants(self, session: int) -> Collection[GroupName]:
+        """Those groups."""
+        return self.requests.sessions.by_number[session].wants
+
+    def block(self, groups: Collection[GroupName]) -> None:
+        """Messages of sessions here for these groups wait; as often as this is said, `unblock` has to be."""
+        self.requests.sessions.blocked.update(groups)
+
+    def unblock(self, groups: Collection[GroupName]) -> None:
+        """They need not wait any more."""
+        self.requests.sessions.unblock(groups)
 
     @property
     def idle(self) -> bool:

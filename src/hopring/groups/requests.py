@@ -50,7 +50,7 @@ class Requests:
     @property
     def idle(self) -> bool:
         """Whether nothing waits here."""
-        return not self.sessions.turn and not self.sessions.parked
+        return not self.sessions.turn and not self.sessions.parked and not self.sessions.held
 
     def connect(self, event: Connect) -> Connected | Refused:
         """A session begins, if its name is legal and free."""

@@ -1,8 +1,8 @@
 """Sessions of this daemon: their names, and their requests on the way into the order.
 
 Invariants  a session's requests go out in the order in which they came; a join that waits for its announcement
-            holds up its own session and no other; sessions take turns; a name is taken until its holder's KILL
-            has its place in the order.
+            holds up its own session and no other, and so does a message for a group that is blocked; sessions
+            take turns; a name is taken until its holder's KILL has its place in the order.
 """
 
 from collections import Counter, deque
@@ -48,6 +48,8 @@ class Sessions:
     )  # Joins that were asked for and are not delivered.
     turn: deque[int] = field(default_factory=deque)  # Sessions with requests that can go.
     parked: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions whose join has to wait.
+    blocked: Counter[GroupName] = field(default_factory=Counter)  # Groups with receivers that others wait for.
+    held: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions that wait for them.
 
     def begin(self, number: int, name: str) -> None:
         """A new session."""
@@ -82,6 +84,14 @@ class Sessions:
         for group in groups:
             self.turn.extend(self.parked.pop(group, []))
 
+    def unblock(self, groups: Collection[GroupName]) -> None:
+        """One receiver less has to be waited for in these groups."""
+        for group in groups:
+            self.blocked[group] -= 1
+            if not self.blocked[group]:
+                del self.blocked[group]
+                self.turn.extend(self.held.pop(group, []))
+
     def give_up(self, session: Session, known: Collection[GroupName]) -> list[GroupName]:
         """A session that ends waits for no announcement; returns the groups that it will not join."""
         for group in [name for name, numbers in self.parked.items() if session.number in numbers]:
@@ -104,6 +114,9 @@ class Sessions:
             if isinstance(request, JoinGroup) and request.group not in known:
                 self.parked.setdefault(request.group, []).append(session.number)
                 continue
+            if self.blocked and (group := self._awaited(request)) is not None:
+                self.held.setdefault(group, []).append(session.number)
+                continue
             session.requests.popleft()
             session.queued_bytes -= _cost(request)
             session.lined_up = bool(session.requests)
@@ -111,6 +124,11 @@ class Sessions:
                 self.turn.append(session.number)
             return _submit(session, request)
         return None
+
+    def _awaited(self, request: Queued) -> GroupName | None:
+        if not isinstance(request, Send):
+            return None
+        return next((group for group in request.run.groups if group in self.blocked), None)
 
 
 def _cost(request: Queued) -> int:

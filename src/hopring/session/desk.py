@@ -5,8 +5,7 @@ Implements  what clients are given by the technical report (section 2) and thesi
 Below       groups, and through them the membership: `take` gives what is to be submitted there.
 Above       connections: bytes come in, `outgoing` gives bytes.
 Invariants  whatever a client does wrong costs that client only; nobody waits for a client: one that does not
-            take what is sent to it has to go when its backlog is full.
-Deviations  the only policy for slow receivers is that; none spills or drops.
+            take what is sent to it is dealt with by the policy that it chose (`slow.py`).
 """
 
 from collections import Counter
@@ -36,17 +35,21 @@ from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Submit, Withdraw
 from hopring.session import showing
+from hopring.session.backlog import Spills
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
 from hopring.session.frames import Frame, Reader
+from hopring.session.held import Held
 from hopring.session.judging import Judge
 from hopring.session.options import (
     REQUEST_COST_BYTES,
     SLOW_RECEIVER,
     SessionOptions,
+    Slow,
 )
 from hopring.session.queries import Queries
 from hopring.session.receipts import receipt_of
 from hopring.session.session import Session, State
+from hopring.session.slow import SlowReceivers
 from hopring.session.words import (
     Ask,
     Credit,
@@ -69,16 +72,25 @@ assert REQUEST_COST_BYTES == QUEUED_COST_BYTES, "credits count what the groups c
 class Desk:
     """The clients of one daemon."""
 
-    def __init__(self, groups: Groups, payload_bytes_max: int, options: SessionOptions | None = None) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        payload_bytes_max: int,
+        options: SessionOptions | None = None,
+        spills: Spills | None = None,
+    ) -> None:
         """The limit is that of a message of the membership."""
         self.groups = groups
         self.options = options or SessionOptions()
         assert self.options.window_bytes <= groups.options.session_queue_bytes_max, "requests have to fit"
         self.bundle_bytes_max = payload_bytes_max - 1 - SESSION_NAME_BYTES_MAX
+        # However many its groups and messages: with so much in its bodies a bundle fits, and its name too.
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
+        assert self.message_bytes_max > 0, "a message has to fit"
         self._judge = Judge(groups.me.daemon, self.message_bytes_max, self.options.window_bytes)
         self.sessions: dict[int, Session] = {}
         self.queries = Queries(groups)
+        self.slow = SlowReceivers(groups, self.options, spills)
         self.ended: Counter[str] = Counter()
         """How often a client had to go, by reason."""
         self._strangers: dict[int, None] = {}  # The oldest first.
@@ -90,12 +102,13 @@ class Desk:
         """When the next tick is due."""
         oldest = next(iter(self._strangers), None)
         hello_by_us = NEVER if oldest is None else self.sessions[oldest].hello_by_us
-        return min(hello_by_us, self.groups.wake_at_us, self.queries.wake_at_us)
+        return min(hello_by_us, self.groups.wake_at_us, self.queries.wake_at_us, self.slow.wake_at_us)
 
     def tune(self, options: SessionOptions) -> None:
         """Other limits from now on, also for sessions that are there."""
         assert options.window_bytes == self.options.window_bytes, "sessions were told their window"
         self.options = options
+        self.slow.tune(options, self.sessions.values())
 
     def take(self, queue_open: bool) -> Submit | None:
         """The next message for the membership, if there is one."""
@@ -104,7 +117,11 @@ class Desk:
     def outgoing(self, session: int, bytes_max: int) -> list[bytes]:
         """The next bytes for a client; empty if there are none, or if it has to give credit first."""
         one = self.sessions.get(session)
-        return [] if one is None else one.outgoing(bytes_max)
+        if one is None:
+            return []
+        out = one.outgoing(bytes_max)
+        self.slow.taken(one)
+        return out
 
     def credit(self) -> list[Output]:
         """After `take`: tells clients what has gone out."""
@@ -155,7 +172,8 @@ class Desk:
     # Connections.
 
     def _opened(self, number: int, now_us: int) -> None:
-        session = Session(number, Reader(self.bundle_bytes_max), now_us + self.options.hello_us)
+        hello_by_us = now_us + self.options.hello_us
+        session = Session(number, Reader(self.bundle_bytes_max), hello_by_us, self.slow.backlog(number))
         self.sessions[number] = session
         self._strangers[number] = None
         if len(self.sessions) > self.options.sessions_max:
@@ -170,6 +188,7 @@ class Desk:
             return
         self._strangers.pop(number, None)
         self.queries.forget(number)
+        self.slow.forget(session)
         if session.state is not State.STRANGER:
             self._ask(Disconnect(number), now_us)
 
@@ -181,6 +200,8 @@ class Desk:
         answered = self.queries.tick(self.sessions, now_us)
         if answered is not None:
             self._ready(answered)
+        for session, why in self.slow.late(self.sessions, now_us):
+            self._too_slow(session, why, now_us)
         self._ask(Tick(), now_us)
 
     def _received(self, number: int, chunk: bytes, now_us: int) -> None:
@@ -211,12 +232,23 @@ class Desk:
             case Ask():
                 self._charged.add(number)
                 self.queries.ask(number, said)
-            case Hello(name, window_bytes, membership):
-                session.name, session.window_bytes, session.membership = name, window_bytes, membership
-                self._ask(Connect(number, name), now_us)
+            case Hello():
+                self._hello(session, said, now_us)
             case Quit():
                 session.state = State.ENDING
                 self._ask(Disconnect(number), now_us)
+
+    def _hello(self, session: Session, hello: Hello, now_us: int) -> None:
+        policy = session.backlog.policy = Slow(hello.slow)
+        session.name, session.window_bytes, session.membership = (
+            hello.name,
+            hello.window_bytes,
+            hello.membership,
+        )
+        if policy in self.slow.allowed():
+            self._ask(Connect(session.number, hello.name), now_us)
+        else:
+            self._refused(session.number, showing.no_such_policy(policy, self.slow.allowed()), now_us)
 
     def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
         number = request.session
@@ -225,6 +257,8 @@ class Desk:
             self._refused(number, showing.too_many_groups(request, self.options.groups_max), now_us)
         else:
             self._ask(request, now_us)
+        if isinstance(request, JoinGroup) and number in self.sessions:
+            self.slow.wants(self.sessions[number])
 
     # What comes of it.
 
@@ -234,12 +268,12 @@ class Desk:
                 case Deliver(sessions):
                     self._show(sessions, showing.messages(output), now_us)
                 case ShowView():
-                    self._show(self._wanting(output), showing.view(output, self.groups.names), now_us)
+                    self._show(self._wanting(output), Held(showing.view(output, self.groups.names)), now_us)
                 case ShowSignal(sessions):
                     wanting = [one for one in sessions if self._wants(one)]
-                    self._show(wanting, showing.signal(output, self.groups.names), now_us)
+                    self._show(wanting, Held(showing.signal(output, self.groups.names)), now_us)
                 case Left(number):
-                    self._show((number,), showing.left(output), now_us)
+                    self._show((number,), Held(showing.left(output)), now_us)
                 case Connected(number, private_group):
                     self._connected(self.sessions[number], private_group)
                 case Refused(number):
@@ -258,20 +292,23 @@ class Desk:
         own = who.session if who is not None and who.process == self.groups.me else None
         return [one for one in output.sessions if self._wants(one) or one == own]
 
-    def _show(self, numbers: tuple[int, ...] | list[int], frame: bytes, now_us: int) -> None:
+    def _show(self, numbers: tuple[int, ...] | list[int], event: Held, now_us: int) -> None:
         for number in numbers:
             session = self.sessions.get(number)
             if session is None:
                 continue
-            session.show(frame)
-            if session.backlog_bytes > self.options.backlog_bytes_max:
-                self._too_slow(session, now_us)
+            why = self.slow.put(session, event, now_us)
+            if why:
+                self._too_slow(session, why, now_us)
             else:
                 self._ready(session)
+        while (biggest := self.slow.excess(self.sessions.values())) is not None:
+            self._too_slow(
+                biggest, f"the most of all waits for {biggest.name}, and all together too much", now_us
+            )
 
-    def _too_slow(self, session: Session, now_us: int) -> None:
-        detail = f"more than {self.options.backlog_bytes_max} bytes wait for {session.name}"
-        self._end(session, SLOW_RECEIVER, detail, "take events faster, or send less to its groups", now_us)
+    def _too_slow(self, session: Session, why: str, now_us: int) -> None:
+        self._end(session, SLOW_RECEIVER, why, "take events faster, or send less to its groups", now_us)
 
     def _connected(self, session: Session, private_group: GroupName) -> None:
         session.state = State.OPEN
@@ -298,8 +335,8 @@ class Desk:
 
     def _answer(self, session: Session, word: Word, now_us: int) -> None:
         session.say(word)
-        if session.backlog_bytes > self.options.backlog_bytes_max:
-            self._too_slow(session, now_us)
+        if why := self.slow.said(session):
+            self._too_slow(session, why, now_us)
         else:
             self._ready(session)
 
@@ -333,6 +370,7 @@ class Desk:
         del self.sessions[session.number]
         self._strangers.pop(session.number, None)
         self.queries.forget(session.number)
+        self.slow.forget(session)
         if reason:
             self.ended[reason.partition(":")[0]] += 1
         self._out.append(Close(session.number, last, reason))

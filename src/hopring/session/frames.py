@@ -47,6 +47,8 @@ class Kind(IntEnum):
     GOODBYE = 23
     RECEIPT = 24
     ANSWER = 40
+    GAP = 28
+    WARNING = 29
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}
@@ -62,6 +64,24 @@ class Frame(NamedTuple):
 def encode_frame(kind: Kind, *body: bytes) -> bytes:
     """A frame as it travels."""
     return b"".join([_HEAD.pack(sum(map(len, body)), kind, 0, 0), *body])
+
+
+def kind_of(frame: bytes) -> Kind:
+    """The kind of a frame that was made here."""
+    return _KINDS[frame[4]]
+
+
+def cut(stream: bytes) -> tuple[list[bytes], bytes]:
+    """A stream of frames that were made here, cut into whole ones, and what is left of the next."""
+    frames: list[bytes] = []
+    at = 0
+    while len(stream) - at >= FRAME_HEAD_BYTES:
+        end = at + FRAME_HEAD_BYTES + int.from_bytes(stream[at : at + 4], "little")
+        if end > len(stream):
+            break
+        frames.append(stream[at:end])
+        at = end
+    return frames, stream[at:]
 
 
 class Reader:

@@ -1,6 +1,7 @@
 """What can be tuned of sessions, and what their limits are."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 REQUEST_COST_BYTES: Final = 256
@@ -22,6 +23,15 @@ WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a client may ask for as its own window."""
 
 
+class Slow(StrEnum):
+    """What a daemon does when too much waits for a client; the client chooses."""
+
+    KICK = "kick"  # Its session ends, and it is told why.
+    BLOCK = "block"  # Senders at the same daemon wait; others cannot be held back, so there is a limit.
+    SPILL = "spill"  # What waits goes to disk.
+    DROP = "drop"  # Messages are dropped, and counted where they are missing.
+
+
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     """Limits and times."""
@@ -31,6 +41,13 @@ class SessionOptions:
     hello_us: int = 3_000_000  # So long they have for it.
     groups_max: int = 4096  # That one session may be in.
     window_bytes: int = 1024 * 1024  # Of requests of one session that have not gone out.
-    backlog_bytes_max: int = (
-        16 * 1024 * 1024
-    )  # Of what one client was not ready to take; more, and it has to go.
+    slow_allowed: frozenset[Slow] = frozenset(Slow)  # Policies that clients may choose.
+    backlog_bytes_max: int = 16 * 1024 * 1024  # Of what one client was not ready to take: then its policy acts.
+    backlogs_bytes_max: int = 256 * 1024 * 1024  # Of all clients; a frame that many wait for counts once.
+    spill_memory_bytes: int = 4 * 1024 * 1024  # Of what waits for a client that spills; the rest is on disk.
+    spill_bytes_max: int = 4 * 1024 * 1024 * 1024  # On disk for one client.
+    block_us: int = 30_000_000  # So long a client may take nothing while others wait for it.
+
+    def limit_bytes(self, policy: Slow) -> int:
+        """Where a policy begins to act."""
+        return self.spill_memory_bytes if policy is Slow.SPILL else self.backlog_bytes_max

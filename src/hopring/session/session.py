@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from hopring.errors import Drop, PeerError
+from hopring.session.backlog import Backlog
 from hopring.session.frames import PREAMBLE, Reader
 from hopring.session.words import Credit, Word, encode_word
 
@@ -28,6 +29,7 @@ class Session:
     number: int
     reader: Reader
     hello_by_us: int
+    backlog: Backlog  # Events.
     state: State = State.STRANGER
     name: str = ""
     membership: bool = True
@@ -36,8 +38,8 @@ class Session:
     charged_bytes: int = 0  # Requests that are not credited.
     wants_receipts: bool = False  # It has asked for one.
     control: deque[bytes] = field(default_factory=lambda: deque([PREAMBLE]))
-    events: deque[bytes] = field(default_factory=deque)
-    backlog_bytes: int = len(PREAMBLE)  # Of both.
+    control_bytes: int = len(PREAMBLE)
+    credit_bytes: int = 0  # To be told to the client, in one word.
 
     # Requests.
 
@@ -53,7 +55,7 @@ class Session:
         if not done_bytes or (queued_bytes and done_bytes < window_bytes // 4):
             return False
         self.charged_bytes = queued_bytes
-        self.say(Credit(done_bytes))
+        self.credit_bytes += done_bytes
         return True
 
     # Events.
@@ -62,12 +64,7 @@ class Session:
         """A word that needs no room in the client's window and no place among events."""
         frame = encode_word(word)
         self.control.append(frame)
-        self.backlog_bytes += len(frame)
-
-    def show(self, frame: bytes) -> None:
-        """An event."""
-        self.events.append(frame)
-        self.backlog_bytes += len(frame)
+        self.control_bytes += len(frame)
 
     def taken(self, credit: Credit) -> None:
         """The client has done with so much."""
@@ -78,13 +75,14 @@ class Session:
     @property
     def has_output(self) -> bool:
         """Whether something can go out now."""
-        return bool(self.control) or self._event_may_go
+        return bool(self.control or self.credit_bytes) or self._event_may_go
 
     @property
     def _event_may_go(self) -> bool:
-        if not self.events:
+        size_bytes = self.backlog.head_bytes()
+        if size_bytes is None:
             return False
-        return not self.untaken_bytes or self.untaken_bytes + len(self.events[0]) <= self.window_bytes
+        return not self.untaken_bytes or self.untaken_bytes + size_bytes <= self.window_bytes
 
     def outgoing(self, bytes_max: int) -> list[bytes]:
         """What goes out next, about so much."""
@@ -93,16 +91,19 @@ class Session:
         while size < bytes_max:
             if self.control:
                 frame = self.control.popleft()
+                self.control_bytes -= len(frame)
+            elif self.credit_bytes:
+                frame = encode_word(Credit(self.credit_bytes))
+                self.credit_bytes = 0
             elif self._event_may_go:
-                frame = self.events.popleft()
+                frame = self.backlog.pop()
                 self.untaken_bytes += len(frame)
             else:
                 break
             out.append(frame)
             size += len(frame)
-            self.backlog_bytes -= len(frame)
         return out
 
     def rest(self) -> bytes:
         """All that has not gone out, whatever the window says."""
-        return b"".join([*self.control, *self.events])
+        return b"".join([*self.control, *self.backlog.rest()])

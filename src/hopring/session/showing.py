@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from hopring.groups import names
 from hopring.groups.events import Deliver, GroupView, JoinGroup, Left, Refusal, Refused, ShowSignal, ShowView
 from hopring.session import words
+from hopring.session.held import Held, Loss
 from hopring.session.messages import Place, encode_messages
+from hopring.session.options import Slow
 from hopring.session.words import encode_word
 
 REMEDIES = {
@@ -18,9 +20,11 @@ REMEDIES = {
 _OF_HELLO = (Refusal.ILLEGAL_NAME, Refusal.NAME_IN_USE)
 
 
-def messages(deliver: Deliver) -> bytes:
+def messages(deliver: Deliver) -> Held:
     """A bundle."""
-    return encode_messages(deliver.sender, Place(deliver.view, *deliver.position), deliver.bundle)
+    bundle = deliver.bundle
+    frame = encode_messages(deliver.sender, Place(deliver.view, *deliver.position), bundle)
+    return Held(frame, Loss(bundle.run.groups, len(bundle), len(bundle.bodies)))
 
 
 def view(show: ShowView, daemons: Sequence[str]) -> bytes:
@@ -62,6 +66,12 @@ def refused(event: Refused) -> words.Refused:
 def too_many_groups(request: JoinGroup, groups_max: int) -> words.Refused:
     """The refusal of a join by a session that is in as many groups as it may."""
     return words.Refused("join", request.group, f"more than {groups_max} groups", "leave some first")
+
+
+def no_such_policy(policy: Slow, allowed: Sequence[Slow]) -> words.Refused:
+    """The refusal of a HELLO whose policy for slow receivers this daemon does not have."""
+    reason = "a policy for slow receivers that this daemon does not have"
+    return words.Refused("hello", policy.value, reason, f"choose one of {', '.join(allowed)}")
 
 
 def member_word(one: names.Member, daemons: Sequence[str]) -> words.Member:

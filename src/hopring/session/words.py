@@ -6,7 +6,7 @@ places in that one.
 The values here are read by msgspec at run time, so this file is not compiled.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -32,6 +32,7 @@ class Hello(Word, frozen=True):
     name: Name
     window_bytes: Count  # Of events that it has not taken.
     membership: bool = True  # Whether it wants views and signals.
+    slow: Literal["kick", "block", "spill", "drop"] = "kick"  # What is done when it does not keep up.
 
 
 class Join(Word, frozen=True):
@@ -138,6 +139,23 @@ class Answer(Word, frozen=True):
     body: bytes
 
 
+class Gap(Word, frozen=True):
+    """Messages of these groups are missing here, because the client was slow and wanted it so."""
+
+    messages: Count
+    size_bytes: Count
+    groups: tuple[Name, ...]
+    complete: bool  # Whether all groups are named.
+
+
+class Warning(Word, frozen=True):
+    """So much waits for the client; beyond the limit its policy acts."""
+
+    waiting_bytes: Count
+    limit_bytes: Count
+    policy: Name
+
+
 class Error(Word, frozen=True):
     """Why the daemon ends the connection."""
 
@@ -163,6 +181,8 @@ _KIND: Final[dict[type[Word], Kind]] = {
     Signal: Kind.SIGNAL,
     Left: Kind.LEFT,
     Receipt: Kind.RECEIPT,
+    Gap: Kind.GAP,
+    Warning: Kind.WARNING,
     Error: Kind.ERROR,
     Goodbye: Kind.GOODBYE,
     Answer: Kind.ANSWER,

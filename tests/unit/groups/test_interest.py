@@ -2,7 +2,16 @@
 
 from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, view_id
 
-from hopring.groups.events import Connect, Disconnect, JoinGroup, LeaveGroup
+from hopring.groups.events import (
+    Connect,
+    Disconnect,
+    JoinGroup,
+    LeaveGroup,
+    Left,
+    Refusal,
+    Refused,
+    ShowView,
+)
 from hopring.groups.interest import InterestTable, OwnInterest
 from hopring.groups.words import GroupsPart, Interest, Join, Leave, decode, encode, seal
 from hopring.ids import DaemonId, GroupName, SiteId, SiteMask
@@ -194,6 +203,25 @@ def test_what_a_session_asks_for_waits_behind_its_join_and_others_go_on() -> Non
     desk.delivered(ME, [announcement])
 
     assert [one.service for one in desk.taken()] == [Service.AGREED, Service.RELIABLE]
+
+
+def test_a_leave_behind_a_join_that_waits_is_two_events_in_their_order() -> None:
+    desk = Desk(ME, NEAR, FAR)
+    desk.step(Connect(1, "ann"))
+    desk.step(JoinGroup(1, RED))
+    desk.step(LeaveGroup(1, RED))
+    assert desk.step(LeaveGroup(1, RED)) == [Refused(1, Refusal.NOT_A_MEMBER, RED)]
+    desk.step(JoinGroup(1, RED))
+    desk.step(LeaveGroup(1, RED))
+    (announcement,) = desk.taken()
+    desk.delivered(ME, [announcement])
+    sent = desk.taken()
+    assert words(sent) == [Join("ann", RED), Leave(RED)] * 2
+    shown = [type(one) for one in desk.delivered(ME, sent)]
+
+    assert shown == [ShowView, Left] * 2
+    desk.step(Tick(), 1_000_000_000)
+    assert words(desk.taken()) == [Interest(2, (), (RED,))]
 
 
 def test_groups_announce_what_was_under_way() -> None:

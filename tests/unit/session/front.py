@@ -8,6 +8,7 @@ from hopring.groups.groups import Groups
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
 from hopring.membership.events import Delivered, Installed, Stamped
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position
+from hopring.session.backlog import Spills
 from hopring.session.desk import Desk
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
 from hopring.session.options import SessionOptions
@@ -20,15 +21,18 @@ VIEW = ViewId(1, ME.daemon, ME.incarnation)
 class Front:
     """One daemon, with connections that are byte strings."""
 
-    def __init__(self, options: SessionOptions | None = None) -> None:
+    def __init__(self, options: SessionOptions | None = None, spills: Spills | None = None) -> None:
         groups = Groups(ME, {DaemonId(0): SiteId(0)}, ["eu1"])
-        self.desk = Desk(groups, BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES, options)
+        self.desk = Desk(groups, BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES, options, spills)
         self.now_us = 0
         self.closed: dict[int, tuple[bytes, str]] = {}
         self.ready: set[int] = set()
         self.stopped = False  # Nothing is ordered.
         self.queue_open = True
+        self.at_once = 1 << 30  # So many messages are on their way at the same time.
         self._lts = 0
+        self._under_way: deque[Message] = deque()
+        self._pumping = False
         self.step(Installed(VIEW, (ME,), (ME,), "start"))
 
     def step(self, event: Input) -> None:
@@ -38,16 +42,26 @@ class Front:
 
     def pump(self) -> None:
         """Orders what there is."""
-        ordered: deque[Message] = deque()
-        while not self.stopped and (submit := self.desk.take(self.queue_open)) is not None:
-            ordered.append(Message(submit.service, ME.daemon, submit.session, submit.payload))
-        self._note(self.desk.credit())
-        while ordered:
-            message = ordered.popleft()
+        if self._pumping:
+            return
+        self._pumping = True
+        self._submit()
+        while self._under_way:
+            message = self._under_way.popleft()
             self._lts += 1
             position = Position(self._lts, 0)
             self.step(Stamped(VIEW, message, position))
             self.step(Delivered(VIEW, message, ME, position))
+            self._submit()
+        self._pumping = False
+
+    def _submit(self) -> None:
+        while not self.stopped and len(self._under_way) < self.at_once:
+            submit = self.desk.take(self.queue_open)
+            if submit is None:
+                break
+            self._under_way.append(Message(submit.service, ME.daemon, submit.session, submit.payload))
+        self._note(self.desk.credit())
 
     def _note(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
@@ -83,9 +97,11 @@ class Front:
             return last
         return b"".join(self.desk.outgoing(number, bytes_max))
 
-    def client(self, number: int, name: str, window_bytes: int = 1 << 20, membership: bool = True) -> Core:
+    def client(
+        self, number: int, name: str, window_bytes: int = 1 << 20, membership: bool = True, slow: str = "kick"
+    ) -> Core:
         """A client of the library, connected."""
-        core = Core("hop://test", name, window_bytes, membership)
+        core = Core("hop://test", name, window_bytes, membership, slow=slow)
         core.hello()
         self.open(number)
         self.exchange(number, core)

@@ -18,11 +18,20 @@ from hopring.client.errors import (
 from hopring.client.events import Event, Message, View
 from hopring.ids import DaemonId, GroupName
 from hopring.links.events import Tick
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.services import Service
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Kind, Reader, encode_frame
 from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
 from hopring.session.words import Credit, Hello, Join, encode_word
-from hopring.wire.bundle import Run, decode_bundle, encode_again, encode_bundle
+from hopring.wire.bundle import (
+    BUNDLE_BYTES_DEFAULT,
+    GROUPS_MAX,
+    MESSAGES_MAX,
+    Run,
+    decode_bundle,
+    encode_again,
+    encode_bundle,
+)
 
 
 def joined(
@@ -225,6 +234,27 @@ def test_what_a_client_does_wrong_costs_that_client_only(said: bytes, reason: st
     send(bert, b"still here", "g")
     front.exchange(2, bert)
     assert data(bert) == [b"still here"]
+
+
+def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused() -> None:
+    front = Front()
+    name = "n" * 64
+    front.client(1, name)
+    limit = front.desk.message_bytes_max
+    groups = tuple([GroupName(f"{at:03d}" + "g" * 125) for at in range(GROUPS_MAX)])
+    run = Run(DaemonId(0), 1, Service.AGREED, groups)
+    bodies = [b""] * (MESSAGES_MAX - 1)
+    front.stopped = True
+    front.say(
+        1, encode_frame(Kind.SEND, encode_bundle(run, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 2))
+    )
+    submit = front.desk.take(queue_open=True)
+
+    assert submit is not None
+    assert len(submit.payload) == BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES
+    too_long = encode_bundle(Run(DaemonId(0), 1, Service.AGREED, groups[:1]), [bytes(limit + 1)], [0], [0])
+    front.say(1, encode_frame(Kind.SEND, too_long))
+    assert front.closed[1][1].startswith("limit")
 
 
 def test_requests_beyond_the_window_cost_the_session() -> None:

@@ -1,0 +1,142 @@
+"""Spills: what waits for slow clients, in segment files of the state directory.
+
+A client's frames are appended to segments and read back in their order; a segment is deleted when it has been
+read, all of them when the session ends. Nothing is forced to the disk, because nothing here outlives the
+process: what an earlier life left behind is deleted at the start. Writes go to the page cache in pieces of a
+quarter of a megabyte.
+"""
+
+import contextlib
+import os
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from hopring.session.backlog import SpillFailed
+from hopring.session.frames import cut
+
+PIECE_BYTES: Final = 256 * 1024
+SEGMENT_BYTES: Final = 16 * 1024 * 1024
+SPILLS_BYTES_MAX: Final = 16 * 1024 * 1024 * 1024
+"""What all clients of a daemon together may have on disk."""
+
+SUFFIX: Final = ".spill"
+
+
+class SpillPlace:
+    """The directory of one daemon's spills."""
+
+    def __init__(self, directory: Path, bytes_max: int = SPILLS_BYTES_MAX) -> None:
+        """Makes it, and empties it; OSError if that fails."""
+        self.directory = directory
+        self.bytes_max = bytes_max
+        self.size_bytes = 0  # Of all files.
+        directory.mkdir(mode=0o700, exist_ok=True)
+        for left in directory.glob(f"*{SUFFIX}"):
+            left.unlink()
+
+    def open(self, session: int) -> "SpillFile":
+        """For one client."""
+        return SpillFile(self, session)
+
+
+class SpillFile:
+    """One client's frames on disk."""
+
+    def __init__(self, place: SpillPlace, session: int) -> None:
+        """Opens nothing yet."""
+        self.size_bytes = 0
+        """Of all frames that were put and not taken."""
+        self._place = place
+        self._session = session
+        self._count = 0
+        self._segments: deque[_Segment] = deque()
+        self._behind: list[bytes] = []  # Not written yet.
+        self._behind_bytes = 0
+        self._torn = b""  # The beginning of a frame that was read.
+
+    def put(self, frame: bytes) -> None:
+        """Adds a frame; SpillFailed if the disk does not take it."""
+        self._behind.append(frame)
+        self._behind_bytes += len(frame)
+        self.size_bytes += len(frame)
+        if self._behind_bytes >= PIECE_BYTES:
+            self._write()
+
+    def take(self) -> list[bytes]:
+        """Some of the oldest frames; SpillFailed if they are lost."""
+        frames: list[bytes] = []
+        while not frames and self._segments:
+            piece = self._read()
+            frames, self._torn = cut(self._torn + piece)
+        if not frames:
+            assert not self._torn, "frames were put as a whole"
+            frames, self._behind, self._behind_bytes = self._behind, [], 0
+        self.size_bytes -= sum(map(len, frames))
+        return frames
+
+    def close(self) -> None:
+        """Deletes all."""
+        while self._segments:
+            self._place.size_bytes -= self._segments.popleft().close()
+        self._behind.clear()
+        self.size_bytes = self._behind_bytes = 0
+
+    def _write(self) -> None:
+        piece = b"".join(self._behind)
+        if self._place.size_bytes + len(piece) > self._place.bytes_max:
+            raise SpillFailed(f"more than {self._place.bytes_max} bytes of all clients wait on disk")
+        try:
+            if not self._segments or self._segments[-1].written_bytes >= SEGMENT_BYTES:
+                self._count += 1
+                path = self._place.directory / f"{self._session}.{self._count}{SUFFIX}"
+                self._segments.append(_Segment(path))
+            self._segments[-1].write(piece)
+        except OSError as error:
+            raise SpillFailed(f"what waits cannot be written to disk ({error.strerror})") from error
+        self._place.size_bytes += len(piece)
+        self._behind.clear()
+        self._behind_bytes = 0
+
+    def _read(self) -> bytes:
+        first = self._segments[0]
+        try:
+            piece = first.read()
+        except OSError as error:
+            raise SpillFailed(f"what waits cannot be read from disk ({error.strerror})") from error
+        if not piece:
+            raise SpillFailed("what waits on disk was cut short")
+        if first.read_bytes == first.written_bytes:
+            # Also of the last one: what comes next begins another.
+            self._segments.popleft()
+            self._place.size_bytes -= first.close()
+        return piece
+
+
+class _Segment:
+    """One file, written at its end and read from its beginning."""
+
+    def __init__(self, path: Path) -> None:
+        self.written_bytes = 0
+        self.read_bytes = 0
+        self._path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    def write(self, piece: bytes) -> None:
+        rest = memoryview(piece)
+        while rest:
+            size = os.pwrite(self._file, rest, self.written_bytes)
+            self.written_bytes += size
+            rest = rest[size:]
+
+    def read(self) -> bytes:
+        piece = os.pread(self._file, PIECE_BYTES, self.read_bytes)
+        self.read_bytes += len(piece)
+        return piece
+
+    def close(self) -> int:
+        """Deletes it; returns how much it held."""
+        os.close(self._file)
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        return self.written_bytes

@@ -1,0 +1,113 @@
+"""Slow receivers at real daemons: what each policy does with forty megabytes that a client does not take."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.hopd.lives import Lives
+from tests.hopd.test_clients import SECONDS_MAX, Served, cluster, take
+
+from hopring import Event, Gap, Message, Session, SlowWarning, View, connect
+
+pytestmark = pytest.mark.slow
+
+MESSAGES = 400
+BODY_BYTES = 100_000
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    config = cluster()
+    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
+        lives.start()
+        lives.wait(lives.together)
+        yield Served(lives, config)
+
+
+def number(event: Message) -> int:
+    return int(event.data[:6])
+
+
+async def flood(session: Session, messages: int) -> None:
+    """Sends to the group g and waits for the own copy of each, so that it is ordered."""
+    await session.join("g")
+    for at in range(messages):
+        await session.multicast("g", b"%06d" % at + bytes(BODY_BYTES))
+        await take(session, 1)
+
+
+async def slow_reader(served: Served, policy: str) -> list[Event]:
+    """What a client of eu1 gets that sleeps while forty megabytes come from us1."""
+    async with (
+        asyncio.timeout(2 * SECONDS_MAX),
+        connect(served.url("us1"), name="fast") as fast,
+        connect(served.url("eu1"), name="slow", window_bytes=8192, slow=policy) as slow,
+    ):
+        await slow.join("g")
+        await flood(fast, MESSAGES)
+        await fast.multicast(slow.private_group, b"999999")
+        seen: list[Event] = []
+        while not (isinstance(seen[-1] if seen else None, Message) and data_of(seen[-1]) == b"999999"):
+            seen.append(await slow.receive())
+            if isinstance(seen[-1], Gap):
+                await fast.multicast(slow.private_group, b"999999")  # The first one was dropped.
+        return seen
+
+
+def data_of(event: Event) -> bytes:
+    return event.data if isinstance(event, Message) else b""
+
+
+def test_what_is_spilled_is_all_there_in_its_order(served: Served, tmp_path: Path) -> None:
+    seen = asyncio.run(slow_reader(served, "spill"))
+
+    assert [number(event) for event in seen if isinstance(event, Message)] == [*range(MESSAGES), 999_999]
+    assert [event.policy for event in seen if isinstance(event, SlowWarning)] == ["spill"]
+    assert not list(tmp_path.glob("**/*.spill/*"))
+    assert len(list(tmp_path.glob("*.eu1.spill"))) == 1
+
+
+def test_what_is_dropped_is_counted_at_its_place_and_views_are_not(served: Served) -> None:
+    seen = asyncio.run(slow_reader(served, "drop"))
+
+    at, missing = 0, 0
+    for event in seen:
+        if isinstance(event, Gap):
+            missing += event.messages
+            at += event.messages
+        elif isinstance(event, Message) and number(event) < MESSAGES:
+            assert number(event) == at
+            at += 1
+    assert 200 < missing < 300
+    assert [event.cause for event in seen if isinstance(event, View)] == ["join", "join"]
+    assert any(isinstance(event, SlowWarning) for event in seen)
+
+
+def test_a_sender_at_the_same_daemon_waits_for_a_blocked_receiver_and_other_groups_do_not(
+    served: Served,
+) -> None:
+    async def story() -> None:
+        async with (
+            asyncio.timeout(2 * SECONDS_MAX),
+            connect(served.url("eu1"), name="fast") as fast,
+            connect(served.url("eu1"), name="other") as other,
+            connect(served.url("eu1"), name="slow", window_bytes=8192, slow="block") as slow,
+        ):
+            await slow.join("g")
+            await other.join("h")
+            sending = asyncio.create_task(send(fast))
+            await asyncio.wait([sending], timeout=3.0)
+            assert not sending.done()
+            await other.multicast("h", b"still here")
+            await take(other, 1)
+            seen = await take(slow, MESSAGES)
+            await sending
+            numbers = [number(event) for event in seen if isinstance(event, Message)]
+            assert numbers == list(range(MESSAGES))
+
+    async def send(session: Session) -> None:
+        for at in range(MESSAGES):
+            await session.multicast("g", b"%06d" % at + bytes(BODY_BYTES))
+
+    asyncio.run(story())

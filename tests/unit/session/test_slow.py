@@ -1,0 +1,339 @@
+"""Slow receivers: a warning, and then the policy that the client chose."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.unit.session.front import Front
+
+from hopring.client.core import Core
+from hopring.client.errors import ConnectError, SlowConsumer
+from hopring.client.events import Event, Gap, Message, SlowWarning, View
+from hopring.daemon.spill import SpillPlace
+from hopring.links.events import Tick
+from hopring.services import Service
+from hopring.session.options import SessionOptions, Slow
+
+SMALL = SessionOptions(backlog_bytes_max=20_000, spill_memory_bytes=20_000, spill_bytes_max=1_000_000)
+BODY_BYTES = 1000
+
+
+def joined(front: Front, number: int, name: str, group: str, *, slow: str = "kick") -> Core:
+    """A client with a small window that has taken its view."""
+    core = front.client(number, name, 4096, slow=slow)
+    core.join(group)
+    front.exchange(number, core)
+    while core.take() is not None:
+        pass
+    front.exchange(number, core)
+    return core
+
+
+def send(front: Front, number: int, core: Core, group: str, *bodies: int) -> None:
+    """Messages that begin with these numbers, each in a frame of its own."""
+    for body in bodies:
+        data = b"%d" % body + bytes(BODY_BYTES)
+        core.outgoing.send(core.outgoing.run([group], Service.AGREED, False), data, 0)
+        front.exchange(number, core)
+
+
+def numbers(events: Sequence[Event]) -> list[int]:
+    return [int(one.data.partition(b"\0")[0]) for one in events if isinstance(one, Message)]
+
+
+def drain(front: Front, number: int, core: Core) -> list[Event]:
+    """Takes all that there is, as a client that has woken up."""
+    seen: list[Event] = []
+    while True:
+        front.exchange(number, core)
+        event = core.take()
+        if event is None:
+            return seen
+        seen.append(event)
+
+
+@pytest.mark.parametrize("slow", ["kick", "drop", "spill", "block"])
+def test_a_slow_receiver_is_warned_at_half_of_the_limit_and_once(slow: str, tmp_path: Path) -> None:
+    front = Front(SMALL, SpillPlace(tmp_path))
+    anna = joined(front, 1, "anna", "g", slow=slow)
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "g", *range(18))
+    front.exchange(1, anna)
+    seen = drain(front, 1, anna)
+
+    (warning,) = [event for event in seen if isinstance(event, SlowWarning)]
+    assert 10_000 < warning.waiting_bytes < 12_000
+    assert (warning.limit_bytes, warning.policy, warning.groups) == (20_000, slow, ("g",))
+    assert numbers(seen) == list(range(18))
+    send(front, 2, bert, "g", *range(18))
+    assert len([event for event in drain(front, 1, anna) if isinstance(event, SlowWarning)]) == 1
+
+
+def test_a_policy_that_the_daemon_does_not_have_is_refused() -> None:
+    front = Front(SessionOptions(slow_allowed=frozenset({Slow.KICK, Slow.SPILL})))
+    for number, slow in enumerate(["drop", "spill"], 1):  # There is no place to spill to.
+        core = front.client(number, "anna", slow=slow)
+        assert isinstance(core.ended, ConnectError)
+        assert "choose one of kick" in str(core.ended)
+        assert slow in str(core.ended)
+    assert front.client(3, "anna").welcome is not None
+
+
+def test_a_policy_that_there_is_not_is_told_by_the_library() -> None:
+    with pytest.raises(ValueError, match="'wait' is not a valid Slow"):
+        Front().client(1, "anna", slow="wait")
+
+
+# drop
+
+
+def test_messages_are_dropped_and_counted_where_they_are_missing_and_views_are_not() -> None:
+    front = Front(SMALL)
+    anna = joined(front, 1, "anna", "g", slow="drop")
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "g", *range(30))
+    carl = joined(front, 3, "carl", "g")
+    send(front, 2, bert, "g", *range(30, 35))
+    del carl
+    seen = [event for event in drain(front, 1, anna) if not isinstance(event, SlowWarning)]
+
+    first, view, second = [event for event in seen if not isinstance(event, Message)]
+    assert isinstance(first, Gap)
+    assert isinstance(view, View)
+    assert isinstance(second, Gap)
+    kept = numbers(seen)
+    assert kept == list(range(len(kept)))
+    assert 18 < len(kept) < 26
+    assert seen[len(kept) :] == [first, view, second]
+    assert first.messages == 30 - len(kept)
+    assert first.size_bytes == first.messages * (BODY_BYTES + 2)
+    assert (first.groups, first.complete) == (("g",), True)
+    assert second.messages == 5
+    send(front, 2, bert, "g", 99)
+    assert numbers(drain(front, 1, anna)) == [99]
+
+
+def test_a_gap_grows_until_the_backlog_is_half_as_big() -> None:
+    front = Front(SMALL)
+    anna = joined(front, 1, "anna", "g", slow="drop")
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "g", *range(30))
+    anna.receive(front.fetch(1))
+    assert anna.take() is not None
+    front.say(1, anna.output())
+    send(front, 2, bert, "g", *range(30, 60))
+    gaps = [event for event in drain(front, 1, anna) if isinstance(event, Gap)]
+
+    assert len(gaps) == 1
+    assert gaps[0].messages > 30
+
+
+def test_who_drops_still_has_to_go_when_views_alone_are_too_much() -> None:
+    front = Front(SMALL)
+    anna = joined(front, 1, "anna", "g", slow="drop")
+    number = 2
+    while 1 in front.desk.sessions:
+        joined(front, number, f"s{number}", "g")
+        number += 1
+    front.exchange(1, anna)
+
+    assert isinstance(anna.ended, SlowConsumer)
+    assert "more than 40000 bytes wait for anna" in str(anna.ended)
+
+
+# spill
+
+
+def test_what_is_spilled_comes_back_in_order_and_nothing_is_left_on_disk(tmp_path: Path) -> None:
+    front = Front(SMALL, place := SpillPlace(tmp_path))
+    anna = joined(front, 1, "anna", "g", slow="spill")
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "g", *range(400))
+    assert front.desk.sessions[1].backlog.size_bytes < 25_000
+    assert place.size_bytes > 250_000
+    some: list[Event] = []
+    for _ in range(100):
+        front.exchange(1, anna)
+        event = anna.take()
+        assert event is not None
+        some.append(event)
+    send(front, 2, bert, "g", *range(400, 500))
+    seen = some + drain(front, 1, anna)
+
+    assert numbers(seen) == list(range(500))
+    assert (place.size_bytes, list(tmp_path.iterdir())) == (0, [])
+    send(front, 2, bert, "g", *range(50))
+    assert numbers(drain(front, 1, anna)) == list(range(50))
+
+
+def test_who_spills_is_warned_of_the_disks_limit_too_and_has_to_go_beyond_it(tmp_path: Path) -> None:
+    front = Front(SMALL, SpillPlace(tmp_path))
+    anna = joined(front, 1, "anna", "g", slow="spill")
+    bert = joined(front, 2, "bert", "h")
+    sent = 0
+    while 1 in front.desk.sessions:
+        send(front, 2, bert, "g", sent)
+        sent += 1
+    front.exchange(1, anna)
+
+    assert 900 < sent < 1000
+    assert isinstance(anna.ended, SlowConsumer)
+    assert "more than 1000000 bytes wait on disk for anna" in str(anna.ended)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_does_not_take_it_costs_the_session_and_nobody_else(tmp_path: Path) -> None:
+    place = SpillPlace(tmp_path / "spill")
+    front = Front(SMALL, place)
+    anna = joined(front, 1, "anna", "g", slow="spill")
+    bert = joined(front, 2, "bert", "h")
+    place.directory.rmdir()
+    send(front, 2, bert, "g", *range(400))
+    front.exchange(1, anna)
+
+    assert isinstance(anna.ended, SlowConsumer)
+    assert "cannot be written to disk (No such file or directory) for anna" in str(anna.ended)
+    assert 2 in front.desk.sessions
+
+
+def test_what_cannot_be_read_back_costs_the_session(tmp_path: Path) -> None:
+    front = Front(SMALL, SpillPlace(tmp_path))
+    anna = joined(front, 1, "anna", "g", slow="spill")
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "g", *range(400))
+    for file in tmp_path.iterdir():
+        file.write_bytes(b"")
+    drain(front, 1, anna)
+    assert front.desk.slow.stirred
+    front.step(Tick())
+    front.exchange(1, anna)
+
+    assert "was cut short for anna" in str(anna.ended)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_quits_is_told_what_is_left_on_disk(tmp_path: Path) -> None:
+    front = Front(SMALL, SpillPlace(tmp_path))
+    anna = joined(front, 1, "anna", "g", slow="spill")
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "g", *range(400))
+    anna.quit()
+    front.exchange(1, anna)
+    seen = [event for event in drain(front, 1, anna) if not isinstance(event, SlowWarning)]
+
+    assert anna.quit_done
+    gap = seen[-1]
+    assert isinstance(gap, Gap)
+    assert len(numbers(seen)) + gap.messages == 400
+    assert list(tmp_path.iterdir()) == []
+
+
+# block
+
+
+def test_senders_here_wait_for_a_blocked_receiver_and_other_groups_go_on() -> None:
+    front = Front(SMALL)
+    front.at_once = 10
+    anna = joined(front, 1, "anna", "g", slow="block")
+    bert, carl = joined(front, 2, "bert", "h"), joined(front, 3, "carl", "h")
+    send(front, 2, bert, "g", *range(100))
+    backlog = front.desk.sessions[1].backlog
+    assert 20_000 < backlog.size_bytes < 22_000
+    assert bert.outgoing.charged_bytes > 70 * BODY_BYTES
+    send(front, 3, carl, "h", 1, 2)
+    assert numbers(drain(front, 3, carl)) == [1, 2]
+    send(front, 3, carl, "#anna#eu1", 100)
+    assert carl.outgoing.charged_bytes > BODY_BYTES
+
+    seen: list[Event] = []
+    while len(numbers(seen)) < 101:
+        seen += drain(front, 1, anna)
+        front.step(Tick())
+        assert backlog.size_bytes < 32_000
+    assert sorted(numbers(seen)) == list(range(101))
+    assert [one for one in numbers(seen) if one < 100] == list(range(100))
+    front.exchange(2, bert)
+    assert bert.outgoing.charged_bytes == 0
+    assert front.desk.groups.idle
+
+
+def test_a_group_that_a_blocked_receiver_asks_for_waits_for_it_too() -> None:
+    front = Front(SMALL)
+    anna = joined(front, 1, "anna", "g", slow="block")
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "g", *range(21))
+    anna.join("i")
+    front.say(1, anna.output())
+    carl = joined(front, 3, "carl", "h")
+    send(front, 3, carl, "i", *range(10))
+    assert carl.outgoing.charged_bytes > 9 * BODY_BYTES
+
+    front.lose(1)
+    front.exchange(3, carl)
+    assert carl.outgoing.charged_bytes == 0
+
+
+def test_who_takes_nothing_while_others_wait_has_to_go() -> None:
+    front = Front(SMALL)
+    anna = joined(front, 1, "anna", "g", slow="block")
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "g", *range(100))
+    assert front.desk.wake_at_us == SMALL.block_us
+    anna.receive(front.fetch(1))
+    assert anna.take() is not None
+    front.say(1, anna.output())
+    front.fetch(1)
+    front.now_us = SMALL.block_us
+    front.step(Tick())
+    assert front.desk.wake_at_us == 2 * SMALL.block_us
+    front.now_us = 2 * SMALL.block_us
+    front.step(Tick())
+    front.exchange(1, anna)
+
+    assert isinstance(anna.ended, SlowConsumer)
+    assert "anna took nothing for 30 s while others waited for it" in str(anna.ended)
+    front.exchange(2, bert)
+    assert bert.outgoing.charged_bytes == 0
+
+
+# All together.
+
+
+def test_when_all_backlogs_are_too_big_the_biggest_has_to_go() -> None:
+    front = Front(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
+    anna, carl = joined(front, 1, "anna", "g"), joined(front, 3, "carl", "i")
+    bert = joined(front, 2, "bert", "h")
+    send(front, 2, bert, "i", *range(25))
+    send(front, 2, bert, "g", *range(40))
+    front.exchange(1, anna)
+
+    assert isinstance(anna.ended, SlowConsumer)
+    assert "the most of all waits for anna" in str(anna.ended)
+    assert numbers(drain(front, 3, carl)) == list(range(25))
+    assert front.desk.slow.pool.size_bytes == 0
+
+
+def test_when_all_backlogs_are_too_big_who_drops_loses_messages_instead() -> None:
+    front = Front(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
+    anna = joined(front, 1, "anna", "g", slow="drop")
+    carl, bert = joined(front, 3, "carl", "i"), joined(front, 2, "bert", "h")
+    send(front, 2, bert, "i", *range(25))
+    send(front, 2, bert, "g", *range(40))
+    seen = [event for event in drain(front, 1, anna) if not isinstance(event, SlowWarning)]
+
+    assert isinstance(seen[0], Gap)
+    assert numbers(seen) == list(range(seen[0].messages, 40))
+    assert numbers(drain(front, 3, carl)) == list(range(25))
+
+
+def test_a_frame_that_many_wait_for_counts_once() -> None:
+    front = Front(SessionOptions(backlogs_bytes_max=60_000))
+    many = {number: joined(front, number, f"s{number}", "g") for number in range(10, 30)}
+    bert = joined(front, 2, "bert", "h")
+    for number, core in many.items():
+        drain(front, number, core)
+    send(front, 2, bert, "g", *range(40))
+
+    assert 35_000 < front.desk.slow.pool.size_bytes < 60_000
+    assert all(numbers(drain(front, number, core)) == list(range(40)) for number, core in many.items())
+    assert front.desk.slow.pool.size_bytes == 0
