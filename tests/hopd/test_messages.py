@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -111,6 +113,13 @@ def test_what_was_sent_in_a_block_is_delivered_before_the_block_has_left(served:
             assert (left.cause, [one.name for one in left.members]) == ("leave", ["anna"])
 
     asyncio.run(story())
+
+
+def test_a_host_that_vanishes_would_be_noticed(served: Served) -> None:
+    with sync.connect(served.url("eu1")) as anna, socket.socket(fileno=os.dup(anna.fileno())) as same:
+        wanted = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)]
+        wanted += [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 19_000)]
+        assert [same.getsockopt(level, option) for level, option, _ in wanted] == [one[2] for one in wanted]
 
 
 def test_batches_have_everything_in_the_order_of_the_session(served: Served) -> None:
