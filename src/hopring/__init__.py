@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Transition,
         View,
     )
+    from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
     from hopring.client.retrying import Reconnect
     from hopring.errors import HopError
     from hopring.local.aio import Cluster, local_cluster
@@ -57,9 +58,12 @@ __all__ = [
     "Cluster",
     "ClusterError",
     "ConnectError",
+    "DaemonView",
     "Event",
     "Gap",
     "Group",
+    "GroupInfo",
+    "GroupMembers",
     "HopError",
     "InDoubt",
     "Member",
@@ -91,6 +95,7 @@ __all__ = [
 _ROOMS = (
     "hopring.client.events",
     "hopring.client.errors",
+    "hopring.client.queries",
     "hopring.client.retrying",
     "hopring.client.batch",
     "hopring.errors",

@@ -10,6 +10,7 @@ out is carried out nevertheless. Behind it is one timer and, while a connection 
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from types import TracebackType
 from typing import TypeVar
@@ -20,7 +21,7 @@ from hopring.client.batch import Batch
 from hopring.client.connection import Connection
 from hopring.client.core import CONNECT_SECONDS, NO_DAEMON, WINDOW_BYTES_DEFAULT, Core
 from hopring.client.events import Event, Receipt
-from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
+from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of, tune
 from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT, parse_url
@@ -274,6 +275,9 @@ class _Wire(asyncio.Protocol):
         if not self._is_current:
             transport.abort()  # It took too long.
             return
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family != socket.AF_UNIX:
+            tune(sock)
         self._session._wire = self
         self._session._flush()
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from hopring.client.errors import MissingExtra
-from hopring.client.events import Event, Message, Reconnected, Transition, View, groups_of
+from hopring.client.events import Event, Gap, Message, Reconnected, Transition, View, groups_of
 from hopring.session.messages import Place
 from hopring.wire.bundle import Bundle
 
@@ -70,7 +70,7 @@ class Batch:
 
 COLUMNS: Final = (
     *("order", "received_at", "kind", "groups", "sender", "service", "type", "data"),
-    *("place", "members", "cause", "in_doubt"),
+    *("place", "members", "cause", "in_doubt", "missing"),
 )
 NEVER_NULL: Final = frozenset({"order", "received_at", "kind", "groups"})
 MAPPED_MIN: Final = 16
@@ -122,6 +122,7 @@ def _types(arrow: Any) -> dict[str, Any]:
         "members": arrow.list_(arrow.string()),
         "cause": arrow.string(),
         "in_doubt": arrow.uint64(),
+        "missing": arrow.uint64(),
     }
 
 
@@ -131,13 +132,15 @@ def _row(one: Taken) -> tuple[object, ...]:
     match event:
         case Message():
             service = event.service.name.lower()
-            return (*head, event.sender, service, event.type, event.data, _place(event.place), None, None, None)
+            return (*head, event.sender, service, event.type, event.data, _place(event.place), *[None] * 4)
         case View():
-            return (*head, None, None, None, None, None, _names(event), event.cause, None)
+            return (*head, None, None, None, None, None, _names(event), event.cause, None, None)
         case Transition():
-            return (*head, None, None, None, None, None, _names(event), None, None)
+            return (*head, None, None, None, None, None, _names(event), None, None, None)
         case Reconnected(gap=gap):
-            return (*head, None, None, None, None, _place(gap.last), None, gap.reason, gap.in_doubt)
+            return (*head, None, None, None, None, _place(gap.last), None, gap.reason, gap.in_doubt, None)
+        case Gap():
+            return (*head, *[None] * (len(COLUMNS) - len(head) - 1), event.messages)
         case _:
             return (*head, *[None] * (len(COLUMNS) - len(head)))
 

@@ -8,7 +8,7 @@ import time
 from typing import Any, Final
 
 from hopring.client.core import NO_DAEMON, Core
-from hopring.client.facts import now_us
+from hopring.client.facts import now_us, tune
 from hopring.client.url import parse_url
 from hopring.ids import NEVER
 
@@ -141,4 +141,4 @@ class Line:
             return
         self._opening = False
         if sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tune(sock)

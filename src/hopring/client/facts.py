@@ -1,8 +1,10 @@
 """What both shells' sessions share: the facts of a session, and how one is described before it is there."""
 
 import random
+import socket
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from hopring.client.core import Core
 from hopring.client.outgoing import Sending
@@ -10,6 +12,11 @@ from hopring.client.retrying import Reconnect
 from hopring.client.url import any_name, parse_urls
 from hopring.ids import GroupName
 from hopring.services import Service
+
+SILENT_SECONDS: Final = 10
+PROBE_SECONDS: Final = 3
+PROBES_MAX: Final = 3
+"""After so long a silence TCP asks the daemon's host whether it is there, so often, that many times."""
 
 Buffer = bytes | bytearray | memoryview
 Data = Buffer | Sequence[Buffer]
@@ -84,6 +91,17 @@ def sending_of(
     names = (groups,) if isinstance(groups, str) else groups
     whole = bytes(data) if isinstance(data, bytes | bytearray | memoryview) else b"".join(data)
     return Sending(tuple([GroupName(name) for name in names]), whole, service, message_type, self_discard)
+
+
+def tune(sock: socket.socket) -> None:
+    """What is written goes at once, and a host that has vanished without a word is noticed all the same."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES_MAX)
+    vanished_ms = 1000 * (SILENT_SECONDS + PROBES_MAX * PROBE_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, vanished_ms)
 
 
 def now_us() -> int:
