@@ -21,6 +21,7 @@ VERBS: Final = {
     "view": "hopring.cli.view:view",
     "doctor": "hopring.cli.doctor:doctor",
     "shell": "hopring.cli.shell:shell",
+    "bench": "hopring.cli.bench:bench",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
 }
