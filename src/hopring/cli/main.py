@@ -22,6 +22,7 @@ VERBS: Final = {
     "doctor": "hopring.cli.doctor:doctor",
     "shell": "hopring.cli.shell:shell",
     "up": "hopring.cli.up:up",
+    "bench": "hopring.cli.bench:bench",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
 }

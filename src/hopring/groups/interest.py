@@ -11,6 +11,7 @@ Invariants  others take an announcement in when they receive it, before it is de
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final
 
 from hopring.errors import Drop, PeerError
@@ -137,7 +138,8 @@ class OwnInterest:
     announcing: dict[GroupName, int] = field(default_factory=dict)  # With the version of the word.
     wanted: dict[GroupName, None] = field(default_factory=dict)  # To be announced, the oldest first.
     over: dict[GroupName, None] = field(default_factory=dict)  # To be called off.
-    idle_at_us: dict[GroupName, int] = field(default_factory=dict)  # Since when nobody here needs it.
+    # When it is called off, because nobody here needs it; the earliest first, as all linger equally long.
+    idle_at_us: dict[GroupName, int] = field(default_factory=dict)
 
     def want(self, group: GroupName) -> None:
         """Somebody is going to join."""
@@ -194,7 +196,7 @@ class OwnInterest:
 
     def tick(self, now_us: int) -> None:
         """What was idle for long enough is called off."""
-        for group in [name for name, at_us in self.idle_at_us.items() if at_us <= now_us]:
+        for group, _ in list(takewhile(lambda one: one[1] <= now_us, self.idle_at_us.items())):
             del self.idle_at_us[group]
             if group in self.known:
                 self.over[group] = None
@@ -204,4 +206,4 @@ class OwnInterest:
     @property
     def wake_at_us(self) -> int:
         """When the next group has been idle for long enough."""
-        return min(self.idle_at_us.values(), default=NEVER)
+        return next(iter(self.idle_at_us.values()), NEVER)

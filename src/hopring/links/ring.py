@@ -21,7 +21,7 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX, DaemonId
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
-from hopring.links.ring_idle import may_be_stopped, may_stop
+from hopring.links.ring_idle import may_be_stopped, may_stop, rest_us
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_state import Phase, RingState, Timers, initial_state
 from hopring.links.ring_token import check_token
@@ -152,7 +152,8 @@ class Ring:
     def _hold(self, now_us: int) -> list[Output]:
         s = self.state
         s.phase = Phase.HOLDING
-        s.timers = Timers(hold_until_us=now_us + self.options.hold_us)
+        hold_us = rest_us(self.options.hold_us, self.options.rest_us_max, s.token.quiet, len(self.members))
+        s.timers = Timers(hold_until_us=now_us + hold_us)
         # Told unasked, or each member would send its token again and have to be answered.
         return [Transmit((Held(s.token.number),))]
 

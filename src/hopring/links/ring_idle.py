@@ -19,6 +19,15 @@ def may_stop(quiet: int, members: int) -> bool:
     return quiet >= 2 * members
 
 
+def rest_us(hold_us: int, rest_us_max: int, quiet: int, members: int) -> int:
+    """How long the token is held: the longer, the longer nothing has happened, if that is wished.
+
+    Whoever wants it gets it at once all the same.
+    """
+    silent_rotations = quiet // members
+    return max(hold_us, min(hold_us * (silent_rotations - 1), rest_us_max))
+
+
 def may_be_stopped(quiet: int, index: int, members: int) -> bool:
     """Whether the token that member `index` passed with this count may be waiting at the representative.
 

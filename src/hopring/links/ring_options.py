@@ -34,6 +34,7 @@ class RingOptions:
     # A held token looks like a lost one to the others, so the hold must be well below the loss limit: there
     # has to be time for the heartbeat's rotation and for several tokens lost and sent again.
     hold_us: int = 50_000
+    rest_us_max: int = 0  # The hold grows up to this while nothing happens; if it is less, it does not grow.
     hurry_resend_us: int = 5_000
     free_rotation_us: int = 1_000  # After traffic the token keeps going for so long: more is likely to come.
     lone_visit_us: int = 250  # Between the visits of a ring of one that has something left to settle.
@@ -55,7 +56,9 @@ class RingOptions:
         assert self.urgent_packets_reserve >= 3, "room for an urgent packet"
         assert self.unstable_packets_max - self.urgent_packets_reserve >= 5, "room for one of each other kind"
         assert 0 < self.token_resend_us < self.token_loss_us
-        assert 2 * self.hold_us <= self.token_loss_us, "a held token must not look like a lost one"
+        assert 2 * max(self.hold_us, self.rest_us_max) <= self.token_loss_us, (
+            "a held token must not look like a lost one"
+        )
 
     @property
     def requests_max(self) -> int:

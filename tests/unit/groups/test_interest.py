@@ -14,7 +14,7 @@ from hopring.groups.events import (
 )
 from hopring.groups.interest import InterestTable, OwnInterest
 from hopring.groups.words import GroupsPart, Interest, Join, Leave, decode, encode, seal
-from hopring.ids import DaemonId, GroupName, SiteId, SiteMask
+from hopring.ids import NEVER, DaemonId, GroupName, SiteId, SiteMask
 from hopring.links.events import Tick
 from hopring.membership.events import Submit
 from hopring.ordering.entry import CONTROL_SESSION, Message, encode_message
@@ -150,6 +150,25 @@ def test_interest_lasts_a_while_after_nobody_needs_it() -> None:
 
     assert own.word() == Interest(1, (), ("red",))
     assert not own.known
+
+
+def test_the_earliest_of_many_idle_groups_is_called_off_first_whatever_happened_meanwhile() -> None:
+    own = OwnInterest(linger_us=10)
+    names = [GroupName(f"g{number}") for number in range(6)]
+    own.agree(names)
+    for now_us, name in enumerate(names):
+        own.idle(name, now_us)
+    own.want(names[0])
+    own.idle(names[1], 7)  # It is idle already.
+    own.idle(names[0], 8)
+
+    assert own.wake_at_us == min(own.idle_at_us.values()) == 11
+    own.tick(13)
+    assert list(own.over) == names[1:4]
+    assert own.wake_at_us == 14
+    own.tick(18)
+    assert set(own.over) == set(names)
+    assert own.wake_at_us == NEVER
 
 
 def test_who_joins_again_in_that_while_announces_nothing() -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from hopring.ids import NOBODY, DaemonId
 from hopring.links.aru import Aru, updated, usable
-from hopring.links.ring_idle import QUIET_MAX, may_be_stopped, may_stop, quiet_after
+from hopring.links.ring_idle import QUIET_MAX, may_be_stopped, may_stop, quiet_after, rest_us
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_packing import ObjectQueue, Packing
 from hopring.links.ring_requests import collapse, expand
@@ -156,6 +156,14 @@ def test_too_much_that_is_unstable_leaves_room_only_for_urgent_objects() -> None
     assert urgent_room_segments(options, unstable_packets=86) == 92
     assert urgent_room_segments(options, unstable_packets=97) == 46
     assert urgent_room_segments(options, unstable_packets=100) == 0
+
+
+def test_the_hold_grows_with_silence_up_to_its_limit_if_it_has_one() -> None:
+    held = [rest_us(50, 120, 5 * rotations, members=5) for rotations in (2, 3, 4, 100)]
+    assert held == [50, 100, 120, 120]
+    assert rest_us(50, 0, QUIET_MAX, members=5) == 50
+    assert rest_us(50, 120, QUIET_MAX, members=5) == 120
+    assert rest_us(0, 120, QUIET_MAX, members=5) == 0
 
 
 def test_the_token_may_stop_after_two_silent_rotations() -> None:

@@ -281,6 +281,26 @@ def test_an_idle_ring_of_five_is_below_200_tokens_a_second_all_included() -> Non
     assert wire.frames.total() < 200
 
 
+def test_a_ring_that_may_rest_longer_goes_round_half_as_often_and_wakes_at_once() -> None:
+    wire = Wire(5, options=RingOptions(rest_us_max=100 * MS))
+    wire.run(200 * MS)
+    wire.frames.clear()
+
+    wire.run(1_200 * MS)
+
+    assert 45 <= wire.frames[Token] <= 55
+    wire.multicast(3, b"good morning")
+    wire.run(1_205 * MS)
+    assert_all_delivered_once(wire)
+
+
+def test_a_ring_that_may_rest_longer_loses_no_token_on_a_lossy_wire() -> None:
+    wire = Wire(5, seed=3, loss=0.05, options=RingOptions(rest_us_max=100 * MS))
+    wire.run(20_000 * MS)
+
+    assert not any(daemon.failures for daemon in wire.all)
+
+
 def test_an_idle_ring_on_a_lossy_wire_is_below_200_tokens_a_second_too() -> None:
     wire = Wire(5, seed=3, loss=0.05)
     wire.run(100 * MS)

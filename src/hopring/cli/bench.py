@@ -1,0 +1,102 @@
+"""`hop bench`: figures of this machine, on daemons that are started for it."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+
+import click
+
+from hopring.cli.asking import json_option
+from hopring.cli.at_daemon import talking
+from hopring.cli.bench_daemons import Daemons
+from hopring.cli.bench_groups import Row, Work, beside_groups, beside_sessions
+
+_COLUMNS = (
+    ("GROUPS", 7),
+    ("SESSIONS", 9),
+    ("JOINS/S", 9),
+    ("CPU/JOIN", 10),
+    ("P50", 9),
+    ("P99", 9),
+    ("MSGS/S", 9),
+    ("CPU/MSG", 10),
+)
+
+
+def _counts(_context: click.Context, _parameter: click.Parameter, value: str) -> list[int]:
+    try:
+        counts = [int(one) for one in value.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no list of numbers, as 10,100") from None
+    if counts != sorted(set(counts)) or counts[0] < 1:
+        raise click.BadParameter(f"{value!r} does not rise from 1 or more")
+    return counts
+
+
+@click.group()
+def bench() -> None:
+    """Measure on this machine."""
+
+
+@bench.command()
+@click.option("--groups", default="10,100,1000,5000", show_default=True, callback=_counts, help="Rows.")
+@click.option("--sessions", default="10,100,500", show_default=True, callback=_counts, help="Rows.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="For each row.")
+@click.option("--joins", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
+@click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
+@click.option("--messages", type=click.IntRange(100), default=5000, show_default=True, help="In each round.")
+@json_option
+def groups(
+    groups: list[int],
+    sessions: list[int],
+    rounds: int,
+    joins: int,
+    probes: int,
+    messages: int,
+    as_json: bool,
+) -> None:
+    """Joins and Agreed messages beside ever more groups, and beside ever more sessions.
+
+    Two daemons in two sites on loopback, clients in this process. Each row does the same work: joins of new
+    groups, messages from one site to the other one at a time, and a flood of them. In brackets the ratio to the
+    first row. CPU is that of both daemons, for each join or message: it tells more than time on a busy machine.
+    """
+    work = Work(joins, probes, messages, rounds)
+    for title, measure, counts in (
+        ("groups", beside_groups, groups),
+        ("sessions", beside_sessions, sessions),
+    ):
+        click.echo(f"hop: beside ever more {title}", err=True)
+        if not as_json:
+            click.echo("".join([name.rjust(width) + " " * 7 for name, width in _COLUMNS]).rstrip())
+        with talking(), Daemons() as daemons:
+            asyncio.run(measure(daemons, counts, work, _teller(title, as_json)))
+
+
+def _teller(title: str, as_json: bool) -> Callable[[Row], None]:
+    first: list[Row] = []
+
+    def tell(row: Row) -> None:
+        first.append(row)
+        if as_json:
+            click.echo(json.dumps({"beside": title, **asdict(row), "ratios": _ratios(row, first[0])}))
+        else:
+            click.echo(_line(row, first[0]))
+
+    return tell
+
+
+def _ratios(row: Row, first: Row) -> dict[str, float]:
+    ours, base = asdict(row), asdict(first)
+    return {key: round(ours[key] / base[key], 2) for key in list(ours)[2:]}
+
+
+def _line(row: Row, first: Row) -> str:
+    units = ["", "", "", " us", " ms", " ms", "", " us"]
+    cells = []
+    for (key, value), (_, width), unit in zip(asdict(row).items(), _COLUMNS, units, strict=True):
+        ratio = _ratios(row, first).get(key)
+        shown = f"{value:.0f}" if isinstance(value, int) or value >= 1000 else f"{value:.1f}"
+        cells.append(f"{shown}{unit}".rjust(width) + (" " * 7 if ratio is None else f" ({ratio:.2f})".ljust(7)))
+    return "".join(cells).rstrip()
