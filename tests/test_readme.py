@@ -1,5 +1,6 @@
 """What README shows is what happens, and what it links to is there."""
 
+import io
 import os
 import re
 import subprocess
@@ -7,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.test_demo_parts import CLEAN, LOSSY, PRUNED, REROUTED, text_of, whole
+from rich.console import Console
+from tests.unit.cli.test_demo_parts import FACTS, played, text_of
 
 from hopring.cli.demo import show
 
@@ -53,8 +55,8 @@ def test_the_python_runs() -> None:
 
 def test_the_picture_of_the_demonstration_has_the_words_that_it_prints() -> None:
     (picture,) = blocks("text")
-    facts = (show.clean(CLEAN), show.lossy(LOSSY, CLEAN), show.pruned(PRUNED), show.rerouted(REROUTED))
-    printed = words_of(text_of(*facts, show.closing(whole())))
+    lines = played(Console(file=io.StringIO(), soft_wrap=True))
+    printed = words_of(lines + text_of(show.opening(), show.closing(FACTS)))
 
     assert words_of(picture) <= printed
 

@@ -164,6 +164,13 @@ class Daemons:
         with self._lock:
             return self.living(name).ask("status")
 
+    def check(self) -> None:
+        """ClusterError if a daemon has ended by itself."""
+        with self._lock:
+            for process in self.processes.values():
+                if process.exit_code is not None:
+                    raise process.error(f"ended with exit code {process.exit_code}")
+
     def log(self, name: str) -> str:
         """All that a daemon has said, in all its lives."""
         with suppress(FileNotFoundError):

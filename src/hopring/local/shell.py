@@ -80,6 +80,10 @@ class Shell:
         """The number of a daemon's process."""
         return self._core.living(daemon).pid
 
+    def check(self) -> None:
+        """ClusterError, with the end of its log, if a daemon has ended by itself."""
+        self._core.check()
+
     def log(self, daemon: str) -> str:
         """What a daemon has said, in all its lives."""
         return self._core.log(daemon)

@@ -1,217 +1,301 @@
-"""The pure parts of the demonstration: bundles, words, history, figures, and what is shown."""
+"""The pure parts of the demonstration: figures, verdict, and what is shown."""
 
 import io
 from dataclasses import replace
 
+import pytest
 from rich.console import Console, RenderableType
 
-from hopring.check.network import check_network
-from hopring.check.verdict import Verdict
-from hopring.cli.demo import show, world
-from hopring.cli.demo.bundles import BUNDLE_BYTES, identify, make_bundle
-from hopring.cli.demo.facts import Clean, Demo, Latency, LinkLoss, Lossy, Pruned, Rerouted, Tally
-from hopring.cli.demo.figures import difference, latencies_of, losses_of, tally_of
-from hopring.cli.demo.history import History, judge
-from hopring.cli.demo.words import (
-    Command,
-    Count,
-    Ended,
-    Happening,
-    Lines,
-    LinkCount,
-    Received,
-    Send,
-    Sent,
-    Start,
-    Started,
-    decode_commands,
-    decode_events,
-    encode_line,
+from hopring.check import trace
+from hopring.check.verdict import broken, holds
+from hopring.cli.demo import show
+from hopring.cli.demo.facts import Change, Client, Demo, Flow, Judged, Latency, Reached
+from hopring.cli.demo.figures import Figures, changes
+from hopring.cli.demo.screen import Screen
+from hopring.cli.demo.verdict import judge
+from hopring.cli.demo.world import (
+    AGAIN,
+    APART,
+    CALM,
+    MERGING,
+    PHASES,
+    QUIET,
+    SPLITTING,
+    TOGETHER,
+    side_of,
+    sides_in,
+    site_of,
 )
-from hopring.config import dump_toml, parse_config
+from hopring.services import AGREED, SAFE, Service
 
-SITE_OF = {"eu1": "eu", "eu2": "eu", "us1": "us"}
-WIRE_MS = {("eu", "us"): 40}
-
-
-def started(at_us: int, daemon: str, network: int = 1) -> Started:
-    return Started(at_us, daemon, network, sorted(SITE_OF))
-
-
-def sent(at_us: int, bundle: str, *wanted_by: str) -> Sent:
-    return Sent(at_us, bundle.partition("-")[0], bundle, sorted(wanted_by or SITE_OF))
-
-
-def received(at_us: int, bundle: str, *daemons: str) -> list[Happening]:
-    return [Received(at_us, daemon, bundle) for daemon in daemons]
+VIEW = trace.ViewName(1, 0, 1)
+GROUP_VIEW = trace.GroupViewName(VIEW, (), 1)
+SECOND = 1_000_000
+MARKS = [
+    (TOGETHER, 0),
+    (SPLITTING, 2 * SECOND),
+    (APART, 3 * SECOND),
+    (MERGING, 5 * SECOND),
+    (AGAIN, 6 * SECOND),
+]
+MARKS += [(QUIET, 8 * SECOND)]
+DAEMONS = ("ap1", "eu1", "eu2", "us1")
 
 
-def test_a_bundle_is_known_by_its_identity_until_a_byte_changes() -> None:
-    identity, bundle = make_bundle("eu1", 7)
-
-    assert (identity, len(bundle)) == ("eu1-00007", BUNDLE_BYTES)
-    assert identify(bundle) == identity
-    assert identify(bundle[:-1] + b"!") == "damaged eu1-00007"
-    assert identify(b"\xff") == "damaged \ufffd"
+def client(daemon: str) -> trace.Process:
+    return trace.Process(daemon, 1, 1)
 
 
-def test_words_survive_the_pipe_however_it_cuts_them() -> None:
-    words: list[Command] = [Start(2, {"eu1": 2**64 - 1}, [("ap", "eu")]), Send(1, 2, 3, 4, ["eu"]), Count()]
-    text = b"".join([encode_line(word) for word in words])
-    lines = Lines()
-
-    assert [word for at in range(len(text)) for word in decode_commands(lines.add(text[at : at + 1]))] == words
+def name(daemon: str, number: int) -> trace.MessageId:
+    return trace.MessageId(daemon, 1, number, 1)
 
 
-def test_a_history_is_merged_by_time_and_keeps_each_daemons_order() -> None:
-    history = History()
-    for one in [
-        sent(10, "eu1-1"),
-        *received(10, "eu1-1", "eu1"),
-        started(5, "us1"),
-        *received(60, "eu1-1", "us1"),
-    ]:
-        history.add(one)
-    mark = history.mark()
-    history.add(Ended(99, "us1", "silence"))
-
-    assert [one.at_us for one in history.all()] == [5, 10, 10, 60, 99]
-    assert isinstance(history.all()[1], Sent)
-    assert history.since(mark) == [Ended(99, "us1", "silence")]
-    assert len(history.before(mark)) == 4
-    assert (history.sent, history.received, history.running[1], list(history.ended)) == (1, 2, 1, ["us1"])
-
-    history.add(started(100, "us1", network=2))
-    assert history.ended == {}
+def sent(daemon: str, number: int, at_us: int, service: Service = AGREED) -> trace.ClientSent:
+    return trace.ClientSent(client(daemon), at_us, ("trades",), name(daemon, number), service)
 
 
-def test_the_tally_counts_only_what_is_owed_and_sees_doubles_and_losses() -> None:
-    happenings = [
-        sent(1, "eu1-1", "us1"),
-        *received(2, "eu1-1", "eu1", "us1"),  # The sender has its own, which nobody expects.
-        sent(3, "eu1-2"),
-        *received(4, "eu1-2", "eu1", "us1", "us1"),
+def got(daemon: str, message: trace.ClientSent, at_us: int, lts: int = 0) -> trace.ClientDelivered:
+    ord = trace.Ord(lts or at_us, 0, VIEW)
+    return trace.ClientDelivered(client(daemon), at_us, ("trades",), message.message, message.service, ord)
+
+
+def connected() -> list[trace.Event]:
+    return [trace.Connected(client(daemon), 0, "player", f"#player#{daemon}") for daemon in DAEMONS]
+
+
+def test_daemons_belong_to_sites_and_sides() -> None:
+    assert [site_of(name) for name in ("eu1", "ap12")] == ["eu", "ap"]
+    assert (side_of("eu2"), side_of("ap1")) == (("eu",), ("us", "ap"))
+    assert (sides_in(TOGETHER), sides_in(APART)) == ((("eu", "us", "ap"),), (("eu",), ("us", "ap")))
+
+
+def test_messages_belong_to_the_phase_and_side_they_were_sent_in() -> None:
+    whole, safe = sent("eu1", 1, SECOND), sent("us1", 1, SECOND, SAFE)
+    apart, lone = sent("eu1", 2, 4 * SECOND), sent("ap1", 1, 4 * SECOND)
+    events: list[trace.Event] = [*connected(), whole, safe, apart, lone]
+    events += [got(daemon, whole, SECOND + 40_000) for daemon in DAEMONS]
+    events += [got(daemon, safe, SECOND + 90_000, 7) for daemon in DAEMONS]
+    events += [got("eu1", apart, 4 * SECOND + 10_000), got("us1", lone, 4 * SECOND + 20_000)]
+    figures = Figures(events, MARKS)
+
+    flows = {(one.phase, one.sites): (one.sent, one.delivered, one.sent_per_second) for one in figures.flows()}
+    assert flows[TOGETHER, ("eu", "us", "ap")] == (2, 8, 1.0)
+    assert flows[APART, ("eu",)] == (1, 1, 0.5)
+    latencies = {(one.service, one.phase, one.sites): one.mean_ms for one in figures.latencies()}
+    assert latencies["agreed", TOGETHER, ("eu", "us", "ap")] == 40.0
+    assert latencies["safe", TOGETHER, ("eu", "us", "ap")] == 90.0
+    assert latencies["agreed", APART, ("eu",)] == 10.0
+    reached = {(one.phase, one.sites): one for one in figures.reached()}
+    assert reached[TOGETHER, ("eu", "us", "ap")].all_got == {"eu": 2, "us": 2, "ap": 2}
+    assert reached[APART, ("eu",)].all_got == {"eu": 0, "us": 0, "ap": 0}
+    assert reached[APART, ("eu",)].some_got == {"eu": 1, "us": 0, "ap": 0}
+    assert reached[APART, ("us", "ap")].all_got == {"eu": 0, "us": 1, "ap": 0}
+
+
+def test_a_client_is_counted_by_what_it_saw() -> None:
+    message = sent("eu1", 1, SECOND)
+    members = (client("eu1"), client("us1"))
+    views = [
+        trace.GroupInstalled(client("eu1"), 0, group, GROUP_VIEW, members, members)
+        for group in ("trades", "orders")
     ]
+    signal = trace.GroupSignal(client("eu1"), 5, "trades", GROUP_VIEW, members)
+    events = [connected()[1], *views, message, got("eu1", message, SECOND), signal]
 
-    assert tally_of(happenings) == Tally(sent=2, expected=4, received=3, duplicates=1, lost=1)
-    assert tally_of(happenings) + Tally(1, 1, 1) == Tally(3, 5, 4, 1, 1)
-
-
-def test_latencies_are_per_pair_of_sites_in_both_directions() -> None:
-    happenings = [
-        sent(0, "eu1-1"),
-        *received(0, "eu1-1", "eu1"),
-        *received(1_000, "eu1-1", "eu2"),
-        *received(41_000, "eu1-1", "us1"),
-        sent(100_000, "us1-1"),
-        *received(143_000, "us1-1", "eu1"),
-    ]
-
-    assert latencies_of(happenings, SITE_OF, WIRE_MS) == [
-        Latency(("eu", "us"), 40, 42.0, 43.0),
-        Latency(None, 0, 1.0, 1.0),
-    ]
-    assert latencies_of([], SITE_OF, WIRE_MS) == []
+    assert Figures(events, MARKS).clients() == [Client("eu1", 1, 1, 0, 2, 1, ["eu1", "us1"])]
 
 
-def test_losses_are_what_both_ends_counted_in_between() -> None:
-    before = {("eu1", "us1"): LinkCount(10, 1, 1_000, 0, 1)}
-    after = {("eu1", "us1"): LinkCount(110, 6, 90_000, 2, 4), ("us1", "eu1"): LinkCount(50, 2, 5_000, 3, 1)}
-
-    assert losses_of(difference(after, before), SITE_OF, WIRE_MS) == [LinkLoss(("eu", "us"), 150, 7, 5, 4)]
+def test_how_long_views_took_is_told_by_side() -> None:
+    assert changes({SPLITTING: {"eu": 2_340_000}, MERGING: {}}) == [Change(SPLITTING, {"eu": 2.34})]
 
 
-def test_a_loss_before_the_cut_is_seen_though_the_network_ended_later() -> None:
-    history = History()
-    for daemon in SITE_OF:
-        history.add(started(0, daemon))
-    for one in [sent(1, "eu1-1"), *received(2, "eu1-1", "eu1", "eu2")]:
-        history.add(one)
-    mark = history.mark()
-    history.add(Ended(50, "us1", "silence"))
-
-    assert all(judge(history.all()))
-    broken = [verdict for verdict in judge(history.before(mark), history.all()) if not verdict]
-    assert [verdict.witness for verdict in broken] == ["b'eu1-1' from eu1 never came to us1 in network 1"]
+# The verdict.
 
 
-def test_the_configuration_of_the_demonstration_is_one_that_could_be_written_to_a_file() -> None:
-    config = world.make_config()
+def story() -> list[trace.Event]:
+    """Two clients in one view, two messages."""
+    here, there = client("eu1"), client("us1")
+    daemons = [trace.Process(name, 1) for name in ("eu1", "us1")]
+    events: list[trace.Event] = []
+    for daemon in daemons:
+        members = tuple(daemons)
+        first = trace.ViewName(1, 0 if daemon.daemon == "eu1" else 1, 1)
+        events += [
+            trace.Recover(daemon, 0),
+            trace.Installed(daemon, 1, first, (daemon,), (daemon,)),
+            trace.Signal(daemon, 2, first, (daemon,)),
+            trace.Installed(daemon, 3, trace.ViewName(2, 0, 1), members, (daemon,)),
+        ]
+    one, other = sent("eu1", 1, 10), sent("us1", 1, 11)
+    members = (here, there)
+    for process, mine in ((here, one), (there, other)):
+        events += [
+            trace.Connected(process, 4, "player", f"#player#{process.daemon}"),
+            trace.AsksJoin(process, 5, "trades"),
+            trace.GroupInstalled(process, 6, "trades", GROUP_VIEW, members, (process,), "network"),
+            mine,
+            got(process.daemon, one, 20, 20),
+            got(process.daemon, other, 21, 21),
+        ]
+    return events
 
-    assert parse_config(dump_toml(config)) == config
-    assert world.delay_ms("ap", "eu") == world.delay_ms("eu", "ap") == 80
-    assert world.delay_ms("eu", "eu") == 0
+
+def properties(history: list[trace.Event]) -> list[str]:
+    judged = judge(history, quiet_end=True, names=["eu1", "us1"])
+    return [verdict.property for one in judged for verdict in one.verdicts if not verdict]
 
 
-def text_of(*results: RenderableType) -> str:
-    console = Console(file=io.StringIO(), width=100)
-    for result in results:
-        console.print(result, soft_wrap=True)
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    return file.getvalue()
+def test_a_good_history_is_found_good() -> None:
+    judged = judge(story(), quiet_end=True, names=["eu1", "us1"])
+
+    assert properties(story()) == []
+    assert [one.good for one in judged] == [True, True]
+    assert [one.events for one in judged] == [12, 8]
 
 
-FINE = Tally(10, 60, 60)
-CLEAN = Clean([Latency(("eu", "us"), 40, 41.5, 43.25), Latency(None, 0, 0.5, 1.0)], FINE)
-LOSSY = Lossy(5.0, CLEAN.latencies, [LinkLoss(("eu", "us"), 1_000, 50, 40, 45)], FINE)
-PRUNED = Pruned("eu", "us", 500_000, "ap", 20_000, 4.0, FINE)
-REROUTED = Rerouted(
-    ("eu", "ap"), {"eu1": 1_512.0}, 2, 1_700.0, [Latency(("eu", "ap"), 100, 101.5, 103.0)], FINE
+def test_swapped_messages_break_the_order() -> None:
+    history = story()
+    history[-1], history[-2] = history[-2], history[-1]
+
+    assert any("agreed" in one for one in properties(history))
+
+
+def test_a_missing_message_is_missed() -> None:
+    assert properties(story()[:-1]) != []
+
+
+def test_a_daemons_view_that_others_do_not_have_is_found() -> None:
+    history = story()
+    view = history[3]
+    assert isinstance(view, trace.Installed)
+    history[3] = trace.Installed(view.process, view.at_us, view.view, (view.process,), view.together)
+
+    assert properties(history) != []
+
+
+def test_nothing_is_not_good() -> None:
+    assert not Judged("clients", 0, []).good
+    assert not Judged("clients", 0, [holds("all")]).good
+    assert not Judged("clients", 5, [holds("one"), broken("other", "so")]).good
+    assert Judged("clients", 5, [holds("one")]).good
+
+
+# What is shown.
+
+GOOD = Judged("clients, EVS-C", 12340, [holds("one"), holds("other")])
+FACTS = Demo(
+    ok=True,
+    version="1",
+    seconds=36.2,
+    flows=[Flow(phase, sites, 5.0, 330, 1320, 67.0, 268.0) for phase in CALM for sites in sides_in(phase)],
+    latencies=[
+        Latency(service, phase, sites, 200, 7.5, 6.9, 19.7)
+        for service in ("agreed", "safe")
+        for phase in CALM
+        for sites in sides_in(phase)
+    ],
+    changes=[Change(SPLITTING, {"eu": 2.34, "us ap": 3.12}), Change(MERGING, {"eu us ap": 1.7})],
+    reached=[
+        Reached(
+            phase, sites, 168, {"eu": 166, "us": 0, "ap": 0}, {"eu": 2 * (phase == APART), "us": 0, "ap": 0}
+        )
+        for phase in PHASES
+        for sites in sides_in(phase)
+    ],
+    clients=[Client("eu1", 358, 963, 478, 16, 2, ["eu1", "eu2"])],
+    judged=[GOOD, replace(GOOD, name="daemons, EVS")],
+    trace="out/demo-1/trace.jsonl",
 )
 
 
-def test_results_are_shown_beside_each_other() -> None:
-    shown = [line.rstrip() for line in text_of(show.lossy(LOSSY, CLEAN)).splitlines()]
+def text_of(*parts: RenderableType) -> str:
+    console = Console(file=io.StringIO(), width=100, soft_wrap=True)
+    for part in parts:
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
-    assert shown == [
-        "2  The same, with 5 % of all datagrams between sites lost",
-        "  latency in ms   wire   mean    p99   mean before",
-        "  eu–us             40   41.5   43.2          41.5",
-        "  within a site      0    0.5    1.0           0.5",
-        "",
-        "  link    datagrams   lost           NACKs   sent again",
-        "  eu–us        1000     50   5.0 %      40           45",
-        "",
-        "  ✓ 60 of 60 received",
-        "",
+
+def test_all_that_was_found_out_is_shown() -> None:
+    text = " ".join(text_of(show.closing(FACTS)).split())
+
+    assert "splitting us ap after 3.12 s" in text
+    assert "apart us ap 67 268" in text
+    assert "agreed apart eu 200 7.5 6.9 19.7" in text
+    assert "apart eu 168 166 (+2 partly) 0 0" in text
+    assert "eu1 358 963 478 16 2 eu1 eu2" in text
+    assert "✓ clients, EVS-C: 2 of 2 properties hold over 12340 events" in text
+    assert "trace out/demo-1/trace.jsonl took 36 s" in text
+    assert "✗" not in text
+
+
+def test_what_is_broken_is_shown_with_its_witness_and_what_did_not_come_too() -> None:
+    bad = Judged("clients, EVS-C", 9, [holds("one"), broken("EVS-C 2.5", "eu1 got it twice")])
+    text = text_of(show.closing(replace(FACTS, judged=[bad], problems=["waited in vain"])))
+
+    assert "✗ clients, EVS-C: 1 of 2 properties hold over 9 events" in text
+    assert "EVS-C 2.5: eu1 got it twice" in text
+    assert "✗ waited in vain" in text
+
+
+class Shown:
+    daemon, sent = "eu1", 7
+
+    def __init__(self) -> None:
+        self.got = {AGREED: 3, SAFE: 4}
+
+    def members(self, _group: str) -> list[str]:
+        return ["eu1", "us1"]
+
+
+def played(console: Console, quiet: bool = False) -> str:
+    assert isinstance(console.file, io.StringIO)
+    with Screen(quiet, console) as screen:
+        screen.phase(TOGETHER, calm=True)
+        screen.say("6 clients are in one view of each group, and send")
+        screen.show_clients([Shown()])
+        screen.cut("eu | us ap")
+        screen.signal("eu1", ["eu1", "eu2"])
+        screen.view("eu1", ["eu1", "eu2"], ["eu1", "eu2"])
+        screen.phase(APART, calm=True)
+        screen.heal()
+        screen.view("eu1", ["eu1", "eu2", "us1"], ["eu1", "eu2"])
+        screen.phase(AGAIN, calm=True)
+    return console.file.getvalue()
+
+
+def test_without_a_terminal_there_are_plain_lines() -> None:
+    lines = played(Console(file=io.StringIO(), soft_wrap=True)).splitlines()
+
+    assert [line.split(" s  ")[1] for line in lines] == [
+        "together",
+        "6 clients are in one view of each group, and send",
+        "the network is cut: eu | us ap",
+        "at eu1  trades is closing; still together  eu1 eu2",
+        "at eu1  trades has a new view of           eu1 eu2",
+        "apart",
+        "the network is whole again",
+        "at eu1  trades has a new view of           eu1 eu2 us1; came together  eu1 eu2",
+        "together again",
     ]
 
 
-def test_the_story_of_the_cut_is_told_in_its_order() -> None:
-    shown = text_of(show.rerouted(REROUTED))
-
-    assert "after 1.51 s  eu1 notices that the other end is silent\n" in shown
-    assert "after 1.70 s  on network 2, the first bundle crosses by way of us\n" in shown
-    assert "eu–ap by us" in shown
-    assert "4.0 %" in text_of(show.pruned(PRUNED))
-    assert "eu–us 40 ms" in text_of(show.opening())
+def test_with_json_nothing_is_shown() -> None:
+    assert played(Console(file=io.StringIO()), quiet=True) == ""
 
 
-def test_a_network_that_ended_by_itself_is_told_in_full() -> None:
-    reason = "network 1 ended at us1: " + "a long story " * 10
-    shown = text_of(show.closing(replace(whole(), restarts=[reason])))
+@pytest.mark.parametrize("no_color", [True, False])
+def test_a_terminal_has_a_table_that_moves_unless_it_wants_no_color(
+    monkeypatch: pytest.MonkeyPatch, no_color: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, soft_wrap=True)
+    with Screen(False, console) as screen:
+        screen.doing("clients join")
+        screen.show_clients([Shown()])
+    assert isinstance(console.file, io.StringIO)
 
-    assert f"  ! {reason}; its phase was repeated\n" in shown
-
-
-def whole(*verdicts: Verdict) -> Demo:
-    judged = verdicts or tuple(check_network([]))
-    return Demo(
-        all(judged), "0", 20.0, CLEAN, LOSSY, PRUNED, REROUTED, FINE, list(judged), [], "out/trace.jsonl"
-    )
-
-
-def test_a_broken_property_is_told_with_its_witness() -> None:
-    shown = text_of(show.closing(whole(Verdict("2.21 x", True), Verdict("2.22 y", False, "a story"))))
-
-    assert "✓ 2.21 x\n" in shown
-    assert "✗ 2.22 y: a story\n" in shown
-
-
-def test_events_are_spelled_as_in_the_thesis() -> None:
-    events = [started(0, "eu1"), sent(1, "eu1-1"), *received(2, "eu1-1", "us1"), Ended(3, "us1", "silence")]
-    lines = [encode_line(event) for event in events]
-
-    assert [line.split(b'"')[3] for line in lines] == [b"ninit", b"nmcast", b"nreceive", b"nlinkfailed"]
-    assert list(decode_events(lines)) == events
+    assert ("its view of trades" in console.file.getvalue()) is not no_color

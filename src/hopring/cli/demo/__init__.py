@@ -1,1 +1,1 @@
-"""The demonstration: three sites on one machine, a process per daemon, real sockets, a bad network."""
+"""`hop demo`: three sites of real daemons, clients in groups, a partition and a merge, and a verdict."""

@@ -1,92 +1,80 @@
 """What the demonstration found out; as JSON these are the words of `hop demo --json`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hopring.check.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """From multicast to receipt, between two sites in both directions."""
+class Flow:
+    """What passed in a calm phase, on one side."""
 
-    between: tuple[str, str] | None  # None is all sites, each within itself.
-    wire_ms: float
+    phase: str
+    sites: tuple[str, ...]
+    seconds: float
+    sent: int
+    delivered: int  # Copies: one for each client that got it.
+    sent_per_second: float
+    delivered_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """From multicast to delivery at a client, of what was sent in a calm phase on one side."""
+
+    service: str
+    phase: str
+    sites: tuple[str, ...]
+    delivered: int
     mean_ms: float
+    p50_ms: float
     p99_ms: float
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """Bundles sent; and receipts: one is expected of each daemon that a bundle is for."""
+class Reached:
+    """Where the messages of a phase and a side came: by site, how many all clients got, and how many some."""
 
-    sent: int = 0
-    expected: int = 0
-    received: int = 0
-    duplicates: int = 0
-    lost: int = 0
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            self.sent + other.sent,
-            self.expected + other.expected,
-            self.received + other.received,
-            self.duplicates + other.duplicates,
-            self.lost + other.lost,
-        )
+    phase: str
+    sites: tuple[str, ...]
+    sent: int
+    all_got: dict[str, int]
+    some_got: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class LinkLoss:
-    """A link, both ends together."""
+class Client:
+    """What the client of one daemon did and saw."""
 
-    between: tuple[str, str]
-    datagrams: int
-    lost: int
-    nacks: int
-    retransmissions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Clean:
-    """Nothing is lost on the way."""
-
-    latencies: list[Latency]
-    tally: Tally
+    daemon: str
+    sent: int
+    agreed: int
+    safe: int
+    views: int
+    signals: int
+    last_view: list[str]  # Of the first group, by daemon.
 
 
 @dataclass(frozen=True, slots=True)
-class Lossy:
-    """Every datagram between sites may be lost."""
+class Change:
+    """How long it took until all clients of a side had the view that they should have."""
 
-    loss_percent: float
-    latencies: list[Latency]
-    links: list[LinkLoss]
-    tally: Tally
+    phase: str
+    seconds: dict[str, float]  # By side.
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
-    """Bundles for one site only."""
+class Judged:
+    """A history, and what is to be said of it."""
 
-    source: str
-    wanted_by: str
-    wanted_bytes: int  # On the branch to it.
-    pruned: str
-    pruned_bytes: int  # On the branch where nobody wants them.
-    pruned_percent: float
-    tally: Tally
+    name: str
+    events: int
+    verdicts: list[Verdict]
 
-
-@dataclass(frozen=True, slots=True)
-class Rerouted:
-    """A link is cut, and the next network does without."""
-
-    between: tuple[str, str]
-    noticed_ms: dict[str, float]  # After the cut, by daemon.
-    generation: int
-    flowing_ms: float  # After the cut: the first bundle that crossed between the two sites again.
-    latencies: list[Latency]
-    tally: Tally
+    @property
+    def good(self) -> bool:
+        """Whether every property holds, of something that happened."""
+        return bool(self.events) and bool(self.verdicts) and all(self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +84,11 @@ class Demo:
     ok: bool
     version: str
     seconds: float
-    clean: Clean
-    loss: Lossy
-    pruning: Pruned
-    cut: Rerouted
-    total: Tally
-    verdicts: list[Verdict]
-    restarts: list[str]  # Networks that ended although nothing was cut, and why.
-    trace: str
+    flows: list[Flow]
+    latencies: list[Latency]
+    changes: list[Change]
+    reached: list[Reached]
+    clients: list[Client]
+    judged: list[Judged]
+    trace: str  # The file.
+    problems: list[str] = field(default_factory=list)

@@ -1,99 +1,130 @@
-"""From histories and counters to facts; nothing here knows processes or screens."""
+"""From what clients recorded to facts; nothing here knows processes or screens."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from statistics import fmean
 
-from hopring.cli.demo.facts import Latency, LinkLoss, Tally
-from hopring.cli.demo.words import Happening, LinkCount, Received, Sent
+from hopring.check import trace
+from hopring.cli.demo.facts import Change, Client, Flow, Latency, Reached
+from hopring.cli.demo.world import CALM, GROUPS, PHASES, SITES, sides_in, site_of
+from hopring.services import AGREED, SAFE, Service
 
-Sites = tuple[str, str]
-"""A pair of sites, spelled in one order only."""
-
-Counts = dict[tuple[str, str], LinkCount]
-"""What the links have carried, by the daemons at their ends, the sender first."""
-
-
-def tally_of(happenings: Iterable[Happening]) -> Tally:
-    """How much was sent, and how much of it came."""
-    sent: list[Sent] = []
-    receipts: Counter[tuple[str, str]] = Counter()
-    for one in happenings:
-        if isinstance(one, Sent):
-            sent.append(one)
-        elif isinstance(one, Received):
-            receipts[one.bundle, one.daemon] += 1
-    expected = {(one.bundle, daemon) for one in sent for daemon in one.wanted_by}
-    return Tally(
-        sent=len(sent),
-        expected=len(expected),
-        received=len(expected & receipts.keys()),
-        duplicates=sum(receipts.values()) - len(receipts),
-        lost=len(expected - receipts.keys()),
-    )
+Marks = Sequence[tuple[str, int]]
+SHOWN: tuple[Service, ...] = (AGREED, SAFE)
 
 
-def latencies_of(
-    happenings: Iterable[Happening], site_of: Mapping[str, str], wire_ms: Mapping[Sites, int]
-) -> list[Latency]:
-    """For every pair of sites in `wire_ms`, and last within sites; receipts at the sender are left out."""
-    samples: dict[Sites | None, list[float]] = {}
-    sent: dict[str, Sent] = {}
-    for one in happenings:
-        if isinstance(one, Sent):
-            sent[one.bundle] = one
-        elif isinstance(one, Received) and one.bundle in sent:
-            origin = sent[one.bundle]
-            if one.daemon != origin.daemon:
-                between = _pair(site_of[origin.daemon], site_of[one.daemon], wire_ms)
-                samples.setdefault(between, []).append((one.at_us - origin.at_us) / 1_000)
-    pairs = [between for between in (*wire_ms, None) if between in samples]
+class Figures:
+    """The messages of a run by phase and side, and where they came."""
+
+    def __init__(self, events: Iterable[trace.Event], marks: Marks) -> None:
+        self._marks = list(marks)
+        self._events = list(events)
+        self.sent: dict[trace.MessageId, trace.ClientSent] = {}
+        self.got: dict[trace.MessageId, list[trace.ClientDelivered]] = defaultdict(list)
+        for event in self._events:
+            if isinstance(event, trace.ClientSent):
+                self.sent[event.message] = event
+            elif isinstance(event, trace.ClientDelivered):
+                self.got[event.message].append(event)
+        self._clients: dict[str, set[trace.Process]] = {site: set() for site in SITES}
+        for event in self._events:
+            if isinstance(event, trace.Connected):
+                self._clients[site_of(event.process.daemon)].add(event.process)
+
+    def flows(self) -> list[Flow]:
+        """Calm phases."""
+        found = []
+        for phase, sites, sent in self._parts(CALM):
+            seconds = self._seconds(phase)
+            copies = sum(len(self.got[one.message]) for one in sent)
+            if seconds > 0:
+                rates = round(len(sent) / seconds, 1), round(copies / seconds, 1)
+                found.append(Flow(phase, sites, round(seconds, 2), len(sent), copies, *rates))
+        return found
+
+    def latencies(self) -> list[Latency]:
+        """Calm phases, by service."""
+        found = []
+        for phase, sites, sent in self._parts(CALM):
+            for service in SHOWN:
+                waits = sorted(
+                    (delivery.at_us - one.at_us) / 1_000
+                    for one in sent
+                    if one.service is service
+                    for delivery in self.got[one.message]
+                )
+                if waits:
+                    shown = [
+                        round(value, 1) for value in (fmean(waits), *(_share(waits, at) for at in (50, 99)))
+                    ]
+                    found.append(Latency(service.name.lower(), phase, sites, len(waits), *shown))
+        return found
+
+    def reached(self) -> list[Reached]:
+        """All phases."""
+        found = []
+        for phase, sites, sent in self._parts(PHASES):
+            all_got, some_got = dict.fromkeys(SITES, 0), dict.fromkeys(SITES, 0)
+            for one in sent:
+                receivers = {delivery.process for delivery in self.got[one.message]}
+                for site, clients in self._clients.items():
+                    all_got[site] += bool(clients) and clients <= receivers
+                    some_got[site] += bool(clients & receivers) and not clients <= receivers
+            found.append(Reached(phase, sites, len(sent), all_got, some_got))
+        return found
+
+    def clients(self) -> list[Client]:
+        """Each for itself."""
+        lines: dict[trace.Process, list[trace.Event]] = defaultdict(list)
+        for event in self._events:
+            if event.process.session:
+                lines[event.process].append(event)
+        return [_client(process, of_one) for process, of_one in sorted(lines.items())]
+
+    def _parts(self, phases: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...], list[trace.ClientSent]]]:
+        """What was sent, by phase and by the side it was sent on."""
+        for phase in phases:
+            if not any(name == phase for name, _ in self._marks):
+                continue
+            for sites in sides_in(phase):
+                mine = [one for one in self.sent.values() if site_of(one.process.daemon) in sites]
+                yield phase, sites, [one for one in mine if self._phase(one.at_us) == phase]
+
+    def _phase(self, at_us: int) -> str:
+        return next((name for name, began_us in reversed(self._marks) if began_us <= at_us), "")
+
+    def _seconds(self, phase: str) -> float:
+        for (name, began_us), (_, ended_us) in zip(self._marks, self._marks[1:], strict=False):
+            if name == phase:
+                return (ended_us - began_us) / 1e6
+        return 0.0
+
+
+def changes(arrivals: dict[str, dict[str, int]]) -> list[Change]:
+    """How long views took, in seconds."""
     return [
-        _latency(between, 0 if between is None else wire_ms[between], samples[between]) for between in pairs
+        Change(phase, {side: round(wait_us / 1e6, 2) for side, wait_us in sides.items()})
+        for phase, sides in arrivals.items()
+        if sides
     ]
 
 
-def _pair(one: str, other: str, wire_ms: Mapping[Sites, int]) -> Sites | None:
-    if one == other:
-        return None
-    return (one, other) if (one, other) in wire_ms else (other, one)
-
-
-def _latency(between: Sites | None, wire_ms: int, samples: list[float]) -> Latency:
-    ordered = sorted(samples)
-    p99_ms = ordered[ceil(0.99 * len(ordered)) - 1]
-    return Latency(between, wire_ms, round(fmean(ordered), 2), round(p99_ms, 2))
-
-
-def difference(after: Counts, before: Counts) -> Counts:
-    """What the links carried in between."""
-    none = LinkCount(0, 0, 0, 0, 0)
-    return {ends: _minus(count, before.get(ends, none)) for ends, count in after.items()}
-
-
-def _minus(after: LinkCount, before: LinkCount) -> LinkCount:
-    return LinkCount(
-        after.datagrams - before.datagrams,
-        after.lost - before.lost,
-        after.bytes - before.bytes,
-        after.nacks - before.nacks,
-        after.retransmissions - before.retransmissions,
+def _client(process: trace.Process, events: list[trace.Event]) -> Client:
+    views = [event for event in events if isinstance(event, trace.GroupInstalled)]
+    got = [event.service for event in events if isinstance(event, trace.ClientDelivered)]
+    last = [event for event in views if event.group == GROUPS[0]][-1:]
+    return Client(
+        process.daemon,
+        sum(isinstance(event, trace.ClientSent) for event in events),
+        got.count(AGREED),
+        got.count(SAFE),
+        len(views),
+        sum(isinstance(event, trace.GroupSignal) for event in events),
+        [member.daemon for view in last for member in view.members],
     )
 
 
-def losses_of(counts: Counts, site_of: Mapping[str, str], pairs: Iterable[Sites]) -> list[LinkLoss]:
-    """Both ends of each link together."""
-    found = []
-    for pair in pairs:
-        ends = [count for (one, other), count in counts.items() if {site_of[one], site_of[other]} == set(pair)]
-        found.append(
-            LinkLoss(
-                pair,
-                datagrams=sum(end.datagrams for end in ends),
-                lost=sum(end.lost for end in ends),
-                nacks=sum(end.nacks for end in ends),
-                retransmissions=sum(end.retransmissions for end in ends),
-            )
-        )
-    return found
+def _share(values: Sequence[float], percent: int) -> float:
+    """The value that so many percent do not exceed."""
+    return values[max(0, ceil(len(values) * percent / 100) - 1)]

@@ -1,131 +1,160 @@
-"""`hop demo`: the network layer at work, on this machine, in well under a minute."""
+"""`hop demo`: groups across three sites through a partition and a merge, in under a minute."""
 
-import shutil
-import tempfile
+import asyncio
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import click
 import msgspec
 
 from hopring import __version__
+from hopring.check.trace_files import TraceError
 from hopring.cli.demo import show
-from hopring.cli.demo.cluster import Cluster, ClusterError, PortTaken
-from hopring.cli.demo.director import Director
 from hopring.cli.demo.facts import Demo
-from hopring.cli.demo.history import judge
-from hopring.cli.demo.stage import Stage
-from hopring.cli.demo.words import Happening, encode_line
-from hopring.cli.demo.world import make_config
+from hopring.cli.demo.figures import Figures, changes
+from hopring.cli.demo.screen import Screen
+from hopring.cli.demo.script import Story
+from hopring.cli.demo.verdict import TRACE_FILE, Recorded, judge, judge_again, write_down
+from hopring.cli.demo.world import DELAYS, PATIENCE, SITES
 from hopring.cli.exits import Exit, Failure
+from hopring.cli.holding import hold, where
+from hopring.errors import HopError
+from hopring.local.blocking import Cluster
+from hopring.local.error import ClusterError
+from hopring.local.ports import tcp_free
+from hopring.session.frames import CLIENT_PORT_DEFAULT
 
-PORT_ATTEMPTS: Final = 5
+SECONDS_MAX: Final = 48.0
+"""From the start to the last message, if phases are no longer than by default; then it ends as it is."""
+
+PHASE_SECONDS_DEFAULT: Final = 4.0
 
 
 @click.command()
 @click.option(
     "--seconds-per-phase",
     "seconds",
-    type=click.FloatRange(0.1, 60),
-    default=4.0,
+    type=click.FloatRange(0.5, 60),
+    default=PHASE_SECONDS_DEFAULT,
     show_default=True,
-    help="How long traffic flows in each phase.",
+    help="How long it stays together, apart, and together again.",
 )
 @click.option(
-    "--loss",
-    "loss_percent",
-    metavar="PERCENT",
-    type=click.FloatRange(0, 30),
-    default=5.0,
-    show_default=True,
-    help="Datagrams lost between sites in the second phase.",
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For traces and logs.  [default: out/demo-TIME]",
 )
-@click.option(
-    "--out", metavar="DIR", type=click.Path(file_okay=False), help="For the trace; default: a temporary one."
-)
+@click.option("--hold", "holds", is_flag=True, help="Stay up afterwards, for playing, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.option(
+    "--judge",
+    "judged",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Run nothing; judge what an earlier run left there.",
+)
 @click.pass_context
-def demo(ctx: click.Context, seconds: float, loss_percent: float, out: str | None, as_json: bool) -> None:
-    """Multicast reliably between three sites on real sockets.
+def demo(
+    ctx: click.Context, seconds: float, out: Path | None, holds: bool, as_json: bool, judged: Path | None
+) -> None:
+    """Split and merge three sites, and judge what clients saw.
 
-    Six daemons run as processes of their own; delays between the sites are made in front of their sockets.
-    Links are clean, then lossy, then one of them is cut. At the end the trace of all daemons is judged. Exit
-    code 1 means that something was lost, doubled or invented.
+    Six daemons run as processes of their own; what travels between the sites is delayed in front of their
+    sockets. A client at each of them sends Agreed and Safe messages to groups. The network is cut, and healed
+    again. At the end the histories of clients and daemons are judged by the properties of extended virtual
+    synchrony. Exit code 1 means that one is broken, or that views did not come in time.
     """
+    if judged is not None:
+        ctx.exit(_judge_again(judged, as_json))
     directory = _directory(out)
-    with Stage(quiet=as_json) as stage:
+    began_seconds = time.monotonic()
+    with Screen(quiet=as_json) as screen:
+        screen.show(show.opening())
+        screen.doing("starting six daemons")
+        port = CLIENT_PORT_DEFAULT if holds and tcp_free(CLIENT_PORT_DEFAULT) else None
+        cluster = Cluster(SITES, DELAYS, directory=directory, patience=PATIENCE, client_port=port)
         try:
-            facts = _perform(stage, directory, seconds, loss_percent)
-        except (ClusterError, OSError) as error:
+            with cluster:
+                facts = _perform(cluster, screen, seconds, began_seconds)
+                if as_json:
+                    click.echo(msgspec.json.encode(facts))
+                screen.show(show.closing(facts))
+                if holds:
+                    _hold(cluster)
+        except ClusterError as error:
             raise Failure(str(error)) from None
-        except KeyboardInterrupt:
-            if out is None:
-                shutil.rmtree(directory)
-            raise
-    if as_json:
-        click.echo(msgspec.json.encode(facts))
     ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
 
 
-def _perform(stage: Stage, directory: Path, seconds: float, loss_percent: float) -> Demo:
-    began_s = time.monotonic()
-    stage.show(show.opening())
-    stage.progress("starting six daemons")
-    with _open_cluster(directory) as cluster:
-        director = Director(cluster, stage, seconds)
-        director.open()
-        clean = director.clean()
-        stage.show(show.clean(clean))
-        lossy = director.lossy(loss_percent)
-        stage.show(show.lossy(lossy, clean))
-        pruned = director.pruned()
-        stage.show(show.pruned(pruned))
-        rerouted = director.rerouted()
-        stage.show(show.rerouted(rerouted))
-        stage.progress("judging the trace")
-    history = cluster.history
-    # The first network ends with the cut, and nothing is promised for a network that ends. So what was before
-    # is judged by itself too.
-    verdicts = judge(history.before(director.cut_mark), history.all())
-    facts = Demo(
-        ok=all(verdicts) and director.total.lost == 0 and director.total.duplicates == 0,
-        version=__version__,
-        seconds=round(time.monotonic() - began_s, 1),
-        clean=clean,
-        loss=lossy,
-        pruning=pruned,
-        cut=rerouted,
-        total=director.total,
-        verdicts=verdicts,
-        restarts=director.restarts,
-        trace=_write_trace(directory, history.all()),
-    )
-    stage.show(show.closing(facts))
-    return facts
-
-
-def _open_cluster(directory: Path) -> Cluster:
-    """The daemons, on ports that nobody else took in the meantime."""
-    for _ in range(PORT_ATTEMPTS - 1):
-        try:
-            return Cluster(make_config(), directory).open()
-        except PortTaken:
-            continue
-    return Cluster(make_config(), directory).open()
-
-
-def _directory(out: str | None) -> Path:
+def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: float) -> Demo:
+    rest_seconds = SECONDS_MAX - (time.monotonic() - began_seconds)
+    story = Story(cluster, screen, seconds, rest_seconds + 3 * max(0.0, seconds - PHASE_SECONDS_DEFAULT))
     try:
-        if out is None:
-            return Path(tempfile.mkdtemp(prefix="hop-demo-"))
-        Path(out).mkdir(parents=True, exist_ok=True)
-        return Path(out)
+        asyncio.run(story.perform())
+    except* HopError as errors:
+        _tell(cluster, errors)
+    screen.doing("judging what was recorded")
+    recorded = Recorded(cluster.daemons, story.quiet, story.marks)
+    file = write_down(cluster.directory, story.history, recorded)
+    judged = judge(story.history, story.quiet, cluster.daemons)
+    figures = Figures(story.history, story.marks)
+    return Demo(
+        ok=all(one.good for one in judged) and not story.problems,
+        version=__version__,
+        seconds=round(time.monotonic() - began_seconds, 1),
+        flows=figures.flows(),
+        latencies=figures.latencies(),
+        changes=changes(story.arrivals),
+        reached=figures.reached(),
+        clients=figures.clients(),
+        judged=judged,
+        trace=str(file),
+        problems=story.problems,
+    )
+
+
+def _tell(cluster: Cluster, errors: BaseExceptionGroup[HopError]) -> NoReturn:
+    """A daemon that has ended is the reason for everything else."""
+    cluster.check()
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    raise Failure(str(error)) from None
+
+
+def _judge_again(directory: Path, as_json: bool) -> Exit:
+    try:
+        judged = judge_again(directory)
+    except TraceError as error:
+        raise Failure(str(error)) from None
+    if as_json:
+        click.echo(msgspec.json.encode(judged))
+    else:
+        with Screen(quiet=False) as screen:
+            screen.show(*[line for one in judged for line in show.judged(one)])
+    return Exit.OK if all(one.good for one in judged) else Exit.FAILURE
+
+
+def _hold(cluster: Cluster) -> None:
+    for name, url in where(cluster).items():
+        click.echo(f"hop: {name} is at {url}", err=True)
+    ours = any(url.endswith(f":{CLIENT_PORT_DEFAULT}") for url in where(cluster).values())
+    option = "" if ours else f" --at {cluster.url(cluster.daemons[0])}"
+    click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`; Ctrl-C ends it", err=True)
+    hold(cluster)
+
+
+def _directory(out: Path | None) -> Path:
+    directory = Path("out") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}" if out is None else out
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Failure(f"{out}: no directory can be made there ({error.strerror or error})") from None
-
-
-def _write_trace(directory: Path, happenings: list[Happening]) -> str:
-    file = directory / "trace.jsonl"
-    file.write_bytes(b"".join(map(encode_line, happenings)))
-    return str(file)
+        reason = error.strerror or error
+        raise Failure(
+            f"{directory}: no directory can be made there ({reason}); choose another with --out"
+        ) from None
+    if (directory / TRACE_FILE).exists() or any(directory.glob("*.jsonl")):
+        raise Failure(f"{directory} has the trace of an earlier run; choose another with --out")
+    return directory

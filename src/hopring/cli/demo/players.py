@@ -1,0 +1,89 @@
+"""The clients of the demonstration: one at each daemon, in all groups, sending and noting what they see."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from hopring.check.trace import Process
+from hopring.cli.demo.world import BODY_BYTES, GROUPS, ORDERS, PERIOD_SECONDS, TRADES
+from hopring.client.aio import Session, connect
+from hopring.client.events import Event, Message, View
+from hopring.local.recorder import Recorder, message_name
+from hopring.services import AGREED, SAFE, Service
+
+NAME: Final = "player"
+_BOTH_EVERY: Final = 10  # So many messages, of which one goes to all groups.
+
+Seen = Callable[["Player", Event], None]
+
+
+class Player:
+    """One client."""
+
+    def __init__(self, session: Session, seen: Seen) -> None:
+        self.daemon = session.daemon
+        self.recorder = Recorder(session.daemon, session.name, session.private_group)
+        self.views: dict[str, View] = {}  # By group.
+        self.got: Counter[Service] = Counter()
+        self.sent = 0
+        self.last: dict[Process, int] = {}  # The last message of each sender.
+        self._session = session
+        self._seen = seen
+
+    @classmethod
+    async def connect(cls, url: str, seen: Seen) -> "Player":
+        """A new client."""
+        return cls(await connect(url, name=NAME, timeout_seconds=20.0, reconnect=False), seen)
+
+    def members(self, group: str) -> list[str]:
+        """The daemons at which the members of its view are."""
+        return [one.daemon for one in self.views[group].members] if group in self.views else []
+
+    def is_with(self, daemons: set[str]) -> bool:
+        """Whether the clients of just these daemons are in its views of all groups."""
+        return all(set(self.members(group)) == daemons for group in GROUPS)
+
+    def has_all_of(self, other: "Player") -> bool:
+        """Whether the last message of another came here; what was before it came before."""
+        return other.recorder.process is not None and self.last.get(other.recorder.process, 0) == other.sent
+
+    async def join(self) -> None:
+        """Joins all groups."""
+        for group in GROUPS:
+            self.recorder.joins(group)
+            await self._session.join(group)
+
+    async def listen(self) -> None:
+        """Takes what comes until the session is closed."""
+        async for event in self._session:
+            self._take(event)
+            self._seen(self, event)
+
+    def _take(self, event: Event) -> None:
+        self.recorder.takes(event)
+        if isinstance(event, View):
+            self.views[event.group] = event
+        elif isinstance(event, Message):
+            self.got[event.service] += 1
+            name = message_name(event.data)
+            self.last[name.sender] = name.number
+
+    async def play(self, until: asyncio.Event) -> None:
+        """Sends at an even pace; what waits for room in the window is sent late and not left out."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while not until.is_set():
+            self.sent += 1
+            service = SAFE if self.sent % 3 == 0 else AGREED
+            groups: tuple[str, ...] = (ORDERS,) if service is SAFE else (TRADES,)
+            if self.sent % _BOTH_EVERY == 0:
+                groups = GROUPS
+            data = self.recorder.sends(groups, service, bytes(BODY_BYTES))
+            await self._session.multicast(groups, data, service=service)
+            due += PERIOD_SECONDS
+            await asyncio.sleep(max(0.0, due - loop.time()))
+
+    def leave(self) -> None:
+        """Ends the session at once."""
+        self._session.abort()

@@ -1,0 +1,139 @@
+"""What is seen while it runs: one line per happening, and on a terminal a table below them that moves.
+
+The table is only on a terminal, and not with NO_COLOR; elsewhere there are plain lines.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from hopring.cli.demo.world import SITES, TRADES, site_of
+from hopring.services import AGREED, SAFE, Service
+
+_STYLES = dict(zip(SITES, ("cyan", "magenta", "yellow"), strict=True))
+
+
+class Shown(Protocol):
+    """What is shown of a client."""
+
+    daemon: str
+    sent: int
+
+    @property
+    def got(self) -> dict[Service, int]:
+        """Messages by service."""
+
+    def members(self, group: str) -> list[str]:
+        """Who is in its view."""
+
+
+class Screen:
+    """Use it as a context manager, so that the terminal gets its cursor back."""
+
+    def __init__(self, quiet: bool, console: Console | None = None) -> None:
+        """A quiet one says only what it is doing, on stderr."""
+        self._quiet = quiet
+        self._out = console or Console(highlight=False, soft_wrap=True)
+        self._err = Console(highlight=False, soft_wrap=True, stderr=True)
+        moves = self._out.is_terminal and not self._out.is_dumb_terminal and "NO_COLOR" not in os.environ
+        self._live: Live | None = None
+        if moves and not quiet:
+            self._live = Live(console=self._out, auto_refresh=False, transient=True)
+        self._began: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.still()
+
+    def doing(self, what: str) -> None:
+        """Says what is going on, on stderr where nothing moves."""
+        if self._live is None:
+            self._err.print(f"{what} ...")
+        elif not self._live.is_started:
+            self._live.start()
+            self._live.update(Text(f"{what} ...", style="dim"), refresh=True)
+
+    def phase(self, name: str, calm: bool) -> None:
+        """A phase begins."""
+        if self._began is None:
+            self._began = time.monotonic()
+        if calm:
+            self._line(Text(name, style="bold"))
+
+    def say(self, text: str) -> None:
+        """A happening."""
+        self._line(Text(text))
+
+    def cut(self, sides: str) -> None:
+        """The network splits."""
+        self._line(Text(f"the network is cut: {sides}", style="bold red"))
+
+    def heal(self) -> None:
+        """And heals."""
+        self._line(Text("the network is whole again", style="bold green"))
+
+    def signal(self, at: str, members: Sequence[str]) -> None:
+        """A view is closing."""
+        words = f"  {TRADES} is closing; still together  "
+        self._line(Text.assemble("at ", _daemons([at]), words, _daemons(members)))
+
+    def view(self, at: str, members: Sequence[str], together: Sequence[str]) -> None:
+        """A view comes."""
+        words = Text.assemble(
+            "at ", _daemons([at]), f"  {TRADES} has a new view of           ", _daemons(members)
+        )
+        if set(together) != set(members):
+            words.append("; came together  ").append_text(_daemons(together))
+        self._line(words)
+
+    def show_clients(self, clients: Sequence[Shown]) -> None:
+        """Moves the table."""
+        if self._live is not None and self._live.is_started:
+            self._live.update(_table(clients), refresh=True)
+
+    def still(self) -> None:
+        """Nothing moves any more."""
+        if self._live is not None and self._live.is_started:
+            self._live.stop()
+
+    def show(self, *results: RenderableType) -> None:
+        """Prints results."""
+        self.still()
+        if not self._quiet:
+            for result in results:
+                self._out.print(result)
+
+    def _line(self, text: Text) -> None:
+        if not self._quiet:
+            seconds = 0.0 if self._began is None else time.monotonic() - self._began
+            self._out.print(Text.assemble((f"{seconds:6.2f} s  ", "dim"), text))
+
+
+def _daemons(names: Sequence[str]) -> Text:
+    words = Text()
+    for at, name in enumerate(names):
+        words.append(" " if at else "").append(name, style=_STYLES.get(site_of(name), ""))
+    return words
+
+
+def _table(clients: Sequence[Shown]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    table.add_column("client at")
+    table.add_column(f"its view of {TRADES}", min_width=24)
+    for header in ("sent", "agreed got", "safe got"):
+        table.add_column(header, justify="right")
+    for one in clients:
+        counts = (one.sent, one.got[AGREED], one.got[SAFE])
+        table.add_row(_daemons([one.daemon]), _daemons(one.members(TRADES)), *[str(count) for count in counts])
+    return table

@@ -1,0 +1,188 @@
+"""The story: all together, a partition, both sides on their own, the merge, and quiet."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from hopring.check import trace
+from hopring.cli.demo.players import Player
+from hopring.cli.demo.screen import Screen
+from hopring.cli.demo.world import (
+    AGAIN,
+    APART,
+    CALM,
+    MERGING,
+    QUIET,
+    SIDES,
+    SPLITTING,
+    TOGETHER,
+    TRADES,
+    side_of,
+)
+from hopring.client.events import Event, Transition, View
+from hopring.local.blocking import Cluster
+from hopring.local.recorder import now_us
+
+LOOK_SECONDS: Final = 0.02
+SHOW_SECONDS: Final = 0.25
+CALM_SECONDS_MIN: Final = 1.0
+CHANGE_SECONDS: Final = 8.0
+"""What is kept in reserve for every change of views to come, and for the rest at the end."""
+
+Marks = list[tuple[str, int]]
+"""The phases, each with the moment when it began."""
+
+
+class TooLate(Exception):
+    """Something did not come in the time that the demonstration has."""
+
+
+class Story:
+    """One performance."""
+
+    def __init__(self, cluster: Cluster, screen: Screen, phase_seconds: float, seconds_max: float) -> None:
+        self.players: list[Player] = []
+        self.marks: Marks = []
+        self.arrivals: dict[str, dict[str, int]] = {SPLITTING: {}, MERGING: {}}  # When each side had its view.
+        self.problems: list[str] = []
+        self.history: list[trace.Event] = []
+        """What all daemons and clients recorded, of one after the other, while all clients were there."""
+        self._cluster = cluster
+        self._screen = screen
+        self._phase_seconds = phase_seconds
+        self._end_us = now_us() + int(seconds_max * 1e6)
+        self._told: set[object] = set()  # Views and signals that were shown.
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it came to its quiet end."""
+        return bool(self.marks) and self.marks[-1][0] == QUIET and not self.problems
+
+    async def perform(self) -> None:
+        """Plays it all; what did not come in time is in `problems`."""
+        stop = asyncio.Event()
+        for daemon in self._cluster.daemons:
+            self.players.append(await Player.connect(self._cluster.url(daemon), self._seen))
+        async with asyncio.TaskGroup() as tasks:
+            others = [tasks.create_task(player.listen()) for player in self.players]
+            others.append(tasks.create_task(self._keep_showing()))
+            loads: list[asyncio.Task[None]] = []
+            with self._in_time():
+                await self._meet()
+                loads += [tasks.create_task(player.play(stop)) for player in self.players]
+                await self._phases()
+            stop.set()
+            with self._in_time():
+                for load in loads:
+                    await self._until(load.done, "all that was to be sent has gone out")
+                await self._rest()
+                self._mark(QUIET)
+            for task in (*loads, *others):
+                task.cancel()
+        self.history = await asyncio.to_thread(self._cluster.traces)
+        for player in self.players:
+            self.history += player.recorder.events
+            player.leave()
+
+    async def _meet(self) -> None:
+        self._screen.doing("clients join")
+        for player in self.players:
+            joining = asyncio.create_task(player.join())
+            await self._until(joining.done, "all clients have joined")
+            await joining
+        everybody = set(self._cluster.daemons)
+        await self._until(
+            lambda: all(one.is_with(everybody) for one in self.players), "all clients are together"
+        )
+
+    async def _phases(self) -> None:
+        self._mark(TOGETHER)
+        self._screen.say(f"{len(self.players)} clients are in one view of each group, and send")
+        await self._calm(calm_phases_left=3)
+        self._mark(SPLITTING)
+        self._screen.cut(" | ".join(" ".join(side) for side in SIDES))
+        await asyncio.to_thread(self._cluster.partition, *SIDES)
+        await self._arrive(SPLITTING, side_of)
+        self._mark(APART)
+        await self._calm(calm_phases_left=2)
+        self._mark(MERGING)
+        self._screen.heal()
+        await asyncio.to_thread(self._cluster.heal)
+        await self._arrive(MERGING, lambda _daemon: tuple(site for side in SIDES for site in side))
+        self._mark(AGAIN)
+        await self._calm(calm_phases_left=1)
+
+    async def _arrive(self, phase: str, side: Callable[[str], tuple[str, ...]]) -> None:
+        """Waits until each client is with all others of its side, and notes when each side was complete."""
+        sides = {side(daemon): set[str]() for daemon in self._cluster.daemons}
+        for daemon in self._cluster.daemons:
+            sides[side(daemon)].add(daemon)
+        began_us = self.marks[-1][1]
+
+        def complete() -> bool:
+            for name, daemons in sides.items():
+                there = [one for one in self.players if one.daemon in daemons]
+                if all(one.is_with(daemons) for one in there):
+                    self.arrivals[phase].setdefault(" ".join(name), now_us() - began_us)
+            return len(self.arrivals[phase]) == len(sides)
+
+        await self._until(complete, f"the views after {phase}")
+
+    async def _rest(self) -> None:
+        """Everybody has the last message of everybody, in a view of all."""
+        self._screen.doing("waiting until all is delivered")
+        everybody = set(self._cluster.daemons)
+
+        def at_rest() -> bool:
+            complete = all(one.has_all_of(other) for one in self.players for other in self.players)
+            return complete and all(one.is_with(everybody) for one in self.players)
+
+        await self._until(at_rest, "everything is delivered everywhere")
+
+    # Time.
+
+    async def _calm(self, calm_phases_left: int) -> None:
+        """A phase without trouble: shorter than wished for where the start, or views, took their time."""
+        left_seconds = (self._end_us - now_us()) / 1e6 - CHANGE_SECONDS * calm_phases_left
+        seconds = min(self._phase_seconds, max(CALM_SECONDS_MIN, left_seconds / calm_phases_left))
+        await asyncio.sleep(seconds)
+
+    def _mark(self, phase: str) -> None:
+        self.marks.append((phase, now_us()))
+        self._screen.phase(phase, phase in CALM)
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        try:
+            yield
+        except TooLate as late:
+            self.problems.append(str(late))
+            self._screen.say(f"! {late}")
+
+    async def _until(self, condition: Callable[[], bool], what: str) -> None:
+        while not condition():
+            if now_us() >= self._end_us:
+                raise TooLate(f"waited in vain until {what}")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    # What is shown.
+
+    def _seen(self, player: Player, event: Event) -> None:
+        """The first client that is shown a view, or a signal, stands for all; one group for both."""
+        if not isinstance(event, View | Transition) or event.group != TRADES or not self.marks:
+            return
+        members = [one.daemon for one in event.members]
+        key = type(event), event.id, tuple(members)
+        if key in self._told:
+            return
+        self._told.add(key)
+        if isinstance(event, Transition):
+            self._screen.signal(player.daemon, members)
+        elif isinstance(event, View):
+            self._screen.view(player.daemon, members, [one.daemon for one in event.together])
+
+    async def _keep_showing(self) -> None:
+        while True:
+            self._screen.show_clients(self.players)
+            await asyncio.sleep(SHOW_SECONDS)

@@ -1,0 +1,127 @@
+"""What a client did and saw, written down as the trace of its session, for `check.evs_c`.
+
+A client learns which process it is, its daemon's life included, from the first view that it is in. So it joins
+a group before it sends, and what it did until then is kept. Messages carry their names before their bodies.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final
+
+from hopring.check import trace
+from hopring.client.events import Event, Member, Message, Transition, View
+from hopring.groups.names import GroupViewId
+from hopring.ids import ViewId
+from hopring.services import Service
+from hopring.session.messages import Place
+
+# incarnation, session, number, bytes of the daemon's name
+_NAME: Final = Struct("<QIIH")
+
+Make = Callable[[trace.Process], trace.ClientEvent]
+
+
+class Recorder:
+    """One session. Tell it of everything when it happens; sends before they go out."""
+
+    def __init__(self, daemon: str, name: str, private_group: str) -> None:
+        """The session has just been connected."""
+        self.events: list[trace.ClientEvent] = []
+        self.process: trace.Process | None = None
+        """Which session of which life of a daemon this is; None until the first view."""
+        self._daemon, self._name = daemon, name
+        self._early: list[Make] = []
+        self._sent = 0
+        self._last: tuple[Place, int] | None = (
+            None  # Where the last message stood, and which of its bundle it was.
+        )
+        at_us = now_us()
+        self._note(lambda me: trace.Connected(me, at_us, name, private_group))
+
+    def joins(self, group: str) -> None:
+        """It asks to be a member."""
+        at_us = now_us()
+        self._note(lambda me: trace.AsksJoin(me, at_us, group))
+
+    def sends(self, groups: Sequence[str], service: Service, body: bytes = b"") -> bytes:
+        """It sends a message, of these bytes: its name and the body."""
+        assert self.process is not None, "it has seen a view"
+        me = self.process
+        self._sent += 1
+        name = trace.MessageId(me.daemon, me.incarnation, self._sent, me.session)
+        daemon = me.daemon.encode()
+        data = _NAME.pack(me.incarnation, me.session, self._sent, len(daemon)) + daemon + body
+        self.events.append(trace.ClientSent(me, now_us(), tuple(groups), name, service, len(data)))
+        return data
+
+    def ends(self) -> None:
+        """It asks for its end."""
+        at_us = now_us()
+        self._note(lambda me: trace.AsksEnd(me, at_us))
+
+    def takes(self, event: Event) -> None:
+        """The application got an event; ValueError for a message that has no name."""
+        match event:
+            case View():
+                self._view(event)
+            case Transition(group, view, members):
+                assert self.process is not None, "a view has come before"
+                together = tuple([_process(one) for one in members])
+                self.events.append(
+                    trace.GroupSignal(self.process, now_us(), group, _group_view(view), together)
+                )
+            case Message():
+                self._message(event)
+
+    def _view(self, view: View) -> None:
+        if self.process is None:
+            (me,) = [one for one in view.members if (one.daemon, one.name) == (self._daemon, self._name)]
+            self.process = _process(me)
+            self.events += [make(self.process) for make in self._early]
+            self._early = []
+        sets = [tuple([_process(one) for one in some]) for some in (view.members, view.together)]
+        parts = view.group, _group_view(view.id), sets[0], sets[1], view.cause
+        self.events.append(trace.GroupInstalled(self.process, now_us(), *parts))
+
+    def _message(self, event: Message) -> None:
+        assert self.process is not None, "a view has come before"
+        again = self._last is not None and self._last[0] == event.place
+        number = self._last[1] + 1 if again and self._last is not None else 0
+        self._last = event.place, number
+        view, lts, site = event.place
+        ord = trace.Ord(lts, site, _view_name(view), number)
+        parts = event.groups, message_name(event.data), event.service, ord
+        self.events.append(trace.ClientDelivered(self.process, now_us(), *parts))
+
+    def _note(self, make: Make) -> None:
+        if self.process is None:
+            self._early.append(make)
+        else:
+            self.events.append(make(self.process))
+
+
+def message_name(data: bytes) -> trace.MessageId:
+    """The name in front of a message; ValueError if there is none."""
+    if len(data) < _NAME.size:
+        raise ValueError(f"a message of {len(data)} bytes has no name")
+    incarnation, session, number, size = _NAME.unpack_from(data)
+    daemon = data[_NAME.size : _NAME.size + size]
+    return trace.MessageId(daemon.decode(), incarnation, number, session)
+
+
+def now_us() -> int:
+    """The clock of all processes of this machine, daemons included."""
+    return time.monotonic_ns() // 1_000
+
+
+def _process(member: Member) -> trace.Process:
+    return trace.Process(member.daemon, member.incarnation, member.session)
+
+
+def _view_name(view: ViewId) -> trace.ViewName:
+    return trace.ViewName(*view)
+
+
+def _group_view(view: GroupViewId) -> trace.GroupViewName:
+    return trace.GroupViewName(_view_name(view.view), tuple([_view_name(one) for one in view.path]), view.step)
