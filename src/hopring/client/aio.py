@@ -125,13 +125,23 @@ class Session(SessionFacts):
     # Within the library.
 
     async def _receive(self, group: str | None) -> Event:
-        return await self._run(verbs.receive(self._core, group, now_us()))
+        event = self._core.take(group)
+        if event is None:
+            return await self._run(verbs.receive(self._core, group, now_us()))
+        self._flush_soon()
+        return event
 
     async def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
         return await self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 
     async def _iterate(self, group: str | None) -> AsyncIterator[Event]:
-        while (event := await self._run(verbs.following(self._core, group, now_us()))) is not None:
+        while True:
+            event = self._core.take(group)
+            if event is None:
+                event = await self._run(verbs.following(self._core, group, now_us()))
+            if event is None:
+                return
+            self._flush_soon()
             yield event
 
     async def _join(self, group: str) -> Group:

@@ -6,7 +6,7 @@ import pytest
 
 from hopring.client.core import Core
 from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
-from hopring.client.outgoing import Outgoing, Sending
+from hopring.client.outgoing import Outgoing, Sending, check_type, checked_groups
 from hopring.client.url import Where, parse_url
 from hopring.ids import GroupName
 from hopring.session.frames import PREAMBLE, Kind, encode_frame
@@ -75,10 +75,10 @@ def test_what_cannot_be_sent_is_told_at_once() -> None:
         outgoing.takes(Sending((GroupName("g"),), bytes(1001)))
     assert (caught.value.size_bytes, caught.value.limit_bytes) == (1001, 1000)
     with pytest.raises(ValueError, match="16 bits"):
-        Sending((GroupName("g"),), b"", message_type=65_536)
+        check_type(65_536)
     for groups in ([], ["g", "g"], [""], ["x" * 129], ["a\0"], ["\ud800"]):
         with pytest.raises(RequestRefused):
-            Sending(tuple([GroupName(group) for group in groups]), b"")
+            checked_groups(tuple(groups))
 
 
 def test_addresses() -> None:
