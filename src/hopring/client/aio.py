@@ -21,7 +21,7 @@ from hopring.client.batch import Batch
 from hopring.client.connection import Connection
 from hopring.client.core import CONNECT_SECONDS, NO_DAEMON, WINDOW_BYTES_DEFAULT, Core
 from hopring.client.events import Event, Receipt
-from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of, tune
+from hopring.client.facts import Data, SessionFacts, core_of, now_us, reason_of, sending_of, tune
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT, parse_url
 from hopring.client.verbs import BATCH_MESSAGES, Verb
@@ -235,9 +235,9 @@ class Session(SessionFacts):
                 await self._loop.create_unix_connection(lambda: _Wire(self, connection), where.path)
             else:
                 await self._loop.create_connection(lambda: _Wire(self, connection), where.host, where.port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # The latter for names that no host can have.
             if connection is self._core.connection:
-                self._core.lost(error.strerror or str(error), now_us(), NO_DAEMON)
+                self._core.lost(reason_of(error), now_us(), NO_DAEMON)
                 self._look()
 
 

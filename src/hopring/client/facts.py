@@ -104,6 +104,11 @@ def tune(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, vanished_ms)
 
 
+def reason_of(error: Exception) -> str:
+    """What a socket's error says, without its number."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def now_us() -> int:
     """The shells' clock."""
     return time.monotonic_ns() // 1000

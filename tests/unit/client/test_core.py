@@ -10,7 +10,7 @@ from hopring.client.outgoing import Outgoing, Sending, check_type, checked_group
 from hopring.client.url import Where, parse_url
 from hopring.ids import GroupName
 from hopring.session.frames import PREAMBLE, Kind, encode_frame
-from hopring.session.words import Credit, Hello, Left, View, Welcome, encode_word
+from hopring.session.words import Credit, Hello, Join, Left, View, Welcome, encode_word
 
 WELCOME = Welcome("eu1", 0, 1, "#anna#eu1", 1000, 10_000)
 
@@ -79,6 +79,26 @@ def test_what_cannot_be_sent_is_told_at_once() -> None:
     for groups in ([], ["g", "g"], [""], ["x" * 129], ["a\0"], ["\ud800"]):
         with pytest.raises(RequestRefused):
             checked_groups(tuple(groups))
+
+
+def test_only_requests_that_are_not_credited_are_in_doubt() -> None:
+    outgoing = Outgoing(WELCOME)
+    one = Sending((GroupName("g"),), b"1")
+    outgoing.put(one)
+    outgoing.put(one)
+    outgoing.seal()
+    cost = outgoing.charged_bytes
+    outgoing.ask(Join("g"), 256)
+    outgoing.put(one)
+    outgoing.put(one)
+    outgoing.seal()
+    outgoing.put(one)
+
+    assert outgoing.in_doubt == 5
+    outgoing.credited(cost)
+    assert outgoing.in_doubt == 3
+    outgoing.credited(256 + cost)
+    assert outgoing.in_doubt == 1
 
 
 def test_addresses() -> None:

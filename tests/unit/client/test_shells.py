@@ -301,6 +301,42 @@ def test_nobody_there_is_a_connect_error_in_both() -> None:
     asyncio.run(story())
 
 
+def test_a_name_that_no_host_can_have_is_a_connect_error_in_both() -> None:
+    url = f"hop://{'a' * 64}:1"
+    with pytest.raises(ConnectError, match="label"):
+        sync.connect(url)
+
+    async def story() -> None:
+        with pytest.raises(ConnectError, match="label"):
+            await connect(url)
+
+    asyncio.run(story())
+
+
+def test_closing_is_an_error_if_messages_are_in_doubt(server: Server) -> None:
+    slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
+    anna = sync.connect(server.url, reconnect=slowly)
+    with server.lock:
+        server.front.stopped = True
+    anna.multicast("g", b"?")
+    server.cut()
+    with pytest.raises(SessionClosed, match="messages in doubt: 1") as caught:
+        anna.close()
+    assert caught.value.in_doubt == 1
+
+    async def story() -> None:
+        async with asyncio.timeout(10):
+            bert = await connect(server.url, name="bert")
+            await bert.multicast("g", b"?")
+            closing = asyncio.ensure_future(bert.close())
+            await asyncio.sleep(0.05)
+            server.cut()
+            with pytest.raises(SessionClosed, match="messages in doubt: 1"):
+                await closing
+
+    asyncio.run(story())
+
+
 def test_somebody_who_says_nothing_is_a_connect_error_in_both() -> None:
     with TemporaryDirectory(dir="/tmp") as directory, socket.socket(socket.AF_UNIX) as mute:
         mute.bind(f"{directory}/s")
