@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from hopring.client import verbs
 from hopring.client.batch import Batch
-from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, Core
+from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
+from hopring.client.core import Core
 from hopring.client.dialing import Line
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of

@@ -7,7 +7,8 @@ import socket
 import time
 from typing import Any, Final
 
-from hopring.client.core import NO_DAEMON, Core
+from hopring.client.connections import NO_DAEMON
+from hopring.client.core import Core
 from hopring.client.facts import now_us, reason_of, tune
 from hopring.client.url import parse_url
 from hopring.ids import NEVER

@@ -106,7 +106,8 @@ class Outgoing:
 
     def settle(self, word: ReceiptWord) -> None:
         """Receipts came."""
-        if any(number not in self.tickets for number in word.tickets):
+        numbers = set(word.tickets)
+        if len(numbers) < len(word.tickets) or not numbers <= self.tickets.keys():
             raise PeerError(Drop.INCONSISTENT, "a receipt that nobody asked for")
         for number in word.tickets:
             ticket, sending = self.tickets.pop(number)

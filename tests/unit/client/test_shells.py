@@ -201,7 +201,7 @@ def test_the_blocking_session_comes_back_by_itself_and_goes_on(server: Server) -
 
 def test_calls_wait_while_there_is_no_connection_and_can_be_cancelled(server: Server) -> None:
     async def story() -> bytes:
-        late = Reconnect(delay_seconds_min=0.3, delay_seconds_max=0.3)
+        late = Reconnect(delay_seconds_min=0.1, delay_seconds_max=0.1)
         async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=late) as anna:
             group = await anna.join("g")
             await group.receive()
