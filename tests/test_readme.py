@@ -46,9 +46,8 @@ def test_commands_print_what_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_python_runs() -> None:
-    (code,) = [
-        block for block in blocks("python") if "hopring.sim" in block
-    ]  # Others need daemons: tests/hopd.
+    # The others need daemons: tests/hopd runs them.
+    (code,) = [block for block in blocks("python") if "hopring.sim" in block]
 
     exec(compile(code, "README.md", "exec"), {})
 

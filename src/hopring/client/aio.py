@@ -10,21 +10,21 @@ out is carried out nevertheless. Behind it is one timer and, while a connection 
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 from hopring.client import queries, verbs
 from hopring.client.aio_group import Group, Joining
+from hopring.client.aio_wire import Wire, dial
 from hopring.client.batch import Batch
-from hopring.client.connection import Connection
-from hopring.client.core import CONNECT_SECONDS, NO_DAEMON, WINDOW_BYTES_DEFAULT, Core
+from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
+from hopring.client.core import Core
 from hopring.client.events import Event, Receipt
-from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of, tune
+from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
 from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
-from hopring.client.url import URL_DEFAULT, parse_url
+from hopring.client.url import URL_DEFAULT
 from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
@@ -42,7 +42,7 @@ class Session(SessionFacts):
         """Use `connect`."""
         self._core = core
         self._loop = asyncio.get_running_loop()
-        self._wire: _Wire | None = None
+        self._wire: Wire | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._flush_due = False
         self._timer: asyncio.TimerHandle | None = None
@@ -143,13 +143,23 @@ class Session(SessionFacts):
     # Within the library.
 
     async def _receive(self, group: str | None) -> Event:
-        return await self._run(verbs.receive(self._core, group, now_us()))
+        event = self._core.take(group)
+        if event is None:
+            return await self._run(verbs.receive(self._core, group, now_us()))
+        self._flush_soon()
+        return event
 
     async def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
         return await self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 
     async def _iterate(self, group: str | None) -> AsyncIterator[Event]:
-        while (event := await self._run(verbs.following(self._core, group, now_us()))) is not None:
+        while True:
+            event = self._core.take(group)
+            if event is None:
+                event = await self._run(verbs.following(self._core, group, now_us()))
+            if event is None:
+                return
+            self._flush_soon()
             yield event
 
     async def _join(self, group: str) -> Group:
@@ -226,7 +236,7 @@ class Session(SessionFacts):
         if url is not None:
             if self._dialing is not None:
                 self._dialing.cancel()
-            self._dialing = self._loop.create_task(self._dial(url, core.connection))
+            self._dialing = self._loop.create_task(dial(self, url))
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -235,66 +245,6 @@ class Session(SessionFacts):
             self._timer = self._loop.call_later(delay_us / 1_000_000, self._look)
         self._flush_soon()
         self._wake()
-
-    async def _dial(self, url: str, connection: Connection) -> None:
-        where = parse_url(url)
-        try:
-            if where.path:
-                await self._loop.create_unix_connection(lambda: _Wire(self, connection), where.path)
-            else:
-                await self._loop.create_connection(lambda: _Wire(self, connection), where.host, where.port)
-        except OSError as error:
-            if connection is self._core.connection:
-                self._core.lost(error.strerror or str(error), now_us(), NO_DAEMON)
-                self._look()
-
-
-class _Wire(asyncio.Protocol):
-    """The end of one connection in the event loop."""
-
-    def __init__(self, session: Session, connection: Connection) -> None:
-        self._session = session
-        self._connection = connection
-        self.transport: asyncio.Transport | None = None
-
-    @property
-    def _is_current(self) -> bool:
-        return self._connection is self._session._core.connection and self._connection.ended is None
-
-    def close(self, *, at_once: bool) -> None:
-        """It is not needed any more."""
-        if self.transport is not None:
-            if at_once:
-                self.transport.abort()
-            else:
-                self.transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "streams have such transports"
-        self.transport = transport
-        if not self._is_current:
-            transport.abort()  # It took too long.
-            return
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family != socket.AF_UNIX:
-            tune(sock)
-        self._session._wire = self
-        self._session._flush()
-
-    def data_received(self, data: bytes) -> None:
-        if not self._is_current:
-            return
-        self._session._core.receive(data, now_us())
-        if self._connection.ended is not None or self._session._timer is not None:
-            self._session._look()
-        self._session._flush_soon()
-        self._session._wake()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._is_current:
-            reason = "the daemon is gone" if exc is None else f"the connection broke ({exc})"
-            self._session._core.lost(reason, now_us())
-            self._session._look()
 
 
 class Connecting:

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from hopring.client import queries, verbs
 from hopring.client.batch import Batch
-from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, Core
+from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
+from hopring.client.core import Core
 from hopring.client.dialing import Line
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
@@ -148,14 +149,14 @@ class Session(SessionFacts):
     # Within the library.
 
     def _receive(self, group: str | None, seconds: float | None) -> Event:
-        return self._run(verbs.receive(self._core, group, now_us(), seconds))
+        return self._core.take(group) or self._run(verbs.receive(self._core, group, now_us(), seconds))
 
     def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
         self._line.exchange(now_us())  # What has come meanwhile is there, too.
         return self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:
-        while (event := self._run(verbs.following(self._core, group, now_us()))) is not None:
+        while event := self._core.take(group) or self._run(verbs.following(self._core, group, now_us())):
             yield event
 
     def _run(self, verb: Verb[T]) -> T:

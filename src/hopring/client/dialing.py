@@ -7,8 +7,9 @@ import socket
 import time
 from typing import Any, Final
 
-from hopring.client.core import NO_DAEMON, Core
-from hopring.client.facts import now_us, tune
+from hopring.client.connections import NO_DAEMON
+from hopring.client.core import Core
+from hopring.client.facts import now_us, reason_of, tune
 from hopring.client.url import parse_url
 from hopring.ids import NEVER
 
@@ -79,7 +80,7 @@ class Line:
             if readable:
                 self._read(sock)
         except OSError as error:
-            self._core.lost(f"the connection broke ({error.strerror or error})", now_us())
+            self._core.lost(f"the connection broke ({reason_of(error)})", now_us())
 
     def _write(self, sock: socket.socket) -> None:
         if not self._rest:
@@ -106,8 +107,8 @@ class Line:
             else:
                 found = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
                 self._addresses = [(family, address) for family, _, _, _, address in found]
-        except OSError as error:
-            self._core.lost(error.strerror or str(error), now_us(), NO_DAEMON)
+        except (OSError, UnicodeError) as error:  # The latter for names that no host can have.
+            self._core.lost(reason_of(error), now_us(), NO_DAEMON)
             return
         self._try_next(None)
 
@@ -130,7 +131,7 @@ class Line:
             self._socket, self._opening = sock, True
             return
         assert error is not None, "a host has an address"
-        self._core.lost(error.strerror or str(error), now_us(), NO_DAEMON)
+        self._core.lost(reason_of(error), now_us(), NO_DAEMON)
 
     def _opened(self, sock: socket.socket) -> None:
         number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from hopring.client.core import Core
-from hopring.client.outgoing import Sending
+from hopring.client.outgoing import Sending, check_type, checked_groups
 from hopring.client.retrying import Reconnect
 from hopring.client.url import any_name, parse_urls
-from hopring.ids import GroupName
 from hopring.services import Service
 
 SILENT_SECONDS: Final = 10
@@ -88,9 +87,12 @@ def sending_of(
     groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
 ) -> Sending:
     """A message as an application gave it; several buffers become one."""
-    names = (groups,) if isinstance(groups, str) else groups
-    whole = bytes(data) if isinstance(data, bytes | bytearray | memoryview) else b"".join(data)
-    return Sending(tuple([GroupName(name) for name in names]), whole, service, message_type, self_discard)
+    names = checked_groups((groups,) if isinstance(groups, str) else tuple(groups))
+    check_type(message_type)
+    if isinstance(data, bytes):
+        return Sending(names, data, service, message_type, self_discard)
+    whole = bytes(data) if isinstance(data, bytearray | memoryview) else b"".join(data)
+    return Sending(names, whole, service, message_type, self_discard)
 
 
 def tune(sock: socket.socket) -> None:
@@ -102,6 +104,11 @@ def tune(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES_MAX)
     vanished_ms = 1000 * (SILENT_SECONDS + PROBES_MAX * PROBE_SECONDS)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, vanished_ms)
+
+
+def reason_of(error: Exception) -> str:
+    """What a socket's error says, without its number."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def now_us() -> int:

@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
 from hopring.client.errors import MessageTooLarge, RequestRefused
 from hopring.client.events import Receipt
@@ -27,9 +29,8 @@ _EACH_BYTES = 7  # Offset, type and hints.
 TYPE_MAX = 0xFFFF
 
 
-@dataclass(slots=True)
-class Sending:
-    """A message that is to be sent, by whatever connection there will be."""
+class Sending(NamedTuple):
+    """A message that is to be sent, by whatever connection there will be; `checked_groups` made its groups."""
 
     groups: tuple[GroupName, ...]
     data: bytes
@@ -37,13 +38,21 @@ class Sending:
     message_type: int = 0
     self_discard: bool = False
 
-    def __post_init__(self) -> None:
-        if not 0 < len(self.groups) <= GROUPS_MAX or len(set(self.groups)) < len(self.groups):
-            raise RequestRefused(" ".join(self.groups), "not 1 to 128 different groups", "name each group once")
-        for name in self.groups:
-            check_group(name)
-        if not 0 <= self.message_type <= TYPE_MAX:
-            raise ValueError(f"message type {self.message_type} is not of 16 bits")
+
+@lru_cache(maxsize=256)
+def checked_groups(groups: tuple[str, ...]) -> tuple[GroupName, ...]:
+    """Groups to send to; remembered, because sessions send to the same groups again and again."""
+    if not 0 < len(groups) <= GROUPS_MAX or len(set(groups)) < len(groups):
+        raise RequestRefused(" ".join(groups), "not 1 to 128 different groups", "name each group once")
+    for name in groups:
+        check_group(name)
+    return tuple([GroupName(name) for name in groups])
+
+
+def check_type(message_type: int) -> None:
+    """Whether it is one."""
+    if not 0 <= message_type <= TYPE_MAX:
+        raise ValueError(f"message type {message_type} is not of 16 bits")
 
 
 @dataclass(slots=True)
@@ -65,12 +74,12 @@ class Outgoing:
     requests: deque[tuple[int, int]] = field(default_factory=deque)
     """What each request took that is not credited, and how many messages it has."""
     tickets: dict[int, tuple[Ticket, Sending]] = field(default_factory=dict)
+    _last_run: Run | None = None
 
     def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
-        """The key of a message to these groups, which are checked already."""
-        names = tuple([GroupName(group) for group in groups])
+        """The key of a message to these groups."""
         daemon = DaemonId(self.welcome.daemon_number)
-        return Run(daemon, self.welcome.session, service, names, self_discard)
+        return Run(daemon, self.welcome.session, service, checked_groups(tuple(groups)), self_discard)
 
     def takes(self, sending: Sending) -> bool:
         """Whether the daemon takes this message now; one that it never takes is an error."""
@@ -97,7 +106,8 @@ class Outgoing:
 
     def settle(self, word: ReceiptWord) -> None:
         """Receipts came."""
-        if any(number not in self.tickets for number in word.tickets):
+        numbers = set(word.tickets)
+        if len(numbers) < len(word.tickets) or not numbers <= self.tickets.keys():
             raise PeerError(Drop.INCONSISTENT, "a receipt that nobody asked for")
         for number in word.tickets:
             ticket, sending = self.tickets.pop(number)
@@ -110,7 +120,16 @@ class Outgoing:
         self.tickets.clear()
 
     def _run_of(self, sending: Sending) -> Run:
-        return self.run(sending.groups, sending.service, sending.self_discard)
+        """The key of a message; that of the last one again, if it is the same."""
+        last, (groups, _, service, _, self_discard) = self._last_run, sending
+        if (
+            last is None
+            or last.groups is not groups
+            or last.service is not service
+            or last.self_discard is not self_discard
+        ):
+            last = self._last_run = self.run(groups, service, self_discard)
+        return last
 
     def has_room(self, run: Run, data: bytes) -> bool:
         """Whether the daemon takes another such message now; one is always taken."""
@@ -159,7 +178,9 @@ class Outgoing:
 
     def _fits(self, run: Run, data: bytes) -> bool:
         builder = self.builder
-        return builder is not None and builder.run == run and builder.has_room(len(data))
+        if builder is None or not (builder.run is run or builder.run == run):
+            return False
+        return builder.has_room(len(data))
 
     def _cost(self, run: Run, data: bytes) -> int:
         cost = _EACH_BYTES + len(data)

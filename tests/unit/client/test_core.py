@@ -6,11 +6,11 @@ import pytest
 
 from hopring.client.core import Core
 from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
-from hopring.client.outgoing import Outgoing, Sending
+from hopring.client.outgoing import Outgoing, Sending, check_type, checked_groups
 from hopring.client.url import Where, parse_url
 from hopring.ids import GroupName
 from hopring.session.frames import PREAMBLE, Kind, encode_frame
-from hopring.session.words import Credit, Hello, Left, View, Welcome, encode_word
+from hopring.session.words import Credit, Hello, Join, Left, View, Welcome, encode_word
 
 WELCOME = Welcome("eu1", 0, 1, "#anna#eu1", 1000, 10_000)
 
@@ -75,10 +75,30 @@ def test_what_cannot_be_sent_is_told_at_once() -> None:
         outgoing.takes(Sending((GroupName("g"),), bytes(1001)))
     assert (caught.value.size_bytes, caught.value.limit_bytes) == (1001, 1000)
     with pytest.raises(ValueError, match="16 bits"):
-        Sending((GroupName("g"),), b"", message_type=65_536)
+        check_type(65_536)
     for groups in ([], ["g", "g"], [""], ["x" * 129], ["a\0"], ["\ud800"]):
         with pytest.raises(RequestRefused):
-            Sending(tuple([GroupName(group) for group in groups]), b"")
+            checked_groups(tuple(groups))
+
+
+def test_only_requests_that_are_not_credited_are_in_doubt() -> None:
+    outgoing = Outgoing(WELCOME)
+    one = Sending((GroupName("g"),), b"1")
+    outgoing.put(one)
+    outgoing.put(one)
+    outgoing.seal()
+    cost = outgoing.charged_bytes
+    outgoing.ask(Join("g"), 256)
+    outgoing.put(one)
+    outgoing.put(one)
+    outgoing.seal()
+    outgoing.put(one)
+
+    assert outgoing.in_doubt == 5
+    outgoing.credited(cost)
+    assert outgoing.in_doubt == 3
+    outgoing.credited(256 + cost)
+    assert outgoing.in_doubt == 1
 
 
 def test_addresses() -> None:

@@ -12,6 +12,7 @@ from hopring.client.events import Message, Receipt
 from hopring.client.outgoing import Sending
 from hopring.ids import GroupName
 from hopring.services import Service
+from hopring.session.messages import Place
 from hopring.session.options import TICKETS_MAX
 from hopring.session.words import Receipt as ReceiptWord
 from hopring.session.words import encode_word
@@ -153,10 +154,11 @@ def test_an_unreliable_message_has_no_receipt() -> None:
         next(verbs.multicast_wait(wire.core, one, 0))
 
 
-def test_a_receipt_that_nobody_asked_for_is_not_of_the_protocol() -> None:
+@pytest.mark.parametrize("tickets", [(3,), (1, 1)])
+def test_a_receipt_that_nobody_asked_for_is_not_of_the_protocol(tickets: tuple[int, ...]) -> None:
     wire = connected(Front(), options=None)
-    place = (VIEW, 1, 0)
-    wire.core.receive(encode_word(ReceiptWord((3,), place, False)))  # type: ignore[arg-type]
+    wire.core.send_for_receipt(sending("g", b""))
+    wire.core.receive(encode_word(ReceiptWord(tickets, Place(VIEW, 1, 0), False)))
 
     assert isinstance(wire.core.ended, SessionClosed)
     assert "not of the client protocol" in str(wire.core.ended)

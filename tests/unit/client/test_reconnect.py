@@ -291,6 +291,28 @@ def test_more_groups_than_the_window_holds_are_joined_again_bit_by_bit() -> None
     assert kinds(wire.events()) == ["Reconnected", *[f"View {name}" for name in names]]
 
 
+def test_a_loss_while_groups_are_joined_again_begins_anew() -> None:
+    front = Front(SessionOptions(window_bytes=4_096))
+    wire = connected(front)
+    names = [f"g{at:03}" for at in range(40)]
+    for name in names:
+        wire.core.join(name)
+        wire.exchange(0)
+    wire.lose(0)
+    front.stopped = True
+    wire.dial(100_000)
+    assert wire.core.connected
+    assert not wire.core.may_ask()  # The rest of the groups goes first.
+    assert not wire.core.has_room(sending("g000", b""))
+    wire.lose(200_000)
+    front.stopped = False
+    front.pump()
+    wire.dial(wire.core.wake_at_us)
+
+    assert wire.core.may_ask()
+    assert kinds(wire.events())[-41:] == ["Reconnected", *[f"View {name}" for name in names]]
+
+
 def test_a_second_loss_right_after_the_first_is_another_gap() -> None:
     front = Front()
     wire = connected(front, "g")

@@ -201,7 +201,7 @@ def test_the_blocking_session_comes_back_by_itself_and_goes_on(server: Server) -
 
 def test_calls_wait_while_there_is_no_connection_and_can_be_cancelled(server: Server) -> None:
     async def story() -> bytes:
-        late = Reconnect(delay_seconds_min=0.3, delay_seconds_max=0.3)
+        late = Reconnect(delay_seconds_min=0.1, delay_seconds_max=0.1)
         async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=late) as anna:
             group = await anna.join("g")
             await group.receive()
@@ -297,6 +297,42 @@ def test_nobody_there_is_a_connect_error_in_both() -> None:
     async def story() -> None:
         with pytest.raises(ConnectError, match="start hopd there"):
             await connect("hop+unix:///nowhere/s")
+
+    asyncio.run(story())
+
+
+def test_a_name_that_no_host_can_have_is_a_connect_error_in_both() -> None:
+    url = f"hop://{'a' * 64}:1"
+    with pytest.raises(ConnectError, match="label"):
+        sync.connect(url)
+
+    async def story() -> None:
+        with pytest.raises(ConnectError, match="label"):
+            await connect(url)
+
+    asyncio.run(story())
+
+
+def test_closing_is_an_error_if_messages_are_in_doubt(server: Server) -> None:
+    slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
+    anna = sync.connect(server.url, reconnect=slowly)
+    with server.lock:
+        server.front.stopped = True
+    anna.multicast("g", b"?")
+    server.cut()
+    with pytest.raises(SessionClosed, match="messages in doubt: 1") as caught:
+        anna.close()
+    assert caught.value.in_doubt == 1
+
+    async def story() -> None:
+        async with asyncio.timeout(10):
+            bert = await connect(server.url, name="bert")
+            await bert.multicast("g", b"?")
+            closing = asyncio.ensure_future(bert.close())
+            await asyncio.sleep(0.05)
+            server.cut()
+            with pytest.raises(SessionClosed, match="messages in doubt: 1"):
+                await closing
 
     asyncio.run(story())
 

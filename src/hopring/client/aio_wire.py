@@ -1,0 +1,75 @@
+"""The connections of an asyncio session in the event loop."""
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+from hopring.client.connection import Connection
+from hopring.client.connections import NO_DAEMON
+from hopring.client.facts import now_us, reason_of, tune
+from hopring.client.url import parse_url
+
+if TYPE_CHECKING:
+    from hopring.client.aio import Session
+
+
+class Wire(asyncio.Protocol):
+    """The end of one connection in the event loop."""
+
+    def __init__(self, session: "Session", connection: Connection) -> None:
+        self._session = session
+        self._connection = connection
+        self.transport: asyncio.Transport | None = None
+
+    @property
+    def _is_current(self) -> bool:
+        return self._connection is self._session._core.connection and self._connection.ended is None
+
+    def close(self, *, at_once: bool) -> None:
+        """It is not needed any more."""
+        if self.transport is not None:
+            if at_once:
+                self.transport.abort()
+            else:
+                self.transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport), "streams have such transports"
+        self.transport = transport
+        if not self._is_current:
+            transport.abort()  # It took too long.
+            return
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family != socket.AF_UNIX:
+            tune(sock)
+        self._session._wire = self
+        self._session._flush()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_current:
+            return
+        self._session._core.receive(data, now_us())
+        if self._connection.ended is not None or self._session._timer is not None:
+            self._session._look()
+        self._session._flush_soon()
+        self._session._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._is_current:
+            reason = "the daemon is gone" if exc is None else f"the connection broke ({exc})"
+            self._session._core.lost(reason, now_us())
+            self._session._look()
+
+
+async def dial(session: "Session", url: str) -> None:
+    """Connects; what comes of it, the session's core is told."""
+    where, loop, connection = parse_url(url), asyncio.get_running_loop(), session._core.connection
+    try:
+        if where.path:
+            await loop.create_unix_connection(lambda: Wire(session, connection), where.path)
+        else:
+            await loop.create_connection(lambda: Wire(session, connection), where.host, where.port)
+    except (OSError, UnicodeError) as error:  # The latter for names that no host can have.
+        if connection is session._core.connection:
+            session._core.lost(reason_of(error), now_us(), NO_DAEMON)
+            session._look()
