@@ -1,6 +1,8 @@
 """Metrics and health of real daemons, read as Prometheus reads them."""
 
 import re
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -82,6 +84,14 @@ def test_a_daemon_alone_becomes_healthy_and_its_log_says_where_that_is_told(tmp_
         eu1.wait(lambda: read(base + 2, "/healthz") == (200, "ok\n"))
         assert f'metrics="127.0.0.1 port {base + 2}"' in eu1.log()
         assert read(base + 2, "/elsewhere")[0] == 404
+
+
+def test_a_place_that_is_none_is_refused_with_an_example(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hopring.daemon.hopd", "hop.toml", "--name", "eu1", "--metrics", "here"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
+
+    assert done.returncode == 2
+    assert "'here' is no ADDRESS:PORT; write 127.0.0.1:9464" in done.stderr
 
 
 def test_without_the_option_there_is_no_port(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--metrics",
-        type=parse_place,
+        type=_place,
         metavar="ADDRESS:PORT",
         help="serve /metrics and /healthz here by HTTP; a port alone is on loopback (default: nowhere)",
     )
@@ -267,6 +267,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser
+
+
+def _place(text: str) -> tuple[str, int]:
+    try:
+        return parse_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _load(file: str, name: str) -> Config:
