@@ -1,6 +1,8 @@
 """Metrics and health of real daemons, read as Prometheus reads them."""
 
 import re
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -74,17 +76,22 @@ def test_metrics_tell_of_views_clients_messages_and_links(tmp_path: Path) -> Non
     assert families == set(re.findall(r"`(hopring_\w+)`", (ROOT / "docs" / "operations.md").read_text()))
 
 
-def test_health_is_bad_while_no_view_is_whole_and_says_why(tmp_path: Path) -> None:
+def test_a_daemon_alone_becomes_healthy_and_its_log_says_where_that_is_told(tmp_path: Path) -> None:
     base = free_base_port(3)
     config = local_config({"eu": 1}, base_port=base)
     with alone(config, tmp_path, "eu1", "--metrics", f"127.0.0.1:{base + 2}") as eu1:
         eu1.wait_for_log("start version")
-        answers = []
-        eu1.wait(lambda: answers.append(read(base + 2, "/healthz")) or answers[-1][0] == 200)  # type: ignore[func-returns-value]
-        assert all(status in (200, 503) for status, _ in answers)
+        eu1.wait(lambda: read(base + 2, "/healthz") == (200, "ok\n"))
         assert f'metrics="127.0.0.1 port {base + 2}"' in eu1.log()
-        for status, said in answers[:-1]:
-            assert (status, said[:16]) == (503, "no view is whole")
+        assert read(base + 2, "/elsewhere")[0] == 404
+
+
+def test_a_place_that_is_none_is_refused_with_an_example(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hopring.daemon.hopd", "hop.toml", "--name", "eu1", "--metrics", "here"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
+
+    assert done.returncode == 2
+    assert "'here' is no ADDRESS:PORT; write 127.0.0.1:9464" in done.stderr
 
 
 def test_without_the_option_there_is_no_port(tmp_path: Path) -> None:

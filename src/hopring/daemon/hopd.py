@@ -292,7 +292,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--metrics",
-        type=parse_place,
+        type=_place,
         metavar="ADDRESS:PORT",
         help="serve /metrics and /healthz here by HTTP; a port alone is on loopback (default: nowhere)",
     )
@@ -318,6 +318,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _policies(text: str) -> frozenset[Slow]:
     return frozenset([Slow(one) for one in text.split(",")])
+
+
+def _place(text: str) -> tuple[str, int]:
+    try:
+        return parse_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _load(file: str, name: str) -> Config:

@@ -1,7 +1,7 @@
 """Queries: what clients want to know of the daemon; no join is needed, and no order.
 
 Invariants  one answer at a time, in turns of sessions, with a pause after each that grows with what it cost; a
-            session that has not taken its last one waits. So a flood of questions slows down only who asks.
+            session that does not take them waits. So a flood of questions slows down only who asks.
             A question is charged to its session's window until it is answered.
 """
 
@@ -35,8 +35,11 @@ PAUSE_US: Final = 1_000
 PAUSE_US_PER_ITEM: Final = 1
 """A page is found by sorting, so it costs about as much as there are groups or members."""
 
+UNTAKEN_MAX: Final = 4
+"""A session that has not taken so many words gets no further answer; one or two are just on their way."""
+
 UNTAKEN_US: Final = 50_000
-"""When a session that had not taken its last answer is looked at again."""
+"""When such a session is looked at again."""
 
 VIEWS_KEPT: Final = 64
 """Views that can still be asked for by who watches them one by one."""
@@ -91,7 +94,7 @@ class Queries:
             session = sessions.get(number)
             if session is None:
                 self.forget(number)
-            elif session.control:
+            elif len(session.control) >= UNTAKEN_MAX:
                 self._turn.append(number)
             else:
                 self._answer(session, now_us)

@@ -99,7 +99,7 @@ class Bundle:
 
 
 def messages_in(bundle: bytes) -> int:
-    """How many messages a bundle has, by its head alone."""
+    """How many messages a bundle has, as its head says, unchecked: to be counted and nothing else."""
     return int.from_bytes(bundle[12:16], "little")
 
 

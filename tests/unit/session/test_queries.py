@@ -13,7 +13,7 @@ from hopring.links.events import Tick
 from hopring.membership.events import Installed, TransitionalSignal
 from hopring.session.frames import Kind, encode_frame
 from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
-from hopring.session.queries import PAUSE_US, UNTAKEN_US, view_text
+from hopring.session.queries import PAUSE_US, UNTAKEN_MAX, UNTAKEN_US, view_text
 from hopring.session.words import Ask, Word, encode_word
 
 NEXT = ViewId(2, ME.daemon, ME.incarnation)
@@ -189,7 +189,7 @@ def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
         front.now_us = max(front.now_us, front.desk.wake_at_us)
         front.step(Tick())
     session = front.desk.sessions[1]
-    assert len(session.control) <= 2
+    assert len(session.control) <= UNTAKEN_MAX + 1, "and a credit"
     assert front.now_us >= 100 * UNTAKEN_US, "it is not looked at all the time"
 
 

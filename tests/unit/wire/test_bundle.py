@@ -16,6 +16,7 @@ from hopring.wire.bundle import (
     Run,
     decode_bundle,
     encode_bundle,
+    messages_in,
 )
 
 RUN: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
@@ -45,6 +46,12 @@ def test_a_bundle_comes_out_as_it_went_in() -> None:
     assert bundle.lengths() == [3, 0, 5]
     assert bundle.types.tolist() == [1, 2, 65_535]
     assert bundle.hints.tolist() == [0, 255, 3]
+
+
+def test_messages_are_counted_by_the_head_alone_and_no_bundle_is_no_harm() -> None:
+    assert messages_in(encoded(b"one")) == 1
+    assert messages_in(encoded(*[b""] * 300) + b"anna\x04") == 300
+    assert messages_in(b"short") == 0
 
 
 def test_bundles_are_values() -> None:

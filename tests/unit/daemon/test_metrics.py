@@ -1,0 +1,83 @@
+"""Metrics and health of a member on real sockets."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.unit.daemon.free_ports import free_base_port
+from tests.unit.daemon.waiting import run_until
+
+from hopring.config import local_config
+from hopring.daemon.facts import Facts
+from hopring.daemon.log import Log
+from hopring.daemon.loop import Loop
+from hopring.daemon.member import Member, Upward
+from hopring.daemon.metrics import Metrics, _family
+from hopring.ids import Incarnation, Process
+from hopring.membership.membership import Phase
+from hopring.services import Service
+
+
+class Watched:
+    """A daemon alone, and its metrics."""
+
+    def __init__(self, loop: Loop) -> None:
+        config = local_config({"eu": 1}, base_port=free_base_port(2))
+        me = Process(config.daemon_id("eu1"), Incarnation(7))
+        self.taken: list[Upward] = []
+        self.member = Member(loop, config, me, self._up)
+        self.null = os.open(os.devnull, os.O_WRONLY)
+        self.metrics = Metrics(loop, Log("eu1", self.null), Facts(config, self.member, None, loop.now_us()))
+
+    def _up(self, events: object) -> None:
+        self.metrics.take(events)  # type: ignore[arg-type]
+
+    def value(self, name: str, **labels: str) -> float:
+        for family in text_string_to_metric_families(self.metrics.page().body):
+            for sample in family.samples:
+                if sample.name == name and sample.labels == labels:
+                    return sample.value
+        raise AssertionError(f"no {name} {labels}")
+
+
+@pytest.fixture
+def watched(loop: Loop) -> Iterator[Watched]:
+    watched = Watched(loop)
+    yield watched
+    watched.member.close()
+    os.close(watched.null)
+
+
+def test_health_is_bad_until_a_view_is_whole_and_when_the_daemon_ends(loop: Loop, watched: Watched) -> None:
+    before = watched.metrics.health()
+    assert (before.status, before.body) == (503, "no view is whole: search (start)\n")
+    assert watched.value("hopring_healthy") == 0
+    assert watched.value("hopring_state", state="search") == 1
+
+    run_until(loop, lambda: watched.member.membership.phase is Phase.OP)
+    after = watched.metrics.health()
+    assert (after.status, after.body) == (200, "ok\n")
+    assert watched.value("hopring_healthy") == 1
+
+    watched.metrics.leaving = True
+    assert watched.metrics.health().status == 503
+
+
+def test_what_is_sent_and_delivered_is_counted_and_what_is_no_bundle_does_no_harm(
+    loop: Loop, watched: Watched
+) -> None:
+    run_until(loop, lambda: watched.member.membership.phase is Phase.OP)
+    watched.member.submit(Service.AGREED, b"\x01short")
+    run_until(loop, lambda: watched.value("hopring_bundles_delivered_total", service="agreed") == 1)
+
+    assert watched.value("hopring_bundles_sent_total", service="agreed") == 1
+    assert watched.value("hopring_bytes_delivered_total", service="agreed") == 6
+    assert watched.value("hopring_views_total") >= 2
+
+
+def test_labels_are_quoted() -> None:
+    text = _family("x", "gauge", "Help.", [({"reason": 'a "b"\\\nc'}, 1)])
+    (family,) = text_string_to_metric_families(text)
+
+    assert family.samples[0].labels == {"reason": 'a "b"\\\nc'}
