@@ -269,6 +269,7 @@ def connect(
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     slow: str = "kick",
+    priority: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
 ) -> Connecting:
     """Connects to a daemon: `await connect(...)` or `async with connect(...) as session`.
@@ -277,8 +278,10 @@ def connect(
     transitions. `window_bytes` is how much of what the daemon sends may wait here; what the application does
     not take beyond that waits at the daemon. `slow` is what it does when too much waits there: "kick" ends the
     session (SlowConsumer), "drop" drops messages (Gap), "spill" keeps them on disk, "block" lets senders wait.
+    With `priority` what the session sends and receives goes before what others do.
     """
     parse_url(url)
     return Connecting(
-        Core(url, any_name() if name is None else name, window_bytes, membership, slow), timeout_seconds
+        Core(url, any_name() if name is None else name, window_bytes, membership, slow, priority),
+        timeout_seconds,
     )

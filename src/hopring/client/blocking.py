@@ -242,11 +242,12 @@ def connect(
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     slow: str = "kick",
+    priority: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
 ) -> Session:
     """Connects to a daemon; `with connect(...) as session` closes it in the end. See `hopring.connect`."""
     where = parse_url(url)
-    core = Core(url, any_name() if name is None else name, window_bytes, membership, slow)
+    core = Core(url, any_name() if name is None else name, window_bytes, membership, slow, priority)
     try:
         if where.path:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

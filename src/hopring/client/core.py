@@ -67,6 +67,7 @@ class Core:
     window_bytes: int = WINDOW_BYTES_DEFAULT
     membership: bool = True
     slow: str = "kick"
+    priority: bool = False
     welcome: Welcome | None = None
     ended: HopError | None = None
     """Why there is no more to come; after QUIT that is no failure, and `quit_done` is true."""
@@ -87,7 +88,7 @@ class Core:
 
     def hello(self) -> None:
         """Begins."""
-        hello = Hello(self.name, self.window_bytes, self.membership, Slow(self.slow).value)
+        hello = Hello(self.name, self.window_bytes, self.membership, Slow(self.slow).value, self.priority)
         self._first = [PREAMBLE, encode_word(hello)]
 
     def output(self) -> bytes:

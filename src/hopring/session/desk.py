@@ -32,7 +32,8 @@ from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
-from hopring.membership.events import Resume, Submit, Withdraw
+from hopring.membership.events import Delivered, Installed, Resume, Submit, Withdraw
+from hopring.ordering.entry import CONTROL_SESSION
 from hopring.session import showing
 from hopring.session.backlog import Spills
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
@@ -45,6 +46,7 @@ from hopring.session.options import (
     SessionOptions,
     Slow,
 )
+from hopring.session.pace import Pace
 from hopring.session.session import Session, State
 from hopring.session.slow import SlowReceivers
 from hopring.session.words import (
@@ -86,6 +88,7 @@ class Desk:
         self._judge = Judge(groups.me.daemon, self.message_bytes_max, self.options.window_bytes)
         self.sessions: dict[int, Session] = {}
         self.slow = SlowReceivers(groups, self.options, spills)
+        self.pace = Pace()
         self.ended: Counter[str] = Counter()
         """How often a client had to go, by reason."""
         self._strangers: dict[int, None] = {}  # The oldest first.
@@ -97,11 +100,15 @@ class Desk:
         """When the next tick is due."""
         oldest = next(iter(self._strangers), None)
         hello_by_us = NEVER if oldest is None else self.sessions[oldest].hello_by_us
-        return min(hello_by_us, self.groups.wake_at_us, self.slow.wake_at_us)
+        return min(hello_by_us, self.groups.wake_at_us, self.slow.wake_at_us, self.pace.wake_at_us)
 
-    def take(self, queue_open: bool) -> Submit | None:
-        """The next message for the membership, if there is one."""
-        return self.groups.take(queue_open)
+    def take(self, queue_open: bool, now_us: int) -> Submit | None:
+        """The next message for the membership, if there is one; bulk only as long as it keeps the way short."""
+        self.pace.look(now_us)
+        submit = self.groups.take(queue_open, self.pace.open)
+        if submit is not None and submit.session != CONTROL_SESSION:
+            self.pace.submitted(len(submit.payload), now_us)
+        return submit
 
     def outgoing(self, session: int, bytes_max: int) -> list[bytes]:
         """The next bytes for a client; empty if there are none, or if it has to give credit first."""
@@ -111,6 +118,11 @@ class Desk:
         out = one.outgoing(bytes_max)
         self.slow.taken(one)
         return out
+
+    def hurries(self, session: int) -> bool:
+        """Whether what there is for a client goes before all else."""
+        one = self.sessions.get(session)
+        return one is not None and one.priority
 
     def credit(self) -> list[Output]:
         """After `take`: tells clients what has gone out."""
@@ -219,7 +231,8 @@ class Desk:
             hello.membership,
         )
         if policy in self.slow.allowed():
-            self._ask(Connect(session.number, hello.name), now_us)
+            session.priority = hello.priority
+            self._ask(Connect(session.number, hello.name, hello.priority), now_us)
         else:
             self._refused(session.number, showing.no_such_policy(policy, self.slow.allowed()), now_us)
 
@@ -236,6 +249,11 @@ class Desk:
     # What comes of it.
 
     def _ask(self, event: Request | FromBelow | Tick, now_us: int) -> None:
+        if isinstance(event, Delivered) and event.sender == self.groups.me:
+            if event.message.session != CONTROL_SESSION:
+                self.pace.delivered(len(event.message.payload), now_us)
+        elif isinstance(event, Installed):
+            self.pace.begin()
         for output in self.groups.step(event, now_us):
             match output:
                 case Deliver(sessions):
