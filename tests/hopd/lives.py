@@ -29,8 +29,10 @@ class Lives:
         directory: Path,
         around: Callable[[str], Sequence[str]] = lambda _: (),
         module: str = "tests.hopd.loaded",
+        words: Sequence[str] = (),
     ) -> None:
         """`around` gives the words that a daemon's command line has before it; the module is run."""
+        self._words = words
         self._module = module
         self.names = [daemon.name for daemon in config.daemons]
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -64,7 +66,15 @@ class Lives:
         for name in names or self.names:
             self._lives[name] += 1
             command = [*self._around(name), sys.executable, "-m", self._module, str(self._file)]
-            command += ["--name", name, "--trace", str(self._trace(name)), "--state", str(self._directory)]
+            command += [
+                "--name",
+                name,
+                "--trace",
+                str(self._trace(name)),
+                "--state",
+                str(self._directory),
+                *self._words,
+            ]
             with (self._directory / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log, cwd=ROOT)
 

@@ -283,6 +283,7 @@ def connect(
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     slow: str = "kick",
+    priority: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,
 ) -> Connecting:
@@ -293,10 +294,10 @@ def connect(
     `membership=False` does without views and transitions. `window_bytes` is how much of what the daemon sends
     may wait here; what the application does not take beyond that waits at the daemon. `slow` is what that does
     when too much waits there: "kick" ends the session (SlowConsumer), "drop" drops messages (Gap), "spill" puts
-    them on disk, "block" lets senders wait.
+    them on disk, "block" lets senders wait. With `priority` what the session sends and receives goes first.
 
     When the connection is lost the session connects again, joins its groups again, and says so with a
     `Reconnected` among its events; meanwhile calls wait. `reconnect=False` ends it with SessionClosed instead,
     and a `Reconnect` says how long it tries. A first connection is tried once at each daemon.
     """
-    return Connecting(core_of(url, name, membership, window_bytes, slow, timeout_seconds, reconnect))
+    return Connecting(core_of(url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect))

@@ -258,11 +258,12 @@ def connect(
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     slow: str = "kick",
+    priority: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,
 ) -> Session:
     """Connects to a daemon; `with connect(...) as session` closes it in the end. See `hopring.connect`."""
-    core = core_of(url, name, membership, window_bytes, slow, timeout_seconds, reconnect)
+    core = core_of(url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect)
     session = Session(core)
     core.begin(now_us())
     while core.welcome is None and core.ended is None:

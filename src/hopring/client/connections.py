@@ -46,6 +46,7 @@ class Connections:
     window_bytes: int = WINDOW_BYTES_DEFAULT
     membership: bool = True
     slow: str = field(default="kick", kw_only=True)
+    priority: bool = field(default=False, kw_only=True)
     reconnect: Reconnect | None = field(default=None, kw_only=True)
     answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
     epoch_us: int = field(default=0, kw_only=True)  # The time of day when the shell's clock was at zero.
@@ -153,7 +154,7 @@ class Connections:
         return Connection(self.tries.url, self._hello(), self.kept)
 
     def _hello(self) -> Hello:
-        return Hello(self.name, self.window_bytes, self.membership, Slow(self.slow).value)
+        return Hello(self.name, self.window_bytes, self.membership, Slow(self.slow).value, self.priority)
 
     def _look(self, connection: Connection, now_us: int) -> None:
         if self.ended is not None:

@@ -64,6 +64,7 @@ def core_of(
     membership: bool,
     window_bytes: int,
     slow: str,
+    priority: bool,
     timeout_seconds: float,
     reconnect: bool | Reconnect,
 ) -> Core:
@@ -76,6 +77,7 @@ def core_of(
         window_bytes,
         membership,
         slow=slow,
+        priority=priority,
         reconnect=reconnect or None,
         answer_seconds=timeout_seconds,
         epoch_us=time.time_ns() // 1000 - now_us(),

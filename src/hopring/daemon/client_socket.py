@@ -66,6 +66,11 @@ class ClientConnection:
         self._linger = loop.alarm(self.close)
         loop.register(sock.fileno(), self._ready)
 
+    def flush(self) -> None:
+        """Sends now; the owner may be told that the connection is lost before this returns."""
+        if not self._full:
+            self._flush()
+
     def flush_soon(self) -> None:
         """Sends at the end of the turn."""
         if not self._flush_due and not self._full and not self._gone:

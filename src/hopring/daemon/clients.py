@@ -130,20 +130,27 @@ class Clients:
             self._step(Tick())
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
+        hurried: list[int] = []
         for output in outputs:
             match output:
                 case Ready(number):
-                    self._connections[number].flush_soon()
+                    if self.desk.hurries(number):
+                        hurried.append(number)
+                    else:
+                        self._connections[number].flush_soon()
                 case Close(number, last, reason):
                     self._connections[number].finish(last)
                     if reason:
                         self._log.say("client", session=number, ended=reason)
                 case Resume() | Withdraw():
                     self._member.give(output)
+        for number in hurried:
+            if number in self._connections:  # The one before may have shown that it is gone.
+                self._connections[number].flush()
 
     def _pump(self) -> None:
         self._pump_due = False
-        while (submit := self.desk.take(self._member.queue_open)) is not None:
+        while (submit := self.desk.take(self._member.queue_open, self._loop.now_us())) is not None:
             self._member.give(submit)
         self._carry_out(self.desk.credit())
         self._alarm.set(self.desk.wake_at_us)

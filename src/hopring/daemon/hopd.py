@@ -7,6 +7,7 @@ For tests `run` takes another layer above, which gets what the member puts out a
 import argparse
 import contextlib
 import os
+import resource
 import secrets
 import signal
 import sys
@@ -44,6 +45,9 @@ DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is to end waits until everybody has what it sent."""
 
 DRAIN_LOOK_US: Final = 5_000
+
+DESCRIPTORS_BESIDE: Final = 512
+"""Open files beside clients: the daemon's own, and what clients spill."""
 
 NO_SOCKET: Final = (
     "no Unix socket for clients: the state directory cannot be written, or the path is longer than "
@@ -104,8 +108,8 @@ class Hopd:
         where: dict[str, object] = {}
         if groups is not None:
             places = _client_places(arguments, state, config, me.daemon)
-            given: dict[str, Any] = config.clients.given()
-            options = SessionOptions(slow_allowed=arguments.slow, **given)
+            options = _session_options(config, arguments)
+            _allow_descriptors(options.sessions_max + DESCRIPTORS_BESIDE)
             spills = _spill_place(state / f"{config.cluster}.{name}.spill")
             self._clients = Clients(loop, self.log, self._member, groups, places, options, spills)
             self._above: Up = self._clients.take
@@ -306,6 +310,12 @@ def _parser() -> argparse.ArgumentParser:
         "--end-with-stdin", action="store_true", help="end when stdin does, as it does when its writer dies"
     )
     parser.add_argument(
+        "--clients-max",
+        type=int,
+        metavar="N",
+        help="how many clients may be connected at a time (default: as in FILE)",
+    )
+    parser.add_argument(
         "--slow",
         type=_policies,
         metavar="POLICY,...",
@@ -314,6 +324,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser
+
+
+def _session_options(config: Config, arguments: argparse.Namespace) -> SessionOptions:
+    """A flag goes before the file."""
+    given: dict[str, Any] = config.clients.given()
+    if arguments.clients_max is not None:
+        given["sessions_max"] = arguments.clients_max
+    return SessionOptions(slow_allowed=arguments.slow, **given)
 
 
 def _policies(text: str) -> frozenset[Slow]:
@@ -361,6 +379,14 @@ def _client_places(arguments: argparse.Namespace, state: Path, config: Config, m
         if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
             path = None
     return ClientPlaces(path, tcp_place(own, arguments.listen))
+
+
+def _allow_descriptors(wanted: int) -> None:
+    """As many open files as clients need, if the system lets us; without them later clients have to wait."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
 
 
 def _spill_place(directory: Path) -> SpillPlace | None:

@@ -21,6 +21,7 @@ class Connect:
 
     session: int
     name: str
+    priority: bool = False  # Its requests go before those of others.
 
 
 @dataclass(frozen=True, slots=True)

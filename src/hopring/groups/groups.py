@@ -123,13 +123,16 @@ class Groups:
         """Whether nothing of any session waits here."""
         return not self._control and self.requests.idle
 
-    def take(self, queue_open: bool) -> Submit | None:
-        """The next message for the membership, if there is one; clients' only while its queue is open."""
+    def take(self, queue_open: bool, bulk_open: bool = True) -> Submit | None:
+        """The next message for the membership, if there is one; clients' only while its queue is open.
+
+        Sessions without priority have to wait also while `bulk_open` is false.
+        """
         if self._control:
             return self._control.popleft()
         if self.state is not GState.GOP or self.view is None:
             return None
-        taken = self.requests.take(self._one_site, queue_open)
+        taken = self.requests.take(self._one_site, queue_open, bulk_open)
         return _control(taken) if isinstance(taken, Interest) else taken
 
     def step(self, event: Input, now_us: int) -> list[Output]:

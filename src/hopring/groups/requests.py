@@ -50,7 +50,8 @@ class Requests:
     @property
     def idle(self) -> bool:
         """Whether nothing waits here."""
-        return not self.sessions.turn and not self.sessions.parked and not self.sessions.held
+        sessions = self.sessions
+        return not (sessions.turn or sessions.expedited or sessions.parked or sessions.held)
 
     def connect(self, event: Connect) -> Connected | Refused:
         """A session begins, if its name is legal and free."""
@@ -60,7 +61,7 @@ class Requests:
             return Refused(event.session, Refusal.ILLEGAL_NAME, event.name)
         if event.name in self.sessions.by_name:
             return Refused(event.session, Refusal.NAME_IN_USE, event.name)
-        self.sessions.begin(event.session, event.name)
+        self.sessions.begin(event.session, event.name, event.priority)
         return Connected(event.session, private_group(event.name, self.daemon_name))
 
     def ask(self, event: JoinGroup | LeaveGroup) -> Refused | None:
@@ -107,14 +108,14 @@ class Requests:
         if not self.sessions.joining[group] and not self.table.local(group):
             self.own.idle(group, now_us)
 
-    def take(self, one_site: bool, queue_open: bool) -> Interest | Submit | None:
-        """The next thing to be sent in a view in which all is settled."""
+    def take(self, one_site: bool, queue_open: bool, bulk_open: bool) -> Interest | Submit | None:
+        """The next thing to be sent in a view in which all is settled; bulk is all without priority."""
         if one_site:
             self.sessions.unpark(self.own.alone())
         word = self.own.word()
         if word is not None:
             return word
-        return self.sessions.take(self.own.known) if queue_open else None
+        return self.sessions.take(self.own.known, bulk_open) if queue_open else None
 
     def known(self, groups: list[GroupName]) -> None:
         """Everybody knows that these groups are wanted here."""

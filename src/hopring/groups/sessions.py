@@ -2,7 +2,7 @@
 
 Invariants  a session's requests go out in the order in which they came; a join that waits for its announcement
             holds up its own session and no other, and so does a message for a group that is blocked; sessions
-            take turns; a name is taken until its holder's KILL has its place in the order.
+            take turns, those with priority first; a name is taken until its holder's KILL is ordered.
 """
 
 from collections import Counter, deque
@@ -19,6 +19,9 @@ from hopring.services import Service
 REQUEST_COST_BYTES: Final = 256
 """What keeping a request costs beside its bundle; counted, so that many tiny ones do not go unseen."""
 
+EXPEDITED_IN_A_ROW: Final = 16
+"""So many requests with priority go before one without has its turn."""
+
 Queued = JoinGroup | LeaveGroup | Send | Kill
 
 
@@ -29,6 +32,7 @@ class Session:
     number: int
     name: str
     requests: deque[Queued] = field(default_factory=deque)
+    priority: bool = False
     queued_bytes: int = 0
     wants: set[GroupName] = field(
         default_factory=set
@@ -47,13 +51,15 @@ class Sessions:
         default_factory=Counter
     )  # Joins that were asked for and are not delivered.
     turn: deque[int] = field(default_factory=deque)  # Sessions with requests that can go.
+    expedited: deque[int] = field(default_factory=deque)  # The same with priority.
+    in_a_row: int = 0  # So many requests with priority went before one without.
     parked: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions whose join has to wait.
     blocked: Counter[GroupName] = field(default_factory=Counter)  # Groups with receivers that others wait for.
     held: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions that wait for them.
 
-    def begin(self, number: int, name: str) -> None:
+    def begin(self, number: int, name: str, priority: bool = False) -> None:
         """A new session."""
-        session = Session(number, name)
+        session = Session(number, name, priority=priority)
         self.by_number[number] = session
         self.by_name[name] = session
 
@@ -71,7 +77,10 @@ class Sessions:
             self.joining[request.group] += 1
         if not session.lined_up:
             session.lined_up = True
-            self.turn.append(session.number)
+            self._line_up(session.number)
+
+    def _line_up(self, number: int) -> None:
+        (self.expedited if self.by_number[number].priority else self.turn).append(number)
 
     def joined(self, group: GroupName) -> None:
         """A join is delivered, or given up."""
@@ -82,7 +91,8 @@ class Sessions:
     def unpark(self, groups: Collection[GroupName]) -> None:
         """The joins of these groups may go."""
         for group in groups:
-            self.turn.extend(self.parked.pop(group, []))
+            for number in self.parked.pop(group, []):
+                self._line_up(number)
 
     def unblock(self, groups: Collection[GroupName]) -> None:
         """One receiver less has to be waited for in these groups."""
@@ -90,13 +100,14 @@ class Sessions:
             self.blocked[group] -= 1
             if not self.blocked[group]:
                 del self.blocked[group]
-                self.turn.extend(self.held.pop(group, []))
+                for number in self.held.pop(group, []):
+                    self._line_up(number)
 
     def give_up(self, session: Session, known: Collection[GroupName]) -> list[GroupName]:
         """A session that ends waits for no announcement; returns the groups that it will not join."""
         for group in [name for name, numbers in self.parked.items() if session.number in numbers]:
             self.parked[group].remove(session.number)
-            self.turn.append(session.number)
+            self._line_up(session.number)
             if not self.parked[group]:
                 del self.parked[group]
         given_up = [one for one in session.requests if isinstance(one, JoinGroup) and one.group not in known]
@@ -106,10 +117,10 @@ class Sessions:
             self.joined(one.group)
         return [one.group for one in given_up]
 
-    def take(self, known: Collection[GroupName]) -> Submit | None:
+    def take(self, known: Collection[GroupName], bulk_open: bool = True) -> Submit | None:
         """The next request as a message; joins only of groups that everybody knows to be wanted here."""
-        while self.turn:
-            session = self.by_number[self.turn.popleft()]
+        while self.expedited or (self.turn and bulk_open):
+            session = self.by_number[self._next(bulk_open)]
             request = session.requests[0]
             if isinstance(request, JoinGroup) and request.group not in known:
                 self.parked.setdefault(request.group, []).append(session.number)
@@ -121,9 +132,17 @@ class Sessions:
             session.queued_bytes -= _cost(request)
             session.lined_up = bool(session.requests)
             if session.requests:
-                self.turn.append(session.number)
+                self._line_up(session.number)
             return _submit(session, request)
         return None
+
+    def _next(self, bulk_open: bool) -> int:
+        """Those with priority first, but for one of the others now and then."""
+        if self.expedited and (self.in_a_row < EXPEDITED_IN_A_ROW or not (self.turn and bulk_open)):
+            self.in_a_row += 1
+            return self.expedited.popleft()
+        self.in_a_row = 0
+        return self.turn.popleft()
 
     def _awaited(self, request: Queued) -> GroupName | None:
         if not isinstance(request, Send):

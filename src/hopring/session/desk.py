@@ -34,6 +34,7 @@ from hopring.groups.words import is_word
 from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Submit, Withdraw
+from hopring.ordering.entry import CONTROL_SESSION
 from hopring.session import showing
 from hopring.session.backlog import Spills
 from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
@@ -46,6 +47,7 @@ from hopring.session.options import (
     SessionOptions,
     Slow,
 )
+from hopring.session.pace import Pace
 from hopring.session.queries import Queries
 from hopring.session.receipts import receipt_of
 from hopring.session.session import Session, State
@@ -91,6 +93,7 @@ class Desk:
         self.sessions: dict[int, Session] = {}
         self.queries = Queries(groups)
         self.slow = SlowReceivers(groups, self.options, spills)
+        self.pace = Pace()
         self.ended: Counter[str] = Counter()
         """How often a client had to go, by reason."""
         self._strangers: dict[int, None] = {}  # The oldest first.
@@ -102,7 +105,8 @@ class Desk:
         """When the next tick is due."""
         oldest = next(iter(self._strangers), None)
         hello_by_us = NEVER if oldest is None else self.sessions[oldest].hello_by_us
-        return min(hello_by_us, self.groups.wake_at_us, self.queries.wake_at_us, self.slow.wake_at_us)
+        waits = self.groups.wake_at_us, self.queries.wake_at_us, self.slow.wake_at_us, self.pace.wake_at_us
+        return min(hello_by_us, *waits)
 
     def tune(self, options: SessionOptions) -> None:
         """Other limits from now on, also for sessions that are there."""
@@ -110,9 +114,13 @@ class Desk:
         self.options = options
         self.slow.tune(options, self.sessions.values())
 
-    def take(self, queue_open: bool) -> Submit | None:
-        """The next message for the membership, if there is one."""
-        return self.groups.take(queue_open)
+    def take(self, queue_open: bool, now_us: int) -> Submit | None:
+        """The next message for the membership, if there is one; bulk only as long as it keeps the way short."""
+        self.pace.look(now_us)
+        submit = self.groups.take(queue_open, self.pace.open)
+        if submit is not None and submit.session != CONTROL_SESSION:
+            self.pace.submitted(len(submit.payload), now_us)
+        return submit
 
     def outgoing(self, session: int, bytes_max: int) -> list[bytes]:
         """The next bytes for a client; empty if there are none, or if it has to give credit first."""
@@ -122,6 +130,11 @@ class Desk:
         out = one.outgoing(bytes_max)
         self.slow.taken(one)
         return out
+
+    def hurries(self, session: int) -> bool:
+        """Whether what there is for a client goes before all else."""
+        one = self.sessions.get(session)
+        return one is not None and one.priority
 
     def credit(self) -> list[Output]:
         """After `take`: tells clients what has gone out."""
@@ -246,7 +259,8 @@ class Desk:
             hello.membership,
         )
         if policy in self.slow.allowed():
-            self._ask(Connect(session.number, hello.name), now_us)
+            session.priority = hello.priority
+            self._ask(Connect(session.number, hello.name, hello.priority), now_us)
         else:
             self._refused(session.number, showing.no_such_policy(policy, self.slow.allowed()), now_us)
 
@@ -263,6 +277,11 @@ class Desk:
     # What comes of it.
 
     def _ask(self, event: Request | FromBelow | Tick, now_us: int) -> None:
+        if isinstance(event, Delivered) and event.sender == self.groups.me:
+            if event.message.session != CONTROL_SESSION:
+                self.pace.delivered(len(event.message.payload), now_us)
+        elif isinstance(event, Installed):
+            self.pace.begin()
         for output in self.groups.step(event, now_us):
             match output:
                 case Deliver(sessions):

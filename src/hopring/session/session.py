@@ -33,6 +33,7 @@ class Session:
     state: State = State.STRANGER
     name: str = ""
     membership: bool = True
+    priority: bool = False
     window_bytes: int = 0  # The client's, for events.
     untaken_bytes: int = 0  # Events that were sent and are not credited.
     charged_bytes: int = 0  # Requests that are not credited.

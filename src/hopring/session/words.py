@@ -33,6 +33,7 @@ class Hello(Word, frozen=True):
     window_bytes: Count  # Of events that it has not taken.
     membership: bool = True  # Whether it wants views and signals.
     slow: Literal["kick", "block", "spill", "drop"] = "kick"  # What is done when it does not keep up.
+    priority: bool = False  # Whether its requests and events go before those of others.
 
 
 class Join(Word, frozen=True):

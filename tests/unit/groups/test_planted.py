@@ -26,7 +26,7 @@ Patch = pytest.MonkeyPatch
 
 def joins_are_not_announced(patch: Patch) -> None:
     take = Requests.take
-    patch.setattr(Requests, "take", lambda self, _, queue_open: take(self, True, queue_open))
+    patch.setattr(Requests, "take", lambda self, _, *open_: take(self, True, *open_))
 
 
 def interest_counts_from_its_delivery(patch: Patch) -> None:

@@ -57,7 +57,7 @@ class Front:
 
     def _submit(self) -> None:
         while not self.stopped and len(self._under_way) < self.at_once:
-            submit = self.desk.take(self.queue_open)
+            submit = self.desk.take(self.queue_open, self.now_us)
             if submit is None:
                 break
             self._under_way.append(Message(submit.service, ME.daemon, submit.session, submit.payload))

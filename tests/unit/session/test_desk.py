@@ -248,7 +248,7 @@ def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused(
     front.say(
         1, encode_frame(Kind.SEND, encode_bundle(run, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 2))
     )
-    submit = front.desk.take(queue_open=True)
+    submit = front.desk.take(True, 0)
 
     assert submit is not None
     assert len(submit.payload) == BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES

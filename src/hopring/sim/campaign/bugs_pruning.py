@@ -15,8 +15,8 @@ from hopring.ordering.entry import Message, Position
 from hopring.sim.campaign.bugs import Bug, client_bug
 
 
-def _as_in_one_site(take: Callable[[Requests, bool, bool], Interest | Submit | None]) -> Any:
-    return lambda self, _one_site, queue_open: take(self, True, queue_open)
+def _as_in_one_site(take: Callable[[Requests, bool, bool, bool], Interest | Submit | None]) -> Any:
+    return lambda self, _one_site, queue_open, bulk_open: take(self, True, queue_open, bulk_open)
 
 
 def _deaf(heard: Callable[[InterestTable, Message], None]) -> Any:
