@@ -18,6 +18,7 @@ VERBS: Final = {
     "sub": "hopring.cli.sub:sub",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
+    "trace": "hopring.cli.trace:trace",
 }
 
 
