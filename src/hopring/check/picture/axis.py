@@ -9,8 +9,9 @@ TICK_PX_MIN = 62.0
 TICKS_TRIED_MAX = 400
 
 
-def axis(scene: Scene, left: float, right: float, y: float) -> list[str]:
+def axis(scene: Scene, right: float, y: float) -> list[str]:
     """The line and its ticks."""
+    left = scene.left
     parts = [line(left, y, right, y, "axis")]
     for place, at_us in sorted(_ticks(scene)):
         x = left + PAD_PX + place

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 from hopring.check.picture.axis import seconds
+from hopring.check.picture.lives import Shown, Stretch
 from hopring.check.picture.marks import AnyView, Kind
-from hopring.check.picture.scene import Scene, Shown, Stretch
+from hopring.check.picture.scene import Scene
 from hopring.check.picture.style import service_class, texture, view_class
 from hopring.check.picture.svg import Attributes, element, line, path, rect, text, tip
 
@@ -14,20 +15,25 @@ DOT_PX = 7.5  # Of numbered messages; others have
 SPECK_PX = 2.5
 OVERHANG_PX = 6.0
 ARC_PX = 17.0
+SLANT_PX = 30.0  # What joins two lanes may begin or end so much later at one than at the other.
 LETTER_PX = 14.0
 
 
 @dataclass(slots=True)
 class Drawing:
-    """Turns a scene into elements; `left` and `top` are where the lanes begin."""
+    """Turns a scene into elements; `top` is where the lanes begin."""
 
     scene: Scene
-    left: float
     top: float
     _numbers: dict[AnyView, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._numbers = {view: number for number, view in enumerate(self.scene.members)}
+
+    @property
+    def left(self) -> float:
+        """Where the lanes begin."""
+        return self.scene.left
 
     @property
     def bottom(self) -> float:
@@ -41,9 +47,9 @@ class Drawing:
     def all(self) -> list[str]:
         """Everything on the lanes, what lies below first."""
         parts = self._braid()
-        parts += [
-            line(self.left + a, self.y(at), self.left + b, self.y(at), "life") for at, a, b in self.scene.lives
-        ]
+        for life in self.scene.lives:
+            y = self.y(life.lane)
+            parts.append(line(self.left + life.begin, y, self.left + life.end, y, "life"))
         for stretch in self.scene.stretches:
             parts += self._band(stretch)
         parts += [self._arrow(send, delivery) for send, delivery in self.scene.arrows]
@@ -65,12 +71,16 @@ class Drawing:
                 for other in [each for each in by_lane.get(lane + 1, []) if each.view == one.view]:
                     ends = (one.begin, one.end), (other.begin, other.end)
                     parts.append(self._between(lane, ends, view_class(self._number(one))))
-        return parts
+        return [part for part in parts if part]
 
     def _between(self, lane: int, ends: tuple[tuple[float, float], tuple[float, float]], colour: str) -> str:
         above, below = self.y(lane) + BAND_PX / 2, self.y(lane + 1) - BAND_PX / 2
         (a, b), (c, d) = ends
-        points = [(a, above), (b, above), (d, below), (c, below)]
+        top = max(a, c - SLANT_PX), min(b, d + SLANT_PX)
+        bottom = max(c, a - SLANT_PX), min(d, b + SLANT_PX)
+        if top[0] > top[1] or bottom[0] > bottom[1]:
+            return ""  # They were never in it at the same time.
+        points = [(top[0], above), (top[1], above), (bottom[1], below), (bottom[0], below)]
         letters = [("L" if number else "M", (self.left + x, y)) for number, (x, y) in enumerate(points)]
         return path([*letters, ("Z", ())], f"braid {colour}")
 

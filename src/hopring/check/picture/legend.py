@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 
 from hopring.check.picture.drawing import cross, letter, triangle
 from hopring.check.picture.marks import Kind
-from hopring.check.picture.scene import Scene
+from hopring.check.picture.scene import MARGIN_PX, Scene
 from hopring.check.picture.style import TEXTURES, VIEWS, service_class, texture, view_class
 from hopring.check.picture.svg import Attributes, element, line, rect, text
 
-LEFT_PX = 16.0
 ROW_PX = 20.0
+CHARACTER_PX = 7.6  # At most, about: what stands here is set side by side.
 SIGN_PX = 30.0
-CHARACTER_PX = 6.7
 SPACE_PX = 18.0
 VIEWS_LISTED_MAX = 24
 MEMBERS_LISTED_MAX = 8
@@ -27,21 +26,21 @@ class _Rows:
 
     y: float
     right: float
-    x: float = LEFT_PX
+    x: float = MARGIN_PX
     parts: list[str] = field(default_factory=list)
 
     def add(self, sign: Sign, words: str) -> None:
         """One more."""
         width = SIGN_PX + len(words) * CHARACTER_PX + SPACE_PX
-        if self.x > LEFT_PX and self.x + width > self.right:
+        if self.x > MARGIN_PX and self.x + width > self.right:
             self.new()
         self.parts += [*sign(self.x, self.y), text(self.x + SIGN_PX, self.y + 4, words)]
         self.x += width
 
     def new(self) -> None:
         """Goes to a new row, unless this one is empty."""
-        if self.x > LEFT_PX:
-            self.x, self.y = LEFT_PX, self.y + ROW_PX
+        if self.x > MARGIN_PX:
+            self.x, self.y = MARGIN_PX, self.y + ROW_PX
 
 
 def legend(scene: Scene, y: float, right: float) -> tuple[list[str], float]:

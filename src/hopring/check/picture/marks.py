@@ -1,5 +1,6 @@
 """A history as marks on lanes: of all daemons, or of the sessions that have to do with one group."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -75,6 +76,12 @@ def marks_of(history: Sequence[Event], group: str | None) -> list[Mark]:
 def names_of(history: Iterable[Event]) -> dict[Process, str]:
     """What the sessions of a history call themselves."""
     return {event.process: event.name for event in history if isinstance(event, Connected)}
+
+
+def told_apart(names: dict[Process, str]) -> dict[Process, str]:
+    """The names, with that of the daemon where several sessions have the same."""
+    often = Counter(names.values())
+    return {one: name if often[name] == 1 else f"{name}#{one.daemon}" for one, name in names.items()}
 
 
 def groups_of(history: Iterable[Event]) -> list[str]:

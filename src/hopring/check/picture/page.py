@@ -5,14 +5,11 @@ from collections.abc import Sequence
 from hopring.check.picture.axis import axis, seconds
 from hopring.check.picture.drawing import Drawing, letter
 from hopring.check.picture.legend import legend
-from hopring.check.picture.scene import Scene, Wish, make_scene
+from hopring.check.picture.scene import LABEL_GAP_PX, MARGIN_PX, Scene, Wish, make_scene
 from hopring.check.picture.style import SERVICES, service_class, sheet
 from hopring.check.picture.svg import Attributes, element, escape, rect, text
 from hopring.check.trace import Event
 
-MARGIN_PX = 16
-LABEL_CHARACTER_PX = 7.0
-LABEL_CHARACTERS_MAX = 24
 TITLE_PX = 30
 NOTE_PX = 16
 AXIS_PX = 34
@@ -23,23 +20,18 @@ def draw(history: Sequence[Event], wish: Wish | None = None) -> str:
     """The picture of a history; PictureError if there is nothing to draw."""
     wish = wish or Wish()
     assert wish.width_px >= WIDTH_PX_MIN, "lanes need some room"
-    # The lanes' names have to be known before there is room for the rest.
-    scene = make_scene(history, wish, 1.0)
-    labels_px = max(len(_short(name)) for name in scene.lanes) * LABEL_CHARACTER_PX + 10
-    left = MARGIN_PX + labels_px
-    scene = make_scene(history, wish, wish.width_px - left - 2 * MARGIN_PX)
-    return _page(scene, left)
+    return _page(make_scene(history, wish))
 
 
-def _page(scene: Scene, left: float) -> str:
-    drawing = Drawing(scene, left, TITLE_PX + NOTE_PX * (1 + len(scene.notes)) + 20)
-    right = scene.wish.width_px - 2 * MARGIN_PX
+def _page(scene: Scene) -> str:
+    drawing = Drawing(scene, TITLE_PX + NOTE_PX * (1 + len(scene.notes)) + 20)
     parts = _head(scene)
     parts += [
-        text(left - 10, drawing.y(lane) + 4, _short(name), "end") for lane, name in enumerate(scene.lanes)
+        text(scene.left - LABEL_GAP_PX, drawing.y(lane) + 4, name, "end")
+        for lane, name in enumerate(scene.lanes)
     ]
     parts += drawing.all()
-    parts += axis(scene, left, right, drawing.bottom + 14)
+    parts += axis(scene, scene.wish.width_px - MARGIN_PX, drawing.bottom + 14)
     below, height = legend(scene, drawing.bottom + 14 + AXIS_PX, scene.wish.width_px - 2 * MARGIN_PX)
     parts += below
     width = scene.wish.width_px
@@ -87,10 +79,6 @@ def _description(scene: Scene) -> str:
         f" Views, in the order in which they appear: {'; '.join(views) or 'none'}."
         f" Messages: {messages}. {' '.join([f'Not shown: {note}.' for note in scene.notes])}".rstrip()
     )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LABEL_CHARACTERS_MAX else name[: LABEL_CHARACTERS_MAX - 1] + "…"
 
 
 def _definitions() -> list[str]:

@@ -4,16 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hopring.check.picture.clock import Clock, Spot, make_clock
-from hopring.check.picture.marks import AnyView, Kind, Mark, PictureError, marks_of, names_of
+from hopring.check.picture.lives import ENDS, Life, Shown, Stretch, walk
+from hopring.check.picture.marks import AnyView, Kind, Mark, PictureError, marks_of, names_of, told_apart
 from hopring.check.trace import Event, MessageId, Process
 
+MARGIN_PX = 16.0
+LABEL_GAP_PX = 10.0
+LABEL_CHARACTERS_MAX = 24
+CHARACTER_PX = 7.0  # About; fonts differ.
 PAD_PX = 14.0
 """Before the first and behind the last moment; at 0 is what was before."""
 
 NUMBERED_MAX = 40
 """So many messages have numbers; with more there is no room for them."""
-
-_ENDS = (Kind.CRASH, Kind.GONE, Kind.LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +32,6 @@ class Wish:
     lanes_max: int = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A lane in a view. Places are those of the page."""
-
-    lane: int
-    view: AnyView
-    begin: float
-    signal: float | None  # From here on the view is closing.
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A mark at its place."""
-
-    mark: Mark
-    lane: int
-    x: float
-
-
 @dataclass(slots=True)
 class Scene:
     """All that the page draws."""
@@ -58,7 +41,8 @@ class Scene:
     from_us: int  # Of the window, from zero.
     to_us: int
     lanes: list[str]
-    lives: list[tuple[int, float, float]] = field(default_factory=list)  # Lane, from and to.
+    left: float  # Where the lanes begin; all places count from there.
+    lives: list[Life] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
     arrows: list[tuple[Shown, Shown]] = field(default_factory=list)
@@ -68,15 +52,18 @@ class Scene:
     clock: Clock = field(default_factory=lambda: Clock([], 0.0))
 
 
-def make_scene(history: Sequence[Event], wish: Wish, width_px: float) -> Scene:
-    """Chooses what is shown and where; `width_px` is that of the lanes."""
+def make_scene(history: Sequence[Event], wish: Wish) -> Scene:
+    """Chooses what is shown and where."""
     if not history:
         raise PictureError("the trace is empty")
     marks = marks_of(history, wish.group)
     zero_us = min(event.at_us for event in history)
     from_us, to_us = _window(marks, wish, zero_us)
-    lane_of, lanes, more = _lanes(marks, wish, names_of(history))
-    scene = Scene(wish, zero_us, from_us, to_us, lanes)
+    names = names_of(history)
+    lane_of, lanes, more = _lanes(marks, wish, names)
+    left = MARGIN_PX + max(len(name) for name in lanes) * CHARACTER_PX + LABEL_GAP_PX
+    width_px = wish.width_px - left - MARGIN_PX
+    scene = Scene(wish, zero_us, from_us, to_us, lanes, left)
     if more:
         scene.notes.append(f"{more} of {more + len(lanes)} lanes are left out")
     inside = [mark for mark in marks if from_us <= mark.at_us - zero_us <= to_us]
@@ -90,8 +77,9 @@ def make_scene(history: Sequence[Event], wish: Wish, width_px: float) -> Scene:
         mark for mark in inside if mark.process in lane_of and (mark.message is None or mark.message in chosen)
     ]
     _place(scene, drawn, lane_of, width_px)
-    _name_views(scene, [*early, *inside], lane_of, names_of(history))
-    _stretch(scene, [mark for mark in early if mark.process in lane_of], lane_of, width_px)
+    _name_views(scene, [*early, *inside], lane_of, told_apart(names))
+    before = [Shown(mark, lane_of[mark.process], 0.0) for mark in early if mark.process in lane_of]
+    scene.stretches, scene.lives = walk([*before, *scene.shown], width_px)
     _connect(scene)
     return scene
 
@@ -115,15 +103,20 @@ def _lanes(
     for mark in marks:
         processes.setdefault(mark.process, len(processes))
     if wish.group is None:
-        labels = sorted({process.daemon for process in processes})
-        numbers = {label: number for number, label in enumerate(labels)}
+        daemons = sorted({process.daemon for process in processes})
+        labels = [_cut(daemon) for daemon in daemons]
+        numbers = {daemon: number for number, daemon in enumerate(daemons)}
         at = {process: numbers[process.daemon] for process in processes}
     else:
         order = sorted(processes, key=lambda one: (one.daemon, processes[one]))
-        labels = [f"{names.get(one, f'session {one.session}')} at {one.daemon}" for one in order]
+        labels = [_cut(f"{names.get(one, f'session {one.session}')} at {one.daemon}") for one in order]
         at = {process: number for number, process in enumerate(order)}
     few = {process: lane for process, lane in at.items() if lane < wish.lanes_max}
     return few, labels[: wish.lanes_max], max(0, len(labels) - wish.lanes_max)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LABEL_CHARACTERS_MAX else name[: LABEL_CHARACTERS_MAX - 1] + "…"
 
 
 def _messages(scene: Scene, inside: list[Mark]) -> set[MessageId]:
@@ -133,7 +126,7 @@ def _messages(scene: Scene, inside: list[Mark]) -> set[MessageId]:
         if mark.message is not None:
             marks[mark.message] = marks.get(mark.message, 0) + 1
     chosen = list(marks)
-    arrows = sum(marks.values()) - len(marks)
+    arrows = max(sum(marks.values()) - len(marks), len(marks))  # A message without an arrow takes room too.
     if arrows > scene.wish.arrows_max:
         count = max(1, len(marks) * scene.wish.arrows_max // arrows)
         chosen = [chosen[at * len(marks) // count] for at in range(count)]
@@ -173,56 +166,13 @@ def _name_views(
             seen += [mark] if mark.kind is Kind.VIEW else []
         elif mark.kind is Kind.VIEW:
             latest[mark.process] = mark
-        elif mark.kind in (*_ENDS, Kind.LEFT):
+        elif mark.kind in (*ENDS, Kind.LEFT):
             latest.pop(mark.process, None)
     for mark in [*sorted(latest.values(), key=lambda one: one.at_us), *seen]:
         assert mark.view is not None, "a view has a name"
         plain = scene.wish.group is None
         members = tuple([one.daemon if plain else names.get(one, f"{one.session}") for one in mark.members])
         scene.members.setdefault(mark.view, members)
-
-
-@dataclass(slots=True)
-class _Life:
-    """A process on its way over the page."""
-
-    begin: float
-    view: AnyView | None = None
-    since: float = 0.0
-    signal: float | None = None
-
-
-def _stretch(scene: Scene, early: list[Mark], lane_of: dict[Process, int], width_px: float) -> None:
-    lives: dict[Process, _Life] = {}
-    marks = [Shown(mark, lane_of[mark.process], 0.0) for mark in early] + scene.shown
-    for shown in marks:
-        mark, process = shown.mark, shown.mark.process
-        life = lives.setdefault(process, _Life(shown.x))
-        if mark.kind is Kind.VIEW:
-            _close(scene, life, shown.lane, shown.x)
-            life.view, life.since, life.signal = mark.view, shown.x, None
-        elif mark.kind is Kind.SIGNAL:
-            life.signal = shown.x
-        elif mark.kind is Kind.LEFT:
-            _close(scene, life, shown.lane, shown.x)
-        elif mark.kind in _ENDS:
-            _end(scene, lives.pop(process), shown.lane, shown.x)
-    for process, life in lives.items():
-        _end(scene, life, lane_of[process], width_px)
-    # Whoever ended before the window has no life on the page.
-    scene.lives = sorted(one for one in scene.lives if one[2] > 0.0)
-    scene.stretches = [one for one in scene.stretches if one.end > 0.0]
-
-
-def _close(scene: Scene, life: _Life, lane: int, x: float) -> None:
-    if life.view is not None:
-        scene.stretches.append(Stretch(lane, life.view, life.since, life.signal, x))
-    life.view, life.signal = None, None
-
-
-def _end(scene: Scene, life: _Life, lane: int, x: float) -> None:
-    _close(scene, life, lane, x)
-    scene.lives.append((lane, life.begin, x))
 
 
 def _connect(scene: Scene) -> None:
