@@ -151,6 +151,23 @@ def test_a_window_shows_the_view_that_was_there_before_and_says_what_is_outside(
     )
 
 
+def test_who_ended_before_the_window_has_no_lane_and_who_is_only_quiet_has_one() -> None:
+    events = history("a: view 1 ab | crash\nb: view 1 ab\nc: view 2 c | send 1 | send 2 | send 3")
+    shown = page(events, Wish(from_us=3, to_us=4))
+
+    assert [one.text for one in shown.all("text", "end")] == ["b", "c"]
+    assert "A: a b" in shown.texts()
+
+
+def test_messages_have_numbers_only_if_there_is_room_for_them() -> None:
+    sends = " | ".join([f"send {number}" for number in range(1, 36)])
+    wide, narrow = [page(history(f"a: view 1 a | {sends}"), Wish(width_px=width)) for width in (2_000, 400)]
+
+    assert len(wide.all("text", "number")) == 35
+    assert not narrow.all("text", "number")
+    assert len(narrow.all("circle", "send agreed")) == 35 + 1
+
+
 def test_a_delivery_whose_send_is_not_in_the_window_has_no_arrow_and_that_is_said() -> None:
     events = history("a: view 1 ab | send 1\nb: view 1 ab | signal | signal | signal | deliver a:1")
     shown = page(events, Wish(from_us=4, to_us=9))

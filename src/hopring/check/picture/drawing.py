@@ -13,6 +13,7 @@ LANE_PX = 58.0
 BAND_PX = 20.0
 DOT_PX = 7.5  # Of numbered messages; others have
 SPECK_PX = 2.5
+SPECK_SHARE = 0.42  # Of the step by which marks are pulled apart.
 OVERHANG_PX = 6.0
 ARC_PX = 17.0
 SLANT_PX = 30.0  # What joins two lanes may begin or end so much later at one than at the other.
@@ -56,6 +57,11 @@ class Drawing:
         for shown in self.scene.shown:
             parts += self._mark(shown)
         return parts + self._letters()
+
+    @property
+    def _radius(self) -> float:
+        """Of a message's dot: what there is room for."""
+        return DOT_PX if self.scene.numbers else max(SPECK_PX, SPECK_SHARE * self.scene.clock.step_px)
 
     def _number(self, stretch: Stretch) -> int:
         return self._numbers[stretch.view]
@@ -119,7 +125,7 @@ class Drawing:
         assert delivery.mark.service is not None, "messages have a service"
         name = service_class(delivery.mark.service)
         x1, y1, x2, y2 = self.left + send.x, self.y(send.lane), self.left + delivery.x, self.y(delivery.lane)
-        radius = DOT_PX if self.scene.numbers else SPECK_PX
+        radius = self._radius
         if send.lane == delivery.lane:
             low = y1 + ARC_PX
             middle = (x1 + x2) / 2
@@ -156,7 +162,7 @@ class Drawing:
         number = self.scene.numbers.get(mark.message)
         name = service_class(mark.service)
         sends = mark.kind is Kind.SEND
-        radius = SPECK_PX if number is None else DOT_PX - 0.5 if sends else DOT_PX
+        radius = self._radius - 0.5 if sends else self._radius
         sender = mark.message.daemon + (f"/{mark.message.session}" if mark.message.session else "")
         when = seconds(mark.at_us - self.scene.zero_us)
         words = f"{self.scene.lanes[shown.lane]} {mark.kind} {name} {sender}:{mark.message.number} at {when}"

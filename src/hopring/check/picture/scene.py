@@ -16,7 +16,8 @@ PAD_PX = 14.0
 """Before the first and behind the last moment; at 0 is what was before."""
 
 NUMBERED_MAX = 40
-"""So many messages have numbers; with more there is no room for them."""
+"""So many messages have numbers; with more there is no room for them, nor if marks are closer than"""
+NUMBERED_STEP_PX = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ def make_scene(history: Sequence[Event], wish: Wish) -> Scene:
     zero_us = min(event.at_us for event in history)
     from_us, to_us = _window(marks, wish, zero_us)
     names = names_of(history)
-    lane_of, lanes, more = _lanes(marks, wish, names)
+    there = _living([mark for mark in marks if mark.at_us - zero_us <= to_us], zero_us + from_us)
+    lane_of, lanes, more = _lanes(there, wish, names)
     left = MARGIN_PX + max(len(name) for name in lanes) * CHARACTER_PX + LABEL_GAP_PX
     width_px = wish.width_px - left - MARGIN_PX
     scene = Scene(wish, zero_us, from_us, to_us, lanes, left)
@@ -95,13 +97,21 @@ def _window(marks: list[Mark], wish: Wish, zero_us: int) -> tuple[int, int]:
     return from_us, to_us
 
 
+def _living(marks: list[Mark], from_us: int) -> dict[Process, int]:
+    """Who is there in the window, numbered in the order of time: whoever ended before has no lane."""
+    found: dict[Process, int] = {}
+    for number, mark in enumerate(marks):
+        if mark.at_us < from_us and mark.kind in ENDS:
+            found.pop(mark.process, None)
+        else:
+            found.setdefault(mark.process, number)
+    return found
+
+
 def _lanes(
-    marks: list[Mark], wish: Wish, names: dict[Process, str]
+    processes: dict[Process, int], wish: Wish, names: dict[Process, str]
 ) -> tuple[dict[Process, int], list[str], int]:
     """The lane of each process that has one, the lanes' names, and how many more there would be."""
-    processes: dict[Process, int] = {}  # In the order of time.
-    for mark in marks:
-        processes.setdefault(mark.process, len(processes))
     if wish.group is None:
         daemons = sorted({process.daemon for process in processes})
         labels = [_cut(daemon) for daemon in daemons]
@@ -149,6 +159,8 @@ def _place(scene: Scene, drawn: list[Mark], lane_of: dict[Process, int], width_p
                 after = sends.get(mark.message)
         spots.append(Spot(mark.at_us - scene.zero_us, lane_of[mark.process], after))
     scene.clock = make_clock(spots, scene.from_us, scene.to_us, width_px - 2 * PAD_PX)
+    if scene.clock.step_px < NUMBERED_STEP_PX:
+        scene.numbers = {}
     places = zip(drawn, scene.clock.places, strict=True)
     scene.shown = [Shown(mark, lane_of[mark.process], PAD_PX + x) for mark, x in places]
 
