@@ -2,7 +2,7 @@
 
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import click
 
@@ -53,11 +53,7 @@ def trace() -> None:
     help="With more than so many, only some messages are drawn; the picture says how many are not.",
 )
 @click.option(
-    "-o",
-    "--output",
-    type=click.File("w", encoding="utf-8", lazy=True),
-    default="-",
-    help="A file; default: stdout.",
+    "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), default="-", help="Default: stdout."
 )
 def draw_(
     files: tuple[Path, ...],
@@ -67,7 +63,7 @@ def draw_(
     title: str,
     width: int,
     arrows: int,
-    output: IO[str],
+    output: str,
 ) -> None:
     """Draw a trace as an SVG picture.
 
@@ -81,10 +77,17 @@ def draw_(
         picture = draw(history, Wish(group, from_us, to_us, title, width, arrows))
     except PictureError as error:
         raise Failure(f"{_names(files)}: {error}") from None
+    _write(picture, output)
+
+
+def _write(picture: str, output: str) -> None:
+    if output == "-":
+        click.echo(picture, nl=False)
+        return
     try:
-        output.write(picture)
+        Path(output).write_text(picture, encoding="utf-8")
     except OSError as error:
-        raise Failure(f"{output.name}: cannot be written ({error.strerror or error})") from None
+        raise Failure(f"{output}: cannot be written ({error.strerror or error})") from None
 
 
 def _read(file: Path) -> list[Event]:

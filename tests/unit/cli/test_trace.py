@@ -115,4 +115,4 @@ def test_a_file_that_is_not_there_or_cannot_be_written_is_exit_code_1(
 
     assert (missing.exit_code, unwritable.exit_code) == (1, 1)
     assert "cannot be read (No such file or directory)" in missing.stderr
-    assert "No such file or directory" in unwritable.stderr
+    assert "cannot be written (No such file or directory)" in unwritable.stderr
