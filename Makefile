@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check bench fuzz clean
+.PHONY: help setup compile demo test check bench fuzz pictures clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -49,6 +49,9 @@ bench: setup ## measure; figures are printed, never asserted in tests
 
 fuzz: setup ## a million fuzzed frames of clients against a desk, and some against a daemon
 	$(BIN)/python -m tests.fuzz_clients
+
+pictures: setup ## draw the pictures of docs/views.md again
+	@$(BIN)/python -m docs.pictures.make
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

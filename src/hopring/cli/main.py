@@ -25,6 +25,7 @@ VERBS: Final = {
     "bench": "hopring.cli.bench:bench",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
+    "trace": "hopring.cli.trace:trace",
 }
 
 

@@ -1,0 +1,89 @@
+"""A cluster of two sites in the simulator, with clients of one group: the stage of all stories."""
+
+from hopring.check.trace import Event, Process
+from hopring.config.local import local_config
+from hopring.groups.groups import GState
+from hopring.ids import GroupName
+from hopring.services import Service
+from hopring.sim.clients import ClientCluster
+from hopring.sim.path import Quality
+from hopring.wire.bundle import Run
+
+GROUP = GroupName("trades")
+EU, US = ("eu1", "eu2"), ("us1", "us2")
+MS = 1_000
+SECOND = 1_000 * MS
+LOCAL_US, FAR_US = 500, 20 * MS
+SETTLE_SECONDS_MAX = 20
+
+
+class Stage:
+    """Daemons eu1, eu2, us1 and us2; half a millisecond inside a site, 20 between the sites."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.cluster = ClientCluster(local_config({"eu": 2, "us": 2}), seed, quality=Quality(delay_us=LOCAL_US))
+        for near in EU:
+            for far in US:
+                self.cluster.network.shape_both(near, far, delay_us=FAR_US)
+        self.sessions: dict[str, Process] = {}
+        self.cluster.start()
+        self.settle()
+
+    @property
+    def history(self) -> list[Event]:
+        """All that has happened."""
+        return self.cluster.history
+
+    @property
+    def now_us(self) -> int:
+        """The time; it begins with 0."""
+        return self.cluster.engine.now_us
+
+    def run(self, duration_us: int) -> None:
+        """Lets time pass."""
+        self.cluster.run_for(duration_us)
+
+    def settle(self) -> None:
+        """Until all daemons that can reach each other share a view, and the groups are through with it."""
+        for _ in range(SETTLE_SECONDS_MAX):
+            self.run(SECOND)
+            states = {self.cluster.client_host(name).groups.state for name in self.cluster.hosts}
+            if self.cluster.settled() and states == {GState.GOP}:
+                return
+        raise AssertionError("the cluster does not settle")
+
+    def join(self, name: str, at: str) -> None:
+        """A client connects to a daemon and asks to join."""
+        host = self.cluster.client_host(at)
+        session = host.connect(name)
+        assert session is not None, "the name is free"
+        host.join(session, GROUP)
+        self.sessions[name] = host.process._replace(session=session)
+
+    def leave(self, name: str) -> None:
+        """It asks to leave."""
+        client = self.sessions[name]
+        self.cluster.client_host(client.daemon).leave(client.session, GROUP)
+
+    def send(self, name: str, service: Service = Service.AGREED) -> None:
+        """It sends a message to the group."""
+        client = self.sessions[name]
+        host = self.cluster.client_host(client.daemon)
+        host.send(Run(host.me.daemon, client.session, service, (GROUP,)), (10,))
+
+    def split(self) -> None:
+        """From now on nothing passes between the sites."""
+        self.cluster.network.partition(EU, US)
+
+    def heal(self) -> None:
+        """It passes again."""
+        self.cluster.network.heal()
+
+
+def four() -> Stage:
+    """Four members, one at each daemon."""
+    stage = Stage()
+    for name, at in zip(("anna", "bert", "carl", "dora"), EU + US, strict=True):
+        stage.join(name, at)
+        stage.run(200 * MS)
+    return stage

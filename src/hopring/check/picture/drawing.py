@@ -1,0 +1,191 @@
+"""The lanes: bands of views, what joins them, arrows and marks."""
+
+from dataclasses import dataclass, field
+
+from hopring.check.picture.axis import seconds
+from hopring.check.picture.lives import Shown, Stretch
+from hopring.check.picture.marks import AnyView, Kind
+from hopring.check.picture.scene import Scene
+from hopring.check.picture.style import service_class, texture, view_class
+from hopring.check.picture.svg import Attributes, element, line, path, rect, text, tip
+
+LANE_PX = 58.0
+BAND_PX = 20.0
+DOT_PX = 7.5  # Of numbered messages; others have
+SPECK_PX = 2.5
+SPECK_SHARE = 0.42  # Of the step by which marks are pulled apart.
+OVERHANG_PX = 6.0
+ARC_PX = 17.0
+SLANT_PX = 30.0  # What joins two lanes may begin or end so much later at one than at the other.
+LETTER_PX = 14.0
+
+
+@dataclass(slots=True)
+class Drawing:
+    """Turns a scene into elements; `top` is where the lanes begin."""
+
+    scene: Scene
+    top: float
+    _numbers: dict[AnyView, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._numbers = {view: number for number, view in enumerate(self.scene.members)}
+
+    @property
+    def left(self) -> float:
+        """Where the lanes begin."""
+        return self.scene.left
+
+    @property
+    def bottom(self) -> float:
+        """Below the last lane."""
+        return self.top + LANE_PX * len(self.scene.lanes)
+
+    def y(self, lane: int) -> float:
+        """The middle of a lane."""
+        return self.top + LANE_PX * (lane + 0.5)
+
+    def all(self) -> list[str]:
+        """Everything on the lanes, what lies below first."""
+        parts = self._braid()
+        for life in self.scene.lives:
+            y = self.y(life.lane)
+            parts.append(line(self.left + life.begin, y, self.left + life.end, y, "life"))
+        for stretch in self.scene.stretches:
+            parts += self._band(stretch)
+        parts += [self._arrow(send, delivery) for send, delivery in self.scene.arrows]
+        for shown in self.scene.shown:
+            parts += self._mark(shown)
+        return parts + self._letters()
+
+    @property
+    def _radius(self) -> float:
+        """Of a message's dot: what there is room for."""
+        return DOT_PX if self.scene.numbers else max(SPECK_PX, SPECK_SHARE * self.scene.clock.step_px)
+
+    def _number(self, stretch: Stretch) -> int:
+        return self._numbers[stretch.view]
+
+    def _braid(self) -> list[str]:
+        """Neighbours in the same view hang together."""
+        by_lane: dict[int, list[Stretch]] = {}
+        for stretch in self.scene.stretches:
+            by_lane.setdefault(stretch.lane, []).append(stretch)
+        parts = []
+        for lane, upper in by_lane.items():
+            for one in upper:
+                for other in [each for each in by_lane.get(lane + 1, []) if each.view == one.view]:
+                    ends = (one.begin, one.end), (other.begin, other.end)
+                    parts.append(self._between(lane, ends, view_class(self._number(one))))
+        return [part for part in parts if part]
+
+    def _between(self, lane: int, ends: tuple[tuple[float, float], tuple[float, float]], colour: str) -> str:
+        above, below = self.y(lane) + BAND_PX / 2, self.y(lane + 1) - BAND_PX / 2
+        (a, b), (c, d) = ends
+        top = max(a, c - SLANT_PX), min(b, d + SLANT_PX)
+        bottom = max(c, a - SLANT_PX), min(d, b + SLANT_PX)
+        if top[0] > top[1] or bottom[0] > bottom[1]:
+            return ""  # They were never in it at the same time.
+        points = [(top[0], above), (top[1], above), (bottom[1], below), (bottom[0], below)]
+        letters = [("L" if number else "M", (self.left + x, y)) for number, (x, y) in enumerate(points)]
+        return path([*letters, ("Z", ())], f"braid {colour}")
+
+    def _band(self, stretch: Stretch) -> list[str]:
+        number, top = self._number(stretch), self.y(stretch.lane) - BAND_PX / 2
+        begin, end = self.left + stretch.begin, self.left + stretch.end
+        firm = end if stretch.signal is None else self.left + stretch.signal
+        words = tip(f"{self.scene.lanes[stretch.lane]} in view {self._name(number)}")
+        parts = [rect(begin, top, firm - begin, BAND_PX, view_class(number), words)]
+        if stretch.signal is not None:
+            classes = f"closing {view_class(number)}"
+            parts.append(
+                rect(firm, top, end - firm, BAND_PX, classes, tip(f"view {self._name(number)} is closing"))
+            )
+        if texture(number):
+            cover = {"x": begin, "y": top, "width": end - begin, "height": BAND_PX}
+            parts.append(element("rect", {**cover, "fill": f"url(#{texture(number)})"}))
+        return parts
+
+    def _name(self, number: int) -> str:
+        return f"{letter(number)}: {' '.join(list(self.scene.members.values())[number])}"
+
+    def _letters(self) -> list[str]:
+        """The letter of a view where it begins; of two on the same spot, the later one."""
+        parts = []
+        last: dict[int, float] = {}
+        for stretch in sorted(self.scene.stretches, key=lambda one: (one.lane, -one.begin)):
+            name = letter(self._number(stretch))
+            x = self.left + stretch.begin
+            if last.get(stretch.lane, x + 99) - x >= LETTER_PX:
+                parts.append(text(x + 2, self.y(stretch.lane) - BAND_PX / 2 - 3, name, "letter small"))
+                last[stretch.lane] = x
+        return parts
+
+    def _arrow(self, send: Shown, delivery: Shown) -> str:
+        assert delivery.mark.service is not None, "messages have a service"
+        name = service_class(delivery.mark.service)
+        x1, y1, x2, y2 = self.left + send.x, self.y(send.lane), self.left + delivery.x, self.y(delivery.lane)
+        radius = self._radius
+        if send.lane == delivery.lane:
+            low = y1 + ARC_PX
+            middle = (x1 + x2) / 2
+            points = [("M", (x1, y1 + radius)), ("Q", (middle, low, x2, y2 + radius))]
+            return path(points, f"arrow {name}")
+        length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5
+        back = radius / length
+        ends = {"x1": x1, "y1": y1, "x2": x2 - (x2 - x1) * back, "y2": y2 - (y2 - y1) * back}
+        return element("line", {**ends, "class": f"arrow {name}", "marker_end": f"url(#to-{name})"})
+
+    def _mark(self, shown: Shown) -> list[str]:
+        x, y, kind = self.left + shown.x, self.y(shown.lane), shown.mark.kind
+        high, low = y - BAND_PX / 2, y + BAND_PX / 2
+        match kind:
+            case Kind.SEND | Kind.DELIVER:
+                return self._message(shown, x, y)
+            case Kind.VIEW:
+                return [line(x, high, x, low, "edge")]
+            case Kind.SIGNAL:
+                return [line(x, high - OVERHANG_PX, x, low + OVERHANG_PX, "signal")]
+            case Kind.CRASH | Kind.LOST:
+                return [cross(x, y), *([text(x + 9, y + 4, "?")] if kind is Kind.LOST else [])]
+            case Kind.RECOVER:
+                return [triangle(x, y)]
+            case Kind.JOIN | Kind.LEAVE:
+                return [text(x, high - 3, "+" if kind is Kind.JOIN else "−", "letter middle")]
+            case Kind.LEFT | Kind.GONE:
+                return [line(x, high, x, low, "edge")]
+
+    def _message(self, shown: Shown, x: float, y: float) -> list[str]:
+        mark = shown.mark
+        assert mark.message is not None, "a message has a name"
+        assert mark.service is not None, "and a service"
+        number = self.scene.numbers.get(mark.message)
+        name = service_class(mark.service)
+        sends = mark.kind is Kind.SEND
+        radius = self._radius - 0.5 if sends else self._radius
+        sender = mark.message.daemon + (f"/{mark.message.session}" if mark.message.session else "")
+        when = seconds(mark.at_us - self.scene.zero_us)
+        words = f"{self.scene.lanes[shown.lane]} {mark.kind} {name} {sender}:{mark.message.number} at {when}"
+        circle: Attributes = {"cx": x, "cy": y, "r": radius, "class": f"{'send' if sends else 'dot'} {name}"}
+        parts = [element("circle", circle, tip(words))]
+        if number is not None:
+            parts.append(text(x, y + 3.2, str(number), "number plain" if sends else "number"))
+        return parts
+
+
+def cross(x: float, y: float) -> str:
+    """A process ended."""
+    return path(
+        [("M", (x - 6, y - 6)), ("L", (x + 6, y + 6)), ("M", (x + 6, y - 6)), ("L", (x - 6, y + 6))], "crash"
+    )
+
+
+def triangle(x: float, y: float) -> str:
+    """A process began."""
+    return path([("M", (x - 3, y - 6)), ("L", (x + 6, y)), ("L", (x - 3, y + 6)), ("Z", ())], "start")
+
+
+def letter(number: int) -> str:
+    """The name of the n-th view of a picture: A, B, ... Z, AA, AB."""
+    first, last = divmod(number, 26)
+    return (letter(first - 1) if first else "") + chr(ord("A") + last)

@@ -1,0 +1,185 @@
+"""A history as marks on lanes: of all daemons, or of the sessions that have to do with one group."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from hopring.check.trace import (
+    AsksJoin,
+    AsksLeave,
+    ClientDelivered,
+    ClientSent,
+    Connected,
+    Crash,
+    Delivered,
+    Event,
+    Gone,
+    GroupInstalled,
+    GroupSignal,
+    GroupViewName,
+    Installed,
+    Left,
+    MessageId,
+    Process,
+    Recover,
+    Sent,
+    Signal,
+    ViewName,
+)
+from hopring.errors import HopError
+from hopring.services import Service
+
+AnyView = ViewName | GroupViewName
+
+
+class PictureError(HopError, ValueError):
+    """A history of which there is nothing to draw."""
+
+
+class Kind(StrEnum):
+    """What a mark stands for."""
+
+    RECOVER = "starts"
+    CRASH = "ends"
+    VIEW = "view"
+    SIGNAL = "transitional signal"
+    SEND = "sends"
+    DELIVER = "delivers"
+    JOIN = "asks to join"
+    LEAVE = "asks to leave"
+    LEFT = "has left"
+    GONE = "is gone"
+    LOST = "ends in silence"  # Known only because its daemon starts again.
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at a process."""
+
+    kind: Kind
+    process: Process
+    at_us: int
+    view: AnyView | None = None  # Installed here, or closed by this signal.
+    members: tuple[Process, ...] = ()
+    together: tuple[Process, ...] = ()
+    message: MessageId | None = None
+    service: Service | None = None
+
+
+def marks_of(history: Sequence[Event], group: str | None) -> list[Mark]:
+    """All marks by their time; those of one process in their order."""
+    found = _of_daemons(history) if group is None else _of_group(history, group)
+    return sorted(_forward(found), key=lambda mark: mark.at_us)
+
+
+def names_of(history: Iterable[Event]) -> dict[Process, str]:
+    """What the sessions of a history call themselves."""
+    return {event.process: event.name for event in history if isinstance(event, Connected)}
+
+
+def told_apart(names: dict[Process, str]) -> dict[Process, str]:
+    """The names, with that of the daemon where several sessions have the same."""
+    often = Counter(names.values())
+    return {one: name if often[name] == 1 else f"{name}#{one.daemon}" for one, name in names.items()}
+
+
+def groups_of(history: Iterable[Event]) -> list[str]:
+    """The groups that somebody asked to be in."""
+    return sorted({event.group for event in history if isinstance(event, AsksJoin | GroupInstalled)})
+
+
+def _of_daemons(history: Sequence[Event]) -> list[Mark]:
+    found: list[Mark] = []
+    latest: dict[str, Mark] = {}  # By daemon.
+    for event in history:
+        mark = _daemon_mark(event)
+        if mark is None:
+            continue
+        before = latest.get(mark.process.daemon)
+        if before is not None and before.process != mark.process and before.kind is not Kind.CRASH:
+            found.append(Mark(Kind.LOST, before.process, before.at_us))
+        latest[mark.process.daemon] = mark
+        found.append(mark)
+    if any(mark.kind not in (Kind.RECOVER, Kind.CRASH, Kind.LOST) for mark in found):
+        return found
+    groups = groups_of(history)
+    if groups:
+        raise PictureError(f"the trace has no events of daemons; choose a group: {', '.join(groups)}")
+    raise PictureError("the trace has no views and no messages")
+
+
+def _daemon_mark(event: Event) -> Mark | None:
+    match event:
+        case Recover(process, at_us):
+            return Mark(Kind.RECOVER, process, at_us)
+        case Crash(process, at_us):
+            return Mark(Kind.CRASH, process, at_us)
+        case Installed(process, at_us, view, members, together):
+            return Mark(Kind.VIEW, process, at_us, view, members, together)
+        case Signal(process, at_us, view, together):
+            return Mark(Kind.SIGNAL, process, at_us, view, (), together)
+        case Sent(process, at_us, _, message, service):
+            return Mark(Kind.SEND, process, at_us, message=message, service=service)
+        case Delivered(process, at_us, _, message, service):
+            return Mark(Kind.DELIVER, process, at_us, message=message, service=service)
+        case _:
+            return None
+
+
+def _of_group(history: Sequence[Event], group: str) -> list[Mark]:
+    """A session has no event for the end of its daemon, so it is looked for."""
+    found: list[Mark] = []
+    there: dict[Process, Mark] = {}  # The last mark of each session that is not gone.
+    for event in history:
+        if isinstance(event, Crash | Recover):
+            ended = [one for one in there.values() if one.process.daemon == event.process.daemon]
+            for one in ended:
+                del there[one.process]
+                same = one.process.incarnation == event.process.incarnation
+                end = (Kind.CRASH, event.at_us) if same else (Kind.LOST, one.at_us)
+                found.append(Mark(end[0], one.process, end[1]))
+            continue
+        mark = _session_mark(event, group)
+        if mark is None or (mark.kind is Kind.GONE and event.process not in there):
+            continue
+        found.append(mark)
+        there[event.process] = mark
+        if mark.kind is Kind.GONE:
+            del there[event.process]
+    if found:
+        return found
+    groups = groups_of(history)
+    known = f"there are {', '.join(groups)}" if groups else "nobody in this trace joins any group"
+    raise PictureError(f"the trace has nothing of the group {group!r}; {known}")
+
+
+def _session_mark(event: Event, group: str) -> Mark | None:
+    match event:
+        case AsksJoin(process, at_us, asked) if asked == group:
+            return Mark(Kind.JOIN, process, at_us)
+        case AsksLeave(process, at_us, asked) if asked == group:
+            return Mark(Kind.LEAVE, process, at_us)
+        case Left(process, at_us, left) if left == group:
+            return Mark(Kind.LEFT, process, at_us)
+        case Gone(process, at_us):
+            return Mark(Kind.GONE, process, at_us)
+        case GroupInstalled(process, at_us, of, view, members, together) if of == group:
+            return Mark(Kind.VIEW, process, at_us, view, members, together)
+        case GroupSignal(process, at_us, of, view, together) if of == group:
+            return Mark(Kind.SIGNAL, process, at_us, view, (), together)
+        case ClientSent(process, at_us, groups, message, service) if group in groups:
+            return Mark(Kind.SEND, process, at_us, message=message, service=service)
+        case ClientDelivered(process, at_us, groups, message, service) if group in groups:
+            return Mark(Kind.DELIVER, process, at_us, message=message, service=service)
+        case _:
+            return None
+
+
+def _forward(found: Iterable[Mark]) -> Iterable[Mark]:
+    """In a life time does not go back, whatever a clock did."""
+    latest: dict[Process, int] = {}
+    for mark in found:
+        at_us = max(mark.at_us, latest.get(mark.process, mark.at_us))
+        latest[mark.process] = at_us
+        yield mark if at_us == mark.at_us else replace(mark, at_us=at_us)
