@@ -162,7 +162,7 @@ class Hop:
     def _receive(self, packet: Data | Segment, now_us: int) -> list[Output]:
         s = self.state
         trip = s.round_trip
-        payload = s.receiver.take(packet, now_us + trip.nack_delay_us, now_us + trip.answer_us)
+        payload = s.receiver.take(packet, now_us + trip.nack_delay_us, now_us + self._answer_us)
         s.heard_at_us = now_us
         if isinstance(packet, Segment):
             s.unreported_segments += 1
@@ -228,7 +228,7 @@ class Hop:
         if s.sender.sent > NUMBER_MAX:
             return self._fail("no packet numbers are left")
         frames: list[Frame] = self._packets(now_us)
-        requests = s.receiver.ask(now_us, s.round_trip.answer_us, self._patience)
+        requests = s.receiver.ask(now_us, self._answer_us, self._patience)
         if s.receiver.given_up:
             return self._fail(f"asked more than {self.options.nacks_max} times for one packet")
         if requests:
@@ -302,7 +302,7 @@ class Hop:
             again_us //= 4
         elif s.sender.unacked:
             # Less and less often while nobody answers.
-            again_us = min(again_us, max(s.round_trip.answer_us, (now_us - s.heard_at_us) // 4))
+            again_us = min(again_us, max(self._answer_us, (now_us - s.heard_at_us) // 4))
         s.ack_at_us = now_us + again_us
         s.unreported_segments = 0
         echo_delay_us = min(now_us - s.stamped_at_us, STAMP_MASK)
@@ -331,6 +331,12 @@ class Hop:
     def _uneasy_after_us(self) -> int:
         """After so long a silence an end reports more often, and its old echo asks the other to speak."""
         return 2 * self.options.heartbeat_us
+
+    @property
+    def _answer_us(self) -> int:
+        """How long an answer may take; bounded as the silence is, and for the same reason."""
+        trip = self.state.round_trip
+        return min(trip.answer_us, max(self.options.silence_us, 2 * trip.least_us))
 
     @property
     def _silent_at_us(self) -> int:

@@ -36,6 +36,7 @@ class Search:
         self._numbers = count(1)
         self._dismissed: dict[Process, object] = {}
         self._dismissed_until_us = 0
+        self._began_at_us = 0  # The present search, or the last.
 
     # The ways in, and out.
 
@@ -52,8 +53,12 @@ class Search:
         return gather.probe(view.members, now_us, wide or bool(view.cut))
 
     def rest(self, now_us: int) -> None:
-        """The search found nobody to take in: the same records are no reason to search again, for a while."""
-        self._dismissed = {one: _sense(known.record) for one, known in self._known.items()}
+        """The search found nobody to take in: what it heard is no reason to search again, for a while.
+
+        Only what it heard: two views whose searches miss each other would dismiss each other for ever.
+        """
+        heard = [(one, known) for one, known in self._known.items() if known.at_us >= self._began_at_us]
+        self._dismissed = {one: _sense(known.record) for one, known in heard}
         self._dismissed_until_us = now_us + self.options.probe_us
         self.gather = None
 
@@ -80,6 +85,7 @@ class Search:
         suspects = self.suspicions.suspects(now_us)
         self.suspicions.told(self.who.me, suspects, now_us)
         self._forget_oldest()
+        self._began_at_us = now_us
         self.gather = Gather(
             me=self.who.me,
             site_of=self.site_of,

@@ -133,6 +133,19 @@ def test_a_nack_is_repeated_until_the_packet_comes() -> None:
     )
 
 
+def test_after_a_pause_that_looked_like_a_long_round_trip_a_nack_is_repeated_all_the_same() -> None:
+    hop = make_hop()
+    measured(hop, 40_000)
+    hop.state.round_trip.sample(2**32 - 4_000_000 + 1, 0, 0)
+    assert hop.state.round_trip.answer_us > 2 * FAST.silence_us
+    hop.step(Data(2, b"two"), now_us=0)
+    asked_at = [
+        at for at in range(0, 2_000_000, 1_000) if Nack((Missing(1, 1),)) in frames_of(hop.step(Tick(), at))
+    ]
+
+    assert asked_at == [20_000, 20_000 + FAST.silence_us]
+
+
 def test_the_aru_is_below_the_first_gap_and_without_a_gap_the_last_packet() -> None:
     hop = make_hop()
     hop.step(Data(1, b"one"), now_us=0)

@@ -11,7 +11,7 @@ from hopring.membership.events import Heard, Say, Stop, Submit
 from hopring.membership.membership import LEAVE_COPIES
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import ROUTING_BYTES
-from hopring.membership.words import Leave, NewMemb
+from hopring.membership.words import Join, Leave, NewMemb, Record
 from hopring.ordering.entry import Message, encode_message
 from hopring.routing.trees import pair
 from hopring.services import Service
@@ -160,6 +160,29 @@ def test_a_suspicion_that_ends_during_a_search_ends_in_its_records_too() -> None
     search.refresh(now_us + 3 * SECOND_US)
 
     assert link not in search.gather.cut
+
+
+def test_a_search_dismisses_what_it_heard_and_nothing_that_was_known_before_it() -> None:
+    """Two whole views whose searches miss each other would otherwise never meet."""
+    cluster = cluster_of({"ams": 2})
+    daemon, now_us = cluster.hosts["ams1"].membership, cluster.engine.now_us
+    search, view = daemon.search, daemon.view
+    stranger = Process(view.members[1].daemon, Incarnation(99))
+
+    def said(seq: int) -> Join:
+        return Join((Record(stranger, seq, (stranger,), (), 4),), active=True)
+
+    def probe(at_us: int, *heard: Join) -> None:
+        search.probe(4, view, at_us)
+        assert search.gather is not None
+        for word in heard:
+            search.gather.join(word, at_us)
+        search.rest(at_us)
+
+    probe(now_us, said(1))
+    assert not search.concerns(said(2), view, now_us + 1)
+    probe(now_us + 10)
+    assert search.concerns(said(2), view, now_us + 11)
 
 
 def test_a_link_with_losses_is_not_to_blame_when_a_member_leaves() -> None:
