@@ -132,7 +132,7 @@ def test_what_does_not_come_in_time_is_told_and_is_no_success(tmp_path: Path) ->
     facts = json.loads(done.stdout)
 
     assert (done.returncode, facts["ok"]) == (1, False)
-    assert "waited in vain until all clients have joined" in facts["problems"]
+    assert "waited in vain until all clients have joined" in facts["problems"][0]
     assert daemons_of(tmp_path) == []
 
 

@@ -167,7 +167,7 @@ class Story:
     async def _until(self, condition: Callable[[], bool], what: str) -> None:
         while not condition():
             if now_us() >= self._end_us:
-                raise TooLate(f"waited in vain until {what}")
+                raise TooLate(f"waited in vain until {what}; a busy machine may need a longer --limit-seconds")
             await asyncio.sleep(LOOK_SECONDS)
 
     # What is shown.
