@@ -15,7 +15,7 @@ import pytest
 from hopring.cli.demo.verdict import TRACE_FILE
 
 HOP = [sys.executable, "-m", "hopring.cli.main"]
-PATIENCE_SECONDS = 180
+PATIENCE_SECONDS = 240
 
 
 def daemons_of(directory: Path) -> list[int]:
@@ -87,7 +87,7 @@ CORRUPTIONS = (swap_two_deliveries, lose_a_delivery, shrink_a_view)
 @pytest.mark.slow
 def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace_is_not(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = hop("demo", "--seconds-per-phase", "1", "--json", "--out", out)
+    done = hop("demo", "--seconds-per-phase", "1", "--limit-seconds", "150", "--json", "--out", out)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert daemons_of(out) == []
@@ -127,6 +127,16 @@ def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace
 
 
 @pytest.mark.slow
+def test_what_does_not_come_in_time_is_told_and_is_no_success(tmp_path: Path) -> None:
+    done = hop("demo", "--limit-seconds", "1", "--json", "--out", tmp_path)
+    facts = json.loads(done.stdout)
+
+    assert (done.returncode, facts["ok"]) == (1, False)
+    assert "waited in vain until all clients have joined" in facts["problems"][0]
+    assert daemons_of(tmp_path) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
@@ -155,7 +165,7 @@ def test_the_death_of_a_daemon_is_told_and_ends_the_others(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_it_stays_up_for_playing_and_says_where(tmp_path: Path) -> None:
-    demo = start(tmp_path, "--hold", "--seconds-per-phase", "0.5")
+    demo = start(tmp_path, "--hold", "--seconds-per-phase", "0.5", "--limit-seconds", "150")
     assert demo.stderr is not None
     lines = []
     while "try `hop sub" not in (line := demo.stderr.readline()):

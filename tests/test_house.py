@@ -44,7 +44,6 @@ ROOMS = (
         "daemon",
         "local",
         "sync",
-        "testing",
         "cli",
     ),
 )

@@ -27,6 +27,7 @@ from hopring.daemon.controls import MemberControls
 from hopring.daemon.counter_file import CounterFile
 from hopring.daemon.facts import Facts
 from hopring.daemon.http import HttpServer, parse_place
+from hopring.daemon.leash import STDIN, end_with
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
@@ -191,26 +192,6 @@ class Hopd:
         self._leave_by_us = self._loop.now_us() + DRAIN_US_MAX
         self._drain()
 
-    def end_with(self, fd: int) -> None:
-        """Leaves when this descriptor comes to its end; what is written there is read and forgotten."""
-
-        def look(_events: int) -> None:
-            try:
-                said = os.read(fd, 4096)
-            except BlockingIOError:
-                return
-            except OSError:
-                said = b""  # A terminal that was hung up.
-            if not said:
-                self._loop.unregister(fd)
-                self.leave()
-
-        os.set_blocking(fd, False)
-        try:
-            self._loop.register(fd, look)
-        except PermissionError:
-            self.leave()  # A file: it has an end, and that has come.
-
     def _drain(self) -> None:
         now_us = self._loop.now_us()
         served = self._clients is None or self._clients.drained
@@ -268,7 +249,7 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
 
     loop.on_signals(signalled, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     if arguments.end_with_stdin:
-        hopd.end_with(0)
+        end_with(loop, STDIN, hopd.leave)
     loop.run()
     hopd.close()
     loop.close()

@@ -217,7 +217,9 @@ class Daemons:
                 self._shapes[here, there] = self._shapes[there, here] = shape
 
     def _apply(self, name: str) -> None:
-        self._apply_cut(name)
+        """To a new life of a daemon, of which nothing is cut yet."""
+        if len(self._sides) > 1:
+            self._apply_cut(name)
         self._apply_shapes(name)
 
     def _apply_cut(self, name: str) -> None:
@@ -225,9 +227,14 @@ class Daemons:
         self.processes[name].ask("cut", daemons=sorted(set(self.names) - side))
 
     def _apply_shapes(self, name: str) -> None:
-        for (here, there), shape in self._shapes.items():
-            if here == name:
-                self.processes[name].ask("shape", to=[there], **shape)
+        mine = [(there, shape) for (here, there), shape in self._shapes.items() if here == name]
+        alike: list[tuple[dict[str, object], list[str]]] = []
+        for there, shape in mine:
+            if not alike or alike[-1][0] != shape:
+                alike.append((shape, []))
+            alike[-1][1].append(there)
+        for shape, to in alike:
+            self.processes[name].ask("shape", to=to, **shape)
 
     # What has become of it.
 

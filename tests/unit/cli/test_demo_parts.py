@@ -222,7 +222,7 @@ def test_all_that_was_found_out_is_shown() -> None:
     assert "splitting us ap after 3.12 s" in text
     assert "apart us ap 67 268" in text
     assert "agreed apart eu 200 7.5 6.9 19.7" in text
-    assert "apart eu 168 166 (+2 partly) 0 0" in text
+    assert "apart eu 168 166 +2 0 0" in text
     assert "eu1 358 963 478 16 2 eu1 eu2" in text
     assert "✓ clients, EVS-C: 2 of 2 properties hold over 12340 events" in text
     assert "trace out/demo-1/trace.jsonl took 36 s" in text

@@ -10,15 +10,17 @@ from tests.unit.daemon.test_shaper import HERE, THERE, Outbox
 from tests.unit.daemon.test_streams import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import LinkProtocol
+from hopring.config import LinkProtocol, local_config
 from hopring.daemon.admin import answer
 from hopring.daemon.controls import MemberControls
+from hopring.daemon.datagrams import Datagrams
 from hopring.daemon.loop import Loop
 from hopring.daemon.shaper import DatagramShaper, Shape
-from hopring.ids import Incarnation, Process
+from hopring.ids import DaemonId, Incarnation, Process
 from hopring.links.tcp import Closed
 from hopring.services import Service
-from hopring.wire.train import Train
+from hopring.wire.train import Packet, Train
+from hopring.wire.word import Word
 
 TRAIN = Train(b"abc", 3)
 
@@ -149,3 +151,25 @@ def test_members_that_are_cut_off_part_and_meet_again(loop: Loop, protocol: Link
     assert status["counters"]["unicast"]["datagrams_sent"] > 0
     assert say("eu1", verb="cut", daemons=["us3"])["remedy"] == "did you mean us2?"
     assert say("eu1", verb="cut", daemons=["eu1"])["error"] == "eu1 is this daemon"
+
+
+def test_who_is_cut_off_is_not_heard_even_if_it_speaks(loop: Loop) -> None:
+    config = local_config({"eu": 2}, base_port=free_base_port(4))
+    heard: list[object] = []
+    ends = [
+        Datagrams(loop, config, Process(DaemonId(at), Incarnation(1)), 1_400, heard.append) for at in range(2)
+    ]
+    here, there = ends
+    here.cut([DaemonId(1)])
+    there.say([DaemonId(0)], b"unheard")
+    run_until(loop, lambda: here.endpoint.traffic.datagrams_received == 1)
+    here.say([DaemonId(1)], b"unsaid")
+    here.cut([])
+    there.say([DaemonId(0)], b"hello")
+    here.say([DaemonId(1)], b"hello")
+    run_until(loop, lambda: len(heard) == 2)
+
+    assert [packet.frames for packet in heard if isinstance(packet, Packet)] == [(Word(b"hello"),)] * 2
+    assert there.endpoint.traffic.datagrams_received == 1
+    for end in ends:
+        end.close()

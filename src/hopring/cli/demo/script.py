@@ -80,7 +80,11 @@ class Story:
                 self._mark(QUIET)
             for task in (*loads, *others):
                 task.cancel()
-        self.history = await asyncio.to_thread(self._cluster.traces)
+        # Traces are read one after the other. If it is not quiet, things go on meanwhile: up to one moment of
+        # the one clock they fit together, because a send is written down before it leaves.
+        until_us = now_us()
+        told = await asyncio.to_thread(self._cluster.traces)
+        self.history = [event for event in told if event.at_us <= until_us]
         for player in self.players:
             self.history += player.recorder.events
             player.leave()
@@ -163,7 +167,7 @@ class Story:
     async def _until(self, condition: Callable[[], bool], what: str) -> None:
         while not condition():
             if now_us() >= self._end_us:
-                raise TooLate(f"waited in vain until {what}")
+                raise TooLate(f"waited in vain until {what}; a busy machine may need a longer --limit-seconds")
             await asyncio.sleep(LOOK_SECONDS)
 
     # What is shown.

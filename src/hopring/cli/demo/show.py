@@ -35,7 +35,10 @@ def closing(facts: Demo) -> RenderableType:
         _part("How long views took", _changes(facts.changes)),
         _part("Messages a second", _flows(facts.flows)),
         _part("From multicast to delivery, in ms", _latencies(facts.latencies)),
-        _part("What was delivered where: messages that all clients of a site got", _reached(facts.reached)),
+        _part(
+            "What was delivered where: messages that all clients of a site got, + some of them",
+            _reached(facts.reached),
+        ),
         _part("Clients", _clients(facts.clients)),
         _part("Verdict", *[line for one in facts.judged for line in judged(one)], *problems),
         *end,
@@ -100,7 +103,7 @@ def _reached(reached: list[Reached]) -> Table:
     for one in reached:
         cells = []
         for site in SITES:
-            some = f" (+{one.some_got[site]} partly)" if one.some_got[site] else ""
+            some = f" +{one.some_got[site]}" if one.some_got[site] else ""
             cells.append(f"{one.all_got[site]}{some}")
         table.add_row(one.phase, _side(one.sites), str(one.sent), *cells)
     return table

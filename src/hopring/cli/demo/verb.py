@@ -25,8 +25,8 @@ from hopring.local.error import ClusterError
 from hopring.local.ports import tcp_free
 from hopring.session.frames import CLIENT_PORT_DEFAULT
 
-SECONDS_MAX: Final = 48.0
-"""From the start to the last message, if phases are no longer than by default; then it ends as it is."""
+LIMIT_SECONDS_DEFAULT: Final = 48.0
+"""With phases of the default length; longer ones add to it."""
 
 PHASE_SECONDS_DEFAULT: Final = 4.0
 
@@ -39,6 +39,12 @@ PHASE_SECONDS_DEFAULT: Final = 4.0
     default=PHASE_SECONDS_DEFAULT,
     show_default=True,
     help="How long it stays together, apart, and together again.",
+)
+@click.option(
+    "--limit-seconds",
+    "limit",
+    type=click.FloatRange(1, 600),
+    help=f"When to give up.  [default: {LIMIT_SECONDS_DEFAULT:g}, and more for longer phases]",
 )
 @click.option(
     "--out",
@@ -57,7 +63,13 @@ PHASE_SECONDS_DEFAULT: Final = 4.0
 )
 @click.pass_context
 def demo(
-    ctx: click.Context, seconds: float, out: Path | None, holds: bool, as_json: bool, judged: Path | None
+    ctx: click.Context,
+    seconds: float,
+    limit: float | None,
+    out: Path | None,
+    holds: bool,
+    as_json: bool,
+    judged: Path | None,
 ) -> None:
     """Split and merge three sites, and judge what clients saw.
 
@@ -70,6 +82,7 @@ def demo(
         ctx.exit(_judge_again(judged, as_json))
     directory = _directory(out)
     began_seconds = time.monotonic()
+    limit = limit or LIMIT_SECONDS_DEFAULT + 3 * max(0.0, seconds - PHASE_SECONDS_DEFAULT)
     with Screen(quiet=as_json) as screen:
         screen.show(show.opening())
         screen.doing("starting six daemons")
@@ -77,7 +90,7 @@ def demo(
         cluster = Cluster(SITES, DELAYS, directory=directory, patience=PATIENCE, client_port=port)
         try:
             with cluster:
-                facts = _perform(cluster, screen, seconds, began_seconds)
+                facts = _perform(cluster, screen, seconds, began_seconds, limit)
                 if as_json:
                     click.echo(msgspec.json.encode(facts))
                 screen.show(show.closing(facts))
@@ -88,9 +101,8 @@ def demo(
     ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
 
 
-def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: float) -> Demo:
-    rest_seconds = SECONDS_MAX - (time.monotonic() - began_seconds)
-    story = Story(cluster, screen, seconds, rest_seconds + 3 * max(0.0, seconds - PHASE_SECONDS_DEFAULT))
+def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: float, limit: float) -> Demo:
+    story = Story(cluster, screen, seconds, began_seconds + limit - time.monotonic())
     try:
         asyncio.run(story.perform())
     except* HopError as errors:

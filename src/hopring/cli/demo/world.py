@@ -7,7 +7,7 @@ DELAYS: Final = {("eu", "us"): "40ms", ("us", "ap"): "60ms", ("eu", "ap"): "80ms
 SIDES: Final = (("eu",), ("us", "ap"))
 """What the partition parts."""
 
-PATIENCE: Final = "1500ms"
+PATIENCE: Final = "2s"
 
 TRADES: Final = "trades"
 ORDERS: Final = "orders"

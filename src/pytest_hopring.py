@@ -1,6 +1,7 @@
 """A plugin of pytest: the fixture `hop_cluster` makes clusters of real daemons that end with the test.
 
-pytest loads this file by itself wherever hopring is installed, so it imports nothing before it is used.
+pytest loads this file by itself wherever hopring is installed. So it imports nothing before it is used, and it
+is not in the package: importing any part of that chooses between compiled modules and sources.
 """
 
 from collections.abc import Callable, Iterator
