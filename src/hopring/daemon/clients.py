@@ -130,12 +130,12 @@ class Clients:
             self._step(Tick())
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
-        hurried: list[int] = []
+        hurried: dict[int, None] = {}
         for output in outputs:
             match output:
                 case Ready(number):
                     if self.desk.hurries(number):
-                        hurried.append(number)
+                        hurried[number] = None
                     else:
                         self._connections[number].flush_soon()
                 case Close(number, last, reason):

@@ -107,7 +107,7 @@ class Groups:
         return len(self.requests.sessions.by_number[session].wants)
 
     def wants(self, session: int) -> Collection[GroupName]:
-        """Those groups."""
+        """In which groups this session is or wants to be."""
         return self.requests.sessions.by_number[session].wants
 
     def block(self, groups: Collection[GroupName]) -> None:

@@ -117,9 +117,9 @@ class Desk:
     def take(self, queue_open: bool, now_us: int) -> Submit | None:
         """The next message for the membership, if there is one; bulk only as long as it keeps the way short."""
         self.pace.look(now_us)
-        submit = self.groups.take(queue_open, self.pace.open)
+        submit = self.groups.take(queue_open and self.pace.passable, self.pace.open)
         if submit is not None and submit.session != CONTROL_SESSION:
-            self.pace.submitted(len(submit.payload), now_us)
+            self.pace.submitted(len(submit.payload), now_us, not self.hurries(submit.session))
         return submit
 
     def outgoing(self, session: int, bytes_max: int) -> list[bytes]:

@@ -7,8 +7,9 @@ idea of congestion control by delay (Vegas, LEDBAT), on the daemons' order inste
 compared: a single time is short by luck, when the promises of others have just come, or long because the
 processor was busy.
 
-Invariants  a message with priority never waits for the pace; bulk always has ROOM_BYTES_MIN, so nobody starves;
-            what is lost count of is forgotten with the view, or after a while.
+Invariants  a message with priority waits only if ROOM_BYTES_MAX are under way; bulk goes at least once in
+            STARVED_US, however full the way is of messages with priority; what is lost count of is forgotten
+            with the view, or after a while.
 """
 
 from dataclasses import dataclass, field
@@ -31,6 +32,9 @@ SLACK_US: Final = 1_000
 LOST_US: Final = 2_000_000
 """If nothing goes and nothing comes for so long, what is under way is not waited for: it was lost count of."""
 
+STARVED_US: Final = 200_000
+"""So long after the last message in bulk the next one may go, whatever is under way."""
+
 SPAN_US: Final = 10_000_000
 """The shortest way is that of the last one or two such spans."""
 
@@ -46,6 +50,8 @@ class Pace:
     _waits_for: int = 0  # The message whose time is taken, by its count; 0 if none.
     _since_us: int = 0  # When it went down.
     _moved_at_us: int = 0
+    _bulk_at_us: int = 0
+    _starved: bool = False
     _times_us: list[int] = field(default_factory=list)
     _shortest_us: list[int] = field(default_factory=list)  # Medians, in the span before and in this one.
     _span_ends_us: int = 0
@@ -53,21 +59,29 @@ class Pace:
     @property
     def open(self) -> bool:
         """Whether bulk may go."""
-        return self.under_way_bytes < self.room_bytes
+        return self.under_way_bytes < self.room_bytes or self._starved
+
+    @property
+    def passable(self) -> bool:
+        """Whether anything may go: if everybody has priority, nobody has."""
+        return self.under_way_bytes < ROOM_BYTES_MAX
 
     @property
     def wake_at_us(self) -> int:
         """When `look` may open it."""
-        return NEVER if self.open else self._moved_at_us + LOST_US
+        return NEVER if self.open else min(self._moved_at_us + LOST_US, self._bulk_at_us + STARVED_US)
 
     def look(self, now_us: int) -> None:
         """Before it is asked whether bulk may go."""
         if self.under_way_bytes and now_us - self._moved_at_us >= LOST_US:
             self._forget()
+        self._starved = now_us - self._bulk_at_us >= STARVED_US
 
-    def submitted(self, size_bytes: int, now_us: int) -> None:
+    def submitted(self, size_bytes: int, now_us: int, bulk: bool = True) -> None:
         """A message of a client goes down."""
         self._moved_at_us = now_us
+        if bulk:
+            self._bulk_at_us, self._starved = now_us, False
         self.under_way_bytes += size_bytes
         self._submitted += 1
         if not self._waits_for:

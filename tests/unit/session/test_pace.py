@@ -6,7 +6,15 @@ from hopring.client.core import Core
 from hopring.client.events import Message
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.services import Service
-from hopring.session.pace import LOST_US, ROOM_BYTES_FIRST, ROOM_BYTES_MAX, ROOM_BYTES_MIN, SAMPLES, Pace
+from hopring.session.pace import (
+    LOST_US,
+    ROOM_BYTES_FIRST,
+    ROOM_BYTES_MAX,
+    ROOM_BYTES_MIN,
+    SAMPLES,
+    STARVED_US,
+    Pace,
+)
 
 
 def client(front: Front, number: int, name: str, *, priority: bool) -> Core:
@@ -72,6 +80,27 @@ def test_bulk_waits_while_too_much_is_under_way_and_priority_does_not() -> None:
     assert front.desk.take(True, 0) is None
 
 
+def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
+    front = Front()
+    bulk, high = client(front, 1, "bulk", priority=False), client(front, 2, "high", priority=True)
+    front.stopped = True
+    send(bulk, "g1", b"b")
+    front.exchange(1, bulk)
+    assert front.desk.take(True, 0) is not None
+    for at in range(8):
+        send(high, "g2", bytes(100_000))
+        front.exchange(2, high)
+        assert front.desk.take(True, at) is not None
+    send(bulk, "g1", b"b")
+    front.exchange(1, bulk)
+    assert front.desk.take(True, STARVED_US - 1) is None
+    assert front.desk.wake_at_us == STARVED_US
+    one = front.desk.take(True, STARVED_US)
+
+    assert one is not None
+    assert one.session == 1
+
+
 def run(pace: Pace, times_us: list[int], now_us: int = 0) -> int:
     """Messages one after the other, each as long as the pace allows; returns when the last is there."""
     for time_us in times_us:
@@ -104,11 +133,8 @@ def test_what_is_never_delivered_does_not_hold_bulk_up_for_ever() -> None:
     pace = Pace()
     pace.submitted(ROOM_BYTES_FIRST, 0)
     assert not pace.open
-    assert pace.wake_at_us == LOST_US
-    pace.look(LOST_US - 1)
-    assert not pace.open
     pace.look(LOST_US)
-    assert pace.open
+    assert pace.under_way_bytes == 0
     pace.submitted(ROOM_BYTES_FIRST, LOST_US + 2)
     assert not pace.open
     pace.begin()
