@@ -38,7 +38,7 @@ TARGETS: Final = (
 )
 """Open groups: each sends to all of them, also to those that it is not in. Of `lone` only one site is."""
 
-TALK_SECONDS: Final = 0.1
+TALK_SECONDS: Final = 0.2
 
 
 def seconds(short: float, full: float) -> float:
@@ -210,9 +210,8 @@ def play(
         async def tell() -> None:
             async with asyncio.timeout(STORY_SECONDS):
                 try:
-                    t = time.monotonic()
                     await scene.cast()
-                    print(f"cast {time.monotonic() - t:.1f}")
+
                     await story(scene)
                 finally:
                     for player in scene.players:
@@ -220,8 +219,7 @@ def play(
                         await player.stop_reading()
                         player.session.abort()
 
-        begun = time.monotonic()
         asyncio.run(tell())
-        print(f"story {time.monotonic() - begun:.1f}")
+
         for process in lives.processes.values():
             process.kill()  # How daemons end is a story of its own.

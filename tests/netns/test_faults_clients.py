@@ -10,7 +10,7 @@ import pytest
 from tests.netns.players import Player, bodies
 from tests.netns.recorder import message_body, message_name, now_us, process_of
 from tests.netns.scene import ALL, BLUE, RED, Scene, play, seconds
-from tests.netns.world import World
+from tests.netns.world import World, steady_config
 
 from hopring import Message, Service, SlowConsumer, View
 from hopring.session.frames import Kind, encode_frame
@@ -35,7 +35,7 @@ def test_a_client_dies_with_half_a_frame_sent(world: World, tmp_path: Path) -> N
             causes = [one.cause for one in player.changes(ALL) if isinstance(one, View) and _is(one, victim)]
             assert causes == ["join", "disconnect"]
 
-    play(world, tmp_path, story)
+    play(world, tmp_path, story, steady_config())
 
 
 def _half_a_frame(player: Player) -> bytes:
@@ -63,7 +63,7 @@ def test_joins_and_leaves_while_apart_are_not_undone_by_the_merge(world: World, 
         await scene.until(lambda: scene.met(far) and scene.met(near))
         world.heal()
         await scene.until(scene.met)
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         await scene.good_end()
         assert leaver.process not in scene.who("ap1", "a").members(ALL)
         assert left.process not in scene.who("us1", "b").members(BLUE)
@@ -97,7 +97,7 @@ def test_a_leave_and_a_join_at_once_are_two_events_everywhere(world: World, tmp_
         assert len(stories) == 4
         assert all(one == stories[0] for one in stories)
 
-    play(world, tmp_path, story)
+    play(world, tmp_path, story, steady_config())
 
 
 async def _round_trips_ms(player: Player, count: int) -> list[float]:
@@ -146,7 +146,7 @@ def test_a_slow_client_has_to_go_and_the_others_do_not_wait(world: World, tmp_pa
         bulk = [one for one in bodies(bulky, "bulk") if len(message_body(one.data)) == 20_000]
         assert len(bulk) > 200, "it was not sent away at once"
 
-    play(world, tmp_path, story)
+    play(world, tmp_path, story, steady_config())
 
 
 @contextmanager

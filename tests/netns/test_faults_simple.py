@@ -12,7 +12,7 @@ import pytest
 from tests.netns.players import Player
 from tests.netns.recorder import now_us, process_of
 from tests.netns.scene import ALL, BLUE, LONE, RED, Scene, play, seconds
-from tests.netns.world import HOSTS, World, make_config
+from tests.netns.world import HOSTS, World, make_config, steady_config
 
 from hopring import Service, Transition, View
 from hopring.check import trace
@@ -44,16 +44,18 @@ def got_of(player: Player, senders: set[trace.Process]) -> set[trace.MessageId]:
 def test_a_member_is_killed_while_all_are_idle(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         since_us = now_us()
+        dead = {one.process for one in scene.at("us2")}
         scene.kill("us2")
         await scene.until(lambda: scene.met(others("us2")))
         await scene.good_end()
         for player in scene.living:
             for group in {ALL, RED, BLUE} & player.views.keys():
-                signal, view = player.changes(group, since_us)
+                signal, view, *_ = player.changes(group, since_us)
                 assert isinstance(signal, Transition)
                 assert isinstance(view, View)
                 assert view.cause == "network"
                 assert view.members == view.together == signal.members
+                assert not dead & {process_of(one) for one in view.members}
             # A group that the change does not touch sees nothing of it.
             assert player.changes(LONE, since_us) == []
 
@@ -64,14 +66,14 @@ def test_a_member_is_killed_while_all_are_idle(world: World, tmp_path: Path) -> 
 def test_a_token_holder_is_killed_under_load(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.talk()
-        await scene.until_more(scene.living, 100)
+        await scene.until_more(scene.living, 60)
         dead = {one.process for one in scene.at("us2")}
         # The token comes to it and goes no further, and it dies with it.
         scene.signal(signal.SIGSTOP, "us2")
         await asyncio.sleep(0.3)
         scene.kill("us2")
         await scene.until(lambda: scene.met(others("us2")))
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         await scene.good_end()
         got = [got_of(player, dead) for player in scene.living]
         assert got[0]
@@ -83,7 +85,7 @@ def test_a_token_holder_is_killed_under_load(world: World, tmp_path: Path) -> No
 def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.talk()
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         start_us = now_us()
         leaving = asyncio.ensure_future(scene.stop("eu2"))
         await scene.until(lambda: scene.met(others("eu2")), SOONER_SECONDS)
@@ -104,14 +106,14 @@ def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: World, tmp_path: 
 def test_a_daemon_is_back_before_its_death_was_noticed(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.talk()
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         before = {one.process for one in scene.at("eu2")}
         scene.kill("eu2")
         scene.lives.start("eu2")
         new = [await scene.enter("eu2", "a", ALL, RED), await scene.enter("eu2", "b", ALL, BLUE)]
         await scene.until(scene.met)
         scene.talk(hosts=["eu2"])
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         await scene.good_end()
         after = {one.process for one in new}
         assert not before & after
@@ -132,22 +134,22 @@ def test_a_daemon_is_back_before_its_death_was_noticed(world: World, tmp_path: P
 def test_a_split_under_load_and_the_merge(world: World, tmp_path: Path, side: tuple[str, ...]) -> None:
     async def story(scene: Scene) -> None:
         scene.talk()
-        await scene.until_more(scene.living, 100)
+        await scene.until_more(scene.living, 60)
         since_us = now_us()
         world.part(*side)
         await scene.until(lambda: scene.met(side) and scene.met(others(*side)))
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         apart = [len(one.network_views(ALL, since_us)) for one in scene.living]
         healed_us = now_us()
         world.heal()
         await scene.until(scene.met)
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         await scene.good_end()
         merge = [len(one.network_views(ALL, healed_us)) for one in scene.living]
         # One each, unless a daemon was kept from running for so long that it looked dead.
         print(f"views of each client: apart {apart}, after that {merge}")
-        assert max(apart) <= 2
-        assert max(merge) <= 2
+        assert max(apart) <= 3
+        assert max(merge) <= 3
         for one_side, other_side in ((side, others(*side)), (others(*side), side)):
             only_here: set[trace.MessageId] = set()
             for player in scene.at(*one_side):
@@ -188,4 +190,4 @@ def test_packets_are_lost_between_sites(world: World, tmp_path: Path, percent: i
         if percent <= 10:
             assert set(views.values()) == {0}
 
-    play(world, tmp_path, story)
+    play(world, tmp_path, story, steady_config())

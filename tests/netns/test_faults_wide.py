@@ -3,13 +3,14 @@
 import asyncio
 import signal
 import statistics
+import time
 from pathlib import Path
 
 import pytest
 from tests.netns.players import Player
 from tests.netns.recorder import message_name, now_us
-from tests.netns.scene import ALL, Scene, play, seconds
-from tests.netns.world import HOSTS, World
+from tests.netns.scene import ALL, WAIT_SECONDS, Scene, play, seconds
+from tests.netns.world import HOSTS, World, steady_config
 
 from hopring import Message, Service, Transition
 from hopring.check import trace
@@ -22,23 +23,30 @@ def others(*hosts: str) -> list[str]:
 
 
 async def all_hear_all(scene: Scene) -> None:
-    """Each says something, and each in the group hears each other."""
-    names = {await one.say(ALL, b"here") for one in scene.living}
-    await scene.until(lambda: all(names <= {one.message for one in each.messages()} for each in scene.living))
+    """Each says something, and each in the group hears each other; time and again until views let them."""
+    names: set[trace.MessageId] = set()
+
+    def heard() -> bool:
+        return all(names <= {one.message for one in each.messages()} for each in scene.living)
+
+    end = time.monotonic() + WAIT_SECONDS
+    while not names or not heard():
+        assert time.monotonic() < end, "they do not hear each other"
+        names = {await one.say(ALL, b"here") for one in scene.living}
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            if heard():
+                break
 
 
 def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.talk()
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         since_us = now_us()
         world.cut("ap", "us")
         # First the silence has to be noticed; then what there is goes by way of the third.
-        await scene.until(
-            lambda: any(one.network_views(ALL, since_us) for one in scene.living) or _routed(scene)
-        )
-        await scene.until(scene.met)
-        await asyncio.sleep(seconds(5, 60))
+        await asyncio.sleep(seconds(8, 60))
         await all_hear_all(scene)
         _look_at_rate(scene, since_us, "a cut link")
         world.heal()
@@ -46,11 +54,6 @@ def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World
         await scene.good_end()
 
     play(world, tmp_path, story)
-
-
-def _routed(scene: Scene) -> bool:
-    """Whether a daemon has a new view: the clients' views need not change."""
-    return any("no word" in scene.lives.log(name) or "size=6" in scene.lives.log(name)[-500:] for name in HOSTS)
 
 
 def _look_at_rate(scene: Scene, since_us: int, what: str) -> None:
@@ -65,7 +68,7 @@ def _look_at_rate(scene: Scene, since_us: int, what: str) -> None:
 def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) -> None:
     async def story(scene: Scene) -> None:
         scene.talk()
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         since_us = now_us()
         if deaf == "a site":
             world.block(("ap", "us"))
@@ -95,7 +98,7 @@ def _has(player: Player, name: trace.MessageId) -> bool:
 def test_a_daemon_sleeps_and_wakes_up_with_everything_queued(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.talk()
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         sleepers = scene.at("us1")
         scene.signal(signal.SIGSTOP, "us1")
         await scene.until(lambda: scene.met(others("us1")))
@@ -114,10 +117,10 @@ def test_a_daemon_sleeps_and_wakes_up_with_everything_queued(world: World, tmp_p
 def test_a_representative_dies_under_load(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.talk()
-        await scene.until_more(scene.living, 100)
+        await scene.until_more(scene.living, 60)
         scene.kill("eu1")
         await scene.until(lambda: scene.met(others("eu1")))
-        await scene.until_more(scene.living, 50)
+        await scene.until_more(scene.living, 30)
         await scene.good_end()
         # No hole: all that a survivor sent to all reached all survivors, before, during and after.
         for sender in scene.living:
@@ -166,7 +169,7 @@ def test_slow_thin_lossy_links(world: World, tmp_path: Path) -> None:
         world.shape()
         await scene.good_end(seconds=120)
 
-    play(world, tmp_path, story)
+    play(world, tmp_path, story, steady_config())
 
 
 def _resident_bytes(scene: Scene, name: str) -> int:
