@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check bench fuzz pictures clean
+.PHONY: help setup compile demo test test-net check bench fuzz pictures clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -32,6 +32,9 @@ test: compile ## all that CI runs: format, lint, types, tests, interpreted and c
 	$(BIN)/python -m pytest -q -n 2 -m 'not netns'
 	HOPRING_PURE=0 $(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow'
 	$(BIN)/hop sim --seeds 400
+	$(BIN)/python -m pytest -q -m 'netns and not long'
+
+test-net: setup ## faults in network namespaces, judged by what clients saw; needs root
 	$(BIN)/python -m pytest -q -m netns
 
 check: setup ## the fast part: format, lint, types, fast tests

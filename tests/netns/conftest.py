@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.netns.lab import Lab, why_not
+from tests.netns.world import World
 
 from hopring.daemon.loop import Loop
 
@@ -19,6 +20,19 @@ def namespaces() -> None:
 def lab(namespaces: None) -> Iterator[Lab]:
     with Lab() as lab:
         yield lab
+
+
+@pytest.fixture(scope="module")
+def shared_world(namespaces: None) -> Iterator[World]:
+    with Lab() as lab:
+        yield World(lab)
+
+
+@pytest.fixture
+def world(shared_world: World) -> Iterator[World]:
+    """Three sites of two hosts, 30 ms apart; the tests of a module share the hosts, and find them in order."""
+    yield shared_world
+    shared_world.reset()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import IO
@@ -94,6 +94,14 @@ class Lab:
         """An `ip` command on a host."""
         _run("ip", "-n", self.namespace(host), *words)
 
+    def batch(self, host: str, lines: Sequence[str]) -> None:
+        """Many `ip` commands on a host, as nearly at once as can be."""
+        command = ["ip", "-n", self.namespace(host), "-batch", "-"]
+        text = "".join([f"{line}\n" for line in lines])
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {text}: {done.stderr.strip()}")
+
     def exec(self, host: str, *words: str) -> None:
         """Any command on a host."""
         _run("ip", "netns", "exec", self.namespace(host), *words)
@@ -135,17 +143,18 @@ class Lab:
             for address in addresses:
                 self.ip(host, "addr", "add", address, "dev", "eth0", *(["nodad"] if ":" in address else []))
 
-    def wan(self, one: tuple[str, str, str], other: tuple[str, str, str], shape: Shape, back: Shape) -> None:
+    def wan(self, one: tuple[str, str, str], other: tuple[str, str, str], shape: Shape, back: Shape) -> "Wan":
         """A wide-area link between two (host, device, address with prefix length), shaped each way."""
         words = [f"{self.namespace(host)}:{device}" for host, device, _ in (one, other)]
         command = [sys.executable, "-m", "tests.netns.wanemu", *words, repr(shape), repr(back)]
-        emulator = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        emulator = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._emulators.append(emulator)
         assert emulator.stdout is not None
         assert emulator.stdout.readline() == "ready\n", "the emulator did not start"
         for host, device, address in (one, other):
             self.ip(host, "addr", "add", address, "dev", device)
             self.ip(host, "link", "set", device, "txqueuelen", "5000", "up")
+        return Wan(emulator)
 
     def limit(self, host: str, device: str, rate_bits_per_second: int, queue_bytes: int) -> None:
         """Gives a device's way out a rate and a queue."""
@@ -162,6 +171,21 @@ class Lab:
             _run("ip", "netns", "del", self.namespace(host))
         self._hosts.clear()
         self._emulators.clear()
+
+
+class Wan:
+    """A wide-area link that is there, to be shaped anew."""
+
+    def __init__(self, emulator: subprocess.Popen[str]) -> None:
+        self._emulator = emulator
+
+    def shape(self, shape: Shape, back: Shape) -> None:
+        """From now on it treats packets so; those on their way are not recalled."""
+        assert self._emulator.stdin is not None
+        assert self._emulator.stdout is not None
+        self._emulator.stdin.write(f"{shape!r}\t{back!r}\n")
+        self._emulator.stdin.flush()
+        assert self._emulator.stdout.readline() == "shaped\n", "the emulator did not hear"
 
 
 def _sweep_up() -> None:

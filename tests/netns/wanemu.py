@@ -3,7 +3,8 @@
 Usage: wanemu NAMESPACE:DEVICE NAMESPACE:DEVICE SHAPE SHAPE
 
 Each end is a TUN device, which hands over whole IP packets with finished checksums, cut to the MTU. What is
-read from one is written to the other when the lane of that direction says so. Ends on SIGTERM.
+read from one is written to the other when the lane of that direction says so. A line on stdin with two shapes,
+a tab between them, changes both. Ends on SIGTERM.
 """
 
 import contextlib
@@ -44,7 +45,7 @@ class Direction:
         self._loop = loop
         self._source = source
         self._target = target
-        self._lane = lane
+        self.lane = lane
         self._held: list[tuple[int, int, bytes]] = []
         self._count = 0
         self._alarm = loop.alarm(self._release)
@@ -56,7 +57,7 @@ class Direction:
                 packet = os.read(self._source, _PACKET_BYTES_MAX)
             except OSError:  # Nothing there, or the device is down.
                 break
-            for at_us in self._lane.enter(len(packet), self._loop.now_us()):
+            for at_us in self.lane.enter(len(packet), self._loop.now_us()):
                 self._count += 1
                 heapq.heappush(self._held, (at_us, self._count, packet))
         self._release()
@@ -84,8 +85,18 @@ def main() -> None:
     die_with_parent()
     one, other = (open_tun(end) for end in sys.argv[1:3])
     there, back = (Lane(shape_of(text), Random(seed)) for seed, text in enumerate(sys.argv[3:5]))
-    Direction(loop, one, other, there)
-    Direction(loop, other, one, back)
+    directions = Direction(loop, one, other, there), Direction(loop, other, one, back)
+
+    def listen(_events: int) -> None:
+        said = os.read(sys.stdin.fileno(), _PACKET_BYTES_MAX).decode()
+        if not said:
+            loop.unregister(sys.stdin.fileno())
+        for line in said.splitlines():
+            for direction, text in zip(directions, line.split("\t"), strict=True):
+                direction.lane = Lane(shape_of(text), direction.lane.random)
+            print("shaped", flush=True)
+
+    loop.register(sys.stdin.fileno(), listen)
     print("ready", flush=True)
     loop.run()
 

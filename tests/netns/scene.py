@@ -1,0 +1,225 @@
+"""A cluster in the lab with its clients, and the judgement of what those saw."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from tests.hopd.lives import Lives
+from tests.netns.players import Player
+from tests.netns.recorder import now_us
+from tests.netns.world import HOSTS, World, everybody, make_config
+
+from hopring import ConnectError, connect
+from hopring.check import trace
+from hopring.check.evs_c import first_broken_c
+from hopring.check.verdict import Verdict
+from hopring.config import Config
+
+LONG: Final = os.environ.get("HOPRING_LONG") == "1"
+LOOK_SECONDS: Final = 0.05
+STORY_SECONDS: Final = 240.0
+WAIT_SECONDS: Final = 60.0
+
+ALL, RED, BLUE, LONE = "all", "red", "blue", "lone"
+GROUPS_OF: Final = {"a": (ALL, RED), "b": (ALL, BLUE)}
+TARGETS: Final = (
+    (ALL,),
+    (ALL,),
+    (RED,),
+    (BLUE,),
+    (RED, BLUE),
+    (ALL, RED),
+    (LONE,),
+    ("#a#eu1",),
+    ("#b#us2", BLUE),
+)
+"""Open groups: each sends to all of them, also to those that it is not in. Of `lone` only one site is."""
+
+TALK_SECONDS: Final = 0.2
+
+
+def seconds(short: float, full: float) -> float:
+    """How long something goes on: as the story has it with HOPRING_LONG=1, and shorter otherwise."""
+    return full if LONG else short
+
+
+class Scene:
+    """Six daemons with two clients each: `a` is in all and red, `b` in all and blue."""
+
+    def __init__(self, world: World, lives: Lives, directory: Path) -> None:
+        self.world = world
+        self.lives = lives
+        self.players: list[Player] = []  # All that there ever were.
+        self._directory = directory
+        self._crashes: list[trace.Crash] = []
+        self._ended: set[trace.Process] = set()
+
+    # Clients.
+
+    async def cast(self) -> None:
+        """Everybody comes, and sees everybody."""
+        casting = [self.enter(host, name, *groups) for host in HOSTS for name, groups in GROUPS_OF.items()]
+        await asyncio.gather(*casting)
+        await self.who("ap1", "a").join(LONE)
+        await self.until(self.met)
+
+    async def enter(self, host: str, name: str, *groups: str) -> Player:
+        """A client connects and joins; the daemon may be starting, and have others of a name to bury."""
+        url = f"hop+unix://{self._directory}/lab.{host}.sock"
+        end = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                player = Player(await connect(url, name=name, reconnect=False), seed=len(self.players))
+                break
+            except ConnectError:
+                if time.monotonic() > end:
+                    raise
+                await asyncio.sleep(LOOK_SECONDS)
+        self.players.append(player)
+        await asyncio.gather(*[player.join(group) for group in groups])
+        return player
+
+    def talk(self, every_seconds: float = TALK_SECONDS, hosts: Iterable[str] = HOSTS) -> None:
+        """All clients at these hosts begin to talk."""
+        for player in self.at(*hosts):
+            player.talk(TARGETS, every_seconds)
+
+    def at(self, *hosts: str) -> list[Player]:
+        """Who is at these hosts now."""
+        return [one for one in self.living if one.daemon in hosts]
+
+    def who(self, host: str, name: str) -> Player:
+        """The client of this name at this host."""
+        (player,) = [one for one in self.at(host) if one.recorder.name == name]
+        return player
+
+    @property
+    def living(self) -> list[Player]:
+        """Who is there now."""
+        return [
+            one
+            for one in self.players
+            if one.ended is None
+            and not one.died
+            and one.recorder.process is not None
+            and one.process._replace(session=0) not in self._ended
+        ]
+
+    def wanting(self, group: str, among: Iterable[str] = HOSTS) -> set[trace.Process]:
+        """Who has asked to be in a group and is there, at these hosts."""
+        wanted: set[trace.Process] = set()
+        for player in self.at(*among):
+            asks = [one for one in player.recorder.events if isinstance(one, trace.AsksJoin | trace.AsksLeave)]
+            last = [one for one in asks if one.group == group][-1:]
+            wanted |= {player.process for one in last if isinstance(one, trace.AsksJoin)}
+        return wanted
+
+    def met(self, hosts: Iterable[str] = HOSTS) -> bool:
+        """Whether each at these hosts sees just those in each of its groups."""
+        hosts = tuple(hosts)
+        for group in (ALL, RED, BLUE, LONE):
+            wanted = self.wanting(group, hosts)
+            if any(one.members(group) != wanted for one in self.at(*hosts) if one.process in wanted):
+                return False
+        return True
+
+    # Daemons.
+
+    def kill(self, host: str) -> None:
+        """A daemon ends without a word, and its clients with it."""
+        self.lives.kill(host)
+        self._mourn(host)
+
+    async def stop(self, host: str) -> None:
+        """A daemon ends in an orderly way."""
+        await asyncio.to_thread(self.lives.stop, host)
+        self._mourn(host)
+
+    def signal(self, number: int, *hosts: str) -> None:
+        """A signal for the daemons themselves, not for what started them."""
+        for host in hosts:
+            self.lives.processes[host].send_signal(number)
+
+    def _mourn(self, host: str) -> None:
+        here = {one.process._replace(session=0) for one in self.players if one.daemon == host}
+        for process in here - self._ended:
+            self._ended.add(process)
+            self._crashes.append(trace.Crash(process, now_us()))
+
+    # Waiting and judging.
+
+    async def until(self, condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+        """Waits for something, and fails if it does not come."""
+        end = time.monotonic() + seconds
+        while not condition():
+            dead = [name for name, one in self.lives.processes.items() if one.poll() is not None]
+            assert not dead, f"{dead} ended by themselves"
+            assert time.monotonic() < end, f"waited {seconds:.0f} s in vain; {self._last_views()}"
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def until_more(self, players: Iterable[Player], more: int) -> None:
+        """Waits until each has got so many messages more."""
+        goals = [(one, len(one.seen) + more) for one in players]
+        await self.until(lambda: all(len(one.seen) >= goal for one, goal in goals))
+
+    def verdict(self, quiet_end: bool = True) -> Verdict | None:
+        """What is broken of EVS-C; at a quiet end the living were together and at rest."""
+        history: list[trace.Event] = [*self._crashes]
+        for player in self.players:
+            player.recorder.settles()
+            history += player.recorder.events
+            if player.died and any(one.saw_end_of(player.process) for one in self.players):
+                history.append(trace.Gone(player.process, now_us()))
+        return first_broken_c(history, quiet_end, [sorted(self.lives.processes)])
+
+    async def good_end(self, seconds: float = WAIT_SECONDS) -> None:
+        """All fall silent; waits until nothing is missing. What cannot be mended is told in the end."""
+        for player in self.players:
+            await player.hush()
+        await self.until(self.met, seconds)
+        end = time.monotonic() + seconds
+        while (verdict := self.verdict()) is not None:
+            assert time.monotonic() < end, f"{verdict.property}: {verdict.witness}"
+            await asyncio.sleep(0.5)
+
+    def views_of_daemons(self) -> dict[str, int]:
+        """How many views each daemon has installed, in all its lives."""
+        return {name: sum(row.kind == "view" for row in self.lives.rows(name)) for name in self.lives.names}
+
+    def _last_views(self) -> str:
+        sizes = {
+            f"{one.recorder.name}@{one.daemon}": {group: len(view.members) for group, view in one.views.items()}
+            for one in self.living
+        }
+        return f"members in the last views: {sizes}"
+
+
+def play(
+    world: World,
+    directory: Path,
+    story: Callable[[Scene], Awaitable[None]],
+    config: Config | None = None,
+) -> None:
+    """Starts the daemons, has everybody meet, and tells the story."""
+    with everybody(world.lab, directory, config or make_config(), "hopring.daemon.hopd") as lives:
+        scene = Scene(world, lives, directory)
+
+        async def tell() -> None:
+            async with asyncio.timeout(STORY_SECONDS):
+                try:
+                    await scene.cast()
+
+                    await story(scene)
+                finally:
+                    for player in scene.players:
+                        await player.hush()
+                        await player.stop_reading()
+                        player.session.abort()
+
+        asyncio.run(tell())
+
+        for process in lives.processes.values():
+            process.kill()  # How daemons end is a story of its own.

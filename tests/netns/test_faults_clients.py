@@ -1,0 +1,192 @@
+"""Clients that die, come, go and dawdle, and a daemon without processor time; judged by EVS-C."""
+
+import asyncio
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.netns.players import Player, bodies
+from tests.netns.recorder import message_body, message_name, now_us, process_of
+from tests.netns.scene import ALL, BLUE, RED, Scene, play, seconds
+from tests.netns.world import World, steady_config
+
+from hopring import Message, Service, SlowConsumer, View
+from hopring.session.frames import Kind, encode_frame
+from hopring.wire.bundle import Run, encode_bundle
+
+pytestmark = [pytest.mark.netns, pytest.mark.slow]
+
+
+def test_a_client_dies_with_half_a_frame_sent(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        victim = await scene.enter("ap2", "victim", ALL, RED)
+        await scene.until(scene.met)
+        whole = await victim.say(ALL, b"whole")
+        await victim.die(half=_half_a_frame(victim))
+        rest = scene.living
+        await scene.until(lambda: all(one.saw_end_of(victim.process) for one in rest))
+        await scene.good_end()
+        for player in rest:
+            own = [one for one in bodies(player, ALL) if message_name(one.data).sender == victim.process]
+            assert [message_name(one.data) for one in own] == [whole]
+            causes = [one.cause for one in player.changes(ALL) if isinstance(one, View) and _is(one, victim)]
+            assert causes == ["join", "disconnect"]
+
+    play(world, tmp_path, story, steady_config())
+
+
+def _half_a_frame(player: Player) -> bytes:
+    """Most of a frame that would be good if it were whole."""
+    data = player.recorder.sends((ALL,), Service.AGREED, bytes(1_000))
+    welcome = player.session._core.welcomed
+    run = Run(welcome.daemon_number, welcome.session, Service.AGREED, (ALL,), False)  # type: ignore[arg-type]
+    return encode_frame(Kind.SEND, encode_bundle(run, [data, data], [0, 0], [0, 0]))[:-500]
+
+
+def _is(view: View, player: Player) -> bool:
+    return view.who is not None and process_of(view.who) == player.process
+
+
+def test_joins_and_leaves_while_apart_are_not_undone_by_the_merge(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        far, near = ["us1", "us2"], ["ap1", "ap2", "eu1", "eu2"]
+        since_us = now_us()
+        world.part(*far)
+        await scene.until(lambda: scene.met(far) and scene.met(near))
+        leaver, left = scene.who("us1", "a"), scene.who("eu1", "b")
+        await asyncio.gather(leaver.leave(ALL), left.leave(BLUE))
+        await asyncio.gather(left.join(RED), scene.enter("us2", "late", ALL, BLUE))
+        await scene.until(lambda: scene.met(far) and scene.met(near))
+        world.heal()
+        await scene.until(scene.met)
+        await scene.until_more(scene.living, 30)
+        await scene.good_end()
+        assert leaver.process not in scene.who("ap1", "a").members(ALL)
+        assert left.process not in scene.who("us1", "b").members(BLUE)
+        assert left.process in scene.who("us1", "a").members(RED)
+        merged = [one.network_views(ALL, since_us)[-1] for one in scene.living if one is not leaver]
+        for view in merged:
+            assert leaver.process not in {process_of(one) for one in view.members}
+
+    play(world, tmp_path, story)
+
+
+@pytest.mark.long
+def test_a_leave_and_a_join_at_once_are_two_events_everywhere(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        restless = [scene.who("eu1", "a"), scene.who("us2", "a")]
+        since_us = now_us()
+        for _ in range(10):
+            await asyncio.gather(*[ask for one in restless for ask in (one.leave(RED), one.join(RED))])
+            await asyncio.sleep(0.05)
+        await scene.until(scene.met)
+        await scene.good_end()
+        stories = []
+        for player in scene.living:
+            if RED in player.views and player not in restless:
+                views = [one for one in player.changes(RED, since_us) if isinstance(one, View)]
+                assert all(one.cause in ("leave", "join") for one in views)
+                stories.append([one.id for one in views])
+                for one in restless:
+                    assert [view.cause for view in views if _is(view, one)] == ["leave", "join"] * 10
+        assert len(stories) == 4
+        assert all(one == stories[0] for one in stories)
+
+    play(world, tmp_path, story, steady_config())
+
+
+async def _round_trips_ms(player: Player, count: int) -> list[float]:
+    """How long an agreed message to the group of all takes to its own sender, time and again."""
+    times_ms = []
+    for _ in range(count):
+        start_us = now_us()
+        name = await player.say(ALL, b"latency")
+        while not any(
+            isinstance(one, Message) and message_name(one.data) == name for _, one in player.seen[-50:]
+        ):
+            await asyncio.sleep(0.001)
+        times_ms.append((now_us() - start_us) / 1e3)
+    return times_ms
+
+
+def test_a_slow_client_has_to_go_and_the_others_do_not_wait(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        slow = await scene.enter("eu1", "slow", ALL, "bulk")
+        bulky = await scene.enter("eu1", "bulky", "bulk")
+        await scene.until(scene.met)
+        watcher = scene.who("us1", "a")
+        before_ms = await _round_trips_ms(watcher, 30)
+        await slow.stop_reading()
+
+        async def flood() -> None:
+            while not bulky.saw_end_of(slow.process):
+                await bulky.say("bulk", bytes(20_000), Service.FIFO)
+                await asyncio.sleep(0.005)
+
+        flooding = asyncio.ensure_future(flood())
+        while_ms = await _round_trips_ms(watcher, 30)
+        still_there = not bulky.saw_end_of(slow.process)
+        await flooding
+        moved = statistics.median(while_ms) / statistics.median(before_ms) - 1
+        figures = (
+            f"median {statistics.median(before_ms):.0f} ms before, {statistics.median(while_ms):.0f} ms while"
+        )
+        print(f"a slow client: {figures}, {100 * moved:+.0f} %, all of it: {still_there}")
+        slow.read_on()
+        await scene.until(lambda: slow.ended is not None)
+        assert isinstance(slow.ended, SlowConsumer)
+        slow.recorder.ends()
+        slow.died = True
+        await scene.good_end()
+        bulk = [one for one in bodies(bulky, "bulk") if len(message_body(one.data)) == 20_000]
+        assert len(bulk) > 200, "it was not sent away at once"
+
+    play(world, tmp_path, story, steady_config())
+
+
+@contextmanager
+def little_processor_time(pid: int, percent: int) -> Iterator[None]:
+    """A process has so much of one core."""
+    root = Path("/sys/fs/cgroup")
+    second = (root / "cgroup.controllers").exists()
+    parent = root if second else root / "cpu"
+    group = parent / f"hopring-{pid}"
+    try:
+        if second:
+            (root / "cgroup.subtree_control").write_text("+cpu")
+        group.mkdir()
+        quota = (
+            {"cpu.max": f"{percent * 1_000} 100000"} if second else {"cpu.cfs_quota_us": f"{percent * 1_000}"}
+        )
+        for name, value in quota.items():
+            (group / name).write_text(value)
+        (group / "cgroup.procs").write_text(str(pid))
+    except OSError as error:
+        pytest.skip(f"this machine does not let us limit processor time ({error})")
+    try:
+        yield
+    finally:
+        (parent / "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
+@pytest.mark.long
+def test_a_daemon_has_a_tenth_of_a_core(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        since_us = now_us()
+        with little_processor_time(scene.lives.processes["eu2"].pid, percent=10):
+            scene.talk(0.5)
+            await asyncio.sleep(seconds(10, 60))
+            got = {one: len(one.messages()) for one in scene.living}
+            await scene.until(lambda: all(len(one.messages()) > got[one] for one in got))
+        await scene.good_end()
+        views = max(len(one.network_views(ALL, since_us)) for one in scene.living)
+        print(f"a daemon at 10 %: {views} views")
+        assert views <= seconds(10, 40), "the view rate is bounded"
+
+    play(world, tmp_path, story)

@@ -1,0 +1,193 @@
+"""Daemons that die, leave and come back, a split, and loss, as clients in several groups see it.
+
+All is judged by EVS-C; each story says what must hold beside.
+"""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.netns.players import Player
+from tests.netns.recorder import now_us, process_of
+from tests.netns.scene import ALL, BLUE, LONE, RED, Scene, play, seconds
+from tests.netns.world import HOSTS, World, make_config, steady_config
+
+from hopring import Service, Transition, View
+from hopring.check import trace
+from hopring.config import LinkTuning, RingTuning
+
+pytestmark = [pytest.mark.netns, pytest.mark.slow]
+
+# Silence is noticed so late that whatever happens sooner did not come from a timeout.
+PATIENT = make_config(ring=RingTuning(token_loss_us=20_000_000), link=LinkTuning(silence_us=20_000_000))
+SOONER_SECONDS = 12.0
+
+# A daemon is started again sooner than this.
+ABSENT = make_config(ring=RingTuning(token_loss_us=6_000_000), link=LinkTuning(silence_us=6_000_000))
+
+
+def others(*hosts: str) -> list[str]:
+    return [host for host in HOSTS if host not in hosts]
+
+
+def got_of(player: Player, senders: set[trace.Process]) -> set[trace.MessageId]:
+    """The reliable messages to the group of all that a player got from these."""
+    return {
+        one.message
+        for one in player.messages()
+        if one.message.sender in senders and one.groups == (ALL,) and one.service is not Service.UNRELIABLE
+    }
+
+
+def test_a_member_is_killed_while_all_are_idle(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        since_us = now_us()
+        dead = {one.process for one in scene.at("us2")}
+        scene.kill("us2")
+        await scene.until(lambda: scene.met(others("us2")))
+        await scene.good_end()
+        for player in scene.living:
+            for group in {ALL, RED, BLUE} & player.views.keys():
+                signal, view, *_ = player.changes(group, since_us)
+                assert isinstance(signal, Transition)
+                assert isinstance(view, View)
+                assert view.cause == "network"
+                assert view.members == view.together == signal.members
+                assert not dead & {process_of(one) for one in view.members}
+            # A group that the change does not touch sees nothing of it.
+            assert player.changes(LONE, since_us) == []
+
+    play(world, tmp_path, story)
+
+
+@pytest.mark.long
+def test_a_token_holder_is_killed_under_load(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        await scene.until_more(scene.living, 60)
+        dead = {one.process for one in scene.at("us2")}
+        # The token comes to it and goes no further, and it dies with it.
+        scene.signal(signal.SIGSTOP, "us2")
+        await asyncio.sleep(0.3)
+        scene.kill("us2")
+        await scene.until(lambda: scene.met(others("us2")))
+        await scene.until_more(scene.living, 30)
+        await scene.good_end()
+        got = [got_of(player, dead) for player in scene.living]
+        assert got[0]
+        assert all(one == got[0] for one in got)
+
+    play(world, tmp_path, story)
+
+
+def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        await scene.until_more(scene.living, 30)
+        start_us = now_us()
+        leaving = asyncio.ensure_future(scene.stop("eu2"))
+        await scene.until(lambda: scene.met(others("eu2")), SOONER_SECONDS)
+        print(f"a daemon's leave took {(now_us() - start_us) / 1e3:.0f} ms")
+        await leaving
+        start_us = now_us()
+        gone = scene.who("us1", "b")
+        await gone.close()
+        await scene.until(scene.met, SOONER_SECONDS)
+        print(f"a client's leave took {(now_us() - start_us) / 1e3:.0f} ms")
+        await scene.good_end()
+        assert all(one.saw_end_of(gone.process) for one in scene.living)
+
+    play(world, tmp_path, story, PATIENT)
+
+
+@pytest.mark.long
+def test_a_daemon_is_back_before_its_death_was_noticed(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        await scene.until_more(scene.living, 30)
+        before = {one.process for one in scene.at("eu2")}
+        scene.kill("eu2")
+        scene.lives.start("eu2")
+        new = [await scene.enter("eu2", "a", ALL, RED), await scene.enter("eu2", "b", ALL, BLUE)]
+        await scene.until(scene.met)
+        scene.talk(hosts=["eu2"])
+        await scene.until_more(scene.living, 30)
+        await scene.good_end()
+        after = {one.process for one in new}
+        assert not before & after
+        for player in scene.players:
+            for group in (ALL, RED, BLUE):
+                for change in player.changes(group):
+                    members = {process_of(one) for one in change.members}
+                    assert not (members & before and members & after), "two lives of a daemon in one view"
+
+    play(world, tmp_path, story, ABSENT)
+
+
+@pytest.mark.parametrize(
+    "side",
+    [("us1", "us2"), pytest.param(("ap1", "ap2", "eu1"), marks=pytest.mark.long)],
+    ids=["between sites", "through a site"],
+)
+def test_a_split_under_load_and_the_merge(world: World, tmp_path: Path, side: tuple[str, ...]) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        await scene.until_more(scene.living, 60)
+        since_us = now_us()
+        world.part(*side)
+        await scene.until(lambda: scene.met(side) and scene.met(others(*side)))
+        await scene.until_more(scene.living, 30)
+        apart = [len(one.network_views(ALL, since_us)) for one in scene.living]
+        healed_us = now_us()
+        world.heal()
+        await scene.until(scene.met)
+        await scene.until_more(scene.living, 30)
+        await scene.good_end()
+        merge = [len(one.network_views(ALL, healed_us)) for one in scene.living]
+        # One each, unless a daemon was kept from running for so long that it looked dead.
+        print(f"views of each client: apart {apart}, after that {merge}")
+        assert max(apart) <= 3
+        assert max(merge) <= 3
+        for one_side, other_side in ((side, others(*side)), (others(*side), side)):
+            only_here: set[trace.MessageId] = set()
+            for player in scene.at(*one_side):
+                got = _while_apart(player, since_us, one_side)
+                assert got
+                only_here |= got
+            for player in scene.at(*other_side):
+                assert not only_here & {one.message for one in player.messages()}, "replayed across"
+
+    play(world, tmp_path, story)
+
+
+def _while_apart(player: Player, since_us: int, side: Sequence[str]) -> set[trace.MessageId]:
+    """What a player got of the group of all in views of its side alone."""
+    apart = False
+    names: set[trace.MessageId] = set()
+    for event in player.recorder.events:
+        if isinstance(event, trace.GroupInstalled) and event.group == ALL:
+            apart = event.at_us > since_us and {one.daemon for one in event.members} <= set(side)
+        elif isinstance(event, trace.ClientDelivered) and apart and event.groups == (ALL,):
+            names.add(event.message)
+    return names
+
+
+@pytest.mark.parametrize(
+    "percent", [pytest.param(1, marks=pytest.mark.long), 10, pytest.param(30, marks=pytest.mark.long)]
+)
+def test_packets_are_lost_between_sites(world: World, tmp_path: Path, percent: int) -> None:
+    async def story(scene: Scene) -> None:
+        since_us = now_us()
+        world.shape(loss=percent / 100)
+        scene.talk()
+        await asyncio.sleep(seconds(8, 60))
+        world.shape()
+        await scene.good_end()
+        views = {one: len(one.network_views(ALL, since_us)) for one in scene.living}
+        print(f"{percent} % lost: {sum(views.values())} views of {len(views)} clients")
+        if percent <= 10:
+            assert set(views.values()) == {0}
+
+    play(world, tmp_path, story, steady_config())

@@ -1,0 +1,201 @@
+"""Links that carry one way or not at all, sites that fall silent, daemons that sleep; judged by EVS-C."""
+
+import asyncio
+import signal
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+from tests.netns.players import Player
+from tests.netns.recorder import message_name, now_us
+from tests.netns.scene import ALL, WAIT_SECONDS, Scene, play, seconds
+from tests.netns.world import HOSTS, World, steady_config
+
+from hopring import Message, Service, Transition
+from hopring.check import trace
+
+pytestmark = [pytest.mark.netns, pytest.mark.slow]
+
+
+def others(*hosts: str) -> list[str]:
+    return [host for host in HOSTS if host not in hosts]
+
+
+async def all_hear_all(scene: Scene) -> None:
+    """Each says something, and each in the group hears each other; time and again until views let them."""
+    names: set[trace.MessageId] = set()
+
+    def heard() -> bool:
+        return all(names <= {one.message for one in each.messages()} for each in scene.living)
+
+    end = time.monotonic() + WAIT_SECONDS
+    while not names or not heard():
+        assert time.monotonic() < end, "they do not hear each other"
+        names = {await one.say(ALL, b"here") for one in scene.living}
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            if heard():
+                break
+
+
+def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        await scene.until_more(scene.living, 30)
+        since_us = now_us()
+        world.cut("ap", "us")
+        # First the silence has to be noticed; then what there is goes by way of the third.
+        await asyncio.sleep(seconds(8, 60))
+        await all_hear_all(scene)
+        _look_at_rate(scene, since_us, "a cut link")
+        world.heal()
+        await all_hear_all(scene)
+        await scene.good_end()
+
+    play(world, tmp_path, story)
+
+
+def _look_at_rate(scene: Scene, since_us: int, what: str) -> None:
+    views = max(len(one.network_views(ALL, since_us)) for one in scene.living)
+    long_seconds = (now_us() - since_us) / 1e6
+    print(f"{what}: at most {views} views in {long_seconds:.0f} s")
+    assert views <= 4 + long_seconds / 2, "the view rate is bounded"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("deaf", ["a site", "a host"])
+def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        await scene.until_more(scene.living, 30)
+        since_us = now_us()
+        if deaf == "a site":
+            world.block(("ap", "us"))
+        else:
+            world.lab.ip("ap1", "rule", "add", "to", "10.81.1.2/32", "blackhole", "pref", "1")
+        try:
+            await asyncio.sleep(seconds(8, 60))
+            # Whoever it is with, nobody's messages wait for ever.
+            said = {one: await one.say(ALL, b"mine") for one in scene.living}
+            await scene.until(lambda: all(_has(one, said[one]) for one in said))
+            _look_at_rate(scene, since_us, f"one way to {deaf}")
+        finally:
+            if deaf != "a site":
+                world.lab.ip("ap1", "rule", "del", "pref", "1")
+        world.heal()
+        await scene.until(scene.met)
+        await scene.good_end()
+
+    play(world, tmp_path, story)
+
+
+def _has(player: Player, name: trace.MessageId) -> bool:
+    return any(one.message == name for one in player.messages())
+
+
+@pytest.mark.long
+def test_a_daemon_sleeps_and_wakes_up_with_everything_queued(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        await scene.until_more(scene.living, 30)
+        sleepers = scene.at("us1")
+        scene.signal(signal.SIGSTOP, "us1")
+        await scene.until(lambda: scene.met(others("us1")))
+        await asyncio.sleep(seconds(3, 30))
+        asleep = {await one.say(ALL, b"asleep") for one in sleepers}
+        scene.signal(signal.SIGCONT, "us1")
+        await scene.until(scene.met)
+        await all_hear_all(scene)
+        await scene.good_end()
+        for player in sleepers:
+            assert asleep <= {one.message for one in player.messages()}
+
+    play(world, tmp_path, story)
+
+
+def test_a_representative_dies_under_load(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.talk()
+        await scene.until_more(scene.living, 60)
+        scene.kill("eu1")
+        await scene.until(lambda: scene.met(others("eu1")))
+        await scene.until_more(scene.living, 30)
+        await scene.good_end()
+        # No hole: all that a survivor sent to all reached all survivors, before, during and after.
+        for sender in scene.living:
+            sent = _sent_to_all(sender)
+            assert sent
+            for player in scene.living:
+                missing = sent - {one.message for one in player.messages()}
+                own = {one for one in missing if player is sender and one in _discarded(sender)}
+                assert missing == own
+
+    play(world, tmp_path, story)
+
+
+def _sent_to_all(player: Player) -> set[trace.MessageId]:
+    sends = [one for one in player.recorder.events if isinstance(one, trace.ClientSent)]
+    return {one.message for one in sends if ALL in one.groups and one.service is not Service.UNRELIABLE}
+
+
+def _discarded(player: Player) -> set[trace.MessageId]:
+    sends = [one for one in player.recorder.events if isinstance(one, trace.ClientSent)]
+    return {one.message for one in sends if one.self_discard}
+
+
+@pytest.mark.long
+def test_slow_thin_lossy_links(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        world.shape(delay_us=285_000, loss=0.05, rate_bits_per_second=1_500_000, queue_bytes_max=64_000)
+        at_first = {name: _resident_bytes(scene, name) for name in HOSTS}
+        # As much as there is room for: every client waits for its window, and the memory of daemons with it.
+        for player in scene.living:
+            player.talk([(ALL,), ("eu",)], 0.02)
+        near = [await scene.enter("eu1", "near", "eu"), await scene.enter("eu2", "near", "eu")]
+        times_ms = []
+        end_us = now_us() + int(seconds(10, 600) * 1e6)
+        while now_us() < end_us:
+            start_us = now_us()
+            name = await near[0].say("eu", b"near", Service.FIFO)
+            await scene.until(lambda name=name: _has(near[1], name))  # type: ignore[misc]
+            times_ms.append((now_us() - start_us) / 1e3)
+        grown = {name: _resident_bytes(scene, name) - at_first[name] for name in HOSTS}
+        print(f"FIFO inside a site: median {statistics.median(times_ms):.0f} ms, worst {max(times_ms):.0f} ms")
+        print(f"memory grew by { ({name: f'{size >> 20} MiB' for name, size in grown.items()}) }")
+        assert max(grown.values()) < 200 << 20
+        for player in scene.living:
+            await player.hush()
+        world.shape()
+        await scene.good_end(seconds=120)
+
+    play(world, tmp_path, story, steady_config())
+
+
+def _resident_bytes(scene: Scene, name: str) -> int:
+    status = Path(f"/proc/{scene.lives.processes[name].pid}/statm").read_text()
+    return int(status.split()[1]) * 4096
+
+
+@pytest.mark.long
+def test_a_site_falls_silent_while_messages_wait_for_its_stamp(world: World, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        silent = ["us1", "us2"]
+        scene.signal(signal.SIGSTOP, *silent)
+        await asyncio.sleep(0.5)
+        said = {one: await one.say(ALL, b"waits") for one in scene.at(*others(*silent))}
+        await scene.until(lambda: all(_has(one, said[one]) for one in said))
+        await scene.until(lambda: scene.met(others(*silent)))
+        for player, name in said.items():
+            kinds = [
+                type(one)
+                for _, one in player.seen
+                if isinstance(one, Transition) or (isinstance(one, Message) and message_name(one.data) == name)
+            ]
+            assert kinds.index(Transition) < kinds.index(Message), "it had to wait"
+        scene.signal(signal.SIGCONT, *silent)
+        await scene.until(scene.met)
+        await all_hear_all(scene)
+        await scene.good_end()
+
+    play(world, tmp_path, story)
