@@ -5,28 +5,23 @@ For tests `run` takes another layer above, which gets what the member puts out a
 """
 
 import argparse
-import contextlib
 import os
-import resource
 import secrets
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
-from enum import IntEnum
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hopring import __version__
-from hopring.config import Config, ConfigError, LogFormat, cluster_hash, load_config
+from hopring.config import Config, LogFormat, cluster_hash
 from hopring.daemon.admin_socket import AdminSocket
-from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_place
 from hopring.daemon.clients import Clients
+from hopring.daemon.command_line import Exit, Refused, command_line, load
 from hopring.daemon.controls import MemberControls
 from hopring.daemon.counter_file import CounterFile
 from hopring.daemon.facts import Facts
-from hopring.daemon.http import HttpServer, parse_place
+from hopring.daemon.http import HttpServer
 from hopring.daemon.leash import STDIN, end_with
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
@@ -34,45 +29,29 @@ from hopring.daemon.member import Member, Up, Upward
 from hopring.daemon.metrics import Metrics
 from hopring.daemon.reload import changes, tuned
 from hopring.daemon.report import Report
-from hopring.daemon.spill import SpillPlace
-from hopring.daemon.trace_file import Number, TraceFile, leading_number, place_number
+from hopring.daemon.surroundings import (
+    NO_SOCKET,
+    allow_descriptors,
+    client_places,
+    open_trace,
+    session_options,
+    spill_place,
+    state_directory,
+    where_clients_come,
+)
+from hopring.daemon.trace_file import Number, leading_number, place_number
 from hopring.daemon.unusable import Unusable
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, DaemonId, Incarnation, Process
 from hopring.routing.topology import topology_of
-from hopring.session.options import SessionOptions, Slow
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is to end waits until everybody has what it sent."""
 
 DRAIN_LOOK_US: Final = 5_000
 
-DESCRIPTORS_BESIDE: Final = 512
-"""Open files beside clients: the daemon's own, and what clients spill."""
-
-NO_SOCKET: Final = (
-    "no Unix socket for clients: the state directory cannot be written, or the path is longer than "
-    f"{UNIX_PATH_BYTES_MAX} bytes; choose another one with --socket"
-)
-
 Above = Callable[[Loop, Member], Up]
 """Makes the layer above a member; what it returns gets everything that the member puts out."""
-
-
-class Exit(IntEnum):
-    """Exit codes, the same as those of `hop`; 2 is argparse's own for a wrong command line."""
-
-    OK = 0
-    FAILURE = 1
-    BAD_CONFIGURATION = 7
-
-
-class Refused(Exception):
-    """The daemon cannot start; the message says why and what to do."""
-
-    def __init__(self, code: Exit, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Hopd:
@@ -85,7 +64,7 @@ class Hopd:
         self._tune_log(config)
         me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
         names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
-        state = _state_directory(arguments.state)
+        state = state_directory(arguments.state)
         self._counter = CounterFile(state / f"{config.cluster}.{name}.views")
         groups = _groups(config, me) if above is None else None
         self._loop = loop
@@ -104,17 +83,17 @@ class Hopd:
         )
         # Only now: a second process of this name, which gets no sockets, must not touch the trace of the first.
         number: Number = leading_number if groups is None else place_number
-        self._trace = None if arguments.trace is None else _open_trace(arguments.trace, me, names, loop, number)
+        self._trace = None if arguments.trace is None else open_trace(arguments.trace, me, names, loop, number)
         self._clients: Clients | None = None
         where: dict[str, object] = {}
         if groups is not None:
-            places = _client_places(arguments, state, config, me.daemon)
-            options = _session_options(config, arguments)
-            _allow_descriptors(options.sessions_max + DESCRIPTORS_BESIDE)
-            spills = _spill_place(state / f"{config.cluster}.{name}.spill")
+            places = client_places(arguments, state, config, me.daemon)
+            options = session_options(config, arguments)
+            allow_descriptors(options.sessions_max)
+            spills = spill_place(state / f"{config.cluster}.{name}.spill")
             self._clients = Clients(loop, self.log, self._member, groups, places, options, spills)
             self._above: Up = self._clients.take
-            where = _where(places)
+            where = where_clients_come(places)
         elif above is not None:
             self._above = above(loop, self._member)
         self._open_to_view(config, arguments)
@@ -159,7 +138,7 @@ class Hopd:
         """Reads the configuration again: takes what can change now, and names what needs a restart."""
         file, name = self._arguments.file, self._arguments.name
         try:
-            config = _load(file, name)
+            config = load(file, name)
         except Refused as refused:
             self.log.say("refused", reload=file, problem=refused, then="the old configuration stays in force")
             return
@@ -233,10 +212,10 @@ class Hopd:
 
 def run(words: Sequence[str], above: Above | None = None) -> int:
     """The life of a daemon, from its command line to its exit code; without a layer above it serves clients."""
-    arguments = _parser().parse_args(words)
+    arguments = command_line().parse_args(words)
     loop = Loop()
     try:
-        hopd = Hopd(loop, _load(arguments.file, arguments.name), arguments, above)
+        hopd = Hopd(loop, load(arguments.file, arguments.name), arguments, above)
     except Refused as refused:
         print(f"hopd: {refused}", file=sys.stderr)
         return refused.code
@@ -256,145 +235,9 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
     return Exit.OK
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("hopd", description="One daemon of a cluster.")
-    parser.add_argument("file", metavar="FILE", help="the configuration, the same at all daemons")
-    parser.add_argument("--name", required=True, help="which daemon of the configuration this is")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write what happens here, as JSON lines")
-    parser.add_argument(
-        "--state",
-        type=Path,
-        metavar="DIR",
-        help="where the view counter is kept (default: $STATE_DIRECTORY, or hopring in the user's state)",
-    )
-    parser.add_argument(
-        "--socket", type=Path, metavar="PATH", help="the Unix socket for clients (default: beside the counter)"
-    )
-    parser.add_argument(
-        "--listen",
-        metavar="ADDRESS",
-        help="where to listen for clients by TCP, at the daemon's client_port (default: loopback only)",
-    )
-    parser.add_argument(
-        "--metrics",
-        type=_place,
-        metavar="ADDRESS:PORT",
-        help="serve /metrics and /healthz here by HTTP; a port alone is on loopback (default: nowhere)",
-    )
-    parser.add_argument(
-        "--log-format", choices=list(LogFormat), help="how lines of the log are written (default: as in FILE)"
-    )
-    parser.add_argument(
-        "--admin", type=Path, metavar="PATH", help="open a Unix socket here for cuts, delays and status"
-    )
-    parser.add_argument(
-        "--end-with-stdin", action="store_true", help="end when stdin does, as it does when its writer dies"
-    )
-    parser.add_argument(
-        "--clients-max",
-        type=int,
-        metavar="N",
-        help="how many clients may be connected at a time (default: as in FILE)",
-    )
-    parser.add_argument(
-        "--slow",
-        type=_policies,
-        metavar="POLICY,...",
-        default=frozenset(Slow),
-        help="what clients may choose for the case that they do not keep up (default: kick,block,spill,drop)",
-    )
-    parser.add_argument("--version", action="version", version=f"hopd {__version__}")
-    return parser
-
-
-def _session_options(config: Config, arguments: argparse.Namespace) -> SessionOptions:
-    """A flag goes before the file."""
-    given: dict[str, Any] = config.clients.given()
-    if arguments.clients_max is not None:
-        given["sessions_max"] = arguments.clients_max
-    return SessionOptions(slow_allowed=arguments.slow, **given)
-
-
-def _policies(text: str) -> frozenset[Slow]:
-    return frozenset([Slow(one) for one in text.split(",")])
-
-
-def _place(text: str) -> tuple[str, int]:
-    try:
-        return parse_place(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _load(file: str, name: str) -> Config:
-    try:
-        config = load_config(file)
-    except ConfigError as error:
-        raise Refused(Exit.BAD_CONFIGURATION, str(error)) from None
-    names = [daemon.name for daemon in config.daemons]
-    if name not in names:
-        close = get_close_matches(name, names, n=1)
-        remedy = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names[:20])}"
-        raise Refused(Exit.BAD_CONFIGURATION, f"{file}: there is no daemon {name}; {remedy}")
-    return config
-
-
-def _open_trace(path: Path, me: Process, names: dict[DaemonId, str], loop: Loop, number: Number) -> TraceFile:
-    try:
-        return TraceFile(path, me, names, loop.now_us, number)
-    except OSError as error:
-        problem = f"{path}: the trace cannot be written ({error.strerror})"
-        raise Refused(Exit.FAILURE, f"{problem}; choose another file for --trace") from None
-
-
 def _groups(config: Config, me: Process) -> Groups:
     site_of = {DaemonId(at): site for at, site in enumerate(topology_of(config).site_of)}
     return Groups(me, site_of, [daemon.name for daemon in config.daemons])
-
-
-def _client_places(arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId) -> ClientPlaces:
-    own = config.daemons[me]
-    path: Path | None = arguments.socket
-    if path is None:
-        path = state / f"{config.cluster}.{own.name}.sock"
-        if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
-            path = None
-    return ClientPlaces(path, tcp_place(own, arguments.listen))
-
-
-def _allow_descriptors(wanted: int) -> None:
-    """As many open files as clients need, if the system lets us; without them later clients have to wait."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
-
-
-def _spill_place(directory: Path) -> SpillPlace | None:
-    """Without one, no client may spill."""
-    try:
-        return SpillPlace(directory)
-    except OSError:
-        return None
-
-
-def _where(places: ClientPlaces) -> dict[str, object]:
-    """Where clients find the daemon, for the log."""
-    where: dict[str, object] = {} if places.path is None else {"socket": places.path}
-    if places.address is not None:
-        where["clients"] = f"{places.address[0]} port {places.address[1]}"
-    return where
-
-
-def _state_directory(directory: Path | None) -> Path:
-    """Makes it; if that fails, the counter file says so."""
-    if directory is None:
-        given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
-        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        directory = Path(given) if given else Path(base) / "hopring"
-    with contextlib.suppress(OSError):
-        directory.mkdir(parents=True, exist_ok=True)
-    return directory
 
 
 def main() -> None:

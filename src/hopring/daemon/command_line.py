@@ -1,0 +1,104 @@
+"""The command line of `hopd`, and what can be wrong with it before a daemon begins."""
+
+import argparse
+from difflib import get_close_matches
+from enum import IntEnum
+from pathlib import Path
+
+from hopring import __version__
+from hopring.config import Config, ConfigError, LogFormat, load_config
+from hopring.daemon.http import parse_place
+from hopring.session.options import Slow
+
+
+class Exit(IntEnum):
+    """Exit codes, the same as those of `hop`; 2 is argparse's own for a wrong command line."""
+
+    OK = 0
+    FAILURE = 1
+    BAD_CONFIGURATION = 7
+
+
+class Refused(Exception):
+    """The daemon cannot start; the message says why and what to do."""
+
+    def __init__(self, code: Exit, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def command_line() -> argparse.ArgumentParser:
+    """All flags of a daemon."""
+    parser = argparse.ArgumentParser("hopd", description="One daemon of a cluster.")
+    parser.add_argument("file", metavar="FILE", help="the configuration, the same at all daemons")
+    parser.add_argument("--name", required=True, help="which daemon of the configuration this is")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write what happens here, as JSON lines")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help="where the view counter is kept (default: $STATE_DIRECTORY, or hopring in the user's state)",
+    )
+    parser.add_argument(
+        "--socket", type=Path, metavar="PATH", help="the Unix socket for clients (default: beside the counter)"
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        help="where to listen for clients by TCP, at the daemon's client_port (default: loopback only)",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=_place,
+        metavar="ADDRESS:PORT",
+        help="serve /metrics and /healthz here by HTTP; a port alone is on loopback (default: nowhere)",
+    )
+    parser.add_argument(
+        "--log-format", choices=list(LogFormat), help="how lines of the log are written (default: as in FILE)"
+    )
+    parser.add_argument(
+        "--admin", type=Path, metavar="PATH", help="open a Unix socket here for cuts, delays and status"
+    )
+    parser.add_argument(
+        "--end-with-stdin", action="store_true", help="end when stdin does, as it does when its writer dies"
+    )
+    parser.add_argument(
+        "--clients-max",
+        type=int,
+        metavar="N",
+        help="how many clients may be connected at a time (default: as in FILE)",
+    )
+    parser.add_argument(
+        "--slow",
+        type=_policies,
+        metavar="POLICY,...",
+        default=frozenset(Slow),
+        help="what clients may choose for the case that they do not keep up (default: kick,block,spill,drop)",
+    )
+    parser.add_argument("--version", action="version", version=f"hopd {__version__}")
+    return parser
+
+
+def _policies(text: str) -> frozenset[Slow]:
+    return frozenset([Slow(one) for one in text.split(",")])
+
+
+def _place(text: str) -> tuple[str, int]:
+    try:
+        return parse_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def load(file: str, name: str) -> Config:
+    """The configuration, with this daemon in it; Refused if that cannot be had."""
+    try:
+        config = load_config(file)
+    except ConfigError as error:
+        raise Refused(Exit.BAD_CONFIGURATION, str(error)) from None
+    names = [daemon.name for daemon in config.daemons]
+    if name not in names:
+        close = get_close_matches(name, names, n=1)
+        remedy = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names[:20])}"
+        raise Refused(Exit.BAD_CONFIGURATION, f"{file}: there is no daemon {name}; {remedy}")
+    return config

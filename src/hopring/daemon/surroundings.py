@@ -1,0 +1,89 @@
+"""What a daemon finds around it: its state directory, the places of its sockets and files, its limits."""
+
+import argparse
+import contextlib
+import os
+import resource
+from pathlib import Path
+from typing import Any, Final
+
+from hopring.config import Config
+from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_place
+from hopring.daemon.command_line import Exit, Refused
+from hopring.daemon.loop import Loop
+from hopring.daemon.spill import SpillPlace
+from hopring.daemon.trace_file import Number, TraceFile
+from hopring.ids import DaemonId, Process
+from hopring.session.options import SessionOptions
+
+DESCRIPTORS_BESIDE: Final = 512
+"""Open files beside clients: the daemon's own, and what clients spill."""
+
+NO_SOCKET: Final = (
+    "no Unix socket for clients: the state directory cannot be written, or the path is longer than "
+    f"{UNIX_PATH_BYTES_MAX} bytes; choose another one with --socket"
+)
+
+
+def session_options(config: Config, arguments: argparse.Namespace) -> SessionOptions:
+    """A flag goes before the file."""
+    given: dict[str, Any] = config.clients.given()
+    if arguments.clients_max is not None:
+        given["sessions_max"] = arguments.clients_max
+    return SessionOptions(slow_allowed=arguments.slow, **given)
+
+
+def open_trace(path: Path, me: Process, names: dict[DaemonId, str], loop: Loop, number: Number) -> TraceFile:
+    """The trace, to be written on; Refused if that cannot be."""
+    try:
+        return TraceFile(path, me, names, loop.now_us, number)
+    except OSError as error:
+        problem = f"{path}: the trace cannot be written ({error.strerror})"
+        raise Refused(Exit.FAILURE, f"{problem}; choose another file for --trace") from None
+
+
+def client_places(arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId) -> ClientPlaces:
+    """Where clients may connect."""
+    own = config.daemons[me]
+    path: Path | None = arguments.socket
+    if path is None:
+        path = state / f"{config.cluster}.{own.name}.sock"
+        if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
+            path = None
+    return ClientPlaces(path, tcp_place(own, arguments.listen))
+
+
+def allow_descriptors(clients: int) -> None:
+    """As many open files as clients need, if the system lets us; without them later clients have to wait."""
+    wanted = clients + DESCRIPTORS_BESIDE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+
+
+def spill_place(directory: Path) -> SpillPlace | None:
+    """Without one, no client may spill."""
+    try:
+        return SpillPlace(directory)
+    except OSError:
+        return None
+
+
+def where_clients_come(places: ClientPlaces) -> dict[str, object]:
+    """Where clients find the daemon, for the log."""
+    where: dict[str, object] = {} if places.path is None else {"socket": places.path}
+    if places.address is not None:
+        where["clients"] = f"{places.address[0]} port {places.address[1]}"
+    return where
+
+
+def state_directory(directory: Path | None) -> Path:
+    """Makes it; if that fails, the counter file says so."""
+    if directory is None:
+        given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        directory = Path(given) if given else Path(base) / "hopring"
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+    return directory
