@@ -9,7 +9,18 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "hopring"
 
-PURE_ROOMS = ("wire", "config", "links", "routing", "ordering", "membership", "groups", "session", "check")
+PURE_ROOMS = (
+    "wire",
+    "config",
+    "links",
+    "routing",
+    "ordering",
+    "membership",
+    "groups",
+    "session",
+    "spread",
+    "check",
+)
 PURE_FILES = ("value.py", "ids.py", "errors.py", "services.py", "stack.py", "stack_events.py")
 IMPURE = {
     "asyncio",
@@ -38,6 +49,7 @@ ROOMS = (
         "membership",
         "groups",
         "session",
+        "spread",
         "client",
         "check",
         "sim",

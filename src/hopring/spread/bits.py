@@ -1,0 +1,53 @@
+"""The type word of a Spread frame: services, membership, requests, and who wrote it in which byte order.
+
+Bits 31 and 7 are the marker: both set by a little-endian writer, both clear from a big-endian one. Swapping the
+bytes of a word swaps these two, so a reader can look before it knows the order.
+"""
+
+from enum import IntFlag
+from typing import Final
+
+from hopring.groups.events import Cause
+from hopring.services import Service
+
+MARKER: Final = 0x80000080
+
+
+class Bits(IntFlag):
+    """What can stand in a type word."""
+
+    UNRELIABLE = 0x1
+    RELIABLE = 0x2
+    FIFO = 0x4
+    CAUSAL = 0x8
+    AGREED = 0x10
+    SAFE = 0x20
+    SELF_DISCARD = 0x40
+    CAUSED_BY_JOIN = 0x100
+    CAUSED_BY_LEAVE = 0x200
+    CAUSED_BY_DISCONNECT = 0x400
+    CAUSED_BY_NETWORK = 0x800
+    REG_MEMB = 0x1000
+    TRANSITION = 0x2000
+    JOIN = 0x10000
+    LEAVE = 0x20000
+    KILL = 0x40000
+
+
+SERVICES: Final = {
+    Bits.UNRELIABLE: Service.UNRELIABLE,
+    Bits.RELIABLE: Service.RELIABLE,
+    Bits.FIFO: Service.FIFO,
+    Bits.CAUSAL: Service.CAUSAL,
+    Bits.AGREED: Service.AGREED,
+    Bits.SAFE: Service.SAFE,
+}
+SERVICE_BITS: Final = {service: bit for bit, service in SERVICES.items()}
+REQUESTS: Final = frozenset({Bits.JOIN, Bits.LEAVE, Bits.KILL})
+
+CAUSES: Final = {
+    Cause.JOIN: Bits.CAUSED_BY_JOIN,
+    Cause.LEAVE: Bits.CAUSED_BY_LEAVE,
+    Cause.DISCONNECT: Bits.CAUSED_BY_DISCONNECT,
+    Cause.NETWORK: Bits.CAUSED_BY_NETWORK,
+}
