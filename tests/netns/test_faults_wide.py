@@ -4,18 +4,24 @@ import asyncio
 import signal
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.netns.players import Player
 from tests.netns.recorder import message_name, now_us
 from tests.netns.scene import ALL, WAIT_SECONDS, Scene, play, seconds
-from tests.netns.world import HOSTS, World, steady_config
+from tests.netns.world import HOSTS, STEADY_LINK, STEADY_RING, World, make_config
 
 from hopring import Message, Service, Transition
 from hopring.check import trace
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
+
+
+# Each site's way out carries two links. With congestion control instead of a given rate, 5 % loss at this
+# distance leaves less than a tenth of the line.
+THIN = replace(STEADY_LINK, rate_bytes_per_second=80_000)
 
 
 def others(*hosts: str) -> list[str]:
@@ -91,7 +97,10 @@ def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) ->
 
 
 def _has(player: Player, name: trace.MessageId) -> bool:
-    return any(one.message == name for one in player.messages())
+    return any(
+        isinstance(one, trace.ClientDelivered) and one.message == name
+        for one in reversed(player.recorder.events)
+    )
 
 
 @pytest.mark.long
@@ -149,9 +158,8 @@ def test_slow_thin_lossy_links(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         world.shape(delay_us=285_000, loss=0.05, rate_bits_per_second=1_500_000, queue_bytes_max=64_000)
         at_first = {name: _resident_bytes(scene, name) for name in HOSTS}
-        # As much as there is room for: every client waits for its window, and the memory of daemons with it.
         for player in scene.living:
-            player.talk([(ALL,), ("eu",)], 0.02)
+            player.talk([(ALL,), ("eu",)], 0.5)
         near = [await scene.enter("eu1", "near", "eu"), await scene.enter("eu2", "near", "eu")]
         times_ms = []
         end_us = now_us() + int(seconds(10, 600) * 1e6)
@@ -159,17 +167,18 @@ def test_slow_thin_lossy_links(world: World, tmp_path: Path) -> None:
             start_us = now_us()
             name = await near[0].say("eu", b"near", Service.FIFO)
             await scene.until(lambda name=name: _has(near[1], name))  # type: ignore[misc]
-            times_ms.append((now_us() - start_us) / 1e3)
+            times_ms.append((_heard_us(near[1], name) - start_us) / 1e3)
+            await asyncio.sleep(0.1)
         grown = {name: _resident_bytes(scene, name) - at_first[name] for name in HOSTS}
         print(f"FIFO inside a site: median {statistics.median(times_ms):.0f} ms, worst {max(times_ms):.0f} ms")
-        print(f"memory grew by { ({name: f'{size >> 20} MiB' for name, size in grown.items()}) }")
-        assert max(grown.values()) < 200 << 20
+        print(f"memory grew by {max(grown.values()) >> 10} KiB at most")
+        assert max(grown.values()) < 64 << 20
         for player in scene.living:
             await player.hush()
         world.shape()
         await scene.good_end(seconds=120)
 
-    play(world, tmp_path, story, steady_config())
+    play(world, tmp_path, story, make_config(ring=STEADY_RING, link=THIN))
 
 
 def _resident_bytes(scene: Scene, name: str) -> int:
