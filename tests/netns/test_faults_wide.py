@@ -96,11 +96,15 @@ def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) ->
     play(world, tmp_path, story)
 
 
+def _heard_us(player: Player, name: trace.MessageId) -> int:
+    """When a player got a message; 0 if it has not."""
+    events = reversed(player.recorder.events)
+    times_us = (one.at_us for one in events if isinstance(one, trace.ClientDelivered) and one.message == name)
+    return next(times_us, 0)
+
+
 def _has(player: Player, name: trace.MessageId) -> bool:
-    return any(
-        isinstance(one, trace.ClientDelivered) and one.message == name
-        for one in reversed(player.recorder.events)
-    )
+    return bool(_heard_us(player, name))
 
 
 @pytest.mark.long
