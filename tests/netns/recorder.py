@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final
 
-from hopring import Event, Member, Message, Service, Session, Transition, View
+from hopring import Event, Member, Message, Service, Session, Transition, View, sync
 from hopring.check import trace
 from hopring.client.stream import Stream
 from hopring.groups.names import GroupViewId
@@ -30,7 +30,7 @@ Make = Callable[[trace.Process], trace.ClientEvent]
 class Recorder:
     """One session. Tell it of everything when it happens; requests and sends before they go out."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session | sync.Session) -> None:
         """The session has just been connected, and nothing has been taken from it."""
         self.events: list[trace.ClientEvent] = []
         self.process: trace.Process | None = None
@@ -176,7 +176,7 @@ class _Watched(Stream):
         super().close(group)
 
 
-def _watch_leaves(session: Session) -> deque[tuple[int, str]]:
+def _watch_leaves(session: Session | sync.Session) -> deque[tuple[int, str]]:
     """For each leave, how many events lie before it."""
     core = session._core
     watched = _Watched(core.stream.events, core.stream.by_group, core.stream.last)

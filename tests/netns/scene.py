@@ -20,7 +20,7 @@ from hopring.config import Config
 
 LONG: Final = os.environ.get("HOPRING_LONG") == "1"
 LOOK_SECONDS: Final = 0.05
-STORY_SECONDS: Final = 240.0
+STORY_SECONDS: Final = 1_200.0 if LONG else 240.0
 WAIT_SECONDS: Final = 60.0
 
 ALL, RED, BLUE, LONE = "all", "red", "blue", "lone"
