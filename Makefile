@@ -1,4 +1,4 @@
-# hopring: bare `make` lists the targets. Everything lives in .venv; nothing needs root.
+# hopring: bare `make` lists the targets. Everything lives in .venv; only test-net needs root.
 
 VENV   := .venv
 BIN    := $(VENV)/bin

@@ -161,15 +161,6 @@ class Player:
                 await asyncio.sleep(every_seconds * (0.5 + self._dice.random()))
 
 
-def agreed_names(player: Player, group: str) -> list[trace.MessageId]:
-    """The agreed messages that a player got of a group alone, in their order."""
-    return [
-        one.message
-        for one in player.messages()
-        if one.groups == (group,) and one.service in (Service.AGREED, Service.SAFE)
-    ]
-
-
 def bodies(player: Player, group: str) -> list[Message]:
     """The messages of a group as they came."""
     return [one for _, one in player.seen if isinstance(one, Message) and group in one.groups]

@@ -12,10 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 
-from hopring import Event, Member, Message, Service, Session, Transition, View
+from hopring import Event, Member, Message, Service, Transition, View
 from hopring.check import trace
+from hopring.client.core import Core
 from hopring.client.stream import Stream
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
@@ -27,10 +28,25 @@ _NAME: Final = Struct("<QIIH")
 Make = Callable[[trace.Process], trace.ClientEvent]
 
 
+class Recorded(Protocol):
+    """A session of the library, of whichever shell."""
+
+    _core: Core
+
+    @property
+    def daemon(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def private_group(self) -> str: ...
+
+
 class Recorder:
     """One session. Tell it of everything when it happens; requests and sends before they go out."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Recorded) -> None:
         """The session has just been connected, and nothing has been taken from it."""
         self.events: list[trace.ClientEvent] = []
         self.process: trace.Process | None = None
@@ -176,7 +192,7 @@ class _Watched(Stream):
         super().close(group)
 
 
-def _watch_leaves(session: Session) -> deque[tuple[int, str]]:
+def _watch_leaves(session: Recorded) -> deque[tuple[int, str]]:
     """For each leave, how many events lie before it."""
     core = session._core
     watched = _Watched(core.stream.events, core.stream.by_group, core.stream.last)

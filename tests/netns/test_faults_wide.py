@@ -4,18 +4,24 @@ import asyncio
 import signal
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.netns.players import Player
 from tests.netns.recorder import message_name, now_us
 from tests.netns.scene import ALL, WAIT_SECONDS, Scene, play, seconds
-from tests.netns.world import HOSTS, World, steady_config
+from tests.netns.world import HOSTS, STEADY_LINK, STEADY_RING, World, make_config
 
 from hopring import Message, Service, Transition
 from hopring.check import trace
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
+
+
+# Each site's way out carries two links. With congestion control instead of a given rate, 5 % loss at this
+# distance leaves less than a tenth of the line.
+THIN = replace(STEADY_LINK, rate_bytes_per_second=80_000)
 
 
 def others(*hosts: str) -> list[str]:
@@ -43,12 +49,12 @@ def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World
     async def story(scene: Scene) -> None:
         scene.talk()
         await scene.until_more(scene.living, 30)
-        since_us = now_us()
+        since_us, before = now_us(), _views(scene)
         world.cut("ap", "us")
         # First the silence has to be noticed; then what there is goes by way of the third.
         await asyncio.sleep(seconds(8, 60))
         await all_hear_all(scene)
-        _look_at_rate(scene, since_us, "a cut link")
+        _look_at_rate(scene, before, (now_us() - since_us) / 1e6, "a cut link")
         world.heal()
         await all_hear_all(scene)
         await scene.good_end()
@@ -56,11 +62,16 @@ def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World
     play(world, tmp_path, story)
 
 
-def _look_at_rate(scene: Scene, since_us: int, what: str) -> None:
-    views = max(len(one.network_views(ALL, since_us)) for one in scene.living)
-    long_seconds = (now_us() - since_us) / 1e6
-    print(f"{what}: at most {views} views in {long_seconds:.0f} s")
-    assert views <= 4 + long_seconds / 2, "the view rate is bounded"
+def _views(scene: Scene) -> dict[str, int]:
+    """How many views each daemon has installed; clients see those only that change their groups."""
+    return {name: sum(row.kind == "view" for row in scene.lives.rows(name)) for name in HOSTS}
+
+
+def _look_at_rate(scene: Scene, before: dict[str, int], long_seconds: float, what: str) -> None:
+    views = {name: count - before[name] for name, count in _views(scene).items()}
+    print(f"{what}: views of daemons in {long_seconds:.0f} s: {views}")
+    assert min(views.values()) >= 1, "it was noticed"
+    assert max(views.values()) <= 4 + long_seconds / 2, "the view rate is bounded"
 
 
 @pytest.mark.long
@@ -69,7 +80,7 @@ def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) ->
     async def story(scene: Scene) -> None:
         scene.talk()
         await scene.until_more(scene.living, 30)
-        since_us = now_us()
+        since_us, before = now_us(), _views(scene)
         if deaf == "a site":
             world.block(("ap", "us"))
         else:
@@ -79,7 +90,7 @@ def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) ->
             # Whoever it is with, nobody's messages wait for ever.
             said = {one: await one.say(ALL, b"mine") for one in scene.living}
             await scene.until(lambda: all(_has(one, said[one]) for one in said))
-            _look_at_rate(scene, since_us, f"one way to {deaf}")
+            _look_at_rate(scene, before, (now_us() - since_us) / 1e6, f"one way to {deaf}")
         finally:
             if deaf != "a site":
                 world.lab.ip("ap1", "rule", "del", "pref", "1")
@@ -90,8 +101,15 @@ def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) ->
     play(world, tmp_path, story)
 
 
+def _heard_us(player: Player, name: trace.MessageId) -> int:
+    """When a player got a message; 0 if it has not."""
+    events = reversed(player.recorder.events)
+    times_us = (one.at_us for one in events if isinstance(one, trace.ClientDelivered) and one.message == name)
+    return next(times_us, 0)
+
+
 def _has(player: Player, name: trace.MessageId) -> bool:
-    return any(one.message == name for one in player.messages())
+    return bool(_heard_us(player, name))
 
 
 @pytest.mark.long
@@ -149,9 +167,8 @@ def test_slow_thin_lossy_links(world: World, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         world.shape(delay_us=285_000, loss=0.05, rate_bits_per_second=1_500_000, queue_bytes_max=64_000)
         at_first = {name: _resident_bytes(scene, name) for name in HOSTS}
-        # As much as there is room for: every client waits for its window, and the memory of daemons with it.
         for player in scene.living:
-            player.talk([(ALL,), ("eu",)], 0.02)
+            player.talk([(ALL,), ("eu",)], 0.5)
         near = [await scene.enter("eu1", "near", "eu"), await scene.enter("eu2", "near", "eu")]
         times_ms = []
         end_us = now_us() + int(seconds(10, 600) * 1e6)
@@ -159,17 +176,18 @@ def test_slow_thin_lossy_links(world: World, tmp_path: Path) -> None:
             start_us = now_us()
             name = await near[0].say("eu", b"near", Service.FIFO)
             await scene.until(lambda name=name: _has(near[1], name))  # type: ignore[misc]
-            times_ms.append((now_us() - start_us) / 1e3)
+            times_ms.append((_heard_us(near[1], name) - start_us) / 1e3)
+            await asyncio.sleep(0.1)
         grown = {name: _resident_bytes(scene, name) - at_first[name] for name in HOSTS}
         print(f"FIFO inside a site: median {statistics.median(times_ms):.0f} ms, worst {max(times_ms):.0f} ms")
-        print(f"memory grew by { ({name: f'{size >> 20} MiB' for name, size in grown.items()}) }")
-        assert max(grown.values()) < 200 << 20
+        print(f"memory grew by {max(grown.values()) >> 10} KiB at most")
+        assert max(grown.values()) < 64 << 20
         for player in scene.living:
             await player.hush()
         world.shape()
         await scene.good_end(seconds=120)
 
-    play(world, tmp_path, story, steady_config())
+    play(world, tmp_path, story, make_config(ring=STEADY_RING, link=THIN))
 
 
 def _resident_bytes(scene: Scene, name: str) -> int:

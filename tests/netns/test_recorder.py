@@ -1,0 +1,96 @@
+"""The recorder of real clients, on words of a daemon written by hand; needs no namespaces."""
+
+from dataclasses import dataclass
+
+import pytest
+from tests.netns.recorder import Recorder, message_body
+
+from hopring.check import trace
+from hopring.client.core import Core
+from hopring.groups.names import GroupViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.services import Service
+from hopring.session.frames import PREAMBLE
+from hopring.session.messages import Place, encode_messages
+from hopring.session.words import Left, Member, View, Welcome, encode_word
+from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+
+ANNA = Member("anna", "eu1", 7, 3)
+ME = trace.Process("eu1", 7, 3)
+VIEW = ViewId(5, DaemonId(0), Incarnation(9))
+
+
+@dataclass
+class Session:
+    """A client that was welcomed, and has no socket."""
+
+    daemon: str
+    name: str
+    private_group: str
+    _core: Core
+
+
+@pytest.fixture
+def session() -> Session:
+    core = Core("hop://nowhere", "anna")
+    core.receive(PREAMBLE + encode_word(Welcome("eu1", 0, 3, "#anna#eu1", 1000, 1000)))
+    return Session("eu1", "anna", "#anna#eu1", core)
+
+
+def shown(group: str, step: int) -> bytes:
+    return encode_word(View(group, GroupViewId(VIEW, (), step), (ANNA,), (0,), "join", ANNA, ()))
+
+
+def sent(groups: tuple[str, ...], lts: int, *bodies: bytes) -> bytes:
+    run = Run(DaemonId(0), 3, Service.AGREED, tuple([GroupName(one) for one in groups]), False)
+    zeros = [0] * len(bodies)
+    bundle = decode_bundle(encode_bundle(run, list(bodies), zeros, zeros))
+    return encode_messages("#anna#eu1", Place(VIEW, lts, 1), bundle)
+
+
+def told(session: Session, recorder: Recorder, said: bytes) -> None:
+    session._core.receive(said)
+    while (event := session._core.take()) is not None:
+        recorder.takes(event)
+    recorder.settles()
+
+
+def test_what_was_before_the_first_view_is_written_down_with_it(session: Session) -> None:
+    recorder = Recorder(session)
+    recorder.joins("red")
+    assert recorder.events == []
+    told(session, recorder, shown("red", 1))
+
+    assert recorder.process == ME
+    kinds = [type(one) for one in recorder.events]
+    assert kinds == [trace.Connected, trace.AsksJoin, trace.GroupInstalled]
+    assert all(one.process == ME for one in recorder.events)
+
+
+def test_messages_of_a_bundle_have_places_one_behind_the_other(session: Session) -> None:
+    recorder = Recorder(session)
+    told(session, recorder, shown("red", 1))
+    names = [recorder.sends(("red",), Service.AGREED, body) for body in (b"one", b"two", b"three")]
+    told(session, recorder, sent(("red",), 11, *names[:2]) + sent(("red",), 12, names[2]))
+
+    got = [one for one in recorder.events if isinstance(one, trace.ClientDelivered)]
+    assert [(one.message.number, one.ord.lts, one.ord.place) for one in got] == [
+        (1, 11, 0),
+        (2, 11, 1),
+        (3, 12, 0),
+    ]
+    assert {one.message.sender for one in got} == {ME}
+    assert message_body(names[2]) == b"three"
+
+
+def test_a_leave_has_its_place_between_two_messages_that_come_at_once(session: Session) -> None:
+    recorder = Recorder(session)
+    told(session, recorder, shown("red", 1) + shown("blue", 1))
+    before = recorder.sends(("red", "blue"), Service.AGREED)
+    recorder.leaves("red")
+    after = recorder.sends(("red", "blue"), Service.AGREED)
+    both = ("red", "blue")
+    told(session, recorder, sent(both, 11, before) + encode_word(Left("red")) + sent(both, 12, after))
+
+    seen = [one for one in recorder.events if isinstance(one, trace.ClientDelivered | trace.Left)]
+    assert [type(one) for one in seen] == [trace.ClientDelivered, trace.Left, trace.ClientDelivered]
