@@ -130,9 +130,11 @@ def test_a_daemon_that_cannot_start_is_named_with_the_end_of_its_log() -> None:
         pass
 
 
+# A shell starts its background jobs with SIGINT ignored, and their children inherit that.
 SCRIPT = """
-import sys, time
+import signal, sys, time
 from hopring import sync
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with sync.local_cluster({"eu": 2, "us": 1}) as cluster:
     print(*[cluster.pid(name) for name in cluster.daemons], flush=True)
     time.sleep(600)
@@ -142,7 +144,11 @@ with sync.local_cluster({"eu": 2, "us": 1}) as cluster:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_daemons_end_with_whoever_started_them_however_that_ends(number: signal.Signals) -> None:
     parent = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+        [sys.executable, "-c", SCRIPT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
     )
     assert parent.stdout is not None
     pids = [int(word) for word in parent.stdout.readline().split()]
