@@ -100,6 +100,13 @@ def _duplicates_held(hold: Callable[[Order, Meta, Message | None], list[Entry]])
     return hold_again
 
 
+def _never_seen(holds: Callable[[Order, SiteId, int], bool]) -> Any:
+    def only_what_is_forgotten(self: Order, site: SiteId, seq: int) -> bool:
+        return (site, seq) not in self.entries and holds(self, site, seq)
+
+    return only_what_is_forgotten
+
+
 def _store_forgets(has: Callable[[Any, int], bool]) -> Any:
     del has
     return lambda _self, _seq: False
@@ -157,6 +164,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 14",
         "the ring forgets which packets it had, and the order which bundles: what is sent again comes again",
         (f"{STORE}.has", _store_forgets),
+        (f"{ORDER}.holds", _never_seen),
         (f"{ORDER}.hold", _duplicates_held),
     ),
 )
