@@ -22,7 +22,6 @@ from hopring.membership.events import (
     Arrived,
     Delivered,
     FromStream,
-    Gap,
     Heard,
     Input,
     Installed,
@@ -30,6 +29,7 @@ from hopring.membership.events import (
     NetworkStarted,
     Output,
     Resume,
+    Rift,
     Say,
     Stamped,
     Stop,
@@ -49,10 +49,10 @@ from hopring.wire.header import Family
 from hopring.wire.train import Packet
 from hopring.wire.word import Word
 
-Upward = Stamped | Delivered | Gap | TransitionalSignal | Installed
+Upward = Stamped | Delivered | Rift | TransitionalSignal | Installed
 """What membership puts out for the layer above."""
 
-_UPWARD: Final = (Stamped, Delivered, Gap, TransitionalSignal, Installed)
+_UPWARD: Final = (Stamped, Delivered, Rift, TransitionalSignal, Installed)
 
 Up = Callable[[Sequence[Upward]], None]
 

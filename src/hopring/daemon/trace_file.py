@@ -16,7 +16,7 @@ from hopring.check import trace
 from hopring.check.trace_files import Flattener
 from hopring.daemon.member import Upward
 from hopring.ids import DaemonId, Process, ViewId
-from hopring.membership.events import Delivered, Gap, Installed, Stamped, TransitionalSignal
+from hopring.membership.events import Delivered, Installed, Rift, Stamped, TransitionalSignal
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 
@@ -101,7 +101,7 @@ class TraceFile:
                     return None
                 name = self._name(self._process(sender), number)
                 return trace.Delivered(me, at_us, view, name, message.service, _place(view, position))
-            case Gap():
+            case Rift():
                 return None  # A matter of groups.
             case TransitionalSignal(_, together):
                 return trace.Signal(me, at_us, view, self._processes(together))

@@ -1,7 +1,7 @@
-"""A group that closed here before the daemons' signal, at a gap in the order.
+"""A group that closed here before the daemons' signal, at a rift in the order.
 
 Daemons for whose sites nothing was missing there go on with the group until the signal, if somebody of theirs
-joins it behind the gap. What they show and what is shown here are then different views: ids here name the gap.
+joins it behind the rift. What they show and what is shown here are then different views: ids here name it.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ class Aside:
     together: frozenset[Process]
     id: GroupViewId  # Of the last view that was shown.
     next_view: ViewId
-    gap: Position
+    rift: Position
 
     def step(self) -> None:
         """There is another view to show."""
         # No view of daemons has counter 0, so this stands before whatever may follow the next view on a way.
-        place = ViewId(0, DaemonId(self.gap.site), Incarnation(self.gap.lts))
+        place = ViewId(0, DaemonId(self.rift.site), Incarnation(self.rift.lts))
         path = (self.next_view, place)
         step = self.id.step + 1 if self.id.path == path else 1
         self.id = GroupViewId(self.id.view, path, step)

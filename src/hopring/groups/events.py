@@ -8,7 +8,7 @@ import msgspec
 from hopring.groups.names import GroupViewId, Member
 from hopring.ids import GroupName, ViewId
 from hopring.links.events import Tick
-from hopring.membership.events import Delivered, Gap, Installed, Resume, Stamped, TransitionalSignal, Withdraw
+from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import Position
 from hopring.wire.bundle import Bundle, Run
 
@@ -152,6 +152,6 @@ class Deliver(msgspec.Struct, frozen=True):
 
 
 Request = Connect | Disconnect | JoinGroup | LeaveGroup | Send
-FromBelow = Delivered | Stamped | Gap | TransitionalSignal | Installed
+FromBelow = Delivered | Stamped | Rift | TransitionalSignal | Installed
 Input = Request | FromBelow | Tick
 Output = Connected | Refused | ShowView | ShowSignal | Left | Gone | Deliver | Resume | Withdraw

@@ -31,9 +31,9 @@ from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewI
 from hopring.links.events import Tick
 from hopring.membership.events import (
     Delivered,
-    Gap,
     Installed,
     Resume,
+    Rift,
     Stamped,
     Submit,
     TransitionalSignal,
@@ -158,8 +158,8 @@ class Groups:
                 self._put(self.requests.connect(event))
             case Disconnect(session):
                 self.requests.disconnect(session, now_us)
-            case Gap():
-                self._gap(event)
+            case Rift():
+                self._rift(event)
             case TransitionalSignal():
                 self._signalled(event)
             case Installed():
@@ -235,10 +235,10 @@ class Groups:
 
     # The daemons' views.
 
-    def _gap(self, event: Gap) -> None:
+    def _rift(self, event: Rift) -> None:
         if self._gathered is not None:
             # Nothing is pruned before all GROUPS are delivered, so there is nothing to go past either.
-            raise PeerError(Drop.INCONSISTENT, "a gap before GROUPS are complete")
+            raise PeerError(Drop.INCONSISTENT, "a rift before GROUPS are complete")
         self.views.close_early(event, self._site_of)
 
     def _signalled(self, event: TransitionalSignal) -> None:

@@ -7,7 +7,7 @@ Invariants  the table is a function of the order and the daemons' views, so comp
 Deviations  whatever is shown while the daemons' view is closing is closing itself: it is followed by a signal
             at once, and by another view when the daemons have theirs. Members that had a signal and meet again
             are companions only if they came the same way. A group may close before the daemons' signal, at a
-            gap: then the table goes on as it does elsewhere, and what is shown here goes its own way (`aside`).
+            rift: the table goes on as elsewhere, and what is shown here goes its own way (`aside`).
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ from hopring.groups.names import GroupViewId, Member
 from hopring.groups.numbering import Numbering, parting
 from hopring.groups.table import Group, Table
 from hopring.ids import DaemonId, GroupName, Process, SiteId, ViewId
-from hopring.membership.events import Gap
+from hopring.membership.events import Rift
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class GroupViews:
     table: Table
     ids: Numbering
     together: frozenset[Process] | None = None  # TMemb; None while the daemons' view is whole.
-    aside: dict[GroupName, Aside] = field(default_factory=dict)  # Groups that closed at a gap.
+    aside: dict[GroupName, Aside] = field(default_factory=dict)  # Groups that closed at a rift.
     out: list[Output] = field(default_factory=list)
 
     # Changes that have their place in the order.
@@ -83,17 +83,17 @@ class GroupViews:
 
     # Changes of the daemons' view.
 
-    def close_early(self, gap: Gap, site_of: Mapping[DaemonId, SiteId]) -> None:
+    def close_early(self, rift: Rift, site_of: Mapping[DaemonId, SiteId]) -> None:
         """What stands here may be owed to members of a group only if it is for all the sites that they are in.
 
-        So all of them who come along are at this gap, and close the group here.
+        So all of them who come along are at this rift, and close the group here.
         """
-        together = frozenset(gap.together)
+        together = frozenset(rift.together)
         for group in self.table.in_order():
             if group.name in self.aside or not group.breaks(together):
                 continue
-            if all(gap.mask >> site_of[one.daemon] & 1 for one in group.members):
-                self.aside[group.name] = Aside(together, group.id, gap.next_view, gap.position)
+            if all(rift.mask >> site_of[one.daemon] & 1 for one in group.members):
+                self.aside[group.name] = Aside(together, group.id, rift.next_view, rift.position)
                 self._signal(group)
 
     def close(self, together: frozenset[Process], next_view: ViewId) -> None:

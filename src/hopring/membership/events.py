@@ -92,7 +92,7 @@ class Delivered(Value, frozen=True):
     position: Position
 
 
-class Gap(Value, frozen=True):
+class Rift(Value, frozen=True):
     """Before the signal: here stands something for these sites, ours too, that they cannot all be promised.
 
     Some of those who come along are not in these sites, and went on without it before the view broke. So what
@@ -122,8 +122,8 @@ class Installed(Value, frozen=True):
     members: tuple[Process, ...]
     together: tuple[Process, ...]  # Those who came along from my view before.
     cause: str
-    uneven: bool = False  # For some of those who came along there were gaps: they have not all seen the same.
+    uneven: bool = False  # For some of those who came along there were rifts: they have not all seen the same.
 
 
 Input = Submit | Resume | Withdraw | Arrived | Heard | FromStream | Stop | Tick
-Output = Say | Network | NetworkStarted | Stamped | Delivered | Gap | TransitionalSignal | Installed
+Output = Say | Network | NetworkStarted | Stamped | Delivered | Rift | TransitionalSignal | Installed

@@ -499,7 +499,7 @@ class Membership:
         self.traffic.begin(self.options)
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)
-        self._out.append(Installed(self.view.id, members, decision.together, self.cause, bool(decision.gaps)))
+        self._out.append(Installed(self.view.id, members, decision.together, self.cause, bool(decision.rifts)))
         self.cause = "merge"
 
     # Losing.

@@ -6,7 +6,7 @@ Invariants  everybody who comes from the same view and takes part in the same at
             nothing but the words of STATETRANS goes in.
 
 Words: T is the set of processes that come from my view. A hole is a bundle that is known to exist and that
-nobody in T has, or of which nobody in T has the body although a site in T wants it. A gap is a place that some
+nobody in T has, or of which nobody in T has the body although a site in T wants it. A rift is a place that some
 of T went past before the view broke, because what stands there is not for their sites, while those whom it is
 for could not: it is a hole, or Safe and not stable.
 """
@@ -53,7 +53,7 @@ class Decision:
     delivered: Position  # Up to here somebody delivered in order before the view broke.
     edge: Position  # Below it there is no hole that counts.
     commit: frozenset[Process]
-    gaps: tuple[Pruned, ...] = ()  # In order.
+    rifts: tuple[Pruned, ...] = ()  # In order.
 
     def owed(self, site: SiteId) -> dict[Key, bool]:
         """What a daemon of this site must hold before it is done: by bundle, whether with its body."""
@@ -90,7 +90,7 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
         delivered=delivered,
         edge=max([first, *[Position(*state.line) for state in mine]]),
         commit=commit,
-        gaps=_gaps(items, holes, delivered),
+        rifts=_rifts(items, holes, delivered),
     )
 
 
@@ -138,14 +138,14 @@ def _holes(
     return frozenset(holes), first
 
 
-def _gaps(items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position) -> tuple[Pruned, ...]:
+def _rifts(items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position) -> tuple[Pruned, ...]:
     """Who is past such a place is outside its mask; those inside have come this far at most."""
     found = [
         Pruned(Position(item.lts, key[0]), item.mask)
         for key, item in items.items()
         if (item.safe or key in holes) and Position(item.lts, key[0]) <= delivered
     ]
-    return tuple(sorted(found, key=lambda gap: gap.position))
+    return tuple(sorted(found, key=lambda rift: rift.position))
 
 
 def _unknown(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId, mask_of
-from hopring.membership.events import Delivered, Gap, Output, Stamped
+from hopring.membership.events import Delivered, Output, Rift, Stamped
 from hopring.membership.loose import NO_PLACE, loose_message, submit_loose
 from hopring.membership.options import MembershipOptions
 from hopring.membership.outbox import Outbox
@@ -140,14 +140,14 @@ class Traffic:
 
 
 def closing(view: View, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
-    """What comes before the signal, with the gaps in it at their places."""
+    """What comes before the signal, with the rifts in it at their places."""
     out: list[Output] = []
     entries = view.before_signal(decision)
     at = 0
-    for gap in [one for one in decision.gaps if one.mask >> site & 1]:
-        end = bisect_left(entries, gap.position, lo=at, key=lambda entry: entry.position)
+    for rift in [one for one in decision.rifts if one.mask >> site & 1]:
+        end = bisect_left(entries, rift.position, lo=at, key=lambda entry: entry.position)
         out.extend(delivered(view, entries[at:end]))
-        out.append(Gap(view.id, gap.position, SiteMask(gap.mask), decision.together, next_view))
+        out.append(Rift(view.id, rift.position, SiteMask(rift.mask), decision.together, next_view))
         at = end
     return [*out, *delivered(view, entries[at:])]
 

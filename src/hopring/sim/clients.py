@@ -28,11 +28,11 @@ from hopring.groups.words import is_word
 from hopring.ids import DaemonId, GroupName, Incarnation
 from hopring.membership.events import (
     Delivered,
-    Gap,
     Input,
     Installed,
     Output,
     Resume,
+    Rift,
     Stamped,
     TransitionalSignal,
     Withdraw,
@@ -142,7 +142,7 @@ class ClientHost(Host):
             case Stamped() | Delivered():
                 self._note_message(output)
                 self._tell(output)
-            case Gap():
+            case Rift():
                 self._tell(output)
             case TransitionalSignal() | Installed():
                 super()._carry_out(output)
@@ -150,7 +150,7 @@ class ClientHost(Host):
             case _:
                 super()._carry_out(output)
 
-    def _tell(self, output: Stamped | Delivered | Gap | TransitionalSignal | Installed) -> None:
+    def _tell(self, output: Stamped | Delivered | Rift | TransitionalSignal | Installed) -> None:
         """The groups hear of it; what they want to send waits until the membership's step is over."""
         before, self._at_work = self._at_work, True
         self.desk.step(output)

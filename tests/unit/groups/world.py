@@ -25,7 +25,7 @@ from hopring.groups.events import (
 from hopring.groups.groups import Groups
 from hopring.groups.options import GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
-from hopring.membership.events import Delivered, Gap, Installed, Resume, Stamped, TransitionalSignal, Withdraw
+from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
@@ -81,7 +81,7 @@ class Plan:
     edge: int
     commit: frozenset[Process]
     together: tuple[Process, ...]
-    gaps: tuple[int, ...]
+    rifts: tuple[int, ...]
 
 
 class World:
@@ -111,7 +111,7 @@ class World:
     # Between the groups and what is above and below them.
 
     def _feed(
-        self, host: Host, events: Iterable[Delivered | Gap | Stamped | TransitionalSignal | Installed]
+        self, host: Host, events: Iterable[Delivered | Rift | Stamped | TransitionalSignal | Installed]
     ) -> None:
         for event in events:
             self._carry(host, host.groups.step(event, self.now_us))
@@ -284,27 +284,27 @@ class World:
         edge = max([edge, *[one.line for one in mine]])
         commit = frozenset([*[one.process for one in mine], *[each for one in mine for each in one.commit]])
         reached = max(one.walked for one in mine)
-        gaps = [at for at in range(reached) if at not in received or self._unstable_safe(host.view, at)]
+        rifts = [at for at in range(reached) if at not in received or self._unstable_safe(host.view, at)]
         together = tuple([one.process for one in mine])
-        return Plan(frozenset(received), reached, edge, commit, together, tuple(gaps))
+        return Plan(frozenset(received), reached, edge, commit, together, tuple(rifts))
 
     def _unstable_safe(self, view: DaemonView, at: int) -> bool:
         return view.log[at].message.service is Service.SAFE and not self._stable(view, at)
 
-    def _gap(self, host: Host, at: int, plan: Plan, next_view: ViewId) -> list[Delivered | Gap]:
+    def _rift(self, host: Host, at: int, plan: Plan, next_view: ViewId) -> list[Delivered | Rift]:
         entry, place = host.view.log[at], self._position(host.view, at)
         if not self._here(host, entry):
             return []
         assert at >= host.walked, "who went past it is outside its mask"
-        return [Gap(host.view.id, place, entry.mask, plan.together, next_view)]
+        return [Rift(host.view.id, place, entry.mask, plan.together, next_view)]
 
     def _install(self, host: Host, view: DaemonView, plan: Plan) -> None:
-        before: list[Delivered | Gap] = []
+        before: list[Delivered | Rift] = []
         after: list[Delivered] = []
         skipped: set[tuple[Process, int]] = set()
         for at, entry in enumerate(host.view.log):
-            if at in plan.gaps:
-                before.extend(self._gap(host, at, plan, view.id))
+            if at in plan.rifts:
+                before.extend(self._rift(host, at, plan, view.id))
             if at in host.done or at not in host.received:
                 continue
             key = (entry.sender, entry.message.session)
@@ -323,10 +323,10 @@ class World:
         old = host.view
         host.view, host.received, host.done, host.walked = view, set(), set(), 0
         host.frozen, host.held = False, True
-        events: list[Delivered | Gap | TransitionalSignal | Installed] = [*before]
+        events: list[Delivered | Rift | TransitionalSignal | Installed] = [*before]
         events.append(TransitionalSignal(old.id, plan.together, view.id))
         events.extend(after)
-        events.append(Installed(view.id, view.members, plan.together, "test", bool(plan.gaps)))
+        events.append(Installed(view.id, view.members, plan.together, "test", bool(plan.rifts)))
         self._feed(host, events)
 
     def crash(self, at: int) -> None:

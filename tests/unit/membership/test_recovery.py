@@ -277,7 +277,7 @@ def test_one_who_is_left_alone_decides_alone() -> None:
     assert owed(decision.owed(SiteId(2))) == {(2, 2): "body", (2, 3): "body"}
 
 
-# Gaps: what some went past, because it is not for their sites.
+# Rifts: what some went past, because it is not for their sites.
 
 FOR_1_AND_2 = 0b110
 
@@ -287,16 +287,16 @@ def past(*held: Run) -> StateTrans:
     return state(A, site(2, len(held), 31, *held), delivered=(30, 2))
 
 
-def test_a_hole_that_somebody_went_past_is_a_gap() -> None:
+def test_a_hole_that_somebody_went_past_is_a_rift() -> None:
     decision = decide(
         [past(meta(1, 20, FOR_1_AND_2)), state(B, site(2, 0, 1, highest=1), delivered=(19, 2))], OLD, APART
     )
 
     assert holes(decision.holes) == [(2, 1)]
-    assert decision.gaps == (Pruned(Position(20, 2), FOR_1_AND_2),)
+    assert decision.rifts == (Pruned(Position(20, 2), FOR_1_AND_2),)
 
 
-def test_what_is_safe_and_not_stable_is_a_gap_for_those_who_are_held_back_by_it() -> None:
+def test_what_is_safe_and_not_stable_is_a_rift_for_those_who_are_held_back_by_it() -> None:
     held = Run(1, 20, (3,), FOR_1_AND_2, body=True, safe=True)
     lower = Run(1, 20, (), FOR_1_AND_2, body=False)
     higher = Run(2, 23, (), FOR_1_AND_2, body=False)
@@ -304,13 +304,13 @@ def test_what_is_safe_and_not_stable_is_a_gap_for_those_who_are_held_back_by_it(
     decision = decide([past(lower, higher), state(B, site(2, 2, 31, held), delivered=(19, 2))], OLD, APART)
 
     assert holes(decision.holes) == []
-    assert [gap.position for gap in decision.gaps] == [Position(20, 2), Position(23, 2)]
+    assert [rift.position for rift in decision.rifts] == [Position(20, 2), Position(23, 2)]
 
 
-def test_there_is_no_gap_where_nobody_went_past_or_all_is_stable() -> None:
+def test_there_is_no_rift_where_nobody_went_past_or_all_is_stable() -> None:
     held = Run(1, 20, (), FOR_1_AND_2, body=True, safe=True)
     near = state(B, site(2, 1, 31, held), delivered=(19, 2), aru=21)
 
-    assert decide([past(meta(1, 20, FOR_1_AND_2)), near], OLD, APART).gaps == ()
+    assert decide([past(meta(1, 20, FOR_1_AND_2)), near], OLD, APART).rifts == ()
     unsure = state(B, site(2, 1, 31, held), delivered=(19, 2))
-    assert decide([unsure], OLD, APART).gaps == ()
+    assert decide([unsure], OLD, APART).rifts == ()

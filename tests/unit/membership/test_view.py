@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.unit.membership.states import ATTEMPT, OLD, A, B, C, holes
 
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
-from hopring.membership.events import Delivered, Gap
+from hopring.membership.events import Delivered, Rift
 from hopring.membership.recovery import NOWHERE, Decision, decide
 from hopring.membership.traffic import closing
 from hopring.membership.view import View, runs_of
@@ -236,7 +236,7 @@ def test_runs_say_what_is_safe_and_not_for_everybody() -> None:
     ]
 
 
-def test_gaps_stand_where_they_are_among_what_is_delivered_before_the_signal() -> None:
+def test_rifts_stand_where_they_are_among_what_is_delivered_before_the_signal() -> None:
     """Site 0 went past 5 and 7, which are for sites 1 and 2; c is lost, and with it the body of 5."""
     ahead, behind = view_of(A), view_of(B)
     some = SiteMask(0b110)
@@ -252,8 +252,8 @@ def test_gaps_stand_where_they_are_among_what_is_delivered_before_the_signal() -
 
     decision = decided(ahead, behind)
 
-    assert [(gap.position.lts, gap.mask) for gap in decision.gaps] == [(5, some), (7, some)]
+    assert [(rift.position.lts, rift.mask) for rift in decision.rifts] == [(5, some), (7, some)]
     told = closing(behind, decision, SiteId(1), ATTEMPT)
-    assert [one.position.lts for one in told if isinstance(one, Gap | Delivered)] == [5, 6, 7, 7, 8]
-    assert [isinstance(one, Gap) for one in told] == [True, False, True, False, False]
+    assert [one.position.lts for one in told if isinstance(one, Rift | Delivered)] == [5, 6, 7, 7, 8]
+    assert [isinstance(one, Rift) for one in told] == [True, False, True, False, False]
     assert closing(ahead, decision, SiteId(0), ATTEMPT) == []

@@ -10,7 +10,7 @@ from hopring.groups.interest import InterestTable
 from hopring.groups.requests import Requests
 from hopring.groups.words import Interest
 from hopring.ids import DaemonId, GroupName
-from hopring.membership.events import Gap, Submit
+from hopring.membership.events import Rift, Submit
 from hopring.ordering.entry import Message, Position
 from hopring.sim.campaign.bugs import Bug, client_bug
 
@@ -54,8 +54,8 @@ def _though_joining(look_idle: Callable[[Requests, GroupName, int], None]) -> An
     return lambda self, group, now_us: self.own.idle(group, now_us)
 
 
-def _past_it(gap: Callable[[Groups, Gap], None]) -> Any:
-    del gap
+def _past_it(rift: Callable[[Groups, Rift], None]) -> Any:
+    del rift
     return lambda _self, _event: None
 
 
@@ -97,9 +97,9 @@ BUGS: Final[tuple[Bug, ...]] = (
         ("hopring.groups.requests:Requests.look_idle", _though_joining),
     ),
     client_bug(
-        "gap-passed",
+        "rift-passed",
         "rule 31 with pruning",
         "what some went past, because it is not for their sites, moves the signal of those whom it is for",
-        ("hopring.groups.groups:Groups._gap", _past_it),
+        ("hopring.groups.groups:Groups._rift", _past_it),
     ),
 )

@@ -1,4 +1,4 @@
-"""Groups that close at a gap, before the daemons' signal: daemons ME and NEAR in site 0, FAR in site 1."""
+"""Groups that close at a rift, before the daemons' signal: daemons ME and NEAR in site 0, FAR in site 1."""
 
 from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, member, signals, view_id, views
 
@@ -8,7 +8,7 @@ from hopring.groups.groups import GState
 from hopring.groups.names import GroupViewId
 from hopring.groups.words import GroupsPart, Join, Kill, Leave, decode
 from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask, ViewId
-from hopring.membership.events import Gap, Installed
+from hopring.membership.events import Installed, Rift
 from hopring.ordering.entry import Position
 
 SITE_0, BOTH = SiteMask(0b01), SiteMask(0b11)
@@ -28,9 +28,9 @@ def at_work() -> Desk:
     return desk
 
 
-def gap(desk: Desk, mask: SiteMask = SITE_0) -> list[Output]:
+def rift(desk: Desk, mask: SiteMask = SITE_0) -> list[Output]:
     desk.at = 50
-    return desk.step(Gap(desk.view, Position(50, 0), mask, TOGETHER, view_id(3)))
+    return desk.step(Rift(desk.view, Position(50, 0), mask, TOGETHER, view_id(3)))
 
 
 def installed(desk: Desk) -> list[Output]:
@@ -44,25 +44,25 @@ def told(desk: Desk) -> GroupsPart:
     return word
 
 
-def test_a_gap_closes_groups_that_it_may_matter_to_and_that_lose_members() -> None:
+def test_a_rift_closes_groups_that_it_may_matter_to_and_that_lose_members() -> None:
     """Blue has members elsewhere, so nothing that is for site 0 only was sent to it; green loses nobody."""
-    (signal,) = signals(gap(at_work()))
+    (signal,) = signals(rift(at_work()))
 
     assert (signal.sessions, signal.group) == ((1,), RED)
     assert signal.together == (member(ME, "ann", 1),)
 
 
-def test_a_second_gap_and_the_daemons_signal_close_only_what_is_not_closed() -> None:
+def test_a_second_rift_and_the_daemons_signal_close_only_what_is_not_closed() -> None:
     desk = at_work()
-    gap(desk)
+    rift(desk)
 
-    assert [one.group for one in signals(gap(desk, BOTH))] == [BLUE]
+    assert [one.group for one in signals(rift(desk, BOTH))] == [BLUE]
     assert signals(desk.signal(TOGETHER, 3)) == []
 
 
-def test_a_join_behind_the_gap_is_shown_with_an_id_that_names_the_gap() -> None:
+def test_a_join_behind_the_rift_is_shown_with_an_id_that_names_the_rift() -> None:
     desk = at_work()
-    gap(desk)
+    rift(desk)
 
     shown, signal = desk.deliver(FAR, 8, Join("eve", "red"))
 
@@ -75,10 +75,10 @@ def test_a_join_behind_the_gap_is_shown_with_an_id_that_names_the_gap() -> None:
     ]
 
 
-def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_gap_give() -> None:
+def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_rift_give() -> None:
     """Whatever becomes of red counts for the steps of groups to come, as it does there."""
     aside, front = at_work(), at_work()
-    gap(aside)
+    rift(aside)
     for desk in (aside, front):
         desk.at = 50
         desk.deliver(FAR, 8, Join("eve", "red"))
@@ -93,9 +93,9 @@ def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_gap_give() -
         assert (ours.id, ours.members) == (theirs.id, theirs.members)
 
 
-def test_a_group_that_closed_at_a_gap_and_comes_back_goes_on_above_its_last_id() -> None:
+def test_a_group_that_closed_at_a_rift_and_comes_back_goes_on_above_its_last_id() -> None:
     desk = at_work()
-    gap(desk)
+    rift(desk)
     desk.deliver(FAR, 8, Join("eve", "red"))
     desk.deliver(FAR, 8, Kill())
     desk.deliver(NEAR, 5, Kill())
@@ -108,9 +108,9 @@ def test_a_group_that_closed_at_a_gap_and_comes_back_goes_on_above_its_last_id()
     assert [one.id for one in signals([signal])] == [GroupViewId(view_id(2), ASIDE, 2)]
 
 
-def test_after_gaps_even_those_who_lost_nobody_new_compare_what_they_have() -> None:
+def test_after_rifts_even_those_who_lost_nobody_new_compare_what_they_have() -> None:
     desk = at_work()
-    gap(desk)
+    rift(desk)
     desk.deliver(FAR, 8, Join("eve", "red"))
     desk.signal(TOGETHER, 3)
     installed(desk)
@@ -120,9 +120,9 @@ def test_after_gaps_even_those_who_lost_nobody_new_compare_what_they_have() -> N
     assert (red.id, red.way) == (GroupViewId(view_id(2), ASIDE, 1), (view_id(2),))
 
 
-def test_a_gap_before_groups_are_complete_is_somebodys_mistake() -> None:
+def test_a_rift_before_groups_are_complete_is_somebodys_mistake() -> None:
     desk = at_work()
     desk.move((ME, NEAR), ALL, 3)
 
-    assert gap(desk) == []
+    assert rift(desk) == []
     assert desk.groups.drops[Drop.INCONSISTENT] == 1
