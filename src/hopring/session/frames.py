@@ -46,9 +46,9 @@ class Kind(IntEnum):
     ERROR = 22
     GOODBYE = 23
     RECEIPT = 24
-    ANSWER = 40
     GAP = 28
     WARNING = 29
+    ANSWER = 40
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}
