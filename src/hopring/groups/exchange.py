@@ -48,6 +48,10 @@ class Merged:
         """Whether members of this view came different ways."""
         return len([origin for origin in self.origins if origin.last == last]) > 1
 
+    def parting_step(self, origin: Origin) -> int:
+        """Above all that any of them had, and each origin's own."""
+        return max([one.last.step for one in self.origins]) + 1 + sorted(self.origins).index(origin)
+
     @property
     def members(self) -> set[Member]:
         """All of them."""

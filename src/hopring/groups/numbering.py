@@ -36,6 +36,9 @@ class Numbering:
         self.floor = max(self.floor, last.step)
 
 
-def parting(last: GroupViewId, way: tuple[ViewId, ...], view: ViewId) -> GroupViewId:
-    """The id for those who came this way from a view, to where others came from it another way."""
-    return GroupViewId(way[0], (*way[1:], view), last.step + 1)
+def parting(way: tuple[ViewId, ...], view: ViewId, step: int) -> GroupViewId:
+    """The id for those who came this way from a view, to where others came from it another way.
+
+    Members with other last views may have come the same way, so the step has to tell them apart.
+    """
+    return GroupViewId(way[0], (*way[1:], view), step)

@@ -160,12 +160,12 @@ class GroupViews:
                 group, origin = self.table.groups[one.name], mine[one.name]
                 together = one.together(origin)
                 if origin.way and one.is_torn(origin.last):
-                    self._part(group, origin, together)
+                    self._part(group, origin, together, one.parting_step(origin))
                 self._show(group.local, group, together, Cause.NETWORK, sets=one.sets)
 
-    def _part(self, group: Group, origin: Origin, together: tuple[Member, ...]) -> None:
+    def _part(self, group: Group, origin: Origin, together: tuple[Member, ...], step: int) -> None:
         """Others come from the same view another way; those who came this way see each other first."""
-        last = parting(origin.last, origin.way, self.ids.view)
+        last = parting(origin.way, self.ids.view, step)
         view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,))
         self.out.append(ShowView(group.local, view))
 

@@ -1,0 +1,48 @@
+"""Acts of stories that are written by hand, in the ideal world."""
+
+from tests.unit.groups.world import Host, World
+
+from hopring.check.evs_c import check_evs_c
+from hopring.check.verdict import Verdict
+from hopring.groups.events import JoinGroup
+from hopring.ids import GroupName
+from hopring.services import Service
+
+
+def stamp(world: World, at: int) -> int:
+    """The daemon stamps what waits; where that is in the order."""
+    host = world.hosts[at]
+    assert world.stamp(host)
+    return len(host.view.log) - 1
+
+
+def receive(world: World, place: int, *daemons: int) -> None:
+    for at in daemons:
+        if place not in world.hosts[at].received:
+            world.receive(world.hosts[at], place)
+
+
+def members(world: World, group: str, *clients: tuple[int, str]) -> list[int]:
+    """Clients that are in a group, and everybody knows."""
+    sessions = [world.connect(at, name) for at, name in clients]
+    for (at, _), session in zip(clients, sessions, strict=True):
+        world.request(at, JoinGroup(session, GroupName(group)))
+    world.settle()
+    return sessions
+
+
+def send(world: World, at: int, session: int, group: str, service: Service = Service.AGREED) -> int:
+    world.send(at, session, service, (group,))
+    return stamp(world, at)
+
+
+def split(world: World, *sides: list[Host]) -> None:
+    for side in sides:
+        world.attempt(side, side)
+
+
+def broken(world: World) -> list[Verdict]:
+    """What does not hold when all have come together."""
+    world.unite()
+    verdicts = check_evs_c(world.book.history, quiet_end=True, components=[set(world.names)])
+    return [verdict for verdict in verdicts if not verdict]
