@@ -97,7 +97,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         ("hopring.groups.requests:Requests.look_idle", _though_joining),
     ),
     client_bug(
-        "rift-passed",
+        "rift-ignored",
         "rule 31 with pruning",
         "what some went past, because it is not for their sites, moves the signal of those whom it is for",
         ("hopring.groups.groups:Groups._rift", _past_it),
