@@ -9,7 +9,6 @@ from typing import Final
 
 from tests.hopd.lives import Lives
 from tests.netns.players import Player
-from tests.netns.recorder import now_us
 from tests.netns.world import HOSTS, World, everybody, make_config
 
 from hopring import ConnectError, connect
@@ -17,6 +16,7 @@ from hopring.check import trace
 from hopring.check.evs_c import first_broken_c
 from hopring.check.verdict import Verdict
 from hopring.config import Config
+from hopring.local.recorder import now_us
 
 LONG: Final = os.environ.get("HOPRING_LONG") == "1"
 LOOK_SECONDS: Final = 0.05

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.netns.players import Player, bodies
-from tests.netns.recorder import message_body, message_name, now_us, process_of
 from tests.netns.scene import ALL, BLUE, RED, Scene, play, seconds
 from tests.netns.world import World, steady_config
 
 from hopring import Message, Service, SlowConsumer, View
+from hopring.local.recorder import message_body, message_name, now_us, process_of
 from hopring.session.frames import Kind, encode_frame
 from hopring.wire.bundle import Run, encode_bundle
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from tests.netns.players import Player
-from tests.netns.recorder import now_us, process_of
 from tests.netns.scene import ALL, BLUE, LONE, RED, Scene, play, seconds
 from tests.netns.world import HOSTS, World, make_config, steady_config
 
 from hopring import Service, Transition, View
 from hopring.check import trace
 from hopring.config import LinkTuning, RingTuning
+from hopring.local.recorder import now_us, process_of
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.netns.players import Player
-from tests.netns.recorder import message_name, now_us
 from tests.netns.scene import ALL, WAIT_SECONDS, Scene, play, seconds
 from tests.netns.world import HOSTS, STEADY_LINK, STEADY_RING, World, make_config
 
 from hopring import Message, Service, Transition
 from hopring.check import trace
+from hopring.local.recorder import message_name, now_us
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import pytest
-from tests.netns.recorder import Recorder, message_body
+from tests.netns.recorder import Recorder
 
 from hopring.check import trace
 from hopring.client.core import Core
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.local.recorder import message_body
 from hopring.services import Service
 from hopring.session.frames import PREAMBLE
 from hopring.session.messages import Place, encode_messages

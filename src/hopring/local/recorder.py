@@ -30,7 +30,7 @@ class Recorder:
         self.events: list[trace.ClientEvent] = []
         self.process: trace.Process | None = None
         """Which session of which life of a daemon this is; None until the first view."""
-        self._daemon, self._name = daemon, name
+        self.daemon, self.name = daemon, name
         self._early: list[Make] = []
         self._sent = 0
         self._last: tuple[Place, int] | None = (
@@ -44,7 +44,14 @@ class Recorder:
         at_us = now_us()
         self._note(lambda me: trace.AsksJoin(me, at_us, group))
 
-    def sends(self, groups: Sequence[str], service: Service, body: bytes = b"") -> bytes:
+    def leaves(self, group: str) -> None:
+        """It asks to be a member no longer."""
+        at_us = now_us()
+        self._note(lambda me: trace.AsksLeave(me, at_us, group))
+
+    def sends(
+        self, groups: Sequence[str], service: Service, body: bytes = b"", self_discard: bool = False
+    ) -> bytes:
         """It sends a message, of these bytes: its name and the body."""
         assert self.process is not None, "it has seen a view"
         me = self.process
@@ -52,11 +59,12 @@ class Recorder:
         name = trace.MessageId(me.daemon, me.incarnation, self._sent, me.session)
         daemon = me.daemon.encode()
         data = _NAME.pack(me.incarnation, me.session, self._sent, len(daemon)) + daemon + body
-        self.events.append(trace.ClientSent(me, now_us(), tuple(groups), name, service, len(data)))
+        parts = me, now_us(), tuple(groups), name, service, len(data), self_discard
+        self.events.append(trace.ClientSent(*parts))
         return data
 
     def ends(self) -> None:
-        """It asks for its end."""
+        """It asks for its end, or dies."""
         at_us = now_us()
         self._note(lambda me: trace.AsksEnd(me, at_us))
 
@@ -67,21 +75,26 @@ class Recorder:
                 self._view(event)
             case Transition(group, view, members):
                 assert self.process is not None, "a view has come before"
-                together = tuple([_process(one) for one in members])
+                together = tuple([process_of(one) for one in members])
                 self.events.append(
-                    trace.GroupSignal(self.process, now_us(), group, _group_view(view), together)
+                    trace.GroupSignal(self.process, now_us(), group, group_view_name(view), together)
                 )
             case Message():
                 self._message(event)
 
+    def gone(self) -> None:
+        """Its end has its place here."""
+        at_us = now_us()
+        self._note(lambda me: trace.Gone(me, at_us))
+
     def _view(self, view: View) -> None:
         if self.process is None:
-            (me,) = [one for one in view.members if (one.daemon, one.name) == (self._daemon, self._name)]
-            self.process = _process(me)
+            (me,) = [one for one in view.members if (one.daemon, one.name) == (self.daemon, self.name)]
+            self.process = process_of(me)
             self.events += [make(self.process) for make in self._early]
             self._early = []
-        sets = [tuple([_process(one) for one in some]) for some in (view.members, view.together)]
-        parts = view.group, _group_view(view.id), sets[0], sets[1], view.cause
+        sets = [tuple([process_of(one) for one in some]) for some in (view.members, view.together)]
+        parts = view.group, group_view_name(view.id), sets[0], sets[1], view.cause
         self.events.append(trace.GroupInstalled(self.process, now_us(), *parts))
 
     def _message(self, event: Message) -> None:
@@ -110,12 +123,18 @@ def message_name(data: bytes) -> trace.MessageId:
     return trace.MessageId(daemon.decode(), incarnation, number, session)
 
 
+def message_body(data: bytes) -> bytes:
+    """What follows the name."""
+    return data[_NAME.size + _NAME.unpack_from(data)[3] :]
+
+
 def now_us() -> int:
     """The clock of all processes of this machine, daemons included."""
     return time.monotonic_ns() // 1_000
 
 
-def _process(member: Member) -> trace.Process:
+def process_of(member: Member) -> trace.Process:
+    """A member in the words of the trace."""
     return trace.Process(member.daemon, member.incarnation, member.session)
 
 
@@ -123,5 +142,6 @@ def _view_name(view: ViewId) -> trace.ViewName:
     return trace.ViewName(*view)
 
 
-def _group_view(view: GroupViewId) -> trace.GroupViewName:
+def group_view_name(view: GroupViewId) -> trace.GroupViewName:
+    """A group's view in the words of the trace."""
     return trace.GroupViewName(_view_name(view.view), tuple([_view_name(one) for one in view.path]), view.step)
