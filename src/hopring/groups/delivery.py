@@ -67,3 +67,8 @@ class Delivery:
             if daemon == self.names[self.me.daemon] and name in self.sessions.by_name:
                 found.add(self.sessions.by_name[name].number)
         return tuple(sorted(found))
+
+
+def groups_of(payload: bytes) -> tuple[GroupName, ...]:
+    """Where a client's bundle is for."""
+    return peek_groups(unseal(payload)[1])

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.delivery import Delivery
+from hopring.groups.delivery import Delivery, groups_of
 from hopring.groups.early import Early
 from hopring.groups.events import Cause, Connect, Disconnect, Gone, Input, JoinGroup, LeaveGroup, Output, Send
 from hopring.groups.exchange import Gathered, groups_words
@@ -183,6 +183,8 @@ class Groups:
     def _delivered(self, event: Delivered, now_us: int) -> None:
         message = event.message
         if not is_word(message.payload):
+            if self.state is GState.GTRANS and message.service >= Service.CAUSAL:
+                self.views.touch(groups_of(message.payload))
             self._put(self.delivery.take(event))
             return
         word = decode(message.payload, message.service)
@@ -207,10 +209,10 @@ class Groups:
             case Join():
                 self._join(word, event)
             case Leave(group):
-                self._remove(sender, message.session, GroupName(group), Cause.LEAVE, now_us)
+                self._remove(event, GroupName(group), Cause.LEAVE, now_us)
             case Kill():
                 for name in self.table.groups_of(sender, message.session):
-                    self._remove(sender, message.session, name, Cause.DISCONNECT, now_us)
+                    self._remove(event, name, Cause.DISCONNECT, now_us)
                 if sender == self.me:
                     self._put(Gone(message.session, self.requests.sessions.end(message.session)))
 
@@ -220,17 +222,18 @@ class Groups:
             raise PeerError(Drop.INCONSISTENT, f"JOIN of {word.name!r} to {name!r}")
         if self.table.member(sender, message.session, name) is not None:
             return
-        self.views.join(Member(sender.daemon, word.name, sender.incarnation, message.session), name)
+        joiner = Member(sender.daemon, word.name, sender.incarnation, message.session)
+        self.views.join(joiner, name, event.position)
         if sender == self.me:
             self.requests.joined(name)
             self.views.out.extend(self.delivery.joined(event.position))
         self.views.joined(name)
 
-    def _remove(self, sender: Process, session: int, name: GroupName, cause: Cause, now_us: int) -> None:
-        member = self.table.member(sender, session, name)
+    def _remove(self, event: Delivered, name: GroupName, cause: Cause, now_us: int) -> None:
+        member = self.table.member(event.sender, event.message.session, name)
         if member is not None:
-            self.views.remove(member, name, cause)
-            if sender == self.me:
+            self.views.remove(member, name, cause, event.position)
+            if event.sender == self.me:
                 self.requests.look_idle(name, now_us)
 
     # The daemons' views.

@@ -38,7 +38,7 @@ class GroupViewId(NamedTuple):
 
     view: ViewId  # The daemons' view in which it was made.
     path: tuple[ViewId, ...]  # If closing, where its side went from there.
-    step: int  # From 1, and from 1 again when it closes.
+    step: int  # 0 after a change of network, then counted; when it closes, the place in the order.
 
     @property
     def closing(self) -> bool:

@@ -2,13 +2,21 @@
 
 Implements  thesis definition 6.1, with the cure of its collisions.
 Invariants  ids of one group rise at every member (2.3); nobody else gives an id that was given, to a view with
-            other members or with another past (2.20). Every daemon of a view gives the same ids.
+            other members or with another past (2.20). Every daemon of a view gives the same ids, whether or not
+            it knows that the group's view was closed by a message that was not for its site: so an id of an
+            earlier view counts like the one that follows a change of network, and while the view is closing
+            nothing counts but the place in the order.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from hopring.groups.names import GroupViewId
-from hopring.ids import ViewId
+from hopring.ids import SITES_MAX, ViewId
+from hopring.ordering.entry import Position
+
+NETWORK_STEP: Final = 0
+"""Of the view that a change of network brings."""
 
 
 @dataclass(slots=True)
@@ -21,19 +29,25 @@ class Numbering:
 
     def close(self, next_view: ViewId) -> None:
         """From here on ids belong to those who go on to this view."""
-        self.floor = 0
         self.path = (next_view,)
 
-    def after(self, last: GroupViewId | None) -> GroupViewId:
-        """The id that follows this one of a group; of a new group, the first."""
-        step = self.floor + 1
-        if last is not None and (last.view, last.path) == (self.view, self.path):
-            step = last.step + 1
-        return GroupViewId(self.view, self.path, step)
+    @property
+    def network(self) -> GroupViewId:
+        """The id that follows a change of network."""
+        return GroupViewId(self.view, (), NETWORK_STEP)
+
+    def after(self, last: GroupViewId | None, place: Position) -> GroupViewId:
+        """The id that follows this one of a group, if there was one, by what stands at this place."""
+        if self.path:
+            return GroupViewId(self.view, self.path, place.lts * SITES_MAX + place.site)
+        return GroupViewId(self.view, (), 1 + max(self.floor, self._step(last)))
 
     def retire(self, last: GroupViewId) -> None:
         """The group is gone."""
-        self.floor = max(self.floor, last.step)
+        self.floor = max(self.floor, self._step(last))
+
+    def _step(self, last: GroupViewId | None) -> int:
+        return last.step if last is not None and last.view == self.view else NETWORK_STEP
 
 
 def parting(way: tuple[ViewId, ...], view: ViewId, step: int) -> GroupViewId:

@@ -7,7 +7,9 @@ Invariants  the table is a function of the order and the daemons' views, so comp
 Deviations  whatever is shown while the daemons' view is closing is closing itself: it is followed by a signal
             at once, and by another view when the daemons have theirs. Members that had a signal and meet again
             are companions only if they came the same way. A group may close before the daemons' signal, at a
-            rift: the table goes on as elsewhere, and what is shown here goes its own way (`aside`).
+            rift: the table goes on as elsewhere, and what is shown here goes its own way (`aside`). A group
+            that loses nobody closes too, as soon as something in order reaches it behind the signal: those
+            who did not come along may have something before it that is missing here.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,6 +23,7 @@ from hopring.groups.numbering import Numbering, parting
 from hopring.groups.table import Group, Table
 from hopring.ids import DaemonId, GroupName, Process, SiteId, ViewId
 from hopring.membership.events import Rift
+from hopring.ordering.entry import Position
 
 
 @dataclass(slots=True)
@@ -36,14 +39,14 @@ class GroupViews:
 
     # Changes that have their place in the order.
 
-    def join(self, member: Member, name: GroupName) -> None:
+    def join(self, member: Member, name: GroupName, place: Position) -> None:
         """One more member, who comes from no view."""
         group = self.table.groups.get(name)
         before = () if group is None else self._established(group)
         if group is None:
-            group = Group(name, self.ids.after(None))
+            group = Group(name, self.ids.after(None, place))
         else:
-            group.id = self.ids.after(group.id)
+            group.id = self.ids.after(group.id, place)
         self.table.add(group, member)
         if name in self.aside:
             self.aside[name].step()
@@ -61,7 +64,7 @@ class GroupViews:
         if self.together is not None:
             self._close(group)
 
-    def remove(self, member: Member, name: GroupName, cause: Cause) -> None:
+    def remove(self, member: Member, name: GroupName, cause: Cause, place: Position) -> None:
         """One member less."""
         group = self.table.groups[name]
         if cause is Cause.LEAVE and member.process == self.me:
@@ -70,7 +73,7 @@ class GroupViews:
             self.ids.retire(group.id)
         elif not group.signalled:
             # If it is, a view will come, and until then nobody expects anything of who left.
-            group.id = self.ids.after(group.id)
+            group.id = self.ids.after(group.id, place)
             if name not in self.aside:
                 self._show(group.local, group, group.listed(), cause, member)
             if self.together is not None:
@@ -86,11 +89,12 @@ class GroupViews:
     def close_early(self, rift: Rift, site_of: Mapping[DaemonId, SiteId]) -> None:
         """What stands here may be owed to members of a group only if it is for all the sites that they are in.
 
-        So all of them who come along are at this rift, and close the group here.
+        So all of them who come along are at this rift, and close the group here: if what stands here is lost,
+        or if it is not stable where members do not come along.
         """
         together = frozenset(rift.together)
         for group in self.table.in_order():
-            if group.name in self.aside or not group.breaks(together):
+            if group.name in self.aside or not (rift.lost or group.breaks(together)):
                 continue
             if all(rift.mask >> site_of[one.daemon] & 1 for one in group.members):
                 self.aside[group.name] = Aside(together, group.id, rift.next_view, rift.position)
@@ -102,6 +106,13 @@ class GroupViews:
         self.together = together
         for group in self.table.in_order():
             if group.breaks(together):
+                self._close(group)
+
+    def touch(self, names: Collection[GroupName]) -> None:
+        """Something in order comes for these groups, behind the daemons' signal."""
+        for name in names:
+            group = self.table.groups.get(name)
+            if group is not None and not group.signalled:
                 self._close(group)
 
     def close_again(self, together: frozenset[Process], left: ViewId) -> None:
@@ -143,7 +154,7 @@ class GroupViews:
         for group in self.table.in_order():
             if group.way:
                 group.way = ()
-                group.id = self.ids.after(None)
+                group.id = self.ids.network
                 members = group.listed()
                 self._show(group.local, group, members, Cause.NETWORK, sets=(members,))
 
@@ -151,7 +162,7 @@ class GroupViews:
         """All daemons have told of their groups; a group that nothing happened to keeps its view."""
         self.ids = Numbering(view)
         mine = {name: Origin(group.id, group.way) for name, group in self.table.groups.items() if group.local}
-        new_id = self.ids.after(None)
+        new_id = self.ids.network
         self.table.replace(
             [(one.name, new_id if one.changed else next(iter(one.origins)).last, one.members) for one in merged]
         )

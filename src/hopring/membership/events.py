@@ -105,6 +105,7 @@ class Rift(Value, frozen=True):
     mask: SiteMask
     together: tuple[Process, ...]
     next_view: ViewId
+    lost: bool  # None of those who come along has it; else it is Safe, and not stable.
 
 
 class TransitionalSignal(Value, frozen=True):

@@ -41,6 +41,7 @@ class Pruned:
 
     position: Position
     mask: int
+    lost: bool  # It is a hole.
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Decision:
     items: Mapping[Key, Item]  # All that somebody in T has.
     holes: frozenset[Key]
     delivered: Position  # Up to here somebody delivered in order before the view broke.
-    edge: Position  # Below it there is no hole that counts.
+    edge: Position  # The place of the first hole.
+    lines: Mapping[SiteId, int]  # Up to which sequence all is promised, now or in an attempt before.
     commit: frozenset[Process]
     rifts: tuple[Pruned, ...] = ()  # In order.
 
@@ -88,7 +90,8 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
         items=items,
         holes=holes,
         delivered=delivered,
-        edge=max([first, *[Position(*state.line) for state in mine]]),
+        edge=first,
+        lines=_lines(mine, items, first),
         commit=commit,
         rifts=_rifts(items, holes, delivered),
     )
@@ -138,10 +141,27 @@ def _holes(
     return frozenset(holes), first
 
 
+def _lines(mine: list[StateTrans], items: Mapping[Key, Item], edge: Position) -> dict[SiteId, int]:
+    """All that T knows below the edge, and what some of T were bound to in attempts that came to nothing.
+
+    A promise is about what was known when it was given: one line through all sites, by place in the order,
+    would also take in what others knew of, and with it what lies behind a hole.
+    """
+    lines: dict[SiteId, int] = {}
+    for state in mine:
+        for one in state.sites:
+            site = SiteId(one.site)
+            lines[site] = max(lines.get(site, 0), one.line)
+    for (site, seq), item in items.items():
+        if Position(item.lts, site) < edge:
+            lines[site] = max(lines[site], seq)
+    return lines
+
+
 def _rifts(items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position) -> tuple[Pruned, ...]:
     """Who is past such a place is outside its mask; those inside have come this far at most."""
     found = [
-        Pruned(Position(item.lts, key[0]), item.mask)
+        Pruned(Position(item.lts, key[0]), item.mask, key in holes)
         for key, item in items.items()
         if (item.safe or key in holes) and Position(item.lts, key[0]) <= delivered
     ]

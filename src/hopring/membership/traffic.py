@@ -147,7 +147,8 @@ def closing(view: View, decision: Decision, site: SiteId, next_view: ViewId) -> 
     for rift in [one for one in decision.rifts if one.mask >> site & 1]:
         end = bisect_left(entries, rift.position, lo=at, key=lambda entry: entry.position)
         out.extend(delivered(view, entries[at:end]))
-        out.append(Rift(view.id, rift.position, SiteMask(rift.mask), decision.together, next_view))
+        mask = SiteMask(rift.mask)
+        out.append(Rift(view.id, rift.position, mask, decision.together, next_view, rift.lost))
         at = end
     return [*out, *delivered(view, entries[at:])]
 

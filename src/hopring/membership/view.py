@@ -11,13 +11,11 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.membership.recovery import Decision
 from hopring.membership.words import Resend, Run, SiteState, StateTrans
-from hopring.ordering.entry import Entry, Position, decode_message, encode_message
+from hopring.ordering.entry import Entry, decode_message, encode_message
 from hopring.ordering.order import Order
 from hopring.routing.trees import Pair
 from hopring.services import Service
 from hopring.wire.routed import Meta
-
-NO_LINE = Position(0, -1)
 
 
 @dataclass(slots=True)
@@ -31,7 +29,7 @@ class View:
     cut: tuple[Pair, ...] = ()  # The links that its network does without.
     broken: bool = False
     commit: frozenset[Process] = frozenset()
-    line: Position = NO_LINE
+    bound: dict[SiteId, int] = field(default_factory=dict)  # Up to which sequence it has given its word.
 
     processes: dict[DaemonId, Process] = field(init=False)
 
@@ -43,7 +41,16 @@ class View:
         if not self.broken:
             self.broken = True
             self.commit = frozenset([self.me])
-            self.line = self.order.edge
+            self.bound = self._known()
+
+    def _known(self) -> dict[SiteId, int]:
+        """By site, what lies below the first place at which something unknown may stand."""
+        order = self.order
+        out = dict.fromkeys(order.sites, 0)
+        for position, seq in order.listed:
+            if position < order.edge:
+                out[SiteId(position.site)] = seq
+        return out
 
     def state(self, attempt: ViewId, counter: int) -> StateTrans:
         """What this daemon tells the others of the attempt."""
@@ -53,7 +60,14 @@ class View:
             held[SiteId(position.site)].append(order.entries[SiteId(position.site), seq])
         whole = mask_of(*order.sites)
         sites = [
-            SiteState(site, line.cseq, line.next_lts, line.highest, tuple(runs_of(held[site], whole)))
+            SiteState(
+                site,
+                line.cseq,
+                line.next_lts,
+                line.highest,
+                self.bound.get(site, 0),
+                tuple(runs_of(held[site], whole)),
+            )
             for site, line in sorted(order.lines.items())
         ]
         return StateTrans(
@@ -65,7 +79,6 @@ class View:
             commit=tuple(sorted(self.commit)),
             aru=order.aru,
             delivered=order.reached,
-            line=self.line,
             sites=tuple(sites),
         )
 
@@ -97,7 +110,7 @@ class View:
     def bind(self, decision: Decision) -> None:
         """From here on this daemon keeps to the decision, whatever becomes of the attempt."""
         self.commit = decision.commit
-        self.line = max(self.line, decision.edge)
+        self.bound = dict(decision.lines)
 
     def before_signal(self, decision: Decision) -> list[Entry]:
         """What somebody delivered in order before the view broke, and I did not yet."""
@@ -106,20 +119,14 @@ class View:
     def after_signal(self, decision: Decision) -> list[Entry]:
         """Of the rest, what meets its promises among those who stay together."""
         out: list[Entry] = []
-        skipped: set[tuple[DaemonId, int]] = set()
         for entry in self._rest():
             message = entry.message
             assert message is not None, "entries without a message are not delivered"
-            session = (message.daemon, message.session)
             sender = self.processes.get(message.daemon)
-            keeps = entry.position < decision.edge or sender in decision.commit
-            loose = message.service is Service.RELIABLE or (
-                message.service is Service.FIFO and session not in skipped
-            )
-            if keeps or loose:
+            promised = entry.seq <= decision.lines.get(entry.source, 0) or sender in decision.commit
+            # FIFO may have gone early elsewhere, where what is missing before it here was not for that site.
+            if promised or message.service in (Service.RELIABLE, Service.FIFO):
                 out.append(entry)
-            else:
-                skipped.add(session)
         return out
 
     def _rest(self) -> list[Entry]:

@@ -121,6 +121,7 @@ class SiteState(msgspec.Struct, frozen=True, array_like=True):
     cseq: Count
     next_lts: Count
     highest: Count
+    line: Count  # Up to this sequence the sender has given its word in some attempt.
     held: tuple[Run, ...]  # In the order of sequences.
 
 
@@ -135,7 +136,6 @@ class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
     commit: tuple[Process, ...]
     aru: Count
     delivered: Place
-    line: Place
     sites: tuple[SiteState, ...]
 
 
@@ -226,6 +226,8 @@ def check_state(state: StateTrans, sites: Collection[SiteId] | None) -> None:
             raise PeerError(Drop.INCONSISTENT, f"STATETRANS about site {one.site}, which is not in the view")
         if one.highest - one.cseq > UNSEEN_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"STATETRANS with {one.highest - one.cseq} bundles missing")
+        if one.line > max(one.highest, one.cseq):
+            raise PeerError(Drop.INCONSISTENT, f"STATETRANS bound to bundle {one.line} of site {one.site}")
         _check_runs(one, state.clock)
 
 

@@ -1,9 +1,8 @@
 """Acts of stories that are written by hand, in the ideal world."""
 
+from tests.unit.groups.judge import judge
 from tests.unit.groups.world import Host, World
 
-from hopring.check.evs_c import check_evs_c
-from hopring.check.verdict import Verdict
 from hopring.groups.events import JoinGroup
 from hopring.ids import GroupName
 from hopring.services import Service
@@ -41,8 +40,7 @@ def split(world: World, *sides: list[Host]) -> None:
         world.attempt(side, side)
 
 
-def broken(world: World) -> list[Verdict]:
+def broken(world: World) -> list[str]:
     """What does not hold when all have come together."""
     world.unite()
-    verdicts = check_evs_c(world.book.history, quiet_end=True, components=[set(world.names)])
-    return [verdict for verdict in verdicts if not verdict]
+    return judge(world.book, [host.groups for host in world.hosts])

@@ -6,6 +6,8 @@ from tests.unit.groups.book import Book
 
 from hopring.check.evs_c import check_evs_c
 from hopring.groups.groups import Groups
+from hopring.groups.names import GroupViewId
+from hopring.ordering.entry import Position
 
 
 def judge(book: Book, daemons: Collection[Groups]) -> list[str]:
@@ -13,10 +15,23 @@ def judge(book: Book, daemons: Collection[Groups]) -> list[str]:
     everybody = {f"d{one.me.daemon}" for one in daemons}
     verdicts = check_evs_c(book.history, quiet_end=True, components=[everybody])
     faults = [f"{one.property}: {one.witness}" for one in verdicts if not one]
-    tables = [
-        {name: (group.id, group.members, group.way) for name, group in one.table.groups.items()}
-        for one in daemons
-    ]
+    tables = [_table(one) for one in daemons]
     if any(one != tables[0] for one in tables):
         faults.append("the daemons do not have the same groups")
+    shown: dict[str, set[GroupViewId]] = {}
+    for one in daemons:
+        for name, group in one.table.groups.items():
+            if group.local:
+                shown.setdefault(name, set()).add(group.id)
+    if any(len(ids) > 1 for ids in shown.values()):
+        faults.append("members of one group do not have the same view of it")
     return faults
+
+
+def _table(groups: Groups) -> object:
+    """What has to be the same everywhere: who is in which group, and the ids that would follow."""
+    ids, place = groups.views.ids, Position(1_000_000, 0)
+    return (
+        ids,
+        {name: (one.members, one.way, ids.after(one.id, place)) for name, one in groups.table.groups.items()},
+    )

@@ -12,6 +12,7 @@ from hopring.groups.numbering import Numbering, parting
 from hopring.groups.table import Group, Table
 from hopring.groups.words import GroupsPart, LocalGroup, encode, seal, unseal
 from hopring.ids import GroupName
+from hopring.ordering.entry import Position
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0#"), min_size=1, max_size=20)
 
@@ -85,16 +86,35 @@ def test_members_with_one_last_view_are_together_if_they_came_the_same_way() -> 
 def test_ids_rise_from_view_to_view_through_a_closing_one() -> None:
     """Thesis definition 6.1: negative indexes are later than positive ones, then larger ones than smaller."""
     ids = Numbering(view_id(1))
-    first = ids.after(None)
-    second = ids.after(first)
+    first = ids.after(None, Position(1, 0))
+    second = ids.after(first, Position(3, 1))
     ids.close(view_id(2))
-    third = ids.after(second)
-    fourth = ids.after(third)
-    fifth = Numbering(view_id(2)).after(fourth)
+    third = ids.after(second, Position(5, 0))
+    fourth = ids.after(third, Position(5, 1))
+    again = Numbering(view_id(2))
+    fifth = again.network
+    sixth = again.after(fifth, Position(9, 0))
 
-    rising = [first, second, third, fourth, fifth]
+    rising = [first, second, third, fourth, fifth, sixth]
     assert sorted(rising) == rising
-    assert [one.signed for one in rising] == [1, 2, -1, -2, 1]
+    assert [one.signed for one in rising] == [1, 2, -320, -321, 0, 1]
+
+
+def test_who_does_not_know_that_a_view_was_closed_gives_the_same_ids() -> None:
+    """A message behind the daemons' signal closes a group, and is not for all sites."""
+    knows, knows_not = Numbering(view_id(2)), Numbering(view_id(2))
+    before = GroupViewId(view_id(1), (), 7)
+
+    assert knows.after(knows.network, Position(1, 0)) == knows_not.after(before, Position(1, 0))
+
+    knows.retire(knows.network)
+    knows_not.retire(before)
+    assert knows == knows_not
+
+    gone = knows.after(None, Position(2, 0))
+    for ids in (knows, knows_not):
+        ids.retire(gone)
+    assert knows.after(knows.network, Position(3, 0)) == knows_not.after(before, Position(3, 0))
 
 
 def test_sides_of_a_split_give_different_ids() -> None:
@@ -102,7 +122,7 @@ def test_sides_of_a_split_give_different_ids() -> None:
     one.close(view_id(2))
     other.close(view_id(3))
 
-    assert one.after(None) != other.after(None)
+    assert one.after(None, Position(1, 0)) != other.after(None, Position(1, 0))
 
 
 def test_a_parting_id_is_above_the_last_and_below_the_next_view() -> None:

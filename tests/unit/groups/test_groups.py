@@ -33,7 +33,7 @@ from hopring.groups.events import (
 from hopring.groups.groups import GState
 from hopring.groups.names import GroupViewId
 from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, LocalGroup, decode, encode
-from hopring.ids import GroupName
+from hopring.ids import SITES_MAX, GroupName
 from hopring.membership.events import Delivered, Resume, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
 from hopring.services import Service
@@ -301,7 +301,7 @@ def test_who_only_loses_daemons_asks_nobody() -> None:
     assert signal == ShowSignal((1,), RED, GroupViewId(view_id(2), (), 2), (ann,))
     (only,) = views([shown])
     assert (only.view.group, only.view.members, only.view.together) == (RED, (ann,), (ann,))
-    assert (only.view.id, only.view.cause) == (GroupViewId(view_id(3), (), 1), Cause.NETWORK)
+    assert (only.view.id, only.view.cause) == (GroupViewId(view_id(3), (), 0), Cause.NETWORK)
     assert resume == Resume(view_id(3))
     assert desk.taken() == []
 
@@ -383,7 +383,7 @@ def test_two_sides_that_both_lost_members_of_one_view_are_no_companions() -> Non
     ann, far = member(ME, "ann", 1), member(FAR, "far", 7)
     assert (parted.view.members, parted.view.together) == ((ann,), (ann,))
     assert (merged.view.members, merged.view.together) == ((ann, far), (ann,))
-    assert last < parted.view.id < merged.view.id == GroupViewId(view_id(4), (), 1)
+    assert last < parted.view.id < merged.view.id == GroupViewId(view_id(4), (), 0)
 
 
 def test_a_join_after_the_signal_is_shown_with_an_id_of_this_side_and_closed_at_once() -> None:
@@ -395,8 +395,8 @@ def test_a_join_after_the_signal_is_shown_with_an_id_of_this_side_and_closed_at_
     shown, signal = desk.deliver(NEAR, 5, Join("near", "red"))
 
     (only,) = views([shown])
-    assert only.view.id == GroupViewId(view_id(2), (view_id(3),), 1)
-    assert (only.view.id.signed, only.view.id.closing) == (-1, True)
+    assert only.view.id == GroupViewId(view_id(2), (view_id(3),), desk.at * SITES_MAX)
+    assert only.view.id.closing
     assert only.view.together == (member(ME, "ann", 1),)
     assert [one.name for one in only.view.members] == ["ann", "near", "far"]
     assert signals([signal])[0].together == (member(ME, "ann", 1), member(NEAR, "near", 5))

@@ -28,9 +28,9 @@ def at_work() -> Desk:
     return desk
 
 
-def rift(desk: Desk, mask: SiteMask = SITE_0) -> list[Output]:
+def rift(desk: Desk, mask: SiteMask = SITE_0, lost: bool = False) -> list[Output]:
     desk.at = 50
-    return desk.step(Rift(desk.view, Position(50, 0), mask, TOGETHER, view_id(3)))
+    return desk.step(Rift(desk.view, Position(50, 0), mask, TOGETHER, view_id(3), lost))
 
 
 def installed(desk: Desk) -> list[Output]:

@@ -60,7 +60,7 @@ class Host:
     walked: int = 0
     frozen: bool = False
     commit: frozenset[Process] = frozenset()
-    line: int = 0
+    bound: frozenset[int] = frozenset()  # What it has given its word on, in some attempt.
     control: deque[Message] = field(default_factory=deque)
     client: deque[Message] = field(default_factory=deque)
     held: bool = False
@@ -78,7 +78,7 @@ class Host:
 class Plan:
     received: frozenset[int]
     reached: int
-    edge: int
+    promised: frozenset[int]
     commit: frozenset[Process]
     together: tuple[Process, ...]
     rifts: tuple[int, ...]
@@ -260,10 +260,11 @@ class World:
         view.acked = {one: set() for one in members}
         for host in hosts:
             if not host.frozen:
-                host.frozen, host.commit, host.line = True, frozenset([host.process]), host.prefix
+                host.frozen, host.commit = True, frozenset([host.process])
+                host.bound = frozenset(range(host.prefix))
         plans = [(host, self._decide(host, [one for one in hosts if one.view is host.view])) for host in hosts]
         for host, plan in plans:
-            host.received, host.line, host.commit = set(plan.received), max(host.line, plan.edge), plan.commit
+            host.received, host.bound, host.commit = set(plan.received), plan.promised, plan.commit
         for host, plan in plans:
             if host in installers:
                 self._install(host, view, plan)
@@ -281,12 +282,12 @@ class World:
             if known and (not holders or (needed and not body)):
                 edge = min(edge, at)
                 received.discard(at)
-        edge = max([edge, *[one.line for one in mine]])
+        promised = frozenset([at for at in received if at < edge]).union(*[one.bound for one in mine])
         commit = frozenset([*[one.process for one in mine], *[each for one in mine for each in one.commit]])
         reached = max(one.walked for one in mine)
         rifts = [at for at in range(reached) if at not in received or self._unstable_safe(host.view, at)]
         together = tuple([one.process for one in mine])
-        return Plan(frozenset(received), reached, edge, commit, together, tuple(rifts))
+        return Plan(frozenset(received), reached, promised, commit, together, tuple(rifts))
 
     def _unstable_safe(self, view: DaemonView, at: int) -> bool:
         return view.log[at].message.service is Service.SAFE and not self._stable(view, at)
@@ -296,30 +297,25 @@ class World:
         if not self._here(host, entry):
             return []
         assert at >= host.walked, "who went past it is outside its mask"
-        return [Rift(host.view.id, place, entry.mask, plan.together, next_view)]
+        lost = at not in plan.received
+        return [Rift(host.view.id, place, entry.mask, plan.together, next_view, lost)]
 
     def _install(self, host: Host, view: DaemonView, plan: Plan) -> None:
         before: list[Delivered | Rift] = []
         after: list[Delivered] = []
-        skipped: set[tuple[Process, int]] = set()
         for at, entry in enumerate(host.view.log):
             if at in plan.rifts:
                 before.extend(self._rift(host, at, plan, view.id))
             if at in host.done or at not in host.received:
                 continue
-            key = (entry.sender, entry.message.session)
-            fifo = entry.message.service is Service.FIFO and key not in skipped
             if at < plan.reached:
                 before.extend(self._delivered(host, at))
             elif (
-                at < plan.edge
+                at in plan.promised
                 or entry.sender in plan.commit
-                or entry.message.service is Service.RELIABLE
-                or fifo
+                or entry.message.service in (Service.RELIABLE, Service.FIFO)
             ):
                 after.extend(self._delivered(host, at))
-            else:
-                skipped.add(key)
         old = host.view
         host.view, host.received, host.done, host.walked = view, set(), set(), 0
         host.frozen, host.held = False, True

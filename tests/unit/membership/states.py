@@ -27,10 +27,10 @@ def meta(seq: int, lts: int, mask: int = ALL_SITES) -> Run:
     return Run(seq, lts, (), mask, body=False)
 
 
-def site(number: int, cseq: int, next_lts: int, *held: Run, highest: int = 0) -> SiteState:
+def site(number: int, cseq: int, next_lts: int, *held: Run, highest: int = 0, line: int = 0) -> SiteState:
     """What one knows of a site; `highest` may be known from a promise or a token alone."""
     top = max([highest, cseq, *[one.first for one in held]])
-    return SiteState(number, cseq, next_lts, top, held)
+    return SiteState(number, cseq, next_lts, top, line, held)
 
 
 def state(
@@ -38,7 +38,6 @@ def state(
     *known: SiteState,
     aru: int = 0,
     delivered: Place = (0, -1),
-    line: Place = (0, -1),
     commit: tuple[Process, ...] = (),
     installed: ViewId = OLD,
     clock: int = 50,
@@ -53,7 +52,6 @@ def state(
         commit=commit or (sender,),
         aru=aru,
         delivered=delivered,
-        line=line,
         sites=known,
     )
 

@@ -48,7 +48,7 @@ def test_only_those_who_come_from_my_view_count() -> None:
 def test_everybody_decides_the_same_in_whatever_order_the_words_came() -> None:
     words = [
         state(A, site(0, 3, 14, body(1, 10), body(2, 12), body(3, 13)), site(1, 0, 5, body(2, 9))),
-        state(B, site(0, 1, 11, body(1, 10)), site(1, 2, 10, body(1, 8), body(2, 9)), line=(12, 0)),
+        state(B, site(0, 1, 11, body(1, 10)), site(1, 2, 10, body(1, 8), body(2, 9), line=2)),
         state(C, site(0, 1, 11, body(1, 10), highest=5), site(1, 0, 7), commit=(C, D)),
     ]
 
@@ -230,19 +230,29 @@ def test_what_was_stable_and_is_forgotten_is_no_hole() -> None:
 # Edge, delivered and commit.
 
 
-def test_the_edge_is_not_below_anybodys_line() -> None:
-    """Who was bound in an attempt before keeps its word, and the others with it."""
+def test_who_was_bound_keeps_its_word_and_the_others_with_it() -> None:
+    """A knew two bundles of site 1 when it was bound; B's third one lies behind the same hole."""
     decision = decide(
         [
-            state(A, site(2, 5, 16, highest=6), line=(99, 1)),
-            state(B, site(2, 5, 16), line=(16, 2)),
+            state(A, site(1, 2, 20, body(1, 18), body(2, 19), line=2), site(2, 5, 16)),
+            state(B, site(1, 3, 22, body(3, 21)), site(2, 5, 16, highest=6)),
         ],
         OLD,
         APART,
     )
 
     assert holes(decision.holes) == [(2, 6)]
-    assert decision.edge == Position(99, 1)
+    assert decision.edge == Position(16, 2)
+    assert decision.lines == {1: 2, 2: 0}
+
+
+def test_everything_below_the_first_hole_is_promised() -> None:
+    decision = decide(
+        [state(A, site(1, 2, 20, body(1, 12), body(2, 19)), site(2, 5, 16, body(5, 15), highest=6))], OLD, APART
+    )
+
+    assert decision.edge == Position(16, 2)
+    assert decision.lines == {1: 1, 2: 5}
 
 
 def test_without_a_hole_there_is_no_edge() -> None:
@@ -293,7 +303,7 @@ def test_a_hole_that_somebody_went_past_is_a_rift() -> None:
     )
 
     assert holes(decision.holes) == [(2, 1)]
-    assert decision.rifts == (Pruned(Position(20, 2), FOR_1_AND_2),)
+    assert decision.rifts == (Pruned(Position(20, 2), FOR_1_AND_2, lost=True),)
 
 
 def test_what_is_safe_and_not_stable_is_a_rift_for_those_who_are_held_back_by_it() -> None:

@@ -45,7 +45,9 @@ records = st.builds(
     Record, processes, counts, few_processes, st.lists(daemons, max_size=3).map(tuple), counts, cuts
 )
 held = st.builds(Run, counts, counts, st.lists(counts, max_size=3).map(tuple), counts, st.booleans())
-site_states = st.builds(SiteState, places, counts, counts, counts, st.lists(held, max_size=3).map(tuple))
+site_states = st.builds(
+    SiteState, places, counts, counts, counts, counts, st.lists(held, max_size=3).map(tuple)
+)
 orders = st.tuples(counts, st.integers(-1, SITES_MAX - 1))
 
 datagrams: st.SearchStrategy[Datagram] = st.one_of(
@@ -58,7 +60,7 @@ datagrams: st.SearchStrategy[Datagram] = st.one_of(
 told: st.SearchStrategy[Told] = st.one_of(
     st.builds(
         StateTrans,
-        *(views, processes, views, counts, counts, few_processes, counts, orders, orders),
+        *(views, processes, views, counts, counts, few_processes, counts, orders),
         st.lists(site_states, max_size=2).map(tuple),
     ),
     st.builds(Resend, views, views, places, counts, counts, counts, counts, st.none() | st.binary(max_size=9)),
@@ -179,8 +181,9 @@ def test_a_reference_names_a_configured_daemon() -> None:
         state(A, site(0, 2, 9, body(4, 12), body(3, 13))),
         state(A, site(0, 2, 9, body(3, 12), body(4, 12))),
         state(A, site(0, 2, 9, Run(3, 12, (1, 0), 1, body=True))),
-        state(A, SiteState(0, 2, 9, 3, (Run(3, 12, (1,), 1, body=True),))),
+        state(A, SiteState(0, 2, 9, 3, 0, (Run(3, 12, (1,), 1, body=True),))),
         state(A, site(0, 2, 9, highest=2**40)),
+        state(A, site(0, 2, 9, highest=3, line=4)),
         state(A, site(5, 2, 9)),
     ],
 )

@@ -11,9 +11,9 @@ from hopring.membership.attempt import Attempt
 from hopring.membership.events import Arrived, Input, Output
 from hopring.membership.membership import Membership
 from hopring.membership.recovery import Decision, Key
-from hopring.membership.view import NO_LINE, View
+from hopring.membership.view import View
 from hopring.membership.words import StateTrans, Told
-from hopring.ordering.entry import Entry, decode_message
+from hopring.ordering.entry import Entry, Position, decode_message
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack_events import Arrived as PacketArrived
 from hopring.stack_events import Receive
@@ -37,7 +37,7 @@ def _changed(change: Callable[[Decision, list[StateTrans]], Decision]) -> Callab
 
 
 def _delivered_line_missing(decision: Decision, _told: list[StateTrans]) -> Decision:
-    return replace(decision, delivered=NO_LINE)
+    return replace(decision, delivered=Position(0, -1))
 
 
 def _together_with_all(decision: Decision, told: list[StateTrans]) -> Decision:
@@ -60,7 +60,7 @@ def _reliable_skipped(after: Callable[[View, Decision], list[Entry]]) -> Any:
         return [
             entry
             for entry in after(self, decision)
-            if entry.position < decision.edge
+            if entry.seq <= decision.lines[entry.source]
             or (entry.message and self.processes.get(entry.message.daemon) in decision.commit)
         ]
 
@@ -126,9 +126,9 @@ def _commit_forgotten(break_up: Callable[[View], None]) -> Any:
 
 def _line_forgotten(bind: Callable[[View, Decision], None]) -> Any:
     def bind_without_line(self: View, decision: Decision) -> None:
-        line = self.line
+        bound = self.bound
         bind(self, decision)
-        self.line = line
+        self.bound = bound
 
     return bind_without_line
 
