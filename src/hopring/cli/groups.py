@@ -63,7 +63,7 @@ def _facts(found: GroupMembers) -> dict[str, object]:
 
 
 def _id(found: GroupMembers) -> str:
-    """The daemons' view in which it was made, and the index of the thesis in it."""
+    """The daemons' view in which it was made, and the index in it."""
     assert found.id is not None, "who is in a group is in a view of it"
     view = found.id.view
     return f"{view.counter}.{view.representative}.{view.nonce:016x}/{found.id.signed}"

@@ -306,6 +306,28 @@ def test_who_only_loses_daemons_asks_nobody() -> None:
     assert desk.taken() == []
 
 
+@pytest.mark.parametrize("service", [Service.CAUSAL, Service.AGREED, Service.SAFE])
+def test_behind_the_signal_a_message_in_order_closes_also_a_group_that_loses_nobody(service: Service) -> None:
+    """Those who did not come along may have had something before it."""
+    desk = Desk(*ALL)
+    desk.join(1, "ann", RED)
+    desk.join(2, "bob", BLUE)
+    assert signals(desk.signal((ME, NEAR), 3)) == []
+
+    assert signals(desk.message(NEAR, Service.RELIABLE, "red")) == []
+    assert signals(desk.message(NEAR, Service.FIFO, "red")) == []
+    signal, delivered = desk.message(NEAR, service, "red", "other")
+    again = desk.message(NEAR, service, "red")
+    shown, _ = desk.installed((ME, NEAR), (ME, NEAR), 3)
+
+    ann = member(ME, "ann", 1)
+    assert signal == ShowSignal((1,), RED, GroupViewId(view_id(2), (), 1), (ann,))
+    assert delivers([delivered]) == delivers(again) == [(1,)]
+    assert signals(again) == []
+    (only,) = views([shown])
+    assert (only.view.group, only.view.id, only.view.together) == (RED, GroupViewId(view_id(3), (), 0), (ann,))
+
+
 def test_requests_wait_from_the_signal_until_all_groups_are_told_and_keep_their_order() -> None:
     desk = Desk(ME, NEAR)
     desk.join(1, "ann", RED)

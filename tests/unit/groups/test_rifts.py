@@ -12,6 +12,7 @@ from hopring.membership.events import Installed, Rift
 from hopring.ordering.entry import Position
 
 SITE_0, BOTH = SiteMask(0b01), SiteMask(0b11)
+GREEN = GroupName("green")
 TOGETHER = (ME, FAR)  # NEAR is lost.
 ASIDE = (view_id(3), ViewId(0, DaemonId(0), Incarnation(50)))
 
@@ -24,7 +25,7 @@ def at_work() -> Desk:
     desk.join(2, "bob", BLUE)
     desk.deliver(NEAR, 5, Join("near", "blue"))
     desk.deliver(FAR, 7, Join("far", "blue"))
-    desk.join(3, "cat", GroupName("green"))
+    desk.join(3, "cat", GREEN)
     return desk
 
 
@@ -50,6 +51,17 @@ def test_a_rift_closes_groups_that_it_may_matter_to_and_that_lose_members() -> N
 
     assert (signal.sessions, signal.group) == ((1,), RED)
     assert signal.together == (member(ME, "ann", 1),)
+
+
+def test_what_is_lost_closes_also_those_that_lose_nobody() -> None:
+    """Somebody who was bound to the same attempt may fall out of it, and find what is lost elsewhere."""
+    desk = at_work()
+
+    assert [one.group for one in signals(rift(desk, lost=True))] == [GREEN, RED]
+    assert [one.group for one in signals(desk.signal(TOGETHER, 3))] == [BLUE]
+    installed(desk)
+    said = told(desk)
+    assert {one.group: one.way for one in said.groups} == dict.fromkeys(("blue", "green", "red"), (view_id(2),))
 
 
 def test_a_second_rift_and_the_daemons_signal_close_only_what_is_not_closed() -> None:
