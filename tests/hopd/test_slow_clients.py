@@ -84,14 +84,15 @@ def test_what_is_dropped_is_counted_at_its_place_and_views_are_not(served: Serve
     assert any(isinstance(event, SlowWarning) for event in seen)
 
 
-def test_a_sender_at_the_same_daemon_waits_for_a_blocked_receiver_and_other_groups_do_not(
-    served: Served,
+@pytest.mark.parametrize("daemon", ["eu1", "us1"])
+def test_a_sender_anywhere_waits_for_a_blocked_receiver_and_other_groups_do_not(
+    served: Served, daemon: str
 ) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),
-            connect(served.url("eu1"), name="fast") as fast,
-            connect(served.url("eu1"), name="other") as other,
+            connect(served.url(daemon), name="fast") as fast,
+            connect(served.url(daemon), name="other") as other,
             connect(served.url("eu1"), name="slow", window_bytes=8192, slow="block") as slow,
         ):
             await slow.join("g")

@@ -19,6 +19,7 @@ from hopring.groups.delivery import Delivery, groups_of
 from hopring.groups.early import Early
 from hopring.groups.events import Cause, Connect, Disconnect, Gone, Input, JoinGroup, LeaveGroup, Output, Send
 from hopring.groups.exchange import Gathered, groups_words
+from hopring.groups.holding import Holding
 from hopring.groups.interest import InterestTable, OwnInterest
 from hopring.groups.names import Member, is_legal_group, is_legal_session
 from hopring.groups.numbering import Numbering
@@ -26,7 +27,19 @@ from hopring.groups.options import GroupsOptions
 from hopring.groups.requests import Requests
 from hopring.groups.table import Table
 from hopring.groups.views import GroupViews
-from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, Word, decode, encode, is_word
+from hopring.groups.words import (
+    GroupsPart,
+    Hold,
+    Interest,
+    Join,
+    Kill,
+    Leave,
+    Word,
+    decode,
+    encode,
+    is_word,
+    service_of,
+)
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import (
@@ -80,6 +93,7 @@ class Groups:
         self.views = GroupViews(me, self.table, Numbering(NOWHERE))
         limit = self.options.session_queue_bytes_max
         self.requests = Requests(me.daemon, self.names[me.daemon], limit, self.table, self.own)
+        self.holding = Holding(self.requests.sessions)
         self.early = Early(me.daemon)
         self.delivery = Delivery(me, self.names, self.table, self.requests.sessions, self.early)
         self._site_of = dict(site_of)
@@ -111,12 +125,12 @@ class Groups:
         return self.requests.sessions.by_number[session].wants
 
     def block(self, groups: Collection[GroupName]) -> None:
-        """Messages of sessions here for these groups wait; as often as this is said, `unblock` has to be."""
-        self.requests.sessions.blocked.update(groups)
+        """Messages for these groups wait, here and elsewhere; as often as this is said, `unblock` has to be."""
+        self.holding.hold(groups)
 
     def unblock(self, groups: Collection[GroupName]) -> None:
         """They need not wait any more."""
-        self.requests.sessions.unblock(groups)
+        self.holding.release(groups)
 
     @property
     def idle(self) -> bool:
@@ -132,6 +146,9 @@ class Groups:
             return self._control.popleft()
         if self.state is not GState.GOP or self.view is None:
             return None
+        held = self.holding.word()
+        if held is not None:
+            return _control(held)
         taken = self.requests.take(self._one_site, queue_open, bulk_open)
         return _control(taken) if isinstance(taken, Interest) else taken
 
@@ -188,7 +205,7 @@ class Groups:
             self._put(self.delivery.take(event))
             return
         word = decode(message.payload, message.service)
-        if isinstance(word, GroupsPart | Interest) is not (message.session == CONTROL_SESSION):
+        if isinstance(word, GroupsPart | Interest | Hold) is not (message.session == CONTROL_SESSION):
             raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} of session {message.session}")
         match word:
             case GroupsPart():
@@ -197,6 +214,9 @@ class Groups:
                 self.interest.delivered(event.sender.daemon, word)
                 if event.sender == self.me:
                     self.requests.known(self.own.announced(word))
+            case Hold():
+                if event.sender != self.me:
+                    self.holding.heard(event.sender.daemon, word)
             case Join() | Leave() | Kill():
                 if self._gathered is not None:
                     # Clients wait until all GROUPS are delivered, and these are Safe.
@@ -262,6 +282,7 @@ class Groups:
         together = frozenset(event.together)
         left, self.view = self.view, event.view
         self.members = frozenset(event.members)
+        self.holding.begin()
         self._one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
         if signal is None or left is None:
             assert self.views.ids.view == NOWHERE, "every view but the first follows a signal"
@@ -317,4 +338,4 @@ class Groups:
 
 
 def _control(word: Word) -> Submit:
-    return Submit(Service.SAFE, encode(word), CONTROL_SESSION)
+    return Submit(service_of(word), encode(word), CONTROL_SESSION)

@@ -94,6 +94,10 @@ class Sessions:
             for number in self.parked.pop(group, []):
                 self._line_up(number)
 
+    def block(self, groups: Collection[GroupName]) -> None:
+        """One more receiver has to be waited for in these groups."""
+        self.blocked.update(groups)
+
     def unblock(self, groups: Collection[GroupName]) -> None:
         """One receiver less has to be waited for in these groups."""
         for group in groups:

@@ -1,4 +1,4 @@
-"""The words of groups as payloads of the daemons' messages: JOIN, LEAVE, KILL, GROUPS, INTEREST; and bundles.
+"""The words of groups as payloads of daemons' messages: JOIN, LEAVE, KILL, GROUPS, INTEREST, HOLD; and bundles.
 
 The first byte tells them apart: a bundle begins with its service, 1 to 6, a word with the head of a msgpack
 array. Behind a bundle stands the name of the session that sent it, put there by its daemon. Whose word it is,
@@ -48,6 +48,13 @@ class Interest(msgspec.Struct, frozen=True, array_like=True, tag="I"):
     off: tuple[Group, ...] = ()
 
 
+class Hold(msgspec.Struct, frozen=True, array_like=True, tag="H"):
+    """Receivers at this daemon are behind in these groups, and in those no longer: senders wait. FIFO."""
+
+    on: tuple[Group, ...] = ()
+    off: tuple[Group, ...] = ()
+
+
 class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
     """A group with members at the sender of GROUPS."""
 
@@ -68,7 +75,7 @@ class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
     interested: tuple[Group, ...] = ()  # Further groups whose messages the sender wants.
 
 
-Word = Join | Leave | Kill | Interest | GroupsPart
+Word = Join | Leave | Kill | Interest | Hold | GroupsPart
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
@@ -93,6 +100,8 @@ def encode(word: Word) -> bytes:
 
 def service_of(word: Word) -> Service:
     """Changes of groups need a place in the order; states and interests must be everywhere."""
+    if isinstance(word, Hold):
+        return Service.FIFO
     return Service.SAFE if isinstance(word, Interest | GroupsPart) else Service.AGREED
 
 
