@@ -52,7 +52,7 @@ def read_view(text: str | None) -> ViewName:
 def group_view_text(view: GroupViewName) -> str:
     """The daemons' view, the way from there, and the step; `-` sorts before `/`, as no way does before any."""
     way = "".join([f"/{view_text(one)}" for one in view.path])
-    return f"{view_text(view.view)}{way}-{view.step:016x}"
+    return f"{view_text(view.view)}{way}-{view.step:08x}"
 
 
 @lru_cache(NAMES_CACHED_MAX)

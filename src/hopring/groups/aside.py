@@ -16,6 +16,7 @@ class Aside:
     """What is shown here of such a group."""
 
     together: frozenset[Process]
+    view: ViewId  # The daemons' that is closing; not all of them know the same id of the group's last view.
     id: GroupViewId  # Of the last view that was shown.
     next_view: ViewId
     rift: Position
@@ -26,4 +27,4 @@ class Aside:
         place = ViewId(0, DaemonId(self.rift.site), Incarnation(self.rift.lts))
         path = (self.next_view, place)
         step = self.id.step + 1 if self.id.path == path else 1
-        self.id = GroupViewId(self.id.view, path, step)
+        self.id = GroupViewId(self.view, path, step)

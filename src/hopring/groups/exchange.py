@@ -7,7 +7,9 @@ Deviations  GROUPS carries the id of the last view that was shown, not one overw
             way since a signal in it: two sides that both lost members do not look alike, even if they meet
             again before either was shown anything. A group gets a new view if its members come from different
             ones, or if some of them had a signal. That covers members who are gone: whatever takes one away is
-            followed by a view or comes after a signal.
+            followed by a view or comes after a signal. Where nobody new came there is nothing to tell; but a
+            group that goes on as it was must not do so before all its daemons are known to be in the view: one
+            that falls out may still get, in the group's view, what is missing here.
 """
 
 from collections.abc import Collection, Iterable
@@ -73,6 +75,9 @@ class Gathered:
 
     view: ViewId
     members: frozenset[Process]
+    alike: bool = (
+        False  # All come from the same view and know the same: nothing is told but that they are here.
+    )
     parts: dict[Process, dict[int, GroupsPart]] = field(default_factory=dict)
     whole: int = 0  # How many daemons have told everything.
 

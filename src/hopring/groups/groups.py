@@ -294,11 +294,12 @@ class Groups:
         self.views.begin()
         self.early.clear()
         self.interest.keep({one.daemon for one in together})
-        if together == self.members and self.state is GState.GTRANS and not event.uneven:
+        alike = together == self.members and self.state is GState.GTRANS and not event.uneven
+        if alike and len(self.members) == 1:
             self.views.go_on(event.view)
             self._resume()
         else:
-            self._gather(event.view)
+            self._gather(event.view, alike)
 
     def _resume(self) -> None:
         assert self.view is not None, "there is a view"
@@ -307,9 +308,13 @@ class Groups:
 
     # The exchange of GROUPS.
 
-    def _gather(self, view: ViewId) -> None:
+    def _gather(self, view: ViewId, alike: bool) -> None:
+        """If all know the same, they only tell each other that they are here."""
         self.state = GState.GGATHER
-        self._gathered = Gathered(view, self.members)
+        self._gathered = Gathered(view, self.members, alike)
+        if alike:
+            self._control.append(_control(GroupsPart(view, 0, 1, self.own.version)))
+            return
         self._told = sorted(self.own.told())
         self.interest.wait()
         local, version = self.table.in_order(), self.own.version
@@ -327,9 +332,12 @@ class Groups:
         if not gathered.complete:
             return
         self._gathered = None
-        self.views.compute_notify(gathered.view, gathered.merge())
-        self.interest.agree(gathered.interests())
-        self.requests.known(self._told)
+        if gathered.alike:
+            self.views.go_on(gathered.view)
+        else:
+            self.views.compute_notify(gathered.view, gathered.merge())
+            self.interest.agree(gathered.interests())
+            self.requests.known(self._told)
         if self._signal is None:
             self._resume()
         else:

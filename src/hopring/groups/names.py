@@ -38,7 +38,7 @@ class GroupViewId(NamedTuple):
 
     view: ViewId  # The daemons' view in which it was made.
     path: tuple[ViewId, ...]  # If closing, where its side went from there.
-    step: int  # 0 after a change of network, then counted; when it closes, the place in the order.
+    step: int  # 0 after a change of network, then counted; if closing, it tells apart what the path does not.
 
     @property
     def closing(self) -> bool:

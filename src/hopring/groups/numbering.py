@@ -5,14 +5,14 @@ Invariants  ids of one group rise at every member (2.3); nobody else gives an id
             other members or with another past (2.20). Every daemon of a view gives the same ids, whether or not
             it knows that the group's view was closed by a message that was not for its site: so an id of an
             earlier view counts like the one that follows a change of network, and while the view is closing
-            nothing counts but the place in the order.
+            nothing counts but the place in the order: stamp in the path, site as the step.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 from hopring.groups.names import GroupViewId
-from hopring.ids import SITES_MAX, ViewId
+from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.ordering.entry import Position
 
 NETWORK_STEP: Final = 0
@@ -39,7 +39,9 @@ class Numbering:
     def after(self, last: GroupViewId | None, place: Position) -> GroupViewId:
         """The id that follows this one of a group, if there was one, by what stands at this place."""
         if self.path:
-            return GroupViewId(self.view, self.path, place.lts * SITES_MAX + place.site)
+            # No view of daemons has counter 0, so this stands before whatever may follow on a way.
+            stamp = ViewId(0, DaemonId(0), Incarnation(place.lts))
+            return GroupViewId(self.view, (*self.path, stamp), place.site + 1)
         return GroupViewId(self.view, (), 1 + max(self.floor, self._step(last)))
 
     def retire(self, last: GroupViewId) -> None:

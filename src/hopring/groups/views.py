@@ -58,11 +58,7 @@ class GroupViews:
 
     def joined(self, name: GroupName) -> None:
         """After a join, and after what the joiner is owed."""
-        group = self.table.groups[name]
-        if name in self.aside:
-            self._signal(group)
-        if self.together is not None:
-            self._close(group)
+        self._close_anew(self.table.groups[name])
 
     def remove(self, member: Member, name: GroupName, cause: Cause, place: Position) -> None:
         """One member less."""
@@ -71,13 +67,20 @@ class GroupViews:
             self.out.append(Left(member.session, name))
         if self.table.remove(group, member):
             self.ids.retire(group.id)
-        elif not group.signalled:
-            # If it is, a view will come, and until then nobody expects anything of who left.
-            group.id = self.ids.after(group.id, place)
-            if name not in self.aside:
-                self._show(group.local, group, group.listed(), cause, member)
-            if self.together is not None:
-                self._close(group)
+            return
+        # Also if its view is closing: somebody who is not here may have sent in the view that this brings.
+        group.id = self.ids.after(group.id, place)
+        if name in self.aside:
+            self.aside[name].step()
+        self._show(group.local, group, self._established(group), cause, member)
+        self._close_anew(group)
+
+    def _close_anew(self, group: Group) -> None:
+        """A view that is made while the one of the group or of the daemons is closing is closing too."""
+        if group.name in self.aside:
+            self._signal(group)
+        if self.together is not None:
+            self._close(group)
 
     def _established(self, group: Group) -> tuple[Member, ...]:
         aside = self.aside.get(group.name)
@@ -97,7 +100,7 @@ class GroupViews:
             if group.name in self.aside or not (rift.lost or group.breaks(together)):
                 continue
             if all(rift.mask >> site_of[one.daemon] & 1 for one in group.members):
-                self.aside[group.name] = Aside(together, group.id, rift.next_view, rift.position)
+                self.aside[group.name] = Aside(together, self.ids.view, group.id, rift.next_view, rift.position)
                 self._signal(group)
 
     def close(self, together: frozenset[Process], next_view: ViewId) -> None:
@@ -149,7 +152,7 @@ class GroupViews:
         self.aside.clear()
 
     def go_on(self, view: ViewId) -> None:
-        """Nobody new came: all know the same, and need not ask."""
+        """Nobody new came, and all are here: they know the same."""
         self.ids = Numbering(view)
         for group in self.table.in_order():
             if group.way:

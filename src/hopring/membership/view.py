@@ -45,10 +45,10 @@ class View:
 
     def _known(self) -> dict[SiteId, int]:
         """By site, what lies below the first place at which something unknown may stand."""
-        order = self.order
+        order, edge = self.order, self.order.edge
         out = dict.fromkeys(order.sites, 0)
         for position, seq in order.listed:
-            if position < order.edge:
+            if position < edge:
                 out[SiteId(position.site)] = seq
         return out
 
@@ -110,7 +110,9 @@ class View:
     def bind(self, decision: Decision) -> None:
         """From here on this daemon keeps to the decision, whatever becomes of the attempt."""
         self.commit = decision.commit
-        self.bound = dict(decision.lines)
+        # Not beyond what it knows: what it lacks now is a hole, and nobody will deliver that.
+        for site, line in self.order.lines.items():
+            self.bound[site] = min(decision.lines.get(site, 0), max(line.highest, line.cseq))
 
     def before_signal(self, decision: Decision) -> list[Entry]:
         """What somebody delivered in order before the view broke, and I did not yet."""

@@ -92,6 +92,8 @@ HOLDS = [
     ("2.19", TWO),
     # A Reliable message may come in an earlier view than that of its send.
     ("2.19", "a: view red 1.1 ab | view red 1.2 ab | send 1 reliable\nb: view red 1.1 ab | got a:1"),
+    # Behind a signal the view of a sender that does not come along need not be known.
+    ("2.19", "a: view red 1.1 ab | view red 1.2 ab | send 1\nb: view red 1.1 ab | signal red b | got a:1"),
     # Who sends from outside is in no view.
     ("2.19", "a: view red 1.1 a | got b:1\nb: view green 5.1 b | send 1 to red"),
     # Who has asked to leave sends from outside too, though it is still in its view.
@@ -275,6 +277,11 @@ BREAKS = [
         "2.19",
         "a: view red 1.1 ab | view red 1.2 ab | leave red | join red | send 1\nb: view red 1.1 ab | got a:1",
         "b/1 delivered a/1:1 at 2 us in red 1.1, but it was sent in red 1.2",
+    ),
+    (
+        "2.19",
+        "a: view red 1.1 ab | view red 1.2 ab | send 1\nb: view red 1.1 ab | signal red ab | got a:1",
+        "b/1 delivered a/1:1 at 3 us in red 1.1, but it was sent in red 1.2",
     ),
     (
         "2.20",

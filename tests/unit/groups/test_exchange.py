@@ -10,9 +10,10 @@ from hopring.groups.exchange import Gathered, groups_words
 from hopring.groups.names import GroupViewId
 from hopring.groups.numbering import Numbering, parting
 from hopring.groups.table import Group, Table
-from hopring.groups.words import GroupsPart, LocalGroup, encode, seal, unseal
-from hopring.ids import GroupName
+from hopring.groups.words import GroupsPart, LocalGroup, decode, encode, seal, unseal
+from hopring.ids import NUMBER_MAX, SITES_MAX, GroupName
 from hopring.ordering.entry import Position
+from hopring.services import Service
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0#"), min_size=1, max_size=20)
 
@@ -97,7 +98,17 @@ def test_ids_rise_from_view_to_view_through_a_closing_one() -> None:
 
     rising = [first, second, third, fourth, fifth, sixth]
     assert sorted(rising) == rising
-    assert [one.signed for one in rising] == [1, 2, -320, -321, 0, 1]
+    assert [one.signed for one in rising] == [1, 2, -1, -2, 0, 1]
+
+
+def test_ids_go_on_as_far_as_stamps_do() -> None:
+    ids = Numbering(view_id(1))
+    ids.close(view_id(2))
+    last = ids.after(None, Position(NUMBER_MAX, SITES_MAX - 1))
+    word = GroupsPart(view_id(2), 0, 1, 0, (LocalGroup("red", last, (view_id(1),), ((1, "ann"),)),))
+
+    assert decode(encode(word), Service.SAFE) == word
+    assert ids.after(None, Position(NUMBER_MAX - 1, SITES_MAX - 1)) < last < Numbering(view_id(2)).network
 
 
 def test_who_does_not_know_that_a_view_was_closed_gives_the_same_ids() -> None:

@@ -6,7 +6,8 @@ import pytest
 from tests.unit.groups.acts import broken, members, receive, send, split, stamp
 from tests.unit.groups.world import World
 
-from hopring.groups.events import JoinGroup, LeaveGroup
+from hopring.check.trace import GroupInstalled
+from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
 from hopring.ids import GroupName
 from hopring.services import Service
 
@@ -121,7 +122,97 @@ def a_group_that_some_do_not_know_to_be_closed() -> World:
     return world
 
 
+def an_end_behind_the_signal() -> World:
+    """Who was through with it sends in the view that it brought; behind the signal there has to be one too."""
+    world = World([0, 1])
+    world.unite()
+    _, bob, eve = members(world, "red", (0, "ann"), (0, "bob"), (1, "eve"))
+    world.request(0, Disconnect(bob))
+    receive(world, stamp(world, 0), 1)
+    world.walk(world.hosts[1])
+    receive(world, send(world, 1, eve, "red"), 0)
+    split(world, world.hosts[:1], world.hosts[1:])
+    return world
+
+
+def a_leave_behind_a_rift() -> World:
+    """The same where the group closed before the daemons' signal."""
+    world = World([0, 0, 1, 2])
+    world.unite()
+    _, bob, eve = members(world, "red", (0, "ann"), (0, "bob"), (1, "eve"))
+    send(world, 3, world.connect(3, "sam"), "red")  # Lost to those whom it is for.
+    world.request(0, LeaveGroup(bob, GroupName("red")))
+    places = [len(world.hosts[0].view.log) - 1, stamp(world, 0)]
+    receive(world, places[0], 1, 2)
+    receive(world, places[1], 1, 2)
+    world.walk(world.hosts[1])
+    sent = send(world, 1, eve, "red")
+    receive(world, sent, 0, 2)
+    world.walk(world.hosts[2])
+    hosts = world.hosts
+    split(world, [hosts[0], hosts[2]], [hosts[1]])
+    return world
+
+
+def a_view_that_a_member_never_installs() -> World:
+    """A group that loses nobody goes on in it, while who fell out of it still gets something in the old one."""
+    world = World([0, 0, 0])
+    world.unite()
+    ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
+    send(world, 2, world.connect(2, "sam"), "red")
+    hosts = world.hosts
+    world.attempt(hosts[:2], hosts[:1])
+    world.send(0, ann, Service.AGREED, ("red",))
+    while world.stamp(hosts[0]):
+        world.walk(hosts[0])
+    split(world, hosts[1:])
+    return world
+
+
+def a_rift_after_a_view_that_not_all_know_to_be_closed() -> World:
+    """What is shown aside has one id, although daemons know different ids of the last view."""
+    world = World([0, 1, 2, 3])
+    world.unite()
+    (ann,) = members(world, "red", (0, "ann"))
+    members(world, "blue", (1, "bob"))
+    send(world, 0, ann, "red")
+    split(world, world.hosts)
+    world.settle()
+    eve = world.connect(1, "eve")
+    world.request(1, JoinGroup(eve, GroupName("red")))
+    interest = stamp(world, 1)
+    receive(world, interest, 0, 1, 2, 3)
+    for host in world.hosts:
+        world.walk(host)
+    world.send(3, world.connect(3, "sam"), Service.AGREED, ("red", "blue"))
+    lost = stamp(world, 3)
+    join = stamp(world, 1)
+    receive(world, lost, 2)
+    receive(world, join, 0, 2)
+    world.walk(world.hosts[2])
+    split(world, world.hosts[:3], world.hosts[3:])
+    return world
+
+
+def a_lost_join_that_nobody_knows_of() -> World:
+    """One who was through with it sends in a view that those behind the signal never have."""
+    world = World([0, 0, 0])
+    world.unite()
+    ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
+    world.request(2, JoinGroup(world.connect(2, "eve"), GroupName("red")))
+    receive(world, stamp(world, 2), 0)
+    world.walk(world.hosts[0])
+    receive(world, send(world, 0, ann, "red"), 1)
+    split(world, world.hosts[1:2])
+    return world
+
+
 STORIES: list[Story] = [
+    a_view_that_a_member_never_installs,
+    a_rift_after_a_view_that_not_all_know_to_be_closed,
+    a_lost_join_that_nobody_knows_of,
+    an_end_behind_the_signal,
+    a_leave_behind_a_rift,
     a_hole_and_a_group_that_loses_nobody,
     fifo_behind_a_pruned_bundle,
     a_known_hole_above_what_was_delivered,
@@ -134,3 +225,14 @@ STORIES: list[Story] = [
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
 def test_the_promises_are_kept(story: Story) -> None:
     assert broken(story()) == []
+
+
+def test_one_view_has_one_id_also_aside() -> None:
+    world = a_rift_after_a_view_that_not_all_know_to_be_closed()
+
+    shown = {
+        event.view
+        for event in world.book.history
+        if isinstance(event, GroupInstalled) and event.group == "red" and len(event.members) == 2
+    }
+    assert len(shown) == 1

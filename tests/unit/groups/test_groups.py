@@ -33,7 +33,7 @@ from hopring.groups.events import (
 from hopring.groups.groups import GState
 from hopring.groups.names import GroupViewId
 from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, LocalGroup, decode, encode
-from hopring.ids import SITES_MAX, GroupName
+from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.membership.events import Delivered, Resume, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
 from hopring.services import Service
@@ -288,14 +288,18 @@ def test_a_client_cannot_speak_for_the_daemon_nor_a_word_come_with_a_weaker_serv
 # The daemons' views.
 
 
-def test_who_only_loses_daemons_asks_nobody() -> None:
+def test_who_only_loses_daemons_waits_until_the_others_are_there_and_asks_nothing() -> None:
     desk = Desk(*ALL)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", BLUE)
     desk.deliver(FAR, 7, Join("far", "red"))
 
     (signal,) = desk.signal((ME, NEAR), 3)
-    shown, resume = desk.installed((ME, NEAR), (ME, NEAR), 3)
+    assert desk.installed((ME, NEAR), (ME, NEAR), 3) == []
+    (word,) = taken = desk.taken()
+    assert decode(word.payload, word.service) == GroupsPart(view_id(3), 0, 1, desk.groups.own.version)
+    assert desk.delivered(ME, taken) == []
+    shown, resume = desk.deliver(NEAR, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
     ann = member(ME, "ann", 1)
     assert signal == ShowSignal((1,), RED, GroupViewId(view_id(2), (), 2), (ann,))
@@ -304,6 +308,13 @@ def test_who_only_loses_daemons_asks_nobody() -> None:
     assert (only.view.id, only.view.cause) == (GroupViewId(view_id(3), (), 0), Cause.NETWORK)
     assert resume == Resume(view_id(3))
     assert desk.taken() == []
+
+
+def test_who_is_left_alone_waits_for_nobody() -> None:
+    desk = Desk(*ALL)
+    desk.join(1, "ann", RED)
+
+    assert desk.move((ME,), (ME,), 3) == [Resume(view_id(3))]
 
 
 @pytest.mark.parametrize("service", [Service.CAUSAL, Service.AGREED, Service.SAFE])
@@ -318,7 +329,8 @@ def test_behind_the_signal_a_message_in_order_closes_also_a_group_that_loses_nob
     assert signals(desk.message(NEAR, Service.FIFO, "red")) == []
     signal, delivered = desk.message(NEAR, service, "red", "other")
     again = desk.message(NEAR, service, "red")
-    shown, _ = desk.installed((ME, NEAR), (ME, NEAR), 3)
+    desk.installed((ME, NEAR), (ME, NEAR), 3)
+    shown, _ = desk.exchange(ME, NEAR)
 
     ann = member(ME, "ann", 1)
     assert signal == ShowSignal((1,), RED, GroupViewId(view_id(2), (), 1), (ann,))
@@ -417,7 +429,9 @@ def test_a_join_after_the_signal_is_shown_with_an_id_of_this_side_and_closed_at_
     shown, signal = desk.deliver(NEAR, 5, Join("near", "red"))
 
     (only,) = views([shown])
-    assert only.view.id == GroupViewId(view_id(2), (view_id(3),), desk.at * SITES_MAX)
+    assert only.view.id == GroupViewId(
+        view_id(2), (view_id(3), ViewId(0, DaemonId(0), Incarnation(desk.at))), 1
+    )
     assert only.view.id.closing
     assert only.view.together == (member(ME, "ann", 1),)
     assert [one.name for one in only.view.members] == ["ann", "near", "far"]
@@ -431,10 +445,16 @@ def test_a_leave_after_the_signal_is_not_undone_by_the_view_that_follows() -> No
     desk.deliver(FAR, 7, Join("far", "red"))
     desk.signal((ME, NEAR), 3)
 
-    assert desk.deliver(ME, 2, Leave("red")) == [Left(2, RED)]
-    (shown,) = views(desk.installed((ME, NEAR), (ME, NEAR), 3))
+    left, closing, signal = desk.deliver(ME, 2, Leave("red"))
+    desk.installed((ME, NEAR), (ME, NEAR), 3)
+    (shown,) = views(desk.exchange(ME, NEAR))
 
-    assert shown.view.members == (member(ME, "ann", 1),)
+    ann, far = member(ME, "ann", 1), member(FAR, "far", 7)
+    assert left == Left(2, RED)
+    (only,) = views([closing])
+    assert (only.view.members, only.view.together, only.view.id.closing) == ((ann, far), (ann,), True)
+    assert signal == ShowSignal((1,), RED, only.view.id, (ann,))
+    assert shown.view.members == (ann,)
 
 
 def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() -> None:
@@ -458,7 +478,8 @@ def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() ->
     assert [one.name for one in views([shown])[0].view.members] == ["ann", "near", "far"]
     assert signals([signal])[0].together == (member(ME, "ann", 1), member(FAR, "far", 7))
     assert desk.groups.state.name == "GTRANS"
-    (shown, _) = desk.installed((ME, FAR), (ME, FAR), 4)
+    desk.installed((ME, FAR), (ME, FAR), 4)
+    (shown, _) = desk.exchange(ME, FAR)
     assert [one.name for one in views([shown])[0].view.members] == ["ann", "far"]
 
 

@@ -75,6 +75,7 @@ def test_with_a_new_view_nobody_waits_for_who_is_gone_and_what_is_meant_is_said_
     assert sent(desk) == []
 
     desk.move((ME, NEAR), (ME, NEAR), 3)
+    desk.exchange(ME, NEAR)
 
     taken = desk.taken()
     assert words(taken) == [Hold(("blue",), ())]

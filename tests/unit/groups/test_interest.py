@@ -272,6 +272,7 @@ def test_an_announcement_that_is_delivered_after_the_signal_counts_if_nobody_new
     assert desk.taken() == []
 
     desk.installed((ME, FAR), (ME, FAR), 3)
+    desk.exchange(ME, FAR)
 
     assert words(desk.taken()) == [Join("ann", "red")]
 

@@ -116,8 +116,8 @@ def test_a_group_that_closed_at_a_rift_and_comes_back_goes_on_above_its_last_id(
 
     (shown, signal) = desk.deliver(ME, 1, Join("ann", "red"))
 
-    assert [one.view.id for one in views([shown])] == [GroupViewId(view_id(2), ASIDE, 2)]
-    assert [one.id for one in signals([signal])] == [GroupViewId(view_id(2), ASIDE, 2)]
+    assert [one.view.id for one in views([shown])] == [GroupViewId(view_id(2), ASIDE, 4)]
+    assert [one.id for one in signals([signal])] == [GroupViewId(view_id(2), ASIDE, 4)]
 
 
 def test_after_rifts_even_those_who_lost_nobody_new_compare_what_they_have() -> None:

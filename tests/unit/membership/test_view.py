@@ -9,6 +9,7 @@ from hopring.membership.events import Delivered, Rift
 from hopring.membership.recovery import NOWHERE, Decision, decide
 from hopring.membership.traffic import closing
 from hopring.membership.view import View, runs_of
+from hopring.membership.words import check_state
 from hopring.ordering.entry import Entry, Message, Position, encode_message
 from hopring.ordering.order import new_order
 from hopring.services import Service
@@ -260,3 +261,19 @@ def test_rifts_stand_where_they_are_among_what_is_delivered_before_the_signal() 
     assert [one.position.lts for one in told if isinstance(one, Rift | Delivered)] == [5, 6, 7, 7, 8]
     assert [isinstance(one, Rift) for one in told] == [True, False, True, False, False]
     assert closing(ahead, decision, SiteId(0), ATTEMPT) == []
+
+
+def test_who_is_bound_gives_its_word_on_nothing_that_it_does_not_know() -> None:
+    """Somebody has the meta-data of what is a hole here; the next state must not be refused for it."""
+    knows, knows_not = view_of(A), view_of(B)
+    knows.order.hold(Meta(SiteId(2), 1, 5, SiteMask(0b110), 0), None)
+    for site in (0, 1):
+        knows.order.promise(SiteId(site), 0, 9)
+    decision = decided(knows, knows_not)
+    assert (holes(decision.holes), decision.lines[SiteId(2)]) == ([(2, 1)], 1)
+
+    knows_not.bind(decision)
+
+    state = knows_not.state(ATTEMPT, 1)
+    check_state(state, None)
+    assert [one.line for one in state.sites] == [0, 0, 0]

@@ -11,7 +11,7 @@ from hopring.check.evs.integrity import (
 from hopring.check.evs.words import Words
 from hopring.check.evs_c.history import ClientHistory, Posted, Session
 from hopring.check.evs_c.words import first_of, of_clients
-from hopring.check.trace import AsksLeave, ClientDelivered, MessageId
+from hopring.check.trace import AsksLeave, ClientDelivered, MessageId, Process
 from hopring.check.verdict import Verdict
 from hopring.services import Service
 
@@ -75,10 +75,16 @@ def _is_member(session: Session, posted: Posted, name: str) -> bool:
     return not any(isinstance(one, AsksLeave) and one.group == name for one in before)
 
 
+def _is_parted(stay: Stay, at: int, sender: Process) -> bool:
+    """Whether the delivery comes behind a signal that parts it from the sender."""
+    return stay.cut is not None and at >= stay.cut and sender not in stay.signals[0].together
+
+
 def sane_view_delivery(history: ClientHistory) -> Verdict:
     """2.19: an agreed message of a member comes in no earlier view than its sender was in when it sent it.
 
-    Who has asked to leave sends as one from outside: the leave stands before the message in the order.
+    Who has asked to leave sends as one from outside: the leave stands before the message in the order. Behind
+    the signal it holds for senders in its set: what made the view of another one may be lost here.
     """
     sent_in: dict[str, dict[int, Stay]] = {group: {} for group in history.groups}
     number = history.whole.messages.number
@@ -90,9 +96,11 @@ def sane_view_delivery(history: ClientHistory) -> Verdict:
     for name, group in sorted(history.groups.items()):
         words, service = Words(group), group.messages.service
         for stay in group.stays:
-            for one in stay.delivered:
+            for at, one in enumerate(stay.delivered):
                 origin = sent_in[name].get(one)
-                if origin is not None and service[one] >= Service.CAUSAL and stay.view < origin.view:
+                if origin is None or service[one] < Service.CAUSAL or _is_parted(stay, at, origin.process):
+                    continue
+                if stay.view < origin.view:
                     what = f"{words.delivered(stay.process, one)} in {words.view(stay.view)}"
                     return first_of(SANE_VIEW, f"{what}, but it was sent in {words.view(origin.view)}")
     return first_of(SANE_VIEW, None)
