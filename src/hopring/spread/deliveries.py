@@ -1,0 +1,130 @@
+"""Frames as a client sees them: what a daemon delivers, and what the client asks for, in both byte orders.
+
+Lengths are judged before anything is read, types are not: real daemons pass bits on that a client has forged,
+and such a message must not end the sessions of those who get it. Where a service is set it is a message,
+whatever else is set.
+"""
+
+import sys
+from struct import Struct
+from typing import Final, Literal, NamedTuple
+
+from hopring.errors import Drop, PeerError
+from hopring.spread.bits import MARKER, Bits
+from hopring.spread.frames import HEAD_BYTES, NAME_BYTES, REST_BYTES_MAX, head_of, message_type
+
+ByteOrder = Literal["little", "big"]
+NATIVE: Final[ByteOrder] = sys.byteorder
+
+REGULAR: Final = 0x3F
+MEMBERSHIP: Final = 0x3F00
+REJECT: Final = 0x400000
+
+MESSAGE_BYTES_MAX: Final = REST_BYTES_MAX + NAME_BYTES
+"""Names and body of a message: what a daemon takes, and the sender that it appends when it refuses one."""
+
+VIEW_BYTES_MAX: Final = 8 * 2**20
+"""Names and body of a view: more than 100,000 members."""
+
+OLD_TYPE_BYTES: Final = 4
+
+_HEADS: Final = {"little": Struct("<I32sIII"), "big": Struct(">I32sIII")}
+
+
+class Head(NamedTuple):
+    """What comes first, and says how much will follow."""
+
+    bits: int  # Without the marker.
+    name: bytes
+    groups_count: int
+    hint: bytes
+    body_bytes: int
+    order: ByteOrder
+
+    @property
+    def rest_bytes(self) -> int:
+        """All that follows; a refused message has its old type in front of its groups."""
+        return OLD_TYPE_BYTES * self.is_reject + NAME_BYTES * self.groups_count + self.body_bytes
+
+    @property
+    def is_reject(self) -> bool:
+        """A message of ours that the daemon did not take."""
+        return bool(self.bits & REJECT)
+
+    @property
+    def is_membership(self) -> bool:
+        """A view, a transitional signal or the own leave."""
+        return is_membership(self.bits)
+
+    @property
+    def tag(self) -> int:
+        """The 16 bits of the application; views have none."""
+        return 0 if self.is_membership else message_type(self.hint)
+
+
+class Delivery(NamedTuple):
+    """A frame that has come."""
+
+    bits: int
+    name: bytes  # The sender; of a membership message, the group.
+    groups: tuple[bytes, ...]  # Those it was sent to; of a view, its members.
+    tag: int
+    foreign: bool  # Whether the sender of a message has the other byte order.
+    body: bytes
+    order: ByteOrder  # Of the words in a membership message's body.
+
+
+def is_membership(bits: int) -> bool:
+    """Whether these bits are a membership message's."""
+    return bool(bits & MEMBERSHIP) and not bits & (REGULAR | REJECT)
+
+
+def is_view(bits: int) -> bool:
+    """Whether they are those of a regular membership message."""
+    return is_membership(bits) and bool(bits & Bits.REG_MEMB)
+
+
+def decode_head(data: bytes) -> Head:
+    """The first 48 bytes of a frame; nothing that follows is larger than its kind may be."""
+    assert len(data) == HEAD_BYTES
+    bits, name, count, hint, size = head_of(data)
+    order: ByteOrder = "little" if data[0] & MARKER else "big"
+    head = Head(bits, cut(name), count, hint, size, order)
+    limit = VIEW_BYTES_MAX if head.is_membership else MESSAGE_BYTES_MAX
+    if NAME_BYTES * count + size > limit:
+        raise PeerError(Drop.LIMIT, f"{count} groups and a body of {size} bytes, of {limit} bytes at most")
+    return head
+
+
+def decode_rest(head: Head, rest: bytes) -> Delivery:
+    """The frame, from its head and all that follows."""
+    assert len(rest) == head.rest_bytes
+    bits, at = head.bits, 0
+    if head.is_reject:
+        bits = int.from_bytes(rest[:OLD_TYPE_BYTES], head.order) & ~MARKER | REJECT
+        at = OLD_TYPE_BYTES
+    end = at + NAME_BYTES * head.groups_count
+    groups = tuple([cut(rest[one : one + NAME_BYTES]) for one in range(at, end, NAME_BYTES)])
+    foreign = not head.is_membership and order_of_hint(head.hint) != NATIVE
+    return Delivery(bits, head.name, groups, head.tag, foreign, rest[end:], head.order)
+
+
+def cut(field: bytes) -> bytes:
+    """A name without its padding; one that fills its field has none."""
+    return field.partition(b"\0")[0]
+
+
+def order_of_hint(hint: bytes) -> ByteOrder:
+    """Who wrote a hint; the marker has two bits, and only both together are little-endian."""
+    return "little" if int.from_bytes(hint, "little") & MARKER == MARKER else "big"
+
+
+def encode_request(
+    bits: int, sender: bytes, groups: tuple[bytes, ...], tag: int, body: bytes, order: ByteOrder = NATIVE
+) -> bytes:
+    """A frame to a daemon, in the byte order of whoever writes it."""
+    fields = (sender, *groups)
+    assert all(len(one) < NAME_BYTES for one in fields), "names are judged before"
+    marker = MARKER if order == "little" else 0
+    head = _HEADS[order].pack(bits | marker, sender, len(groups), tag << 8 | marker, len(body))
+    return b"".join([head, *[one.ljust(NAME_BYTES, b"\0") for one in groups], body])
