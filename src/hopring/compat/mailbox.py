@@ -8,6 +8,7 @@ is more.
 import socket
 from contextlib import suppress
 from enum import Enum
+from errno import ECONNRESET
 from fcntl import ioctl
 from termios import FIONREAD
 from threading import RLock
@@ -60,11 +61,11 @@ class Mailbox:
             self._sending = True
             try:
                 self._sock.sendall(frame)
-            except OSError:
-                return self._lost()
-            except BaseException:
-                self._spoil()  # Perhaps half of a frame went.
-                raise
+            except BaseException as error:
+                code = self._lost()  # Perhaps half of a frame went.
+                if not _of_the_socket(error):
+                    raise
+                return code
             finally:
                 self._sending = False
         return None
@@ -81,7 +82,9 @@ class Mailbox:
             except PeerError:
                 self._spoil()  # Where the next frame begins is not known.
                 return Received(Code.ILLEGAL_MESSAGE)
-            except OSError:
+            except OSError as error:
+                if not _of_the_socket(error):
+                    raise
                 return Received(self._lost())
 
     def poll(self) -> int:
@@ -129,7 +132,7 @@ class Mailbox:
         while len(self._part) < size:
             chunk = self._sock.recv(min(size - len(self._part), CHUNK_BYTES_MAX))
             if not chunk:
-                raise ConnectionResetError
+                raise ConnectionResetError(ECONNRESET, "the daemon has closed")
             if len(chunk) == size:
                 return chunk
             self._part += chunk
@@ -148,3 +151,8 @@ class Mailbox:
     def _lost(self) -> Code:
         self._spoil()
         return Code.CONNECTION_CLOSED
+
+
+def _of_the_socket(error: BaseException) -> bool:
+    """Not that of a signal's handler, which may raise a TimeoutError to get out of a call: it has no number."""
+    return isinstance(error, OSError) and error.errno is not None

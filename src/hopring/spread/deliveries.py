@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.spread.bits import MARKER, Bits
-from hopring.spread.frames import HEAD_BYTES, NAME_BYTES, REST_BYTES_MAX, head_of, message_type
+from hopring.spread.frames import HEAD_BYTES, NAME_BYTES, REST_BYTES_MAX, head_of
 
 ByteOrder = Literal["little", "big"]
 NATIVE: Final[ByteOrder] = sys.byteorder
@@ -59,7 +59,7 @@ class Head(NamedTuple):
     @property
     def tag(self) -> int:
         """The 16 bits of the application; views have none."""
-        return 0 if self.is_membership else message_type(self.hint)
+        return 0 if self.is_membership else tag_of(self.hint)
 
 
 class Delivery(NamedTuple):
@@ -117,6 +117,11 @@ def cut(field: bytes) -> bytes:
 def order_of_hint(hint: bytes) -> ByteOrder:
     """Who wrote a hint; the marker has two bits, and only both together are little-endian."""
     return "little" if int.from_bytes(hint, "little") & MARKER == MARKER else "big"
+
+
+def tag_of(hint: bytes) -> int:
+    """The 16 bits of the application; what else a sender has put into its hint is not looked at."""
+    return int.from_bytes(hint, order_of_hint(hint)) >> 8 & 0xFFFF
 
 
 def encode_request(
