@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.spread.bits import MARKER, Bits
-from hopring.spread.frames import HEAD_BYTES, NAME_BYTES, REST_BYTES_MAX, head_of
+from hopring.spread.frames import HEAD_BYTES, NAME_BYTES, head_of
 
 ByteOrder = Literal["little", "big"]
 NATIVE: Final[ByteOrder] = sys.byteorder
@@ -20,11 +20,8 @@ REGULAR: Final = 0x3F
 MEMBERSHIP: Final = 0x3F00
 REJECT: Final = 0x400000
 
-MESSAGE_BYTES_MAX: Final = REST_BYTES_MAX + NAME_BYTES
-"""Names and body of a message: what a daemon takes, and the sender that it appends when it refuses one."""
-
-VIEW_BYTES_MAX: Final = 8 * 2**20
-"""Names and body of a view: more than 100,000 members."""
+REST_BYTES_MAX: Final = 16 * 2**20
+"""Names and body of what is delivered. Spread daemons stay far below; ours pass on what native clients send."""
 
 OLD_TYPE_BYTES: Final = 4
 
@@ -85,14 +82,15 @@ def is_view(bits: int) -> bool:
 
 
 def decode_head(data: bytes) -> Head:
-    """The first 48 bytes of a frame; nothing that follows is larger than its kind may be."""
+    """The first 48 bytes of a frame; what follows is within the limit."""
     assert len(data) == HEAD_BYTES
     bits, name, count, hint, size = head_of(data)
     order: ByteOrder = "little" if data[0] & MARKER else "big"
     head = Head(bits, cut(name), count, hint, size, order)
-    limit = VIEW_BYTES_MAX if head.is_membership else MESSAGE_BYTES_MAX
-    if NAME_BYTES * count + size > limit:
-        raise PeerError(Drop.LIMIT, f"{count} groups and a body of {size} bytes, of {limit} bytes at most")
+    if NAME_BYTES * count + size > REST_BYTES_MAX:
+        raise PeerError(
+            Drop.LIMIT, f"{count} groups and {size} bytes of body, of {REST_BYTES_MAX} bytes at most"
+        )
     return head
 
 
