@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
+from tests.unit.compat.peer import frame
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import sync
@@ -136,6 +138,21 @@ def test_the_largest_message_and_a_hundred_groups(sessions: Sessions, group: str
     groups = tuple(f"{group}-{at}" for at in range(99))
     assert sp.SP_multigroup_multicast(alice, sp.SAFE_MESS, (*groups, group), 9, b"x") == 1
     assert receive(alice).groups == (*groups, group)
+
+
+def test_a_sender_of_the_other_byte_order(cluster: sync.Cluster, sessions: Sessions, group: str) -> None:
+    alice = sessions.connect("eu1", "alice")
+    join(alice, group)
+    port, _, host = where(cluster, "us1").partition("@")
+    with socket.create_connection((host, int(port)), WAIT_S) as java:
+        java.sendall(bytes([4, 4, 0, 0, 4]) + b"java")
+        assert java.recv(6, socket.MSG_WAITALL) == b"\x05NULL "
+        java.sendall(b"NULL" + bytes(86))
+        java.recv(5 + len("#java#us1"), socket.MSG_WAITALL)
+        java.sendall(frame(0x10, b"#java#us1", (group.encode(),), b"hi", tag=0x1234, order=">", hint=">"))
+        got = receive(alice)
+
+    assert tuple(got) == (2, sp.AGREED_MESS, "#java#us1", 1, (group,), 0x1234, 1, b"hi")
 
 
 def test_a_private_group_and_self_discard(sessions: Sessions, group: str) -> None:

@@ -98,18 +98,17 @@ def play(steps: list[Step], conn: socket.socket) -> None:
 
 
 @contextmanager
-def serve(listening: socket.socket, scripts: list[list[Step]]) -> Iterator[None]:
+def serve(listening: socket.socket, steps: list[Step]) -> Iterator[None]:
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            for steps in scripts:
-                conn, _ = listening.accept()
-                conn.settimeout(WAIT_S)
-                if conn.family != socket.AF_UNIX:
-                    conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                with conn:
-                    play(steps, conn)
+            conn, _ = listening.accept()
+            conn.settimeout(WAIT_S)
+            if conn.family != socket.AF_UNIX:
+                conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with conn:
+                play(steps, conn)
         except BaseException as error:
             errors.append(error)
 
@@ -126,11 +125,12 @@ def serve(listening: socket.socket, scripts: list[list[Step]]) -> Iterator[None]
 
 
 @contextmanager
-def daemon(*steps: Step, more: list[list[Step]] | None = None) -> Iterator[str]:
-    """A daemon with this script for its first client, and perhaps with scripts for others; gives its name."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    with serve(listening, [list(steps), *(more or [])]):
-        yield f"{listening.getsockname()[1]}@127.0.0.1"
+def daemon(*steps: Step, at: str = "127.0.0.1") -> Iterator[str]:
+    """A daemon with this script for its one client; gives its name."""
+    family = socket.AF_INET6 if ":" in at else socket.AF_INET
+    listening = socket.create_server((at, 0), family=family)
+    with serve(listening, list(steps)):
+        yield f"{listening.getsockname()[1]}@{at}"
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def unix_daemon(*steps: Step) -> Iterator[str]:
             continue
         listening.listen()
         try:
-            with serve(listening, [list(steps)]):
+            with serve(listening, list(steps)):
                 yield str(port)
         finally:
             path.unlink()

@@ -52,6 +52,26 @@ def test_connect_and_disconnect_byte_by_byte() -> None:
         assert sp.SP_disconnect(mbox) == sp.ILLEGAL_SESSION
 
 
+def test_a_host_by_its_name_and_by_an_address_of_the_new_kind() -> None:
+    with daemon(*WELCOMED, AwaitEnd(KILL)) as name:
+        ret, mbox, _ = sp.SP_connect(name.replace("127.0.0.1", "localhost"), "alice")
+        sp.SP_disconnect(mbox)
+    assert ret == sp.ACCEPT_SESSION
+    try:
+        with daemon(*WELCOMED, AwaitEnd(KILL), at="::1") as name:
+            ret, mbox, _ = sp.SP_connect(name, "alice")
+            sp.SP_disconnect(mbox)
+    except OSError:
+        pytest.skip("no IPv6 on this machine")
+    assert ret == sp.ACCEPT_SESSION
+
+
+def test_a_process_has_so_many_sessions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sp, "SESSIONS_MAX", 0)
+    with daemon(*WELCOMED, AwaitEnd(KILL)) as name:
+        assert sp.SP_connect(name, "alice") == (sp.REJECT_QUOTA, -1, "")
+
+
 def test_a_port_alone_is_a_unix_socket() -> None:
     with unix_daemon(*WELCOMED, AwaitEnd(KILL)) as name:
         ret, mbox, _ = sp.SP_connect(name, "alice")
