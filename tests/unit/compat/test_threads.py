@@ -121,6 +121,21 @@ def test_an_interrupted_multicast_spoils_the_session() -> None:
         box.disconnect()
 
 
+def test_a_handler_that_ends_the_session_says_nothing_in_the_middle_of_a_frame() -> None:
+    ours, theirs = socket.socketpair()
+    box = Mailbox(ours, b"#alice#d1")
+
+    def farewell(_number: int, _frame: FrameType | None) -> None:
+        theirs.recv(10**6)  # So that there would be room.
+        box.disconnect()
+
+    with theirs:
+        with alarm(farewell, 0.03):
+            assert box.send(bytes(10**7)) is Code.CONNECTION_CLOSED
+        while heard := theirs.recv(10**6):
+            assert not heard.strip(b"\0")
+
+
 @pytest.mark.slow
 def test_an_end_does_not_wait_for_a_daemon_that_does_not_read() -> None:
     ours, theirs = socket.socketpair()
