@@ -10,8 +10,10 @@ from contextlib import suppress
 from enum import Enum
 from errno import ECONNRESET
 from fcntl import ioctl
+from select import POLLIN, POLLOUT, poll
 from termios import FIONREAD
 from threading import RLock
+from time import monotonic
 from typing import Final
 
 from hopring.compat import asking
@@ -22,7 +24,7 @@ from hopring.spread.deliveries import NATIVE, Head, decode_head, decode_rest
 from hopring.spread.frames import HEAD_BYTES
 
 FAREWELL_S: Final = 1.0
-"""How long an end waits for a message that another thread is sending."""
+"""How long an end waits for another thread's message to be sent, and for the daemon to hear everything."""
 
 CHUNK_BYTES_MAX: Final = 256 * 1024
 
@@ -98,16 +100,21 @@ class Mailbox:
             return Code.ILLEGAL_SESSION
         return len(self._part) + int.from_bytes(waiting, NATIVE)
 
-    def disconnect(self) -> None:
-        """Takes leave of the daemon, if that can be said at once, and closes; to others it is the same."""
-        if self.state is State.ACTIVE and self._writing.acquire(timeout=FAREWELL_S):
-            try:
-                if not self._sending:
-                    with suppress(OSError):
-                        self._sock.send(asking.end(self.private_group), socket.MSG_DONTWAIT)
-            finally:
-                self._writing.release()
-        self.kill()
+    def disconnect(self, farewell_s: float = FAREWELL_S) -> None:
+        """Takes leave of the daemon and closes when that has closed too, or after this time.
+
+        A connection that is closed while something is unread drops what it has not sent yet. So all that comes
+        is read, and the daemon closes when it has heard everything.
+        """
+        until_s = monotonic() + farewell_s
+        was, self.state = self.state, State.CLOSED
+        try:
+            if was is State.ACTIVE and self._say_end(until_s):
+                self._drain(until_s)
+        except OSError:
+            pass  # Then there is nobody to take leave of.
+        finally:
+            self.kill()
 
     def kill(self) -> None:
         """Closes, without a word."""
@@ -117,6 +124,36 @@ class Mailbox:
         # The descriptor must not be another file's while somebody is about to use it.
         with self._reading, self._writing:
             self._sock.close()
+
+    def _say_end(self, until_s: float) -> bool:
+        """False if it cannot be said: in the middle of a frame, or in time."""
+        if not self._writing.acquire(timeout=_left_s(until_s)):
+            return False
+        try:
+            left = b"" if self._sending else asking.end(self.private_group)
+            said = bool(left)
+            while left and self._ready(POLLOUT, until_s):
+                left = left[self._sock.send(left, socket.MSG_DONTWAIT) :]
+            if said and not left:
+                self._sock.shutdown(socket.SHUT_WR)
+                return True
+            return False
+        finally:
+            self._writing.release()
+
+    def _drain(self, until_s: float) -> None:
+        """Reads until the daemon closes; whoever else is reading gets what it waits for first."""
+        if self._reading.acquire(timeout=_left_s(until_s)):
+            try:
+                while self._ready(POLLIN, until_s) and self._sock.recv(CHUNK_BYTES_MAX, socket.MSG_DONTWAIT):
+                    pass
+            finally:
+                self._reading.release()
+
+    def _ready(self, what: int, until_s: float) -> bool:
+        waiting = poll()
+        waiting.register(self._sock, what)
+        return bool(waiting.poll(_left_s(until_s) * 1000))
 
     def _receive(self, limits: Limits) -> Received:
         if self._head is None:
@@ -151,6 +188,10 @@ class Mailbox:
     def _lost(self) -> Code:
         self._spoil()
         return Code.CONNECTION_CLOSED
+
+
+def _left_s(until_s: float) -> float:
+    return max(until_s - monotonic(), 0.0)
 
 
 def _of_the_socket(error: BaseException) -> bool:

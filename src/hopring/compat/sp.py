@@ -11,7 +11,7 @@ number as in C: the socket's descriptor, for `select`.
 import sys
 from collections.abc import Sequence
 from math import isfinite
-from threading import Lock
+from threading import RLock
 from typing import Final, NamedTuple
 
 from hopring.compat import asking, constants, predicates, sp_membership
@@ -53,7 +53,7 @@ Bytes = bytes | bytearray | memoryview
 
 SESSIONS_MAX: Final = 1024
 _sessions: Final[dict[int, Mailbox]] = {}
-_lock: Final = Lock()
+_lock: Final = RLock()  # A signal's handler may end a session.
 
 
 class Connected(NamedTuple):

@@ -3,13 +3,15 @@
 import signal
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from select import select
+from threading import Event
 from time import monotonic
 from types import FrameType
 
 import pytest
-from tests.unit.compat.peer import JOIN, KILL, WAIT_S, WELCOMED, AwaitEnd, Hear, Say, Step, daemon, frame
+from tests.unit.compat.peer import JOIN, KILL, WAIT_S, WELCOMED, AwaitEnd, Hear, Say, Step, daemon, frame, play
 
 from hopring.compat import sp
 from hopring.compat.constants import Code
@@ -134,6 +136,35 @@ def test_a_handler_that_ends_the_session_says_nothing_in_the_middle_of_a_frame()
             assert box.send(bytes(10**7)) is Code.CONNECTION_CLOSED
         while heard := theirs.recv(10**6):
             assert not heard.strip(b"\0")
+
+
+def test_what_was_sent_before_the_end_arrives_although_something_is_unread() -> None:
+    body, late = bytes(100_000), Event()
+    sent = frame(0x10, b"#alice#d1", (b"grp",), body)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
+        # Little of it fits into the daemon's buffer; the rest is still ours when the session ends.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+        def slow() -> bytes:
+            conn, _ = listening.accept()
+            conn.settimeout(WAIT_S)
+            with conn:
+                play([*WELCOMED, Say(MESSAGE)], conn)
+                assert late.wait(WAIT_S)
+                heard = b""
+                while chunk := conn.recv(4096):
+                    heard += chunk
+                return heard
+
+        heard = threads.submit(slow)
+        mbox = sp.SP_connect(f"{listening.getsockname()[1]}@127.0.0.1", "alice").mbox
+        assert select([mbox], [], [], WAIT_S)[0]
+        assert sp.SP_multicast(mbox, sp.AGREED_MESS, "grp", 0, body) == len(body)
+        ending = threads.submit(sp.SP_disconnect, mbox)
+        wait([ending], timeout=0.05)
+        late.set()
+        assert ending.result(WAIT_S) == 0
+        assert heard.result(WAIT_S) == sent + KILL
 
 
 @pytest.mark.slow
