@@ -189,6 +189,17 @@ def test_a_leave_and_a_disconnect(sessions: Sessions, group: str) -> None:
     assert (info(gone).changed_member, gone.groups) == ("#carol#us1", ("#alice#eu1",))
 
 
+def test_what_was_sent_before_the_end_is_delivered_before_it(sessions: Sessions, group: str) -> None:
+    alice, bob = sessions.connect("eu1", "alice"), sessions.connect("us1", "bob")
+    for mbox in (alice, bob):
+        join(mbox, group)
+    for at in range(300):
+        assert sp.SP_multicast(alice, sp.AGREED_MESS, group, at, bytes(1000)) == 1000
+    assert sp.SP_disconnect(alice) == 0  # Its own copies are unread.
+    assert [receive(bob).mess_type for _ in range(300)] == list(range(300))
+    assert sp.Is_caused_disconnect_mess(receive(bob).service_type)
+
+
 def test_names_that_are_refused(cluster: sync.Cluster, sessions: Sessions) -> None:
     sessions.connect("eu1", "alice")
     assert sp.SP_connect(where(cluster, "eu1"), "alice").ret == sp.REJECT_NOT_UNIQUE
