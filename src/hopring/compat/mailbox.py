@@ -24,7 +24,7 @@ from hopring.spread.deliveries import NATIVE, Head, decode_head, decode_rest
 from hopring.spread.frames import HEAD_BYTES
 
 FAREWELL_S: Final = 1.0
-"""How long an end waits for another thread's message to be sent, and for the daemon to hear everything."""
+"""How long an end waits for another thread's message to be sent, and for the daemon to close."""
 
 CHUNK_BYTES_MAX: Final = 256 * 1024
 
@@ -104,7 +104,7 @@ class Mailbox:
         """Takes leave of the daemon and closes when that has closed too, or after this time.
 
         A connection that is closed while something is unread drops what it has not sent yet. So all that comes
-        is read, and the daemon closes when it has heard everything.
+        is read, and the daemon closes when the end has its place in the order: then the name is free again.
         """
         until_s = monotonic() + farewell_s
         was, self.state = self.state, State.CLOSED
@@ -130,14 +130,12 @@ class Mailbox:
         if not self._writing.acquire(timeout=_left_s(until_s)):
             return False
         try:
-            left = b"" if self._sending else asking.end(self.private_group)
-            said = bool(left)
+            if self._sending:
+                return False
+            left = asking.end(self.private_group)
             while left and self._ready(POLLOUT, until_s):
                 left = left[self._sock.send(left, socket.MSG_DONTWAIT) :]
-            if said and not left:
-                self._sock.shutdown(socket.SHUT_WR)
-                return True
-            return False
+            return not left
         finally:
             self._writing.release()
 

@@ -29,7 +29,7 @@ class HangUp(NamedTuple):
 
 
 class AwaitEnd(NamedTuple):
-    """Until the client closes; what it says meanwhile is its farewell, or nothing."""
+    """Until the client closes, or says farewell, which is answered by closing; nothing else may be said."""
 
     farewell: bytes | None = None
 
@@ -92,7 +92,7 @@ def play(steps: list[Step], conn: socket.socket) -> None:
                 return
             case AwaitEnd(farewell):
                 heard = b""
-                while chunk := conn.recv(4096):
+                while not heard.endswith(KILL) and (chunk := conn.recv(4096)):
                     heard += chunk
                 assert farewell is None or heard == farewell
 

@@ -96,7 +96,7 @@ def test_what_the_hello_says(arguments: tuple[str | None, int, int], hello: str)
     welcome = bytes.fromhex("01 05 00 01 0b") + b"#r7431-9#d1"
     with daemon(Hear(bytes.fromhex(hello)), Say(OFFER), Hear(CHOICE), Say(welcome), AwaitEnd()) as name:
         ret, mbox, private_group = sp.SP_connect(name, *arguments)
-        sp.SP_disconnect(mbox)
+        sp.SP_kill(mbox)
 
     assert (ret, private_group) == (sp.ACCEPT_SESSION, "#r7431-9#d1")
 

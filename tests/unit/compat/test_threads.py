@@ -152,8 +152,8 @@ def test_what_was_sent_before_the_end_arrives_although_something_is_unread() -> 
                 play([*WELCOMED, Say(MESSAGE)], conn)
                 assert late.wait(WAIT_S)
                 heard = b""
-                while chunk := conn.recv(4096):
-                    heard += chunk
+                while not heard.endswith(KILL):
+                    heard += conn.recv(4096)
                 return heard
 
         heard = threads.submit(slow)
