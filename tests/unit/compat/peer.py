@@ -29,7 +29,7 @@ class HangUp(NamedTuple):
 
 
 class AwaitEnd(NamedTuple):
-    """Until the client closes, or says farewell, which is answered by closing; nothing else may be said."""
+    """Until the client closes, or says farewell, which is answered by closing; None is any."""
 
     farewell: bytes | None = None
 
