@@ -21,7 +21,11 @@ PURE_ROOMS = (
     "spread",
     "check",
 )
-PURE_FILES = ("value.py", "ids.py", "errors.py", "services.py", "stack.py", "stack_events.py")
+PURE_FILES = (
+    *("value.py", "ids.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
+    *("compat/asking.py", "compat/constants.py", "compat/places.py", "compat/predicates.py"),
+    *("compat/receiving.py", "compat/sp_membership.py", "compat/texts.py", "compat/views.py"),
+)
 IMPURE = {
     "asyncio",
     "datetime",
@@ -51,6 +55,7 @@ ROOMS = (
         "session",
         "spread",
         "client",
+        "compat",
         "check",
         "sim",
         "daemon",

@@ -1,0 +1,80 @@
+"""What a program may ask of its daemon: judged here, so that a daemon need not end the session. Pure.
+
+Each function gives a frame to be sent, or the code of what is wrong.
+
+Where the toolkit sends what a daemon answers by ending the session (two services at once, bits that are for
+daemons, more than 100 groups), or cuts a name off so that it is another one, these refuse with a code.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from hopring.compat.constants import REGULAR_MESS, SELF_DISCARD, Code
+from hopring.spread.bits import Bits
+from hopring.spread.deliveries import encode_request
+from hopring.spread.frames import GROUPS_MAX, HEAD_BYTES, NAME_BYTES
+
+MESSAGE_BYTES_SAFE: Final = 143_200 - HEAD_BYTES
+"""Names and body together: a real daemon accepts a little more and dies of it."""
+
+_LEGAL: Final = frozenset(range(36, 127))
+_BARE: Final = [1 << at for at in range(REGULAR_MESS.bit_length())]
+_SERVICES: Final = frozenset([*_BARE, *[one | SELF_DISCARD for one in _BARE]])
+
+
+def encode_text(name: str) -> bytes:
+    """A name as it travels; bytes that are no text have come as surrogates and go back as they were."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def decode_text(name: bytes) -> str:
+    """A name as the program sees it."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def join(sender: bytes, group: str) -> bytes | Code:
+    """To become a member."""
+    return _membership(Bits.JOIN, sender, group)
+
+
+def leave(sender: bytes, group: str) -> bytes | Code:
+    """To be one no longer."""
+    return _membership(Bits.LEAVE, sender, group)
+
+
+def end(sender: bytes) -> bytes:
+    """The last thing that a session says."""
+    return encode_request(Bits.KILL, sender, (sender,), 0, b"")
+
+
+def multicast(sender: bytes, service: int, groups: Sequence[str], tag: int, body: bytes) -> bytes | Code:
+    """A message to groups; private ones are groups too."""
+    if not is_service(service):
+        return Code.ILLEGAL_SERVICE
+    names = [_name(one) for one in groups]
+    if len(names) > GROUPS_MAX or not all(names):
+        return Code.ILLEGAL_GROUP
+    if NAME_BYTES * len(names) + len(body) > MESSAGE_BYTES_SAFE:
+        return Code.MESSAGE_TOO_LONG
+    return encode_request(service, sender, tuple(names), tag & 0xFFFF, body)
+
+
+def is_service(bits: int) -> bool:
+    """Exactly one service, and at most the wish not to get it oneself."""
+    return bits in _SERVICES
+
+
+def _membership(bits: Bits, sender: bytes, group: str) -> bytes | Code:
+    name = _name(group)
+    if not name or not _LEGAL.issuperset(name):
+        return Code.ILLEGAL_GROUP
+    return encode_request(bits, sender, (name,), 0, b"")
+
+
+def _name(group: str) -> bytes:
+    # Nothing stands for a name that cannot be sent.
+    try:
+        name = encode_text(group)
+    except UnicodeEncodeError:
+        return b""
+    return name if len(name) < NAME_BYTES and b"\0" not in name else b""

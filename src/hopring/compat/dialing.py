@@ -1,0 +1,110 @@
+"""A connection to a daemon, with the handshake done."""
+
+import socket
+from time import monotonic
+from typing import Any, Final
+
+from hopring.compat.asking import encode_text
+from hopring.compat.constants import MAX_PRIVATE_NAME, Code
+from hopring.compat.places import TcpPlace, UnixPlace, place_of
+from hopring.spread.greeting import Greeting, Welcome
+
+SOCKET_BUFFER_BYTES: Final = 200 * 1024
+"""As the toolkit has it, in both directions."""
+
+
+class Deadline:
+    """For a connection and its handshake together; 0 is none."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._until_s = monotonic() + timeout_s if timeout_s else None
+
+    def apply(self, sock: socket.socket) -> None:
+        """What is left of it, to the next call; raises TimeoutError if nothing is."""
+        if self._until_s is None:
+            return
+        left_s = self._until_s - monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        sock.settimeout(left_s)
+
+
+def dial(
+    spread_name: str | None, private_name: str | None, priority: bool, membership: bool, timeout_s: float
+) -> tuple[socket.socket, bytes] | Code:
+    """A socket and the private group, or why there is none."""
+    place = place_of(spread_name)
+    try:
+        user = encode_text(private_name or "")[:MAX_PRIVATE_NAME]
+    except UnicodeEncodeError:
+        return Code.REJECT_ILLEGAL_NAME
+    if place is None:
+        return Code.ILLEGAL_SPREAD
+    deadline = Deadline(timeout_s)
+    sock = _connect(place, deadline)
+    if isinstance(sock, Code):
+        return sock
+    group: bytes | Code = Code.CONNECTION_CLOSED
+    try:
+        group = _greet(sock, Greeting(user, membership, priority), deadline)
+        sock.settimeout(None)
+    except OSError:
+        group = Code.CONNECTION_CLOSED
+    finally:
+        if isinstance(group, Code):
+            sock.close()
+    return group if isinstance(group, Code) else (sock, group)
+
+
+def _connect(place: UnixPlace | TcpPlace, deadline: Deadline) -> socket.socket | Code:
+    try:
+        addresses = _addresses(place)
+    except (OSError, ValueError):
+        return Code.ILLEGAL_SPREAD  # As the toolkit says of a host that it does not find.
+    for family, address in addresses:
+        try:
+            sock = socket.socket(family)
+        except OSError:
+            continue  # A kind of address that this machine does not speak.
+        try:
+            _prepare(sock)
+            deadline.apply(sock)
+            sock.connect(address)
+        except OSError:
+            sock.close()
+        else:
+            return sock
+    return Code.COULD_NOT_CONNECT
+
+
+def _addresses(place: UnixPlace | TcpPlace) -> list[tuple[socket.AddressFamily, Any]]:
+    if isinstance(place, UnixPlace):
+        return [(socket.AF_UNIX, place.path)]
+    found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def _prepare(sock: socket.socket) -> None:
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _greet(sock: socket.socket, greeting: Greeting, deadline: Deadline) -> bytes | Code:
+    while greeting.wants:
+        if greeting.out:
+            deadline.apply(sock)
+            sock.sendall(greeting.out)
+        data = b""
+        while len(data) < greeting.wants:
+            deadline.apply(sock)
+            chunk = sock.recv(greeting.wants - len(data))
+            if not chunk:
+                return Code.CONNECTION_CLOSED
+            data += chunk
+        greeting.receive(data)
+    result = greeting.result
+    assert result is not None, "it wants nothing more"
+    return result.private_group if isinstance(result, Welcome) else Code(result.code)

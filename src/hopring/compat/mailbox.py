@@ -1,0 +1,197 @@
+"""One session over a blocking socket: what both facades are made of.
+
+One thread may receive while another sends; two that do the same wait for each other. Whoever ends the session
+wakes those who wait in it. Nothing is read beyond a frame, so that `select` on the socket tells whether there
+is more.
+"""
+
+import socket
+from contextlib import suppress
+from enum import Enum
+from errno import ECONNRESET
+from fcntl import ioctl
+from select import POLLIN, POLLOUT, poll
+from termios import FIONREAD
+from threading import RLock
+from time import monotonic
+from typing import Final
+
+from hopring.compat import asking
+from hopring.compat.constants import Code
+from hopring.compat.receiving import Limits, Received, received, too_short
+from hopring.errors import PeerError
+from hopring.spread.deliveries import NATIVE, Head, decode_head, decode_rest
+from hopring.spread.frames import HEAD_BYTES
+
+FAREWELL_S: Final = 1.0
+"""How long an end waits for another thread's message to be sent, and for the daemon to close."""
+
+CHUNK_BYTES_MAX: Final = 256 * 1024
+
+
+class State(Enum):
+    """Of a session, at this end."""
+
+    ACTIVE = "active"
+    ERROR = "error"  # Of no use any more, and not yet given back.
+    CLOSED = "closed"
+
+
+class Mailbox:
+    """A session that has been welcomed."""
+
+    def __init__(self, sock: socket.socket, private_group: bytes) -> None:
+        """The socket is blocking, and this one's from now on."""
+        self.private_group = private_group
+        self.state = State.ACTIVE
+        self._sock = sock
+        # A signal's handler may end the session that its own thread waits in.
+        self._reading, self._writing = RLock(), RLock()
+        self._sending = False
+        self._head: Head | None = None  # Of a message that was too long for a call, or that is not all here.
+        self._part = bytearray()
+
+    def fileno(self) -> int:
+        """The socket, for select."""
+        return self._sock.fileno()
+
+    def send(self, frame: bytes) -> Code | None:
+        """A frame to the daemon; None if it went."""
+        with self._writing:
+            if (code := self._unfit()) is not None:
+                return code
+            self._sending = True
+            try:
+                self._sock.sendall(frame)
+            except BaseException as error:
+                code = self._lost()  # Perhaps half of a frame went.
+                if not _of_the_socket(error):
+                    raise
+                return code
+            finally:
+                self._sending = False
+        return None
+
+    def receive(self, limits: Limits) -> Received:
+        """The next message, as far as it fits; waits for it."""
+        if (code := self._unfit()) is not None:
+            return Received(code)
+        with self._reading:
+            if (code := self._unfit()) is not None:
+                return Received(code)
+            try:
+                return self._receive(limits)
+            except PeerError:
+                self._spoil()  # Where the next frame begins is not known.
+                return Received(Code.ILLEGAL_MESSAGE)
+            except OSError as error:
+                if not _of_the_socket(error):
+                    raise
+                return Received(self._lost())
+
+    def poll(self) -> int:
+        """How many bytes are here to be received."""
+        if self.state is State.CLOSED:
+            return Code.ILLEGAL_SESSION
+        waiting = bytearray(4)
+        try:
+            ioctl(self._sock, FIONREAD, waiting)
+        except (OSError, ValueError):
+            return Code.ILLEGAL_SESSION
+        return len(self._part) + int.from_bytes(waiting, NATIVE)
+
+    def disconnect(self, farewell_s: float = FAREWELL_S) -> None:
+        """Takes leave of the daemon and closes when that has closed too, or after this time.
+
+        A connection that is closed while something is unread drops what it has not sent yet. So all that comes
+        is read, and the daemon closes when the end has its place in the order: then the name is free again.
+        """
+        until_s = monotonic() + farewell_s
+        was, self.state = self.state, State.CLOSED
+        try:
+            if was is State.ACTIVE and self._say_end(until_s):
+                self._drain(until_s)
+        except OSError:
+            pass  # Then there is nobody to take leave of.
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """Closes, without a word."""
+        self.state = State.CLOSED
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)  # Wakes whoever waits in it.
+        # The descriptor must not be another file's while somebody is about to use it.
+        with self._reading, self._writing:
+            self._sock.close()
+
+    def _say_end(self, until_s: float) -> bool:
+        """False if it cannot be said: in the middle of a frame, or in time."""
+        if not self._writing.acquire(timeout=_left_s(until_s)):
+            return False
+        try:
+            if self._sending:
+                return False
+            left = asking.end(self.private_group)
+            while left and self._ready(POLLOUT, until_s):
+                left = left[self._sock.send(left, socket.MSG_DONTWAIT) :]
+            return not left
+        finally:
+            self._writing.release()
+
+    def _drain(self, until_s: float) -> None:
+        """Reads until the daemon closes; whoever else is reading gets what it waits for first."""
+        if self._reading.acquire(timeout=_left_s(until_s)):
+            try:
+                while self._ready(POLLIN, until_s) and self._sock.recv(CHUNK_BYTES_MAX, socket.MSG_DONTWAIT):
+                    pass
+            finally:
+                self._reading.release()
+
+    def _ready(self, what: int, until_s: float) -> bool:
+        waiting = poll()
+        waiting.register(self._sock, what)
+        return bool(waiting.poll(_left_s(until_s) * 1000))
+
+    def _receive(self, limits: Limits) -> Received:
+        if self._head is None:
+            self._head = decode_head(self._read(HEAD_BYTES))
+        if (short := too_short(self._head, limits)) is not None:
+            return short
+        delivery = decode_rest(self._head, self._read(self._head.rest_bytes))
+        self._head = None
+        return received(delivery, limits, self.private_group)
+
+    def _read(self, size: int) -> bytes:
+        """So many bytes; goes on where a call that was interrupted left off."""
+        while len(self._part) < size:
+            chunk = self._sock.recv(min(size - len(self._part), CHUNK_BYTES_MAX))
+            if not chunk:
+                raise ConnectionResetError(ECONNRESET, "the daemon has closed")
+            if len(chunk) == size:
+                return chunk
+            self._part += chunk
+        data, self._part = bytes(self._part), bytearray()
+        return data
+
+    def _unfit(self) -> Code | None:
+        if self.state is State.CLOSED:
+            return Code.ILLEGAL_SESSION
+        return None if self.state is State.ACTIVE else Code.NET_ERROR_ON_SESSION
+
+    def _spoil(self) -> None:
+        if self.state is State.ACTIVE:
+            self.state = State.ERROR
+
+    def _lost(self) -> Code:
+        self._spoil()
+        return Code.CONNECTION_CLOSED
+
+
+def _left_s(until_s: float) -> float:
+    return max(until_s - monotonic(), 0.0)
+
+
+def _of_the_socket(error: BaseException) -> bool:
+    """Not that of a signal's handler, which may raise a TimeoutError to get out of a call: it has no number."""
+    return isinstance(error, OSError) and error.errno is not None

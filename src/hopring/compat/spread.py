@@ -1,0 +1,205 @@
+"""The shape of the old Python module for Spread: `connect`, a mailbox with methods, messages with attributes.
+
+Names are `str`, messages are `bytes`; a `str` that is sent goes as UTF-8. An error is a `spread.error` with the
+toolkit's code and words.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from hopring.compat import asking, constants, views
+from hopring.compat.constants import *  # noqa: F403
+from hopring.compat.constants import (
+    CAUSED_BY_DISCONNECT,
+    CAUSED_BY_JOIN,
+    CAUSED_BY_LEAVE,
+    CAUSED_BY_NETWORK,
+    DEFAULT_SPREAD_PORT,
+    REGULAR_MESS,
+    SELF_DISCARD,
+    Code,
+)
+from hopring.compat.dialing import dial
+from hopring.compat.mailbox import Mailbox
+from hopring.compat.predicates import Is_membership_mess, Is_regular_mess
+from hopring.compat.receiving import Limits, Received
+from hopring.compat.texts import text_of
+from hopring.spread.handshake import VERSION
+from hopring.spread.membership import GroupId
+
+__all__ = [
+    "DEFAULT_BUFFER_SIZE",
+    "DEFAULT_GROUPS_SIZE",
+    "MailboxType",
+    "MembershipMsgType",
+    "RegularMsgType",
+    "SpreadError",
+    "connect",
+    "error",
+    "group_id",
+    "version",
+]
+__all__ += constants.__all__
+
+DEFAULT_BUFFER_SIZE: Final = 10_000
+DEFAULT_GROUPS_SIZE: Final = 10
+
+_CAUSES: Final = CAUSED_BY_JOIN | CAUSED_BY_LEAVE | CAUSED_BY_DISCONNECT | CAUSED_BY_NETWORK
+_ENDS: Final = (Code.CONNECTION_CLOSED, Code.ILLEGAL_SESSION)
+
+
+class error(Exception):
+    """A code and its words, or only words for what the toolkit has no code for."""
+
+
+SpreadError = error
+
+
+class group_id(GroupId):
+    """Two of them can be compared; they are equal at all members of a view."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<group_id {:08X}:{:08X}:{:08X}>".format(*self)
+
+
+class RegularMsgType(NamedTuple):
+    """A message."""
+
+    sender: str
+    groups: tuple[str, ...]
+    msg_type: int
+    endian: int  # 1 if the sender's byte order is the other one.
+    message: bytes
+
+
+class MembershipMsgType(NamedTuple):
+    """A view (`reason` is a cause), a transitional signal (`reason` is 0), or the own leave (no members)."""
+
+    group: str
+    group_id: group_id | None
+    members: tuple[str, ...]
+    reason: int
+    extra: tuple[str, ...]  # Who joined, left or vanished; after a change of the network, who came with us.
+
+
+class MailboxType:
+    """A session; `connect` makes it."""
+
+    def __init__(self, box: Mailbox) -> None:
+        self.private_group: Final = asking.decode_text(box.private_group)
+        self._box = box
+        self._open = True
+
+    def __del__(self) -> None:
+        if getattr(self, "_open", False):
+            self._box.disconnect(farewell_s=0)  # Whoever collects it must not wait.
+
+    def disconnect(self) -> None:
+        """Ends the session; a second time is no error."""
+        if self._open:
+            self._open = False
+            self._box.disconnect()
+
+    def fileno(self) -> int:
+        """The socket, for select."""
+        self._check("fileno")
+        return self._box.fileno()
+
+    def join(self, group: str) -> None:
+        """Asks to be a member."""
+        self._check("join")
+        self._send(asking.join(self._box.private_group, group))
+
+    def leave(self, group: str) -> None:
+        """Asks to be a member no longer."""
+        self._check("leave")
+        self._send(asking.leave(self._box.private_group, group))
+
+    def multicast(self, service_type: int, group: str, message: bytes | str, message_type: int = 0) -> int:
+        """A message to one group; returns its bytes."""
+        self._check("multicast")
+        return self._multicast(service_type, (group,), message, message_type)
+
+    def multigroup_multicast(
+        self, service_type: int, groups: Sequence[str], message: bytes | str, message_type: int = 0
+    ) -> int:
+        """A message to several."""
+        if isinstance(groups, str):
+            raise TypeError("only tuples are allowed for groups")
+        if not groups:
+            raise ValueError("there must be at least one group in the tuple")
+        self._check("multigroup_multicast")
+        return self._multicast(service_type, groups, message, message_type)
+
+    def poll(self) -> int:
+        """How many bytes wait to be received."""
+        self._check("poll")
+        return self._judged(self._box.poll())
+
+    def receive(self) -> RegularMsgType | MembershipMsgType:
+        """The next message, however long; waits for it."""
+        self._check("receive")
+        got = self._box.receive(Limits())
+        self._judged(got.ret)
+        if Is_regular_mess(got.service_type):
+            return RegularMsgType(got.sender, got.groups, got.mess_type, got.endian_mismatch, got.mess)
+        if Is_membership_mess(got.service_type):
+            return self._membership(got)
+        raise error(f"unexpected service type: 0x{got.service_type:x}")
+
+    def _membership(self, got: Received) -> MembershipMsgType:
+        info = views.membership_info(got.mess, got.service_type)
+        self._judged(info.ret)
+        extra = views.set_members(got.mess, info.my_vs_set, None).member_names
+        gid = group_id(*info.gid) if got.mess else None
+        return MembershipMsgType(got.sender, gid, got.groups, got.service_type & _CAUSES, extra)
+
+    def _multicast(
+        self, service_type: int, groups: Sequence[str], message: bytes | str, message_type: int
+    ) -> int:
+        if service_type & ~(REGULAR_MESS | SELF_DISCARD):
+            raise ValueError("invalid service type")
+        body = message.encode() if isinstance(message, str) else memoryview(message).tobytes()
+        self._send(asking.multicast(self._box.private_group, service_type, groups, message_type, body))
+        return len(body)
+
+    def _send(self, frame: bytes | Code) -> None:
+        code = frame if isinstance(frame, Code) else self._box.send(frame)
+        self._judged(0 if code is None else code)
+
+    def _judged(self, code: int) -> int:
+        if code >= 0:
+            return code
+        if code in _ENDS:
+            self.disconnect()
+        raise error(int(code), text_of(code))
+
+    def _check(self, method: str) -> None:
+        if not self._open:
+            raise error(f"{method}() called on closed mbox")
+
+
+def connect(
+    spread_name: str | None = None,
+    private_name: str = "",
+    priority: int = 0,
+    membership: int = 1,
+    *,
+    daemon: str | None = None,
+    name: str | None = None,
+) -> MailboxType:
+    """A session with the daemon at `port@host` or `port`; `daemon` and `name` are the first two once more."""
+    where = daemon if spread_name is None else spread_name
+    if where is None:
+        where = f"{DEFAULT_SPREAD_PORT}@localhost"
+    done = dial(where, private_name if name is None else name, priority > 0, bool(membership), 0)
+    if isinstance(done, Code):
+        raise error(int(done), text_of(done))
+    return MailboxType(Mailbox(*done))
+
+
+def version() -> tuple[int, int, int]:
+    """Of the toolkit whose protocol this is."""
+    return VERSION

@@ -1,0 +1,163 @@
+"""A daemon that says anything at all: codes come out, and nothing else."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from struct import pack
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.compat.peer import HELLO, OFFER, AwaitEnd, HangUp, Hear, Say, daemon, frame, view_body
+
+from hopring.compat import sp, spread
+from hopring.compat.constants import Code
+from hopring.compat.mailbox import Mailbox
+from hopring.compat.receiving import Limits
+from hopring.compat.views import membership_info, set_members, sets_info
+from hopring.spread.greeting import Greeting, Refusal, Welcome
+
+NAMES = (b"#alice#d1", b"#bob#d2")
+VIEW = frame(0x1800, b"grp", NAMES, view_body((1, 2, 3), (NAMES,)))
+MESSAGE = frame(0x10, b"#bob#d2", (b"grp", b"other"), b"hello")
+GOOD = [
+    VIEW,
+    MESSAGE,
+    frame(0x2000, b"grp", (), bytes(12)),
+    frame(0x200, b"grp"),
+    frame(0x20, b"#b#d", order=">"),
+]
+LIMITS = [Limits(), Limits(1, 4), Limits(0, 0), Limits(1, 4, drop=True), Limits(0, 0, drop=True)]
+
+
+@contextmanager
+def said(data: bytes) -> Iterator[Mailbox]:
+    """A mailbox whose daemon has said this and is gone."""
+    ours, theirs = socket.socketpair()
+    theirs.sendall(data)
+    theirs.close()
+    box = Mailbox(ours, b"#alice#d1")
+    yield box
+    box.kill()
+
+
+def drain(data: bytes, limits: Limits) -> int:
+    """Receives with these limits, or with none if they are too short, until there is a real error."""
+    with said(data) as box:
+        for _ in range(len(data) // 48 + 2):
+            got = box.receive(limits)
+            if got.ret in (Code.BUFFER_TOO_SHORT, Code.GROUPS_TOO_SHORT) and not limits.drop:
+                got = box.receive(Limits())
+            if got.ret < 0 and got.ret != Code.BUFFER_TOO_SHORT:
+                assert box.receive(limits).ret == Code.NET_ERROR_ON_SESSION
+                assert box.send(b"x") == Code.NET_ERROR_ON_SESSION
+                return got.ret
+            membership_info(got.mess, got.service_type)
+    raise AssertionError("more messages than frames")
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=400), st.sampled_from(LIMITS))
+def test_noise(data: bytes, limits: Limits) -> None:
+    assert drain(data, limits) in (Code.CONNECTION_CLOSED, Code.ILLEGAL_MESSAGE)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(GOOD), min_size=1, max_size=4), st.data(), st.sampled_from(LIMITS))
+def test_spoiled_frames(frames: list[bytes], data: st.DataObject, limits: Limits) -> None:
+    stream = bytearray(b"".join(frames))
+    for _ in range(data.draw(st.integers(1, 4))):
+        stream[data.draw(st.integers(0, len(stream) - 1))] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(0, len(stream)))
+
+    assert drain(bytes(stream[:end]), limits) in (Code.CONNECTION_CLOSED, Code.ILLEGAL_MESSAGE)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_any_answer_to_a_hello(answer: bytes) -> None:
+    greeting = Greeting(b"alice", True, False)
+    while greeting.wants and len(answer) >= greeting.wants:
+        assert greeting.wants <= 90
+        part, answer = answer[: greeting.wants], answer[greeting.wants :]
+        greeting.receive(part)
+
+    match greeting.result:
+        case Refusal(code):
+            assert Code(code) < 0
+        case Welcome(_, name):
+            assert 1 <= len(name) <= 31
+        case None:
+            assert greeting.wants
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.sampled_from([0x1100, 0x1200, 0x1400, 0x1800, 0x2000, 0x200, 0x10, 0]))
+def test_any_body_of_a_membership_message(body: bytes, bits: int) -> None:
+    info = membership_info(body, bits)
+    assert info.ret in (1, Code.ILLEGAL_MESSAGE)
+    if info.ret == 1:
+        assert set_members(body, info.my_vs_set, None).ret == info.my_vs_set.num_members
+    sets = sets_info(body, None)
+    assert sets.ret in (len(sets.vs_sets), Code.ILLEGAL_MESSAGE)
+    assert all(set_members(body, one, None).ret == one.num_members for one in sets.vs_sets)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"\x05", b"\x05NU", b"\x7f", b"\x80", b"\x05NULL \x01", b"\x05NULL \x01\x05\x00\x01\xff", OFFER],
+)
+def test_a_daemon_that_stumbles_over_the_handshake(answer: bytes) -> None:
+    with daemon(Hear(HELLO), Say(answer), HangUp()) as name:
+        assert sp.SP_connect(name, "alice").ret == sp.CONNECTION_CLOSED
+
+
+def wrong_offset() -> bytes:
+    return frame(0x1100, b"grp", NAMES[:1], view_body((1, 2, 3), (NAMES[:1],), offset=10**6))
+
+
+def test_a_view_whose_own_set_is_elsewhere_is_told_and_the_session_lives() -> None:
+    with said(wrong_offset() + MESSAGE) as box:
+        got = box.receive(Limits())
+        assert got.ret == 56
+        assert sp.SP_get_memb_info(got.mess, got.service_type).ret == sp.ILLEGAL_MESSAGE
+        assert sp.SP_get_vs_sets_info(got.mess).ret == sp.ILLEGAL_MESSAGE
+        assert sp.SP_get_vs_set_members(got.mess, sp.vs_set_info(1, 10**6)).ret == sp.ILLEGAL_MESSAGE
+        assert box.receive(Limits()).ret == 5
+
+
+def test_the_old_module_raises_its_own_error_for_it() -> None:
+    with said(wrong_offset() + MESSAGE + frame(0, b"#b#d") + pack("<I", 0x80000010) + bytes(44)) as box:
+        mailbox = spread.MailboxType(box)
+        with pytest.raises(spread.error) as caught:
+            mailbox.receive()
+        assert caught.value.args == (-13, "Illegal message")
+        assert mailbox.receive()[-1] == b"hello"
+        with pytest.raises(spread.error, match="unexpected service type: 0x0"):
+            mailbox.receive()
+        with pytest.raises(spread.error, match="Illegal message"):
+            mailbox.receive()
+        with pytest.raises(spread.error, match="will no longer work"):
+            mailbox.receive()
+        with pytest.raises(spread.error, match="will no longer work"):
+            mailbox.join("grp")
+        mailbox.disconnect()
+
+
+def test_a_view_that_announces_too_much_is_refused_without_waiting_for_it() -> None:
+    # A real program in C would be told to make room for 2**31 - 1 names.
+    head = bytearray(VIEW[:48])
+    head[36:40] = pack("<i", 2**31 - 1)
+    with daemon(
+        Hear(HELLO),
+        Say(OFFER),
+        Hear(b"NULL" + bytes(86)),
+        Say(bytes([1, 5, 0, 1, 4]) + b"#a#d"),
+        Say(bytes(head)),
+        AwaitEnd(),
+    ) as name:
+        _, mbox, _ = sp.SP_connect(name, "alice")
+        assert sp.SP_receive(mbox, 0, 10, 10).ret == sp.ILLEGAL_MESSAGE
+        sp.SP_kill(mbox)
