@@ -91,7 +91,7 @@ class Hopd:
             options = session_options(config, arguments)
             allow_descriptors(options.sessions_max)
             spills = spill_place(state / f"{config.cluster}.{name}.spill")
-            self._clients = Clients(loop, self.log, self._member, groups, places, options, spills)
+            self._clients = Clients(loop, self.log, self._member, groups, places, options, spills, config.order)
             self._above: Up = self._clients.take
             where = where_clients_come(places)
         elif above is not None:

@@ -61,7 +61,7 @@ class Front:
             if submit is None:
                 break
             self._under_way.append(Message(submit.service, ME.daemon, submit.session, submit.payload))
-        self._note(self.desk.credit())
+        self._note(self.desk.credit(self.now_us))
 
     def _note(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
