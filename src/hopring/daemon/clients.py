@@ -48,6 +48,8 @@ class Clients:
         self._connections: dict[int, ClientConnection] = {}
         self._count = 0
         self._pump_due = False
+        self._gathering = False  # Events of the member come one after the other.
+        self._ready: dict[int, None] = {}  # Connections that are to send behind the last of them.
         self._alarm = loop.alarm(lambda: self._step(Tick()))
         self._listeners: list[ClientListener] = []
         self._paths: list[Path] = []  # Of Unix sockets.
@@ -65,9 +67,15 @@ class Clients:
             raise
 
     def take(self, events: Sequence[Upward]) -> None:
-        """What came out of the member in this turn."""
+        """What came out of the member in this turn; clients get what it means for them at once."""
+        self._gathering = True
         for event in events:
             self._step(event)
+        self._gathering = False
+        ready, self._ready = self._ready, {}
+        for number in ready:
+            if number in self._connections:  # The one before may have shown that it is gone.
+                self._connections[number].flush()
 
     @property
     def drained(self) -> bool:
@@ -161,6 +169,8 @@ class Clients:
                 case Ready(number):
                     if self.desk.hurries(number):
                         hurried[number] = None
+                    elif self._gathering:
+                        self._ready[number] = None
                     else:
                         self._connections[number].flush_soon()
                 case Pause(number):

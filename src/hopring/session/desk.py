@@ -8,8 +8,6 @@ Invariants  whatever a client does wrong costs that client only; nobody waits fo
             take what is sent to it is dealt with by the policy that it chose (`slow.py`).
 """
 
-from collections import Counter
-
 from hopring.errors import PeerError
 from hopring.groups.events import (
     Connect,
@@ -33,12 +31,12 @@ from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.groups.words import is_word
 from hopring.ids import GroupName
 from hopring.links.events import Tick
-from hopring.membership.events import Delivered, Installed, Resume, Submit, Withdraw
+from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION
-from hopring.session import showing
+from hopring.session import showing, shows
 from hopring.session.backlog import Spills
 from hopring.session.dialect import Admitted, Dialect, Said
-from hopring.session.events import Close, Input, Listen, Lost, Opened, Output, Pause, Ready, Received
+from hopring.session.events import Input, Listen, Lost, Opened, Output, Pause, Received
 from hopring.session.held import Held
 from hopring.session.judging import judge
 from hopring.session.native import Native
@@ -50,11 +48,10 @@ from hopring.session.options import (
     Slow,
 )
 from hopring.session.pace import Pace
-from hopring.session.queries import Queries
 from hopring.session.receipts import receipt_of
+from hopring.session.roll import Roll
 from hopring.session.session import Session, State
-from hopring.session.slow import SlowReceivers
-from hopring.session.strangers import Strangers
+from hopring.session.shows import Shown
 from hopring.session.words import Ask, Credit, Error, Goodbye, Hello, Join, Leave, Quit, Welcome, Word
 from hopring.session.words import Refused as RefusedWord
 from hopring.wire.bundle import bundle_bytes_of
@@ -81,21 +78,18 @@ class Desk:
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
         assert self.message_bytes_max > 0, "a message has to fit"
         self._native = Native(groups.me.daemon, groups.names, self.bundle_bytes_max, self.message_bytes_max)
-        self.sessions: dict[int, Session] = {}
-        self.queries = Queries(groups)
-        self.slow = SlowReceivers(groups, self.options, spills)
+        self._roll = Roll(groups, self.options, spills)
+        self.sessions = self._roll.sessions
+        self.queries = self._roll.queries
+        self.slow = self._roll.slow
+        self.ended = self._roll.ended
         self.pace = Pace()
-        self.ended: Counter[str] = Counter()
-        """How often a client had to go, by reason."""
-        self._strangers = Strangers()
         self._charged: set[int] = set()  # Sessions that wait for credit, or to be listened to again.
-        self._out: list[Output] = []
 
     @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
-        parts = self._strangers, self.groups, self.queries, self.slow, self.pace
-        return min([part.wake_at_us for part in parts])
+        return min(self._roll.wake_at_us, self.groups.wake_at_us, self.pace.wake_at_us)
 
     def tune(self, options: SessionOptions) -> None:
         """Other limits from now on, also for sessions that are there."""
@@ -134,12 +128,12 @@ class Desk:
                 continue
             queued_bytes = self._queued_bytes(number)
             if session.credit(queued_bytes, self.options.window_bytes):
-                self._ready(session)
+                self._roll.ready(session)
                 if not session.charged_bytes:
                     self._charged.discard(number)
             if session.paused and 2 * queued_bytes <= self.options.window_bytes:
                 self._hear(session, now_us)
-        return self._flush()
+        return self._roll.flush()
 
     def _queued_bytes(self, number: int) -> int:
         return self.groups.queued_bytes(number) + self.queries.queued_bytes(number)
@@ -147,8 +141,10 @@ class Desk:
     def end_all(self, reason: str, remedy: str) -> list[Output]:
         """The daemon ends: so does every session, without a word to others."""
         for session in list(self.sessions.values()):
-            self._close(session, session.rest() + session.conversation.tell(Error(reason, "", remedy)), reason)
-        return self._flush()
+            self._roll.close(
+                session, session.rest() + session.conversation.tell(Error(reason, "", remedy)), reason
+            )
+        return self._roll.flush()
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event."""
@@ -164,48 +160,37 @@ class Desk:
             case Delivered():
                 self._ask(event, now_us)
                 self._receipt(event, now_us)
+            case Stamped(_, message) if not is_word(message.payload):
+                pass  # Groups want to know of joins only.
             case Installed():
                 self.queries.installed(event, now_us)
                 self._ask(event, now_us)
             case _:
                 self._ask(event, now_us)
-        return self._flush()
-
-    def _flush(self) -> list[Output]:
-        out, self._out = self._out, []
-        return out
+        return self._roll.flush()
 
     # Connections.
 
     def _opened(self, event: Opened, now_us: int) -> None:
-        number, dialect = event.session, event.dialect or self._native
-        conversation = dialect.converse(number, event.address)
-        backlog = self.slow.backlog(number, conversation.tell)
-        session = Session(number, dialect, conversation, now_us + self.options.hello_us, backlog)
-        self.sessions[number] = session
-        self._strangers.came(session)
-        oldest = self._strangers.oldest
+        session = self._roll.come(event, self._native, now_us + self.options.hello_us)
         if len(self.sessions) > self.options.sessions_max:
             self._end(session, TOO_MANY_CLIENTS, "", "connect to another daemon, or later", now_us)
-        elif len(self._strangers) > self.options.strangers_max and oldest is not None:
+        elif (oldest := self._roll.one_too_many(self.options.strangers_max)) is not None:
             self._end(oldest, "no HELLO in time", "", "say HELLO at once", now_us)
 
     def _lost(self, number: int, now_us: int) -> None:
-        session = self.sessions.pop(number, None)
-        if session is None:
-            return
-        self._strangers.forget(session)
-        self.queries.forget(number)
-        self.slow.forget(session)
-        if session.known:
-            self._ask(Disconnect(number), now_us)
+        session = self.sessions.get(number)
+        if session is not None:
+            self._roll.forget(session)
+            if session.known:
+                self._ask(Disconnect(number), now_us)
 
     def _tick(self, now_us: int) -> None:
-        for session in self._strangers.late(now_us):
+        for session in self._roll.late(now_us):
             self._end(session, "no HELLO in time", "", "say HELLO at once", now_us)
         answered = self.queries.tick(self.sessions, now_us)
         if answered is not None:
-            self._ready(answered)
+            self._roll.ready(answered)
         for session, why in self.slow.late(self.sessions, now_us):
             self._too_slow(session, why, now_us)
         self._ask(Tick(), now_us)
@@ -230,7 +215,7 @@ class Desk:
             return
         if full is not session.paused:
             session.paused = full
-            self._out.append(Pause(number) if full else Listen(number))
+            self._roll.out.append(Pause(number) if full else Listen(number))
 
     def _full(self, session: Session) -> bool:
         if session.dialect.native or session.charged_bytes < self.options.window_bytes:
@@ -249,7 +234,7 @@ class Desk:
             case Leave(group):
                 self._request(LeaveGroup(number, GroupName(group)), now_us)
             case Credit():
-                self._ready(session)
+                self._roll.ready(session)
             case Ask():
                 self._charged.add(number)
                 self.queries.ask(number, said)
@@ -303,30 +288,23 @@ class Desk:
                 case Gone(number):
                     self._gone(number)
                 case Resume() | Withdraw():
-                    self._out.append(output)
+                    self._roll.out.append(output)
 
-    def _show(self, shown: Deliver | ShowView | ShowSignal | Left, now_us: int) -> None:
+    def _show(self, shown: Shown, now_us: int) -> None:
         """Written once in each dialect, for however many sessions."""
         written: dict[Dialect, Held] = {}
-        for number in (shown.session,) if isinstance(shown, Left) else shown.sessions:
+        for number in shows.numbers(shown):
             session = self.sessions.get(number)
-            if session is None or not (isinstance(shown, Deliver) or self._wants(session, shown)):
+            if session is None or not shows.wants(session, shown, self.groups.me):
                 continue
             held = written.get(session.dialect)
             if held is None:
-                held = written[session.dialect] = write(session.dialect, shown)
+                held = written[session.dialect] = shows.write(session.dialect, shown)
             if why := self.slow.put(session, held, now_us):
                 self._too_slow(session, why, now_us)
             else:
-                self._ready(session)
+                self._roll.ready(session)
         self._shed(now_us)
-
-    def _wants(self, session: Session, shown: ShowView | ShowSignal | Left) -> bool:
-        """Who did not ask for membership still gets its own join and leave, in the native dialect."""
-        if session.membership or (isinstance(shown, Left) and session.dialect.native):
-            return True
-        who = shown.view.who if isinstance(shown, ShowView) and session.dialect.native else None
-        return who is not None and (who.process, who.session) == (self.groups.me, session.number)
 
     def _shed(self, now_us: int) -> None:
         while (biggest := self.slow.excess(self.sessions.values())) is not None:
@@ -351,25 +329,21 @@ class Desk:
             )
         )
         if session.conversation.admitted:
-            self._open(session)
-        self._ready(session)
+            self._roll.admit(session)
+        self._roll.ready(session)
 
     def _admitted(self, session: Session, said: Admitted, now_us: int) -> None:
         session.put(said.answer)
         if said.refused:
             self._end(session, said.refused, "", "", now_us)
         else:
-            self._open(session)
-            self._ready(session)
-
-    def _open(self, session: Session) -> None:
-        session.state = State.OPEN
-        self._strangers.forget(session)
+            self._roll.admit(session)
+            self._roll.ready(session)
 
     def _refused(self, number: int, word: RefusedWord, now_us: int) -> None:
         session = self.sessions[number]
         if session.state is State.STRANGER:
-            self._close(session, session.rest() + session.conversation.tell(word), word.reason)
+            self._roll.close(session, session.rest() + session.conversation.tell(word), word.reason)
             return
         self._answer(session, word, now_us)
 
@@ -378,12 +352,12 @@ class Desk:
         if why := self.slow.said(session):
             self._too_slow(session, why, now_us)
         else:
-            self._ready(session)
+            self._roll.ready(session)
 
     def _gone(self, number: int) -> None:
         session = self.sessions.get(number)
         if session is not None:
-            self._close(session, session.rest() + session.conversation.tell(Goodbye()), "")
+            self._roll.close(session, session.rest() + session.conversation.tell(Goodbye()), "")
 
     def _receipt(self, event: Delivered, now_us: int) -> None:
         session = self.sessions.get(event.message.session) if event.sender == self.groups.me else None
@@ -393,37 +367,11 @@ class Desk:
         if word is not None:
             self._answer(session, word, now_us)
 
-    def _ready(self, session: Session) -> None:
-        if session.has_output:
-            self._out.append(Ready(session.number))
-
     def _end(self, session: Session, reason: str, detail: str, remedy: str, now_us: int) -> None:
         """The client has to go; it is told why, and what it asked for before is still done."""
         word: Word = Error(reason, detail[:1024], remedy)
         # Only what it cannot do without: what waits for it may be what it did not take.
         last = b"".join(session.control) + session.conversation.tell(word)
-        self._close(session, last, f"{reason}: {detail}" if detail else reason)
+        self._roll.close(session, last, f"{reason}: {detail}" if detail else reason)
         if session.known and session.state is not State.ENDING:
             self._ask(Disconnect(session.number), now_us)
-
-    def _close(self, session: Session, last: bytes, reason: str) -> None:
-        del self.sessions[session.number]
-        self._strangers.forget(session)
-        self.queries.forget(session.number)
-        self.slow.forget(session)
-        if reason:
-            self.ended[reason.partition(":")[0]] += 1
-        self._out.append(Close(session.number, last, reason))
-
-
-def write(dialect: Dialect, shown: Deliver | ShowView | ShowSignal | Left) -> Held:
-    """What groups show, in a dialect."""
-    match shown:
-        case Deliver():
-            return dialect.messages(shown)
-        case ShowView():
-            return dialect.view(shown)
-        case ShowSignal():
-            return dialect.signal(shown)
-        case Left():
-            return dialect.left(shown)

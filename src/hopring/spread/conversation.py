@@ -40,7 +40,8 @@ class SpreadConversation:
         self._heard = b""  # Of the handshake, not looked at.
         self._private_group = ""
         self._over = False  # Nothing that it says counts.
-        self._run: Run | None = None  # Of the last message.
+        self._same: tuple[Bits, bool, tuple[str, ...], bool] | None = None  # What the last messages shared,
+        self._run: Run | None = None  # and how their bundles begin; None if they were for nobody.
 
     @property
     def admitted(self) -> bool:
@@ -130,11 +131,11 @@ class SpreadConversation:
         return Send(self._session, run, encode_bundle(run, batch.bodies, batch.types, bytes(len(batch.bodies))))
 
     def _run_of(self, batch: Batch) -> Run | None:
-        # A bundle names each group once; in a message to nobody, nobody is missed.
-        groups = tuple([GroupName(one) for one in dict.fromkeys(batch.groups) if one])
-        if not groups:
-            return None
-        service = SERVICES[batch.kind]
-        return Run(
-            self._daemon, self._session, service, groups, batch.self_discard, big_endian=batch.big_endian
-        )
+        same = batch.kind, batch.self_discard, batch.groups, batch.big_endian
+        if same != self._same:
+            # A bundle names each group once; in a message to nobody, nobody is missed.
+            groups = tuple([GroupName(one) for one in dict.fromkeys(batch.groups) if one])
+            service, discard, big_endian = SERVICES[batch.kind], batch.self_discard, batch.big_endian
+            run = Run(self._daemon, self._session, service, groups, discard, big_endian=big_endian)
+            self._same, self._run = same, run if groups else None
+        return self._run

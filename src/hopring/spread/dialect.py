@@ -5,6 +5,7 @@ Implements  the client protocol of Spread 4 and 5, from the daemon's side; see d
 
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address, ip_network
+from typing import Final
 
 from hopring.groups.events import Cause, Deliver, GroupView, Left, ShowSignal, ShowView
 from hopring.groups.groups import Groups
@@ -18,6 +19,8 @@ from hopring.spread.frames import REST_BYTES_MAX, Reader, encode_messages
 from hopring.spread.handshake import IP, NULL, USER_BYTES_MAX, Handshake
 from hopring.spread.membership import Sets, group_id, own_leave, signal, view
 from hopring.spread.names import shown_groups, shown_session
+
+_SELF_DISCARD: Final = int(Bits.SELF_DISCARD)
 
 
 class Spread:
@@ -62,9 +65,9 @@ class Spread:
     def messages(self, deliver: Deliver) -> Held:
         """The frames of a bundle, end to end."""
         bundle, run = deliver.bundle, deliver.bundle.run
-        bits = SERVICE_BITS[run.service] | (Bits.SELF_DISCARD if run.self_discard else Bits(0))
+        bits = SERVICE_BITS[run.service]
         frames = encode_messages(
-            bits,
+            bits | _SELF_DISCARD if run.self_discard else bits,
             shown_session(deliver.sender),
             shown_groups(run.groups),
             run.big_endian,

@@ -33,7 +33,10 @@ REST_BYTES_MAX: Final = 144_000 - HEAD_BYTES
 """Names of groups and body together, as a real daemon says it takes; it is known to die of less."""
 
 
-_KINDS: Final = {int(bit): bit for bit in (*SERVICES, *REQUESTS)}
+_KINDS: Final = {int(bit): (bit, False) for bit in (*SERVICES, *REQUESTS)} | {
+    int(bit | Bits.SELF_DISCARD): (bit, True) for bit in SERVICES
+}
+"""What a client may say: one service or one request, and of a service whether it is for the sender too."""
 
 
 class Batch(NamedTuple):
@@ -85,7 +88,10 @@ class Reader:
             self._wait(HEAD_BYTES)
             return None
         word, name, count, hint, size = head_of(data, start)
-        kind, self_discard = _kind_of(word)
+        known = _KINDS.get(word)
+        if known is None:
+            raise PeerError(Drop.UNKNOWN_TYPE, f"type {word:08x} is not one service or one request")
+        kind, self_discard = known
         if count > GROUPS_MAX:
             raise PeerError(Drop.LIMIT, f"{count} groups, of {GROUPS_MAX} at most")
         self._check_size(NAME_BYTES * count + size)
@@ -165,17 +171,6 @@ def head_of(data: bytes | bytearray, at: int = 0) -> tuple[int, bytes, int, byte
     return word & ~MARKER, name, count, hint, size
 
 
-def _kind_of(word: int) -> tuple[Bits, bool]:
-    # As a number: the complement of a flag has no bits but those that have names.
-    kind = _KINDS.get(word & ~int(Bits.SELF_DISCARD))
-    if kind is None:
-        raise PeerError(Drop.UNKNOWN_TYPE, f"type {word:08x} is not one service or one request")
-    self_discard = bool(word & Bits.SELF_DISCARD)
-    if self_discard and kind in REQUESTS:
-        raise PeerError(Drop.UNKNOWN_TYPE, f"type {word:08x}: a request that is not for the sender")
-    return kind, self_discard
-
-
 def decode_name(field: bytes) -> str:
     """A name of 32 bytes, up to its first NUL."""
     name, zero, _ = field.partition(b"\0")
@@ -233,7 +228,7 @@ def encode_frame(bits: Bits, name: str, groups: tuple[str, ...], hint: bytes, bo
 
 
 def encode_messages(
-    bits: Bits,
+    bits: int,
     name: str,
     groups: tuple[str, ...],
     big_endian: bool,
