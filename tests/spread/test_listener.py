@@ -385,6 +385,14 @@ def test_who_did_not_ask_for_membership_sees_messages_only(party: Party, group: 
     assert quiet.message().body == b"two"
 
 
+def test_of_several_groups_in_a_request_the_first_is_meant(party: Party, group: str) -> None:
+    one = party.client()
+    one.say(JOIN, group, "another")
+    assert one.view().name == group
+    one.say(LEAVE, group, "another")
+    assert one.take() == Shown(BY_LEAVE, group, (), MARKED, b"")
+
+
 def test_what_is_asked_for_in_vain_is_ignored(party: Party, group: str) -> None:
     (one,) = party.members(group, "d1")
     one.join(group)
@@ -488,7 +496,7 @@ def test_bits_that_a_client_may_not_set(party: Party, group: str, order: str, wo
         pack("<I32sIII", 0x80000090, b"@", 1, 0x81000080, 0) + bytes(32),  # A hint with other bits.
         pack("<I32sIII", 0x80000010, b"@", 1, 0x80000080, 0) + bytes(32),  # Half a marker.
         pack("<I32sIII", 0x80000090, b"@", 1, 0x80000080, 0) + b"g" * 32,  # A group's name without an end.
-        pack("<I32sIII", 0x80010080, b"@", 2, 0x80000080, 0) + bytes(64),  # A join of two groups.
+        pack("<I32sIII", 0x80010080, b"@", 0, 0x80000080, 0),  # A join of no group.
     ],
 )
 def test_frames_that_end_the_session_that_sends_them(party: Party, group: str, data: bytes) -> None:

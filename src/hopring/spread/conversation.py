@@ -117,8 +117,9 @@ class SpreadConversation:
                 return self._send(batch)
 
     def _change(self, batch: Batch) -> Said | None:
-        if len(batch.groups) != 1:
-            raise PeerError(Drop.INCONSISTENT, f"a request for {len(batch.groups)} groups")
+        if not batch.groups:
+            raise PeerError(Drop.INCONSISTENT, "a request for no group")
+        # Of several a real daemon takes the first.
         group = batch.groups[0]
         if not is_group(group):
             return None
