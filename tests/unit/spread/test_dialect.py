@@ -335,14 +335,10 @@ def test_a_join_while_the_daemons_view_closes_is_a_change_of_network() -> None:
     assert joiner[48 + 64 + 12 :] == pack("<II", 2, 36) + sets
 
 
-def test_native_sessions_without_membership_see_their_own_joins_and_spread_sessions_do_not() -> None:
+def test_without_membership_not_even_the_own_join_is_shown() -> None:
     desk = Desk()
     quiet = desk.client(1, "quiet", membership=False)
     quiet.join("g")
     quiet.leave("g")
 
     assert desk.read(1, 1) == b""
-    native = desk.front.client(2, "native", membership=False)
-    native.join("g")
-    desk.front.exchange(2, native)
-    assert native.take() is not None
