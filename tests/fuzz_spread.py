@@ -56,7 +56,7 @@ def frame(dice: Random, name: str) -> bytes:
 
 def wrong(dice: Random, said: bytes) -> bytes:
     """The same, spoiled."""
-    data = bytearray(said)
+    data = bytearray(said or b"\0")
     match dice.randrange(7):
         case 0:
             for _ in range(dice.randrange(1, 4)):

@@ -139,6 +139,9 @@ def _networks(table: Table, key: str) -> tuple[str, ...] | None:
     given = table.values[key]
     if not isinstance(given, list):
         table.refuse(key, f"{show(given)} is no list", f'write {key} = ["10.0.0.0/8"]')
+    for one in given:
+        if not isinstance(one, str):
+            table.refuse(key, f"{show(one)} is no network", f'write {key} = ["10.0.0.0/8"]')
     try:
         return tuple([str(ip_network(one)) for one in given])
     except ValueError as wrong:
