@@ -65,7 +65,7 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         ),
         (
             EU + '[clients]\nspread_slow = "spill"',
-            "clients.spread_slow: 'spill' is not known; choose \"kick\", ",
+            "clients.spread_slow: 'spill' is not known; choose \"kick\" or ",
         ),
         (
             EU + '[clients]\nspread_access = "10.0.0.0/8"',
