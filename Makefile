@@ -50,8 +50,9 @@ lint:
 bench: setup ## measure; figures are printed, never asserted in tests
 	$(BIN)/python -m bench
 
-fuzz: setup ## a million fuzzed frames of clients against a desk, and some against a daemon
+fuzz: setup ## a million fuzzed frames of clients, and as many of Spread clients
 	$(BIN)/python -m tests.fuzz_clients
+	$(BIN)/python -m tests.fuzz_spread
 
 pictures: setup ## draw the pictures of docs/views.md again
 	@$(BIN)/python -m docs.pictures.make

@@ -33,6 +33,25 @@ HOT = (
         for name in ("engine", "path", "host", "faults", "network", "drive", "cluster", "clients")
     ),
     "check/evs/*.py",
+    "groups/*.py",
+    "session/*.py",
+    "spread/*.py",
+    *(
+        f"daemon/{name}.py"
+        for name in (
+            "loop",
+            "port",
+            "wheel",
+            "udp",
+            "udp_socket",
+            "datagrams",
+            "wires",
+            "member",
+            "shaper",
+            "clients",
+            "client_socket",
+        )
+    ),
 )
 # Words or options and hardly any work.
 LEFT_OUT = frozenset(
@@ -45,6 +64,15 @@ LEFT_OUT = frozenset(
             "wire/word.py",
         ),
         *("routing/weights.py", "links/ring_options.py", "membership/options.py"),
+        *("groups/words.py", "groups/names.py", "groups/events.py", "groups/options.py"),
+        *(
+            "session/words.py",
+            "session/answers.py",
+            "session/options.py",
+            "session/events.py",
+            "session/dialect.py",
+        ),
+        *("spread/bits.py",),
         "ordering/destinations.py",  # A base for classes that are not compiled.
     }
 )

@@ -251,13 +251,18 @@ def _clients(dice: Random, frames: int, port: int, good: sync.Session, meter: Me
             done += count
         if done // LOOK_EVERY > looked:
             looked = done // LOOK_EVERY
-            good.multicast("crowd", b"good %d" % looked)
-            while True:
-                event = good.receive(timeout_seconds=SECONDS_MAX)
-                if isinstance(event, Message) and event.sender == good.private_group:
-                    assert event.data == b"good %d" % looked, event
-                    break
+            look_by_tcp(good, looked)
             meter.look(done)
+
+
+def look_by_tcp(good: sync.Session, count: int) -> None:
+    """One more message, which has to come back."""
+    good.multicast("crowd", b"good %d" % count)
+    while True:
+        event = good.receive(timeout_seconds=SECONDS_MAX)
+        if isinstance(event, Message) and event.sender == good.private_group:
+            assert event.data == b"good %d" % count, event
+            return
 
 
 def _greet(sock: socket.socket, name: str) -> int:

@@ -4,7 +4,7 @@ import pytest
 
 from hopring.config import ConfigError, LinkProtocol
 from hopring.local.aio import local_cluster
-from hopring.local.plan import Plan, daemons_of, sides_of, with_client_port
+from hopring.local.plan import Plan, daemons_of, sides_of, with_ports
 
 
 def plan() -> Plan:
@@ -26,7 +26,7 @@ def test_all_links_are_there_and_patient_and_weigh_what_they_delay() -> None:
 
 
 def test_a_daemon_may_have_another_port_for_clients() -> None:
-    config = with_client_port(plan().config(), "us2", 4893)
+    config = with_ports(plan().config(), "us2", client_port=4893)
 
     assert [one.name for one in config.daemons if one.client_port == 4893] == ["us2"]
 

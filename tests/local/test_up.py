@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.spread.client import dial
 
 from hopring.cli.main import cli
 from hopring.cli.up import read_links
@@ -120,3 +121,21 @@ def test_names_of_sites_may_have_dashes() -> None:
     sites = {"eu-west": 1, "us": 1}
 
     assert read_links(("eu-west-us=4ms",), sites) == {("eu-west", "us"): "4ms"}
+
+
+@pytest.mark.slow
+def test_with_spread_it_serves_spread_clients_where_they_look_for_it(tmp_path: Path) -> None:
+    port, spread_port = free_base_port(1), free_base_port(1)
+    command = [*HOP, "up", "--sites", "d=1", "--port", str(port), "--spread", "--spread-port", str(spread_port)]
+    with (
+        (tmp_path / "words").open("w") as words,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"d1  hop://127.0.0.1:{port}  {spread_port}@127.0.0.1\n"
+        for place in (f"{spread_port}@127.0.0.1", f"/tmp/{spread_port}"):
+            client = dial(place).connect("")
+            client.join("grp")
+            assert client.view().groups == (client.name,)
+            client.close()
+        process.terminate()

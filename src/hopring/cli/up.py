@@ -7,6 +7,7 @@ import click
 
 from hopring.cli.exits import Failure
 from hopring.cli.holding import hold, where
+from hopring.config.spread_conf import SPREAD_PORT_DEFAULT
 from hopring.local.blocking import Cluster
 from hopring.local.error import ClusterError
 from hopring.local.plan import SITES_DEFAULT, read_duration
@@ -68,25 +69,50 @@ def read_links(texts: tuple[str, ...], sites: dict[str, int]) -> dict[tuple[str,
     type=click.Path(file_okay=False, path_type=Path),
     help="For configuration, logs and traces, to keep.",
 )
+@click.option("--spread", is_flag=True, help="Serve Spread clients too.")
+@click.option(
+    "--spread-port",
+    type=click.IntRange(1, 65_535),
+    default=SPREAD_PORT_DEFAULT,
+    show_default=True,
+    help="For the Spread clients of the first daemon; others get free ones.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Where to connect as one JSON object.")
-def up(sites: dict[str, int], links: tuple[str, ...], port: int, out: Path | None, as_json: bool) -> None:
+def up(
+    sites: dict[str, int],
+    links: tuple[str, ...],
+    port: int,
+    out: Path | None,
+    spread: bool,
+    spread_port: int,
+    as_json: bool,
+) -> None:
     """Run a cluster on this machine until interrupted (Ctrl-C).
 
     The first daemon listens where `hop pub` and `hop sub` look for one. Delays between sites are made in front
     of the daemons' sockets; nothing needs root.
     """
     delays = read_links(links, sites)
-    if not tcp_free(port):
-        problem = f"port {port} of 127.0.0.1 is taken, perhaps by another `hop up` or hopd"
-        raise Failure(f"{problem}; end that, or choose another with --port")
+    wanted = {"--port": port} | ({"--spread-port": spread_port} if spread else {})
+    for option, number in wanted.items():
+        if not tcp_free(number):
+            problem = f"port {number} of 127.0.0.1 is taken, perhaps by another `hop up` or hopd"
+            raise Failure(f"{problem}; end that, or choose another with {option}")
     click.echo(f"hop: starting {sum(sites.values())} daemons ...", err=True)
     try:
-        with Cluster(sites, delays, directory=out, trace=out is not None, client_port=port) as cluster:
+        with Cluster(
+            sites,
+            delays,
+            directory=out,
+            trace=out is not None,
+            client_port=port,
+            spread=spread_port if spread else False,
+        ) as cluster:
             if as_json:
                 click.echo(json.dumps(where(cluster)))
             else:
                 for name, url in sorted(where(cluster).items()):
-                    click.echo(f"{name}  {url}")
+                    click.echo(f"{name}  {url}" + (f"  {cluster.spread(name)}" if spread else ""))
             first = f"{next(iter(sites))}1"
             option = "" if port == CLIENT_PORT_DEFAULT else f" --at {cluster.url(first)}"
             click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)

@@ -17,6 +17,7 @@ from hopring.config.model import (
     Multicast,
     RingTuning,
     Site,
+    SpreadSlow,
     Weights,
 )
 from hopring.config.parse import load_config, parse_config
@@ -36,6 +37,7 @@ __all__ = [
     "Multicast",
     "RingTuning",
     "Site",
+    "SpreadSlow",
     "Weights",
     "cluster_hash",
     "dump_toml",

@@ -23,6 +23,9 @@ from hopring.config.model import (
 from hopring.ids import DAEMONS_MAX, SITES_MAX
 
 NAME_BYTES_MAX: Final = 32
+SPREAD_NAME_BYTES_MAX: Final = 19
+"""Of a daemon that Spread clients connect to: with a user of 10 bytes and two signs, that makes 31."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -109,8 +112,18 @@ class Draft:
         self._take(place, "address", daemon.address, daemon.port)
         if daemon.client_port is not None:
             self._take(place, "client address", daemon.address, daemon.client_port)
+        if daemon.spread_port is not None:
+            self._check_spread(place, daemon)
+            self._take(place, "client address", daemon.address, daemon.spread_port)
         self._daemons[daemon.name] = place
         self._sites[site].daemons.append(daemon)
+
+    def _check_spread(self, place: Place, daemon: Daemon) -> None:
+        if len(daemon.name) > SPREAD_NAME_BYTES_MAX:
+            problem = f"Spread clients cannot spell {daemon.name}"
+            self.refuse(
+                place, problem, f"give it a name of at most {SPREAD_NAME_BYTES_MAX} bytes, or no spread_port"
+            )
 
     def add_link(self, place: Place, link: Link) -> None:
         """One more link between sites that are already there."""
@@ -140,6 +153,7 @@ class Draft:
             default_weight=self.default_weight,
             default_protocol=self.default_protocol,
             weights=self.weights,
+            listed=tuple(self._daemons),
         )
         self._check_reach(config)
         self._check_tcp_ports(config)

@@ -1,6 +1,6 @@
 """From a configuration back to TOML; what is written reads as the same configuration."""
 
-from hopring.config.model import Config, Daemon, Link, LogTuning, Site
+from hopring.config.model import ClientTuning, Config, Daemon, Link, LogTuning, Site
 from hopring.config.table import quote_key
 from hopring.config.tuning import CLIENT_SETTINGS, LINK_SETTINGS, LOG_SETTINGS, RING_SETTINGS, Setting
 
@@ -14,15 +14,26 @@ def dump_toml(config: Config) -> str:
         f"default_weight = {config.default_weight}",
         f'default_protocol = "{config.default_protocol}"',
     ]
-    if clients := _settings(config.clients.given(), CLIENT_SETTINGS):
+    if clients := _clients(config.clients):
         lines += ["", "[clients]", *clients]
     if config.log != LogTuning():
         lines += ["", "[log]", *_log(config.log)]
-    for site in config.sites:
-        lines += _site(site)
+    place = {config.daemons[number].name: at for at, number in enumerate(config.order)}
+    for site in sorted(config.sites, key=lambda site: min([place[one.name] for one in site.daemons])):
+        lines += _site(site, place)
     for link in config.links:
         lines += _link(link)
     return "\n".join(lines) + "\n"
+
+
+def _clients(clients: ClientTuning) -> list[str]:
+    lines = _settings(clients.given(), CLIENT_SETTINGS)
+    if clients.spread_slow is not None:
+        lines.append(f'spread_slow = "{clients.spread_slow}"')
+    if clients.spread_access is not None:
+        networks = ", ".join([f'"{one}"' for one in clients.spread_access])
+        lines.append(f"spread_access = [{networks}]")
+    return lines
 
 
 def _log(log: LogTuning) -> list[str]:
@@ -34,14 +45,14 @@ def _log(log: LogTuning) -> list[str]:
     ]
 
 
-def _site(site: Site) -> list[str]:
+def _site(site: Site, place: dict[str, int]) -> list[str]:
     key = quote_key(site.name)
     lines = ["", f"[sites.{key}]"]
     if site.multicast is not None:
         lines.append(f'multicast = {{ group = "{site.multicast.group}", port = {site.multicast.port} }}')
     if ring := _settings(site.ring.given(), RING_SETTINGS):
         lines.append(f"ring = {{ {', '.join(ring)} }}")
-    for daemon in site.daemons:
+    for daemon in sorted(site.daemons, key=lambda one: place[one.name]):
         lines += _daemon(key, daemon)
     return lines
 
@@ -54,7 +65,8 @@ def _daemon(site_key: str, daemon: Daemon) -> list[str]:
         f'address = "{daemon.address}"',
         f"port = {daemon.port}",
     ]
-    return lines if daemon.client_port is None else [*lines, f"client_port = {daemon.client_port}"]
+    ports = {"client_port": daemon.client_port, "spread_port": daemon.spread_port}
+    return lines + [f"{key} = {port}" for key, port in ports.items() if port is not None]
 
 
 def _link(link: Link) -> list[str]:

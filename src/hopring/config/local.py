@@ -9,7 +9,11 @@ from hopring.config.units import DURATION
 
 BASE_PORT_DEFAULT: Final = 14_800
 _LOOPBACK: Final = "127.0.0.1"
-_PORTS_PER_DAEMON: Final = 2  # One for daemons, one for clients.
+
+
+def ports_per_daemon(spread: bool) -> int:
+    """One for daemons, one for clients, and one for Spread clients if these are served."""
+    return 3 if spread else 2
 
 
 def local_config(
@@ -20,11 +24,12 @@ def local_config(
     cluster: str = "local",
     protocol: LinkProtocol = LinkProtocol.HOP,
     mesh: bool = True,
+    spread: bool = False,
 ) -> Config:
     """So many daemons per site on 127.0.0.1, named eu1, eu2 and so on, and the weights of some links.
 
     A weight is a number, or a duration such as "40ms". Each daemon has two ports, from `base_port` on: one for
-    other daemons, the next for clients.
+    other daemons, the next for clients; and a third for Spread clients if these are to be served.
     """
     draft = Draft("local cluster", cluster=cluster, default_protocol=protocol, mesh=mesh)
     draft.check_name(Place("cluster"), cluster)
@@ -33,10 +38,11 @@ def local_config(
         draft.add_site(Place(f"sites.{site}"), site)
         for number in range(1, count + 1):
             place = Place(f"sites.{site}.daemons[{number - 1}]")
-            if not 1 <= port < 65_535:
+            if not 1 <= port <= 65_536 - ports_per_daemon(spread):
                 draft.refuse(place, f"{port} and the next are not ports", "choose a lower base_port")
-            draft.add_daemon(place, site, Daemon(f"{site}{number}", _LOOPBACK, port, port + 1))
-            port += _PORTS_PER_DAEMON
+            daemon = Daemon(f"{site}{number}", _LOOPBACK, port, port + 1, port + 2 if spread else None)
+            draft.add_daemon(place, site, daemon)
+            port += ports_per_daemon(spread)
     for ends, weight in (links or {}).items():
         place = Place(f"links[{ends[0]}, {ends[1]}]")
         draft.add_link(place, Link(ends, _weight(draft, place, weight), protocol))

@@ -4,10 +4,10 @@ Sites and daemons are sorted by name: a `SiteId` is a place in `Config.sites`, a
 `Config.daemons`. The fields of a tuning are named as the options of Hop and Ring; None leaves their default.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from hopring.ids import DaemonId, SiteId
 
@@ -72,6 +72,14 @@ class RingTuning:
         return _given(self)
 
 
+class SpreadSlow(StrEnum):
+    """What a daemon does when too much waits for a Spread client, which cannot choose."""
+
+    KICK = "kick"
+    BLOCK = "block"
+    DROP = "drop"
+
+
 @dataclass(frozen=True, slots=True)
 class ClientTuning:
     """What is tuned for the clients of this daemon."""
@@ -82,8 +90,11 @@ class ClientTuning:
     groups_max: int | None = None
     window_bytes: int | None = None
     backlog_bytes_max: int | None = None
+    spread_messages_max: int | None = None
+    spread_slow: SpreadSlow | None = None
+    spread_access: tuple[str, ...] | None = None
 
-    def given(self) -> dict[str, int]:
+    def given(self) -> dict[str, Any]:
         """What is set, by field; fits `dataclasses.replace` on the options of sessions."""
         return _given(self)
 
@@ -128,6 +139,7 @@ class Daemon:
     address: str
     port: int = PORT_DEFAULT
     client_port: int | None = None
+    spread_port: int | None = None  # For clients of Spread.
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +175,19 @@ class Config:
     weights: Weights = Weights.FIXED
     clients: ClientTuning = ClientTuning()
     log: LogTuning = LogTuning()
+    listed: tuple[str, ...] = field(default=(), compare=False)  # Daemons as the file has them.
 
     @cached_property
     def daemons(self) -> tuple[Daemon, ...]:
         """All daemons by DaemonId."""
         return tuple([daemon for daemon, _ in self._placed])
+
+    @cached_property
+    def order(self) -> tuple[DaemonId, ...]:
+        """All daemons as they are listed in the file; those that are not in it come last."""
+        place = {name: at for at, name in enumerate(self.listed)}
+        by_place = sorted(self.daemons, key=lambda one: (place.get(one.name, len(place)), one.name))
+        return tuple([self.daemon_id(one.name) for one in by_place])
 
     @cached_property
     def site_of(self) -> tuple[SiteId, ...]:
@@ -209,6 +229,6 @@ class Config:
         return {daemon.name: DaemonId(at) for at, daemon in enumerate(self.daemons)}
 
 
-def _given(tuning: LinkTuning | RingTuning | ClientTuning) -> dict[str, int]:
+def _given(tuning: LinkTuning | RingTuning | ClientTuning) -> dict[str, Any]:
     values = {one.name: getattr(tuning, one.name) for one in fields(tuning)}
     return {name: value for name, value in values.items() if value is not None}

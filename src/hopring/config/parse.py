@@ -7,6 +7,7 @@ line nor a remedy.
 import re
 import tomllib
 from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from hopring.config.model import (
     LogTuning,
     Multicast,
     RingTuning,
+    SpreadSlow,
     Weights,
 )
 from hopring.config.table import Table, show
@@ -57,7 +59,7 @@ _TOP: Final = (
     "log",
 )
 _SITE: Final = ("daemons", "multicast", "ring")
-_DAEMON: Final = ("name", "address", "port", "client_port")
+_DAEMON: Final = ("name", "address", "port", "client_port", "spread_port")
 _LINK: Final = ("between", "weight", "protocol")
 _TOML_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _WEIGHT: Final = Setting("weight", "weight", DURATION, 1, WEIGHT_MAX)
@@ -124,8 +126,26 @@ def _read(top: Table) -> Config:
 
 
 def _read_clients(table: Table) -> ClientTuning:
-    table.allow([setting.key for setting in CLIENT_SETTINGS])
-    return ClientTuning(**table.tuning(CLIENT_SETTINGS, ()))
+    table.allow([*[setting.key for setting in CLIENT_SETTINGS], "spread_slow", "spread_access"])
+    slow = table.choice("spread_slow", SpreadSlow.KICK) if "spread_slow" in table.values else None
+    return ClientTuning(
+        **table.tuning(CLIENT_SETTINGS, ()), spread_slow=slow, spread_access=_networks(table, "spread_access")
+    )
+
+
+def _networks(table: Table, key: str) -> tuple[str, ...] | None:
+    if key not in table.values:
+        return None
+    given = table.values[key]
+    if not isinstance(given, list):
+        table.refuse(key, f"{show(given)} is no list", f'write {key} = ["10.0.0.0/8"]')
+    for one in given:
+        if not isinstance(one, str):
+            table.refuse(key, f"{show(one)} is no network", f'write {key} = ["10.0.0.0/8"]')
+    try:
+        return tuple([str(ip_network(one)) for one in given])
+    except ValueError as wrong:
+        table.refuse(key, f"{wrong}", f'write {key} = ["10.0.0.0/8"]')
 
 
 def _read_log(table: Table) -> LogTuning:
@@ -163,6 +183,7 @@ def _read_daemon(draft: Draft, table: Table) -> Daemon:
         address=draft.check_address(Place(table.path_of("address")), table.text("address")),
         port=_port(table, "port") or PORT_DEFAULT,
         client_port=_port(table, "client_port"),
+        spread_port=_port(table, "spread_port"),
     )
 
 

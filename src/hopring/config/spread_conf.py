@@ -7,7 +7,7 @@ It lists segments, each with an address, a port and its daemons:
 The inner braces are optional and name interfaces: D for daemons, C for clients, neither for both. Everything
 outside of segments sets options, which mean nothing here; each leaves a note. A segment becomes a site, named
 by its place in the file. Where Spread broadcasts, our ring sends to each daemon singly, unless the segment has
-a multicast address. Spread clients connect by TCP to the port of the segment, so that is our client port too.
+a multicast address. Spread clients connect by TCP to the port of the segment, and find our daemons there too.
 """
 
 import re
@@ -63,13 +63,14 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _add_segment(draft: Draft, name: str, segment: _Segment) -> list[str]:
-    place = Place(f"line {segment.line}", segment.line)
+    start = Place(f"line {segment.line}", segment.line)
     is_multicast = ip_address(segment.address).is_multicast
-    multicast = Multicast(draft.check_group(place, segment.address), segment.port) if is_multicast else None
-    draft.add_site(place, name, multicast)
+    multicast = Multicast(draft.check_group(start, segment.address), segment.port) if is_multicast else None
+    draft.add_site(start, name, multicast)
     for line, daemon, address in segment.daemons:
         at = Place(f"line {line}", line)
-        draft.add_daemon(at, name, Daemon(daemon, draft.check_address(at, address), segment.port, segment.port))
+        place, port = draft.check_address(at, address), segment.port
+        draft.add_daemon(at, name, Daemon(daemon, place, port, spread_port=port))
     notes = [f"line {segment.line}: segment {segment.address}:{segment.port} is site {name}"]
     if not is_multicast:
         notes.append(f"line {segment.line}: no multicast at {segment.address}; the ring sends to each daemon")

@@ -62,6 +62,7 @@ CLIENT_SETTINGS: Final = (
     Setting("groups_max", "groups_max", None, 1, 1_000_000),
     Setting("window", "window_bytes", SIZE, 4 * _KIB, 4096 * _KIB),
     Setting("backlog", "backlog_bytes_max", SIZE, 64 * _KIB, 16 * _GIB),
+    Setting("spread_backlog", "spread_messages_max", None, 1, 1_000_000_000),
 )
 
 LOG_SETTINGS: Final = (

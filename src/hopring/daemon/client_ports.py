@@ -24,17 +24,28 @@ class ClientPlaces:
 
     path: Path | None
     address: tuple[str, int] | None
+    spread_path: Path | None = None
+    spread_address: tuple[str, int] | None = None
 
 
 def tcp_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
     """Clients reach a daemon by TCP if it has a `client_port`: on loopback, unless it is told where."""
-    if daemon.client_port is None:
+    return _tcp_place(daemon, listen, daemon.client_port)
+
+
+def spread_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
+    """The same for Spread clients, if it has a `spread_port`."""
+    return _tcp_place(daemon, listen, daemon.spread_port)
+
+
+def _tcp_place(daemon: Daemon, listen: str | None, port: int | None) -> tuple[str, int] | None:
+    if port is None:
         return None
     own = daemon.address if ip_address(daemon.address).is_loopback else _LOOPBACK
-    return listen or own, daemon.client_port
+    return listen or own, port
 
 
-def open_tcp(address: tuple[str, int]) -> socket.socket:
+def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socket:
     """A TCP socket that listens."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -45,17 +56,19 @@ def open_tcp(address: tuple[str, int]) -> socket.socket:
     except OSError as error:
         sock.close()
         what = f"clients' TCP port {address[1]} of {address[0]}: {error.strerror or error}"
-        raise Unusable(f"{what}; choose another client_port, or another address for --listen") from error
+        raise Unusable(f"{what}; choose another {key}, or another address for --listen") from error
     return sock
 
 
-def open_unix(path: Path, what: str = "clients' socket", option: str = "--socket") -> socket.socket:
-    """A Unix socket that listens, for this user only; one that a daemon before left behind is replaced."""
+def open_unix(
+    path: Path, what: str = "clients' socket", option: str = "--socket", mode: int = 0o600
+) -> socket.socket:
+    """A Unix socket that listens, for this user unless the mode says else; one that was left is replaced."""
     if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX:
         problem = f"{what} {path}: the path is longer than {UNIX_PATH_BYTES_MAX} bytes"
         raise Unusable(f"{problem}; choose a shorter one for {option}")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    before = os.umask(0o177)
+    before = os.umask(0o777 & ~mode)
     try:
         try:
             sock.bind(os.fspath(path))

@@ -61,6 +61,7 @@ class ClientConnection:
         self._out: deque[memoryview] = deque()
         self._flush_due = False
         self._full = False  # The kernel takes no more until it says so.
+        self._paused = False  # Nothing is read.
         self._ending = False  # Nothing more is fetched or listened to.
         self._gone = False
         self._linger = loop.alarm(self.close)
@@ -77,11 +78,18 @@ class ClientConnection:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
+    def pause(self, paused: bool) -> None:
+        """Reads nothing more, or reads on; what the other end sends meanwhile waits in the kernel."""
+        if paused is not self._paused and not self._gone:
+            self._paused = paused
+            self._watch()
+
     def finish(self, last: bytes) -> None:
         """Sends this behind all that was fetched, and ends when the other end has had time to read it."""
         if self._gone or self._ending:
             return
         self._ending = True
+        self.pause(False)
         self._linger.set(self._loop.now_us() + LINGER_US)
         if last:
             self._out.append(memoryview(last))
@@ -139,7 +147,11 @@ class ClientConnection:
             return
         if self._full != bool(self._out):
             self._full = bool(self._out)
-            self._loop.modify(self._socket.fileno(), READABLE | WRITABLE if self._full else READABLE)
+            self._watch()
+
+    def _watch(self) -> None:
+        events = (0 if self._paused else READABLE) | (WRITABLE if self._full else 0)
+        self._loop.modify(self._socket.fileno(), events)
 
     def _fill(self) -> bool:
         if not self._out and not self._ending:

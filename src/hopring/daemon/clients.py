@@ -3,6 +3,8 @@
 import contextlib
 import socket
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 from hopring.daemon.client_ports import ClientPlaces, open_tcp, open_unix
 from hopring.daemon.client_socket import CONNECTS_BURST, CONNECTS_PER_SECOND, ClientConnection, ClientListener
@@ -10,13 +12,18 @@ from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Upward
 from hopring.groups.groups import Groups
+from hopring.ids import DaemonId
 from hopring.links.bucket import Bucket
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
 from hopring.session.backlog import Spills
 from hopring.session.desk import Desk
-from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
+from hopring.session.dialect import Dialect
+from hopring.session.events import Close, Input, Listen, Lost, Opened, Output, Pause, Ready, Received
 from hopring.session.options import SessionOptions
+from hopring.spread.dialect import Spread
+
+_NOWHERE: Final = "0.0.0.0"  # The address of a client that was gone before it was asked.
 
 
 class Clients:
@@ -31,33 +38,44 @@ class Clients:
         places: ClientPlaces,
         options: SessionOptions | None = None,
         spills: Spills | None = None,
+        order: Sequence[DaemonId] = (),
     ) -> None:
-        """Listens; Unusable if it cannot."""
+        """Listens; Unusable if it cannot. The order is that of the daemons in the configuration file."""
         self.desk = Desk(groups, member.payload_bytes_max, options, spills)
         self._loop = loop
         self._log = log
         self._member = member
-        self._places = places
         self._connections: dict[int, ClientConnection] = {}
         self._count = 0
         self._pump_due = False
+        self._gathering = False  # Events of the member come one after the other.
+        self._ready: dict[int, None] = {}  # Connections that are to send behind the last of them.
         self._alarm = loop.alarm(lambda: self._step(Tick()))
         self._listeners: list[ClientListener] = []
+        self._paths: list[Path] = []  # Of Unix sockets.
         self._rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._leaving = False
         try:
             if places.path is not None:
-                self._listen(open_unix(places.path))
+                self._listen(open_unix(places.path), None, places.path)
             if places.address is not None:
                 self._listen(open_tcp(places.address))
+            if places.spread_address is not None:
+                self._listen_to_spread(places, order)
         except BaseException:
             self.close()
             raise
 
     def take(self, events: Sequence[Upward]) -> None:
-        """What came out of the member in this turn."""
+        """What came out of the member in this turn; clients get what it means for them at once."""
+        self._gathering = True
         for event in events:
             self._step(event)
+        self._gathering = False
+        ready, self._ready = self._ready, {}
+        for number in ready:
+            if number in self._connections:  # The one before may have shown that it is gone.
+                self._connections[number].flush()
 
     @property
     def drained(self) -> bool:
@@ -79,21 +97,36 @@ class Clients:
         for connection in list(self._connections.values()):
             connection.close()
 
-    def _listen(self, sock: socket.socket) -> None:
-        self._listeners.append(ClientListener(self._loop, sock, self._welcome, self._rate))
+    def _listen_to_spread(self, places: ClientPlaces, order: Sequence[DaemonId]) -> None:
+        desk = self.desk
+        spread = Spread(desk.groups, desk.message_bytes_max, lambda: desk.options, order)
+        if places.spread_address is not None:
+            self._listen(open_tcp(places.spread_address, "spread_port"), spread)
+        if places.spread_path is not None:
+            sock = open_unix(places.spread_path, "Spread clients' socket", "--spread-sockets", 0o666)
+            self._listen(sock, spread, places.spread_path)
+
+    def _listen(self, sock: socket.socket, dialect: Dialect | None = None, path: Path | None = None) -> None:
+        def welcome(sock: socket.socket) -> None:
+            self._welcome(sock, dialect)
+
+        self._listeners.append(ClientListener(self._loop, sock, welcome, self._rate))
+        if path is not None:
+            self._paths.append(path)
 
     def _stop_listening(self) -> None:
         for listener in self._listeners:
             listener.close()
-        if self._listeners and self._places.path is not None:
+        for path in self._paths:
             with contextlib.suppress(OSError):
-                self._places.path.unlink()
-        self._listeners = []
+                path.unlink()
+        self._listeners, self._paths = [], []
 
-    def _welcome(self, sock: socket.socket) -> None:
+    def _welcome(self, sock: socket.socket, dialect: Dialect | None) -> None:
         self._count += 1
+        address = _address_of(sock)
         self._connections[self._count] = ClientConnection(self._loop, sock, self._count, self)
-        self._step(Opened(self._count))
+        self._step(Opened(self._count, dialect, address))
 
     # What connections want of their owner.
 
@@ -136,8 +169,14 @@ class Clients:
                 case Ready(number):
                     if self.desk.hurries(number):
                         hurried[number] = None
+                    elif self._gathering:
+                        self._ready[number] = None
                     else:
                         self._connections[number].flush_soon()
+                case Pause(number):
+                    self._connections[number].pause(True)
+                case Listen(number):
+                    self._connections[number].pause(False)
                 case Close(number, last, reason):
                     self._connections[number].finish(last)
                     if reason:
@@ -152,5 +191,15 @@ class Clients:
         self._pump_due = False
         while (submit := self.desk.take(self._member.queue_open, self._loop.now_us())) is not None:
             self._member.give(submit)
-        self._carry_out(self.desk.credit())
+        self._carry_out(self.desk.credit(self._loop.now_us()))
         self._alarm.set(self.desk.wake_at_us)
+
+
+def _address_of(sock: socket.socket) -> str:
+    """Where a client comes from; nothing if that is this host, by a Unix socket."""
+    if sock.family == socket.AF_UNIX:
+        return ""
+    try:
+        return str(sock.getpeername()[0])
+    except OSError:
+        return _NOWHERE

@@ -43,9 +43,16 @@ def command_line() -> argparse.ArgumentParser:
         "--socket", type=Path, metavar="PATH", help="the Unix socket for clients (default: beside the counter)"
     )
     parser.add_argument(
+        "--spread-sockets",
+        type=Path,
+        metavar="DIR",
+        default=Path("/tmp"),
+        help="where the Unix socket for Spread clients is, named by the spread_port (default: /tmp, as there)",
+    )
+    parser.add_argument(
         "--listen",
         metavar="ADDRESS",
-        help="where to listen for clients by TCP, at the daemon's client_port (default: loopback only)",
+        help="where to listen for clients by TCP, at client_port and spread_port (default: loopback only)",
     )
     parser.add_argument(
         "--metrics",

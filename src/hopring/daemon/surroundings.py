@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hopring.config import Config
-from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, tcp_place
+from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, spread_place, tcp_place
 from hopring.daemon.command_line import Exit, Refused
 from hopring.daemon.loop import Loop
 from hopring.daemon.spill import SpillPlace
@@ -50,7 +50,10 @@ def client_places(arguments: argparse.Namespace, state: Path, config: Config, me
         path = state / f"{config.cluster}.{own.name}.sock"
         if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
             path = None
-    return ClientPlaces(path, tcp_place(own, arguments.listen))
+    spread = spread_place(own, arguments.listen)
+    sockets: Path = arguments.spread_sockets
+    spread_path = None if spread is None else sockets / str(spread[1])
+    return ClientPlaces(path, tcp_place(own, arguments.listen), spread_path, spread)
 
 
 def allow_descriptors(clients: int) -> None:
@@ -75,6 +78,8 @@ def where_clients_come(places: ClientPlaces) -> dict[str, object]:
     where: dict[str, object] = {} if places.path is None else {"socket": places.path}
     if places.address is not None:
         where["clients"] = f"{places.address[0]} port {places.address[1]}"
+    if places.spread_address is not None:
+        where["spread"] = f"{places.spread_address[0]} port {places.spread_address[1]}, {places.spread_path}"
     return where
 
 

@@ -116,6 +116,10 @@ class Groups:
         """What this session asked for and the membership has not taken; nothing if there is no such session."""
         return self.requests.queued_bytes(session)
 
+    def named(self, name: str) -> bool:
+        """Whether a session of this daemon has this name."""
+        return name in self.requests.sessions.by_name
+
     def wanted(self, session: int) -> int:
         """In how many groups this session is or wants to be."""
         return len(self.requests.sessions.by_number[session].wants)

@@ -114,12 +114,17 @@ class Sessions:
             self._line_up(session.number)
             if not self.parked[group]:
                 del self.parked[group]
-        given_up = [one for one in session.requests if isinstance(one, JoinGroup) and one.group not in known]
-        session.requests = deque([one for one in session.requests if one not in given_up])
-        for one in given_up:
-            session.queued_bytes -= _cost(one)
-            self.joined(one.group)
-        return [one.group for one in given_up]
+        kept: deque[Queued] = deque()
+        given_up: list[GroupName] = []
+        for one in session.requests:
+            if isinstance(one, JoinGroup) and one.group not in known:
+                given_up.append(one.group)
+                session.queued_bytes -= _cost(one)
+                self.joined(one.group)
+            else:
+                kept.append(one)
+        session.requests = kept
+        return given_up
 
     def take(self, known: Collection[GroupName], bulk_open: bool = True) -> Submit | None:
         """The next request as a message; joins only of groups that everybody knows to be wanted here."""

@@ -16,7 +16,7 @@ from hopring.check import trace
 from hopring.config import Config, dump_toml
 from hopring.local.error import ClusterError
 from hopring.local.history import read_traces
-from hopring.local.plan import Names, Plan, daemons_of, read_duration, sides_of, with_client_port
+from hopring.local.plan import Names, Plan, daemons_of, read_duration, sides_of, with_ports
 from hopring.local.process import DaemonProcess, Places
 
 STARTS_MAX: Final = 5
@@ -56,9 +56,7 @@ class Daemons:
         with self._lock:
             self._starts += 1
             self.directory.mkdir(parents=True, exist_ok=True)
-            if self._plan.client_port is not None:
-                first = self._first_daemon()
-                self.config = with_client_port(self.config, first, self._plan.client_port)
+            self.config = with_ports(self.config, self._first_daemon(), **self._plan.wished_ports)
             self._file.write_text(dump_toml(self.config))
             for name in self.names:
                 self.processes[name] = DaemonProcess(name, self._places(name))
@@ -74,8 +72,9 @@ class Daemons:
                 if not all(process.answers() for process in self.processes.values()):
                     return False
             except ClusterError as error:
-                wanted = f"TCP port {self._plan.client_port} "  # By whoever asked for just this one.
-                if _TAKEN not in error.log or self._starts == STARTS_MAX or wanted in error.log:
+                # Whoever asked for just this one gets no other.
+                wished = any(f"TCP port {port} " in error.log for port in self._plan.wished_ports.values())
+                if _TAKEN not in error.log or self._starts == STARTS_MAX or wished:
                     raise
                 self.kill_all()
                 self.config = self._plan.config()
@@ -92,7 +91,9 @@ class Daemons:
     def _places(self, name: str) -> Places:
         trace_file = self.trace_file(name) if self._tracing else None
         log = self.directory / f"{name}.log"
-        return Places(self._file, self._run, self._run / f"{name}.admin", log, trace_file)
+        # Who wishes for a port means the places where Spread clients look.
+        sockets = self._run if isinstance(self._plan.spread, bool) else None
+        return Places(self._file, self._run, self._run / f"{name}.admin", log, trace_file, sockets)
 
     # Ending.
 
@@ -125,6 +126,13 @@ class Daemons:
         """Where clients of a daemon connect."""
         daemon = self.config.daemons[self.config.daemon_id(self._known(name))]
         return f"hop://{daemon.address}:{daemon.client_port}"
+
+    def spread(self, name: str) -> str:
+        """Where Spread clients of a daemon connect, as they spell it; ValueError if they are not served."""
+        daemon = self.config.daemons[self.config.daemon_id(self._known(name))]
+        if daemon.spread_port is None:
+            raise ValueError("the cluster does not serve Spread clients; start it with spread=True")
+        return f"{daemon.spread_port}@{daemon.address}"
 
     def living(self, name: str) -> DaemonProcess:
         """A daemon that runs; ValueError if it does not."""

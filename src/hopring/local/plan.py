@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
+from hopring.config.local import ports_per_daemon
 from hopring.config.units import DURATION
 from hopring.local.ports import free_base_port
 
@@ -14,7 +15,6 @@ SITES_DEFAULT: Final[Mapping[str, int]] = {"local": 3}
 PATIENCE_DEFAULT: Final = "2s"
 PATIENCE_US_MIN: Final = 500_000
 _NEAR: Final = 1_000  # The weight of links that nothing is said of.
-_PORTS_PER_DAEMON: Final = 2
 
 Names = str | Collection[str]
 """A site, a daemon, or several of both."""
@@ -33,6 +33,13 @@ class Plan:
     protocol: LinkProtocol = LinkProtocol.HOP
     cluster: str = "local"
     client_port: int | None = None  # Of the first daemon.
+    spread: bool | int = False  # Whether Spread clients are served; a number is the port of the first daemon.
+
+    @property
+    def wished_ports(self) -> dict[str, int]:
+        """Those of the first daemon, by their names in the configuration."""
+        wished = {} if self.client_port is None else {"client_port": self.client_port}
+        return wished if isinstance(self.spread, bool) else wished | {"spread_port": self.spread}
 
     def config(self) -> Config:
         """The configuration; ConfigError or ValueError says what is wrong with the wishes."""
@@ -44,9 +51,16 @@ class Plan:
         }
         for pair, delay in self.links.items():
             weights[min(pair), max(pair)] = max(_NEAR, read_duration(delay))
-        count = sum(self.sites.values()) * _PORTS_PER_DAEMON
+        count = sum(self.sites.values()) * ports_per_daemon(self.spread is not False)
         base_port = free_base_port(count)
-        config = local_config(self.sites, weights, base_port, cluster=self.cluster, protocol=self.protocol)
+        config = local_config(
+            self.sites,
+            weights,
+            base_port,
+            cluster=self.cluster,
+            protocol=self.protocol,
+            spread=self.spread is not False,
+        )
         # On a busy machine a process may not run for a while; that should not look like its end.
         ring, link = RingTuning(token_loss_us=patience_us), LinkTuning(silence_us=patience_us)
         return replace(
@@ -56,11 +70,11 @@ class Plan:
         )
 
 
-def with_client_port(config: Config, name: str, port: int) -> Config:
-    """The same with another port for the clients of one daemon."""
+def with_ports(config: Config, name: str, **ports: Any) -> Config:
+    """The same with other ports for the clients of one daemon: `client_port`, `spread_port`."""
     sites = []
     for site in config.sites:
-        daemons = [replace(one, client_port=port) if one.name == name else one for one in site.daemons]
+        daemons = [replace(one, **ports) if one.name == name else one for one in site.daemons]
         sites.append(replace(site, daemons=tuple(daemons)))
     return replace(config, sites=tuple(sites))
 

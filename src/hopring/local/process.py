@@ -31,6 +31,7 @@ class Places:
     admin: Path
     log: Path
     trace: Path | None
+    spread_sockets: Path | None = None  # None is the usual directory.
 
 
 class DaemonProcess:
@@ -44,6 +45,8 @@ class DaemonProcess:
         command += ["--state", str(places.state), "--admin", str(places.admin), "--end-with-stdin"]
         if places.trace is not None:
             command += ["--trace", str(places.trace)]
+        if places.spread_sockets is not None:
+            command += ["--spread-sockets", str(places.spread_sockets)]
         self._log_from = places.log.stat().st_size if places.log.exists() else 0
         with places.log.open("ab") as log:
             # A group of its own: who interrupts us at the terminal does not interrupt it, we end it ourselves.

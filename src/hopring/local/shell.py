@@ -27,6 +27,7 @@ class Shell:
         protocol: str = "hop",
         trace: bool = True,
         client_port: int | None = None,
+        spread: bool | int = False,
     ) -> None:
         """Sites by name with how many daemons each has: eu1, eu2 and so on.
 
@@ -34,9 +35,12 @@ class Shell:
         directory is for configuration, logs and traces; without one they are gone in the end. For as long as
         the patience a daemon may be silent before the others give it up. The protocol between the sites is hop
         or tcp. The client port is that of the first daemon; all others are chosen.
+        With `spread` the daemons serve Spread clients too; a number is the port of the first daemon for them.
         """
         wanted = LinkProtocol(protocol)
-        self._plan = Plan(sites or SITES_DEFAULT, links or {}, patience, wanted, client_port=client_port)
+        self._plan = Plan(
+            sites or SITES_DEFAULT, links or {}, patience, wanted, client_port=client_port, spread=spread
+        )
         self._directory = None if directory is None else Path(directory).absolute()
         self._tracing = trace
         self._daemons: Daemons | None = None
@@ -75,6 +79,10 @@ class Shell:
     def url(self, daemon: str) -> str:
         """Where clients of a daemon connect."""
         return self._core.url(daemon)
+
+    def spread(self, daemon: str) -> str:
+        """Where Spread clients of a daemon connect, as they spell it: 4803@127.0.0.1."""
+        return self._core.spread(daemon)
 
     def pid(self, daemon: str) -> int:
         """The number of a daemon's process."""

@@ -6,6 +6,7 @@ Invariants  events leave in the order in which they came; where messages were dr
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from hopring.session.frames import FRAME_HEAD_BYTES, Kind, kind_of
 from hopring.session.held import Held, Loss, Missing, Pool
 from hopring.session.messages import decode_messages
 from hopring.session.options import SessionOptions, Slow
+from hopring.session.words import Word, encode_word
 
 
 class SpillFailed(Exception):
@@ -52,7 +54,9 @@ class Backlog:
     options: SessionOptions
     spills: Spills | None = None
     policy: Slow = Slow.KICK
+    tell: Callable[[Word], bytes] = encode_word  # How the client is told of a gap.
     size_bytes: int = 0  # In memory.
+    messages: int = 0  # The same, counted.
     blocks: bool = False  # Senders wait for it.
     moved: bool = False  # Something was taken since the last look.
     problem: str = ""  # What was spilled is lost.
@@ -105,21 +109,21 @@ class Backlog:
         """The bytes of the next event, if there is one."""
         if not self._events and self._spilled_bytes:
             self._from_disk()
-        return len(self._events[0].frame) if self._events else None
+        return len(self._frame(self._events[0])) if self._events else None
 
     def pop(self) -> bytes:
         """The next event, which leaves."""
         one = self._events.popleft()
         self._release(one)
         self.moved = True
-        return one.frame
+        return self._frame(one)
 
     def rest(self) -> list[bytes]:
         """All that is in memory, and a gap for what is on disk."""
-        frames = [one.frame for one in self._events]
+        frames = [self._frame(one) for one in self._events]
         if self._spilled_bytes:
             messages, size_bytes = self._spilled_loss
-            frames.append(Missing(messages, size_bytes, complete=False).frame)
+            frames.append(self.tell(Missing(messages, size_bytes, complete=False).word))
         return frames
 
     def shed(self) -> None:
@@ -144,13 +148,18 @@ class Backlog:
 
     # In memory.
 
+    def _frame(self, one: Held | Missing) -> bytes:
+        return one.frame if isinstance(one, Held) else self.tell(one.word)
+
     def _keep(self, one: Held | Missing) -> None:
         self._events.append(one)
         self.size_bytes += one.cost_bytes
+        self.messages += one.count
         self.pool.hold(one)
 
     def _release(self, one: Held | Missing) -> None:
         self.size_bytes -= one.cost_bytes
+        self.messages -= one.count
         self.pool.release(one)
 
     def _too_much(self) -> str:

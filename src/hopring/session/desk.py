@@ -8,9 +8,7 @@ Invariants  whatever a client does wrong costs that client only; nobody waits fo
             take what is sent to it is dealt with by the policy that it chose (`slow.py`).
 """
 
-from collections import Counter
-
-from hopring.errors import Drop, PeerError
+from hopring.errors import PeerError
 from hopring.groups.events import (
     Connect,
     Connected,
@@ -31,40 +29,30 @@ from hopring.groups.groups import Groups, GState
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.groups.words import is_word
-from hopring.ids import NEVER, GroupName
+from hopring.ids import GroupName
 from hopring.links.events import Tick
-from hopring.membership.events import Delivered, Installed, Resume, Submit, Withdraw
+from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION
-from hopring.session import showing
+from hopring.session import showing, shows
 from hopring.session.backlog import Spills
-from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
-from hopring.session.frames import Frame, Reader
+from hopring.session.dialect import Admitted, Dialect, Said
+from hopring.session.events import Input, Listen, Lost, Opened, Output, Pause, Received
 from hopring.session.held import Held
-from hopring.session.judging import Judge
+from hopring.session.judging import judge
+from hopring.session.native import Native
 from hopring.session.options import (
     REQUEST_COST_BYTES,
     SLOW_RECEIVER,
+    TOO_MANY_CLIENTS,
     SessionOptions,
     Slow,
 )
 from hopring.session.pace import Pace
-from hopring.session.queries import Queries
 from hopring.session.receipts import receipt_of
+from hopring.session.roll import Roll
 from hopring.session.session import Session, State
-from hopring.session.slow import SlowReceivers
-from hopring.session.words import (
-    Ask,
-    Credit,
-    Error,
-    Goodbye,
-    Hello,
-    Join,
-    Leave,
-    Quit,
-    Welcome,
-    Word,
-    encode_word,
-)
+from hopring.session.shows import Shown
+from hopring.session.words import Ask, Credit, Error, Goodbye, Hello, Join, Leave, Quit, Welcome, Word
 from hopring.session.words import Refused as RefusedWord
 from hopring.wire.bundle import bundle_bytes_of
 
@@ -89,24 +77,19 @@ class Desk:
         # However many its groups and messages: with so much in its bodies a bundle fits, and its name too.
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
         assert self.message_bytes_max > 0, "a message has to fit"
-        self._judge = Judge(groups.me.daemon, self.message_bytes_max, self.options.window_bytes)
-        self.sessions: dict[int, Session] = {}
-        self.queries = Queries(groups)
-        self.slow = SlowReceivers(groups, self.options, spills)
+        self._native = Native(groups.me.daemon, groups.names, self.bundle_bytes_max, self.message_bytes_max)
+        self._roll = Roll(groups, self.options, spills)
+        self.sessions = self._roll.sessions
+        self.queries = self._roll.queries
+        self.slow = self._roll.slow
+        self.ended = self._roll.ended
         self.pace = Pace()
-        self.ended: Counter[str] = Counter()
-        """How often a client had to go, by reason."""
-        self._strangers: dict[int, None] = {}  # The oldest first.
-        self._charged: set[int] = set()  # Sessions that wait for credit.
-        self._out: list[Output] = []
+        self._charged: set[int] = set()  # Sessions that wait for credit, or to be listened to again.
 
     @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
-        oldest = next(iter(self._strangers), None)
-        hello_by_us = NEVER if oldest is None else self.sessions[oldest].hello_by_us
-        waits = self.groups.wake_at_us, self.queries.wake_at_us, self.slow.wake_at_us, self.pace.wake_at_us
-        return min(hello_by_us, *waits)
+        return min(self._roll.wake_at_us, self.groups.wake_at_us, self.pace.wake_at_us)
 
     def tune(self, options: SessionOptions) -> None:
         """Other limits from now on, also for sessions that are there."""
@@ -136,17 +119,21 @@ class Desk:
         one = self.sessions.get(session)
         return one is not None and one.priority
 
-    def credit(self) -> list[Output]:
-        """After `take`: tells clients what has gone out."""
+    def credit(self, now_us: int) -> list[Output]:
+        """After `take`: tells clients what has gone out, and listens again to those that had to wait."""
         for number in sorted(self._charged):
             session = self.sessions.get(number)
             if session is None:
                 self._charged.discard(number)
-            elif session.credit(self._queued_bytes(number), self.options.window_bytes):
-                self._ready(session)
+                continue
+            queued_bytes = self._queued_bytes(number)
+            if session.credit(queued_bytes, self.options.window_bytes):
+                self._roll.ready(session)
                 if not session.charged_bytes:
                     self._charged.discard(number)
-        return self._flush()
+            if session.paused and 2 * queued_bytes <= self.options.window_bytes:
+                self._hear(session, now_us)
+        return self._roll.flush()
 
     def _queued_bytes(self, number: int) -> int:
         return self.groups.queued_bytes(number) + self.queries.queued_bytes(number)
@@ -154,14 +141,16 @@ class Desk:
     def end_all(self, reason: str, remedy: str) -> list[Output]:
         """The daemon ends: so does every session, without a word to others."""
         for session in list(self.sessions.values()):
-            self._close(session, session.rest() + encode_word(Error(reason, "", remedy)), reason)
-        return self._flush()
+            self._roll.close(
+                session, session.rest() + session.conversation.tell(Error(reason, "", remedy)), reason
+            )
+        return self._roll.flush()
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event."""
         match event:
-            case Opened(number):
-                self._opened(number, now_us)
+            case Opened():
+                self._opened(event, now_us)
             case Received(number, chunk):
                 self._received(number, chunk, now_us)
             case Lost(number):
@@ -171,68 +160,72 @@ class Desk:
             case Delivered():
                 self._ask(event, now_us)
                 self._receipt(event, now_us)
+            case Stamped(_, message) if not is_word(message.payload):
+                pass  # Groups want to know of joins only.
             case Installed():
                 self.queries.installed(event, now_us)
                 self._ask(event, now_us)
             case _:
                 self._ask(event, now_us)
-        return self._flush()
-
-    def _flush(self) -> list[Output]:
-        out, self._out = self._out, []
-        return out
+        return self._roll.flush()
 
     # Connections.
 
-    def _opened(self, number: int, now_us: int) -> None:
-        hello_by_us = now_us + self.options.hello_us
-        session = Session(number, Reader(self.bundle_bytes_max), hello_by_us, self.slow.backlog(number))
-        self.sessions[number] = session
-        self._strangers[number] = None
+    def _opened(self, event: Opened, now_us: int) -> None:
+        session = self._roll.come(event, self._native, now_us + self.options.hello_us)
         if len(self.sessions) > self.options.sessions_max:
-            self._end(session, "too many clients", "", "connect to another daemon, or later", now_us)
-        elif len(self._strangers) > self.options.strangers_max:
-            oldest = self.sessions[next(iter(self._strangers))]
+            self._end(session, TOO_MANY_CLIENTS, "", "connect to another daemon, or later", now_us)
+        elif (oldest := self._roll.one_too_many(self.options.strangers_max)) is not None:
             self._end(oldest, "no HELLO in time", "", "say HELLO at once", now_us)
 
     def _lost(self, number: int, now_us: int) -> None:
-        session = self.sessions.pop(number, None)
-        if session is None:
-            return
-        self._strangers.pop(number, None)
-        self.queries.forget(number)
-        self.slow.forget(session)
-        if session.state is not State.STRANGER:
-            self._ask(Disconnect(number), now_us)
+        session = self.sessions.get(number)
+        if session is not None:
+            self._roll.forget(session)
+            if session.known:
+                self._ask(Disconnect(number), now_us)
 
     def _tick(self, now_us: int) -> None:
-        for number in list(self._strangers):
-            session = self.sessions[number]
-            if session.hello_by_us <= now_us:
-                self._end(session, "no HELLO in time", "", "say HELLO at once", now_us)
+        for session in self._roll.late(now_us):
+            self._end(session, "no HELLO in time", "", "say HELLO at once", now_us)
         answered = self.queries.tick(self.sessions, now_us)
         if answered is not None:
-            self._ready(answered)
+            self._roll.ready(answered)
         for session, why in self.slow.late(self.sessions, now_us):
             self._too_slow(session, why, now_us)
         self._ask(Tick(), now_us)
 
     def _received(self, number: int, chunk: bytes, now_us: int) -> None:
         session = self.sessions.get(number)
-        if session is None:
-            return
-        session.reader.feed(chunk)
+        if session is not None:
+            session.conversation.feed(chunk)
+            self._hear(session, now_us)
+
+    def _hear(self, session: Session, now_us: int) -> None:
+        """All that it has said so far, or as much as its window has room for."""
+        number, conversation = session.number, session.conversation
         try:
-            while number in self.sessions and (frame := session.reader.next()) is not None:
-                self._frame(session, frame, now_us)
+            while (full := self._full(session)) is False and (said := conversation.next()) is not None:
+                judge(session, said, self.options.window_bytes)
+                self._said(session, said, now_us)
+                if number not in self.sessions:
+                    return
         except PeerError as error:
-            self._end(session, error.reason, error.detail, _REMEDIES.get(error.reason, _REMEDY), now_us)
+            self._end(session, error.reason, error.detail, showing.remedy(error.reason), now_us)
+            return
+        if full is not session.paused:
+            session.paused = full
+            self._roll.out.append(Pause(number) if full else Listen(number))
+
+    def _full(self, session: Session) -> bool:
+        if session.dialect.native or session.charged_bytes < self.options.window_bytes:
+            return False
+        return self._queued_bytes(session.number) >= self.options.window_bytes
 
     # What clients say.
 
-    def _frame(self, session: Session, frame: Frame, now_us: int) -> None:
+    def _said(self, session: Session, said: Said, now_us: int) -> None:
         number = session.number
-        said = self._judge.said(session, frame)
         match said:
             case Send():
                 self._request(said, now_us)
@@ -241,12 +234,14 @@ class Desk:
             case Leave(group):
                 self._request(LeaveGroup(number, GroupName(group)), now_us)
             case Credit():
-                self._ready(session)
+                self._roll.ready(session)
             case Ask():
                 self._charged.add(number)
                 self.queries.ask(number, said)
             case Hello():
                 self._hello(session, said, now_us)
+            case Admitted():
+                self._admitted(session, said, now_us)
             case Quit():
                 session.state = State.ENDING
                 self._ask(Disconnect(number), now_us)
@@ -258,7 +253,7 @@ class Desk:
             hello.window_bytes,
             hello.membership,
         )
-        if policy in self.slow.allowed():
+        if not session.dialect.native or policy in self.slow.allowed():
             session.priority = hello.priority
             self._ask(Connect(session.number, hello.name, hello.priority), now_us)
         else:
@@ -284,15 +279,8 @@ class Desk:
             self.pace.begin()
         for output in self.groups.step(event, now_us):
             match output:
-                case Deliver(sessions):
-                    self._show(sessions, showing.messages(output), now_us)
-                case ShowView():
-                    self._show(self._wanting(output), Held(showing.view(output, self.groups.names)), now_us)
-                case ShowSignal(sessions):
-                    wanting = [one for one in sessions if self._wants(one)]
-                    self._show(wanting, Held(showing.signal(output, self.groups.names)), now_us)
-                case Left(number):
-                    self._show((number,), Held(showing.left(output)), now_us)
+                case Deliver() | ShowView() | ShowSignal() | Left():
+                    self._show(output, now_us)
                 case Connected(number, private_group):
                     self._connected(self.sessions[number], private_group)
                 case Refused(number):
@@ -300,27 +288,25 @@ class Desk:
                 case Gone(number):
                     self._gone(number)
                 case Resume() | Withdraw():
-                    self._out.append(output)
+                    self._roll.out.append(output)
 
-    def _wants(self, number: int) -> bool:
-        return number in self.sessions and self.sessions[number].membership
-
-    def _wanting(self, output: ShowView) -> list[int]:
-        """Who does not want views still gets the one of its own join, which tells that it is a member."""
-        who = output.view.who
-        own = who.session if who is not None and who.process == self.groups.me else None
-        return [one for one in output.sessions if self._wants(one) or one == own]
-
-    def _show(self, numbers: tuple[int, ...] | list[int], event: Held, now_us: int) -> None:
-        for number in numbers:
+    def _show(self, shown: Shown, now_us: int) -> None:
+        """Written once in each dialect, for however many sessions."""
+        written: dict[Dialect, Held] = {}
+        for number in shows.numbers(shown):
             session = self.sessions.get(number)
-            if session is None:
+            if session is None or not shows.wants(session, shown, self.groups.me):
                 continue
-            why = self.slow.put(session, event, now_us)
-            if why:
+            held = written.get(session.dialect)
+            if held is None:
+                held = written[session.dialect] = shows.write(session.dialect, shown)
+            if why := self.slow.put(session, held, now_us):
                 self._too_slow(session, why, now_us)
             else:
-                self._ready(session)
+                self._roll.ready(session)
+        self._shed(now_us)
+
+    def _shed(self, now_us: int) -> None:
         while (biggest := self.slow.excess(self.sessions.values())) is not None:
             self._too_slow(
                 biggest, f"the most of all waits for {biggest.name}, and all together too much", now_us
@@ -330,8 +316,7 @@ class Desk:
         self._end(session, SLOW_RECEIVER, why, "take events faster, or send less to its groups", now_us)
 
     def _connected(self, session: Session, private_group: GroupName) -> None:
-        session.state = State.OPEN
-        self._strangers.pop(session.number, None)
+        session.known = True
         me = self.groups.me.daemon
         session.say(
             Welcome(
@@ -343,12 +328,22 @@ class Desk:
                 self.options.window_bytes,
             )
         )
-        self._ready(session)
+        if session.conversation.admitted:
+            self._roll.admit(session)
+        self._roll.ready(session)
+
+    def _admitted(self, session: Session, said: Admitted, now_us: int) -> None:
+        session.put(said.answer)
+        if said.refused:
+            self._end(session, said.refused, "", "", now_us)
+        else:
+            self._roll.admit(session)
+            self._roll.ready(session)
 
     def _refused(self, number: int, word: RefusedWord, now_us: int) -> None:
         session = self.sessions[number]
         if session.state is State.STRANGER:
-            self._close(session, session.rest() + encode_word(word), word.reason)
+            self._roll.close(session, session.rest() + session.conversation.tell(word), word.reason)
             return
         self._answer(session, word, now_us)
 
@@ -357,48 +352,26 @@ class Desk:
         if why := self.slow.said(session):
             self._too_slow(session, why, now_us)
         else:
-            self._ready(session)
+            self._roll.ready(session)
 
     def _gone(self, number: int) -> None:
         session = self.sessions.get(number)
         if session is not None:
-            self._close(session, session.rest() + encode_word(Goodbye()), "")
+            self._roll.close(session, session.rest() + session.conversation.tell(Goodbye()), "")
 
     def _receipt(self, event: Delivered, now_us: int) -> None:
         session = self.sessions.get(event.message.session) if event.sender == self.groups.me else None
-        if session is None or not session.wants_receipts or is_word(event.message.payload):
+        if session is None or not session.conversation.wants_receipts or is_word(event.message.payload):
             return
         word = receipt_of(event, self.groups.state in (GState.GTRANS, GState.GGT))
         if word is not None:
             self._answer(session, word, now_us)
 
-    def _ready(self, session: Session) -> None:
-        if session.has_output:
-            self._out.append(Ready(session.number))
-
     def _end(self, session: Session, reason: str, detail: str, remedy: str, now_us: int) -> None:
         """The client has to go; it is told why, and what it asked for before is still done."""
         word: Word = Error(reason, detail[:1024], remedy)
         # Only what it cannot do without: what waits for it may be what it did not take.
-        last = b"".join(session.control) + encode_word(word)
-        self._close(session, last, f"{reason}: {detail}" if detail else reason)
-        if session.state is State.OPEN:
+        last = b"".join(session.control) + session.conversation.tell(word)
+        self._roll.close(session, last, f"{reason}: {detail}" if detail else reason)
+        if session.known and session.state is not State.ENDING:
             self._ask(Disconnect(session.number), now_us)
-
-    def _close(self, session: Session, last: bytes, reason: str) -> None:
-        del self.sessions[session.number]
-        self._strangers.pop(session.number, None)
-        self.queries.forget(session.number)
-        self.slow.forget(session)
-        if reason:
-            self.ended[reason.partition(":")[0]] += 1
-        self._out.append(Close(session.number, last, reason))
-
-
-_REMEDY = "use a client library of this version"
-_REMEDIES = {
-    Drop.MAGIC: "this port is for clients of hopring",
-    Drop.VERSION: "use a client library of the daemon's version, or upgrade the daemon",
-    Drop.OUT_OF_WINDOW: "keep to the credits",
-    Drop.LIMIT: "keep to the limits that WELCOME tells",
-}

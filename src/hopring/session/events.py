@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hopring.groups.events import FromBelow
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
+from hopring.session.dialect import Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +13,8 @@ class Opened:
     """A client connects; the number is new in this life of the daemon."""
 
     session: int
+    dialect: Dialect | None = None  # None is the native one.
+    address: str = ""  # Where it comes from, if that is known.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,20 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Reads nothing more of a client until `Listen`; what was read before is kept here."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Reads on."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Sends these last bytes, behind what was fetched before, and ends the connection."""
 
@@ -46,4 +63,4 @@ class Close:
 
 
 Input = Opened | Received | Lost | FromBelow | Tick
-Output = Ready | Close | Resume | Withdraw
+Output = Ready | Pause | Listen | Close | Resume | Withdraw

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.ids import GroupName
-from hopring.session.words import Gap, encode_word
+from hopring.session.words import Gap
 
 GAP_GROUPS_MAX: Final = 32
 GAP_COST_BYTES: Final = 4096
@@ -36,6 +36,11 @@ class Held:
         """What it counts for."""
         return len(self.frame)
 
+    @property
+    def count(self) -> int:
+        """How many messages it is; anything else is one."""
+        return 1 if self.loss is None else self.loss.messages
+
 
 @dataclass(slots=True, eq=False)
 class Missing:
@@ -53,9 +58,14 @@ class Missing:
         return GAP_COST_BYTES
 
     @property
-    def frame(self) -> bytes:
+    def count(self) -> int:
+        """As a message."""
+        return 1
+
+    @property
+    def word(self) -> Gap:
         """As it stands now."""
-        return encode_word(Gap(self.messages, self.size_bytes, tuple(self.groups), self.complete))
+        return Gap(self.messages, self.size_bytes, tuple(self.groups), self.complete)
 
     def add(self, loss: Loss) -> None:
         """One more bundle is missing here."""

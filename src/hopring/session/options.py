@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 REQUEST_COST_BYTES: Final = 256
 """What a request takes of the window beside its bundle."""
@@ -18,6 +18,12 @@ NOT_A_MEMBER: Final = "not a member"
 TICKETS_MAX: Final = 255
 """Receipts that one session may wait for at a time: a ticket is a byte, and none is 0."""
 
+STALLED_US: Final = 1_000_000
+"""A Spread client with too many messages waiting has to have taken something within this time."""
+
+TOO_MANY_CLIENTS: Final = "too many clients"
+"""The reason that a client is told when there is no room for it."""
+
 WINDOW_BYTES_MIN: Final = 4 * 1024
 WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a client may ask for as its own window."""
@@ -30,6 +36,10 @@ class Slow(StrEnum):
     BLOCK = "block"  # Senders at the same daemon wait; others cannot be held back, so there is a limit.
     SPILL = "spill"  # What waits goes to disk.
     DROP = "drop"  # Messages are dropped, and counted where they are missing.
+
+
+Policy = Literal["kick", "block", "spill", "drop"]
+"""The same as clients and configurations spell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,9 @@ class SessionOptions:
     spill_memory_bytes: int = 4 * 1024 * 1024  # Of what waits for a client that spills; the rest is on disk.
     spill_bytes_max: int = 4 * 1024 * 1024 * 1024  # On disk for one client.
     block_us: int = 30_000_000  # So long a client may take nothing while others wait for it.
+    spread_messages_max: int = 1000  # Of what waits for a Spread client that takes nothing for a while.
+    spread_slow: Policy = "kick"  # The policy for Spread clients, which cannot choose.
+    spread_access: tuple[str, ...] = ()  # Networks that Spread clients may come from; without any, all.
 
     def limit_bytes(self, policy: Slow) -> int:
         """Where a policy begins to act."""

@@ -10,14 +10,14 @@ from enum import Enum
 
 from hopring.errors import Drop, PeerError
 from hopring.session.backlog import Backlog
-from hopring.session.frames import PREAMBLE, Reader
-from hopring.session.words import Credit, Word, encode_word
+from hopring.session.dialect import Conversation, Dialect
+from hopring.session.words import Credit, Word
 
 
 class State(Enum):
     """How far a client has come."""
 
-    STRANGER = "stranger"  # It has not said HELLO.
+    STRANGER = "stranger"  # Its handshake is not done.
     OPEN = "open"
     ENDING = "ending"  # It has said QUIT, and its end has no place in the order yet.
 
@@ -27,26 +27,32 @@ class Session:
     """One client."""
 
     number: int
-    reader: Reader
+    dialect: Dialect
+    conversation: Conversation
     hello_by_us: int
     backlog: Backlog  # Events.
     state: State = State.STRANGER
     name: str = ""
+    known: bool = False  # The groups know it, by this name.
+    paused: bool = False  # It is not listened to.
     membership: bool = True
     priority: bool = False
     window_bytes: int = 0  # The client's, for events.
     untaken_bytes: int = 0  # Events that were sent and are not credited.
     charged_bytes: int = 0  # Requests that are not credited.
-    wants_receipts: bool = False  # It has asked for one.
-    control: deque[bytes] = field(default_factory=lambda: deque([PREAMBLE]))
-    control_bytes: int = len(PREAMBLE)
+    control: deque[bytes] = field(default_factory=deque)
+    control_bytes: int = 0
     credit_bytes: int = 0  # To be told to the client, in one word.
+
+    def __post_init__(self) -> None:
+        self.put(self.conversation.greeting)
 
     # Requests.
 
     def charge(self, cost_bytes: int, window_bytes: int) -> None:
-        """A request comes in."""
-        if self.charged_bytes and self.charged_bytes + cost_bytes > window_bytes:
+        """A request comes in; who has no credits to keep to is stopped otherwise."""
+        native = self.dialect.native
+        if native and self.charged_bytes and self.charged_bytes + cost_bytes > window_bytes:
             raise PeerError(Drop.OUT_OF_WINDOW, f"requests of more than {window_bytes} bytes at once")
         self.charged_bytes += cost_bytes
 
@@ -56,16 +62,20 @@ class Session:
         if not done_bytes or (queued_bytes and done_bytes < window_bytes // 4):
             return False
         self.charged_bytes = queued_bytes
-        self.credit_bytes += done_bytes
+        self.credit_bytes += done_bytes if self.dialect.native else 0
         return True
 
     # Events.
 
     def say(self, word: Word) -> None:
         """A word that needs no room in the client's window and no place among events."""
-        frame = encode_word(word)
-        self.control.append(frame)
-        self.control_bytes += len(frame)
+        self.put(self.conversation.tell(word))
+
+    def put(self, frame: bytes) -> None:
+        """Bytes that go before all events."""
+        if frame:
+            self.control.append(frame)
+            self.control_bytes += len(frame)
 
     def taken(self, credit: Credit) -> None:
         """The client has done with so much."""
@@ -80,7 +90,7 @@ class Session:
 
     @property
     def _event_may_go(self) -> bool:
-        size_bytes = self.backlog.head_bytes()
+        size_bytes = None if self.state is State.STRANGER else self.backlog.head_bytes()
         if size_bytes is None:
             return False
         return not self.untaken_bytes or self.untaken_bytes + size_bytes <= self.window_bytes
@@ -94,15 +104,16 @@ class Session:
                 frame = self.control.popleft()
                 self.control_bytes -= len(frame)
             elif self.credit_bytes:
-                frame = encode_word(Credit(self.credit_bytes))
+                frame = self.conversation.tell(Credit(self.credit_bytes))
                 self.credit_bytes = 0
             elif self._event_may_go:
                 frame = self.backlog.pop()
                 self.untaken_bytes += len(frame)
             else:
                 break
-            out.append(frame)
-            size += len(frame)
+            if frame:
+                out.append(frame)
+                size += len(frame)
         return out
 
     def rest(self) -> bytes:

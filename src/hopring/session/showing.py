@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from hopring.errors import Drop
 from hopring.groups import names
 from hopring.groups.events import Deliver, GroupView, JoinGroup, Left, Refusal, Refused, ShowSignal, ShowView
 from hopring.session import words
@@ -16,6 +17,13 @@ REMEDIES = {
     Refusal.ILLEGAL_GROUP: "choose a name of 1 to 128 bytes without NUL that does not begin with #",
     Refusal.ALREADY_MEMBER: "join a group once; leave it first to join it again",
     Refusal.NOT_A_MEMBER: "join the group first",
+}
+_REMEDY = "use a client library of this version"
+_REMEDIES_OF_DROPS = {
+    Drop.MAGIC: "this port is for clients of hopring",
+    Drop.VERSION: "use a client library of the daemon's version, or upgrade the daemon",
+    Drop.OUT_OF_WINDOW: "keep to the credits",
+    Drop.LIMIT: "keep to the limits that WELCOME tells",
 }
 _OF_HELLO = (Refusal.ILLEGAL_NAME, Refusal.NAME_IN_USE)
 
@@ -72,6 +80,11 @@ def no_such_policy(policy: Slow, allowed: Sequence[Slow]) -> words.Refused:
     """The refusal of a HELLO whose policy for slow receivers this daemon does not have."""
     reason = "a policy for slow receivers that this daemon does not have"
     return words.Refused("hello", policy.value, reason, f"choose one of {', '.join(allowed)}")
+
+
+def remedy(reason: Drop) -> str:
+    """What a client can do that has to go for this."""
+    return _REMEDIES_OF_DROPS.get(reason, _REMEDY)
 
 
 def member_word(one: names.Member, daemons: Sequence[str]) -> words.Member:

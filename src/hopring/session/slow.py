@@ -4,16 +4,16 @@ Invariants  a client is warned before its policy acts; whoever waits for a block
             that one takes events; the memory of all backlogs together is bounded.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from hopring.groups.groups import Groups
 from hopring.groups.names import private_group
 from hopring.ids import NEVER, GroupName
 from hopring.session.backlog import Backlog, Spills
 from hopring.session.held import Held, Pool
-from hopring.session.options import SessionOptions, Slow
+from hopring.session.options import STALLED_US, SessionOptions, Slow
 from hopring.session.session import Session
-from hopring.session.words import Warning
+from hopring.session.words import Warning, Word
 
 
 class SlowReceivers:
@@ -48,9 +48,9 @@ class SlowReceivers:
             one for one in Slow if one in self._options.slow_allowed and (self._spills or one is not Slow.SPILL)
         ]
 
-    def backlog(self, number: int) -> Backlog:
+    def backlog(self, number: int, tell: Callable[[Word], bytes]) -> Backlog:
         """For a new client."""
-        return Backlog(number, self.pool, self._options, self._spills)
+        return Backlog(number, self.pool, self._options, self._spills, tell=tell)
 
     def put(self, session: Session, held: Held, now_us: int) -> str:
         """An event for a client; returns why it has to go, if it has to."""
@@ -63,7 +63,18 @@ class SlowReceivers:
             session.say(Warning(backlog.waiting_bytes, limit_bytes, backlog.policy.value))
         if backlog.policy is Slow.BLOCK and not backlog.blocks and backlog.size_bytes > backlog.limit_bytes:
             self._block(session, now_us)
+        if self._crowded(session) and session.number not in self._look_at_us:
+            backlog.moved = False
+            self._look_at_us[session.number] = now_us + STALLED_US
         return ""
+
+    def _crowded(self, session: Session) -> bool:
+        """Whether more messages wait than a client may have that takes nothing: of a dialect without credits,
+        whoever is slow looks like whoever has gone to sleep.
+        """
+        backlog = session.backlog
+        counts = not session.dialect.native and backlog.policy is Slow.KICK
+        return counts and backlog.messages > self._options.spread_messages_max
 
     def said(self, session: Session) -> str:
         """A word for a client was added; returns why it has to go, if it has to."""
@@ -94,6 +105,7 @@ class SlowReceivers:
         """The client is gone."""
         if session.backlog.blocks:
             self._unblock(session)
+        self._look_at_us.pop(session.number, None)
         self._broken.discard(session.number)
         session.backlog.close()
 
@@ -106,8 +118,12 @@ class SlowReceivers:
         ]
         for number in [one for one, at_us in self._look_at_us.items() if at_us <= now_us]:
             session = sessions[number]
-            if session.backlog.moved:
-                session.backlog.moved = False
+            backlog = session.backlog
+            if not backlog.blocks:
+                if why := self._stalled(session, now_us):
+                    out.append((session, why))
+            elif backlog.moved:
+                backlog.moved = False
                 self._look_at_us[number] = now_us + self._options.block_us
             else:
                 seconds = self._options.block_us / 1e6
@@ -115,6 +131,19 @@ class SlowReceivers:
                     (session, f"{session.name} took nothing for {seconds:g} s while others waited for it")
                 )
         return out
+
+    def _stalled(self, session: Session, now_us: int) -> str:
+        """Why a client has to go that had too many messages waiting, if it has to."""
+        number, backlog = session.number, session.backlog
+        del self._look_at_us[number]
+        if not self._crowded(session):
+            return ""
+        if not backlog.moved:
+            limit = self._options.spread_messages_max
+            return f"more than {limit} messages wait for {session.name}, which takes none"
+        backlog.moved = False
+        self._look_at_us[number] = now_us + STALLED_US
+        return ""
 
     def excess(self, sessions: Collection[Session]) -> Session | None:
         """If all backlogs together are too big: who has to go; who drops loses messages first."""

@@ -6,7 +6,7 @@ places in that one.
 The values here are read by msgspec at run time, so this file is not compiled.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId
 from hopring.session.frames import Frame, Kind, encode_frame
 from hopring.session.messages import Place
+from hopring.session.options import Policy
 
 NUMBER_BYTES_MAX: Final = 2**62
 
@@ -32,7 +33,7 @@ class Hello(Word, frozen=True):
     name: Name
     window_bytes: Count  # Of events that it has not taken.
     membership: bool = True  # Whether it wants views and signals.
-    slow: Literal["kick", "block", "spill", "drop"] = "kick"  # What is done when it does not keep up.
+    slow: Policy = "kick"  # What is done when it does not keep up.
     priority: bool = False  # Whether its requests and events go before those of others.
 
 

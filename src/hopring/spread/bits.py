@@ -42,7 +42,7 @@ SERVICES: Final = {
     Bits.AGREED: Service.AGREED,
     Bits.SAFE: Service.SAFE,
 }
-SERVICE_BITS: Final = {service: bit for bit, service in SERVICES.items()}
+SERVICE_BITS: Final = {service: int(bit) for bit, service in SERVICES.items()}
 REQUESTS: Final = frozenset({Bits.JOIN, Bits.LEAVE, Bits.KILL})
 
 CAUSES: Final = {

@@ -7,11 +7,14 @@ Where a real daemon dies or is fooled, this one refuses: bodies between what it 
 take, bits that are for daemons only, and another session's name are all errors of the client that sends them.
 """
 
+from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.spread.bits import MARKER, REQUESTS, SERVICES, Bits
+from hopring.wire.bundle import MESSAGES_MAX
 
 NAME_BYTES: Final = 32
 GROUPS_MAX: Final = 100
@@ -21,72 +24,141 @@ HINT_BITS: Final = MARKER | 0x00FFFF00
 _LITTLE: Final = Struct("<I32sI4sI")
 _BIG: Final = Struct(">I32sI4sI")
 HEAD_BYTES: Final = _LITTLE.size
+_START: Final = Struct("<I32sI")
+_SIZE: Final = Struct("<I")
+_HINT_AT: Final = _START.size
+_NAME_LISTS_KEPT_MAX: Final = 256
 
 REST_BYTES_MAX: Final = 144_000 - HEAD_BYTES
 """Names of groups and body together, as a real daemon says it takes; it is known to die of less."""
 
 
-_KINDS: Final = {int(bit): bit for bit in (*SERVICES, *REQUESTS)}
+_KINDS: Final = {int(bit): (bit, False) for bit in (*SERVICES, *REQUESTS)} | {
+    int(bit | Bits.SELF_DISCARD): (bit, True) for bit in SERVICES
+}
+"""What a client may say: one service or one request, and of a service whether it is for the sender too."""
 
 
-class Frame(NamedTuple):
-    """What a client sends."""
+class Batch(NamedTuple):
+    """Messages of a client that differ only in their bodies and types; or one request."""
 
     kind: Bits  # Exactly one service or request.
     self_discard: bool
     sender: str
     groups: tuple[str, ...]
-    hint: bytes  # As it was written.
-    body: bytes
+    big_endian: bool  # Who wrote the hints.
+    types: list[int]  # Of the application, from the hints.
+    bodies: list[bytes]
 
 
 class Reader:
-    """Bytes go in as they come, frames come out; a PeerError is the end of the connection."""
+    """Bytes go in as they come, frames come out; a PeerError is the end of the connection.
 
-    def __init__(self, rest_bytes_max: int = REST_BYTES_MAX) -> None:
-        """The limit is that of groups and body; what comes is never kept beyond it."""
+    A client mostly sends the same head again and again, and then it is not read again: frames whose heads are
+    the same bytes, but for type of message and size, come out together.
+    """
+
+    def __init__(self, rest_bytes_max: int = REST_BYTES_MAX, batch_bytes_max: int = REST_BYTES_MAX) -> None:
+        """The limits are those of groups and body, and of all bodies of a batch of more than one frame.
+
+        What comes is never kept beyond a frame and what was fed at once.
+        """
         self._rest_bytes_max = min(rest_bytes_max, REST_BYTES_MAX)
-        self._buffer = bytearray()
+        self._batch_bytes_max = batch_bytes_max
+        self._data = b""
         self._at = 0
+        self._torn = bytearray()  # The beginning of a frame; only then there is no data.
+        self._wanted_bytes = 0  # So long it has to be before another look is worth it.
 
     def feed(self, chunk: bytes) -> None:
-        """More bytes; take all frames before the next ones."""
-        if self._at:
-            del self._buffer[: self._at]
+        """More bytes."""
+        if not self._torn:
+            self._data = self._data[self._at :] + chunk if self._at < len(self._data) else chunk
             self._at = 0
-        self._buffer += chunk
+            return
+        self._torn += chunk
+        if len(self._torn) >= self._wanted_bytes:
+            self._data, self._at = bytes(self._torn), 0
+            self._torn.clear()
 
-    def next(self) -> Frame | None:
-        """The next frame, if all of it is here; what is wrong with a head is told before the rest has come."""
-        start = self._at
-        if len(self._buffer) - start < HEAD_BYTES:
+    def next(self) -> Batch | None:
+        """The next frames, if all of one is here; a head is judged before the rest has come."""
+        data, start = self._data, self._at
+        if len(data) - start < HEAD_BYTES:
+            self._wait(HEAD_BYTES)
             return None
-        word, name, count, hint, size = head_of(self._buffer, start)
-        kind, self_discard = _kind_of(word)
+        word, name, count, hint, size = head_of(data, start)
+        known = _KINDS.get(word)
+        if known is None:
+            raise PeerError(Drop.UNKNOWN_TYPE, f"type {word:08x} is not one service or one request")
+        kind, self_discard = known
         if count > GROUPS_MAX:
             raise PeerError(Drop.LIMIT, f"{count} groups, of {GROUPS_MAX} at most")
-        rest_bytes = NAME_BYTES * count + size
-        if rest_bytes > self._rest_bytes_max:
-            limit = self._rest_bytes_max
-            raise PeerError(Drop.LIMIT, f"groups and body of {rest_bytes} bytes, of {limit} at most")
-        if int.from_bytes(hint, "little") & ~HINT_BITS and int.from_bytes(hint, "big") & ~HINT_BITS:
-            raise PeerError(Drop.INCONSISTENT, f"hint {hint.hex()}")
+        self._check_size(NAME_BYTES * count + size)
+        big_endian, message_type = read_hint(hint)
         sender = decode_name(name)
-        end = start + HEAD_BYTES + rest_bytes
-        if len(self._buffer) < end:
+        names_end = start + HEAD_BYTES + NAME_BYTES * count
+        end = names_end + size
+        if len(data) < end:
+            self._wait(end - start)
             return None
-        view = memoryview(self._buffer)
-        first = start + HEAD_BYTES
-        names = [bytes(view[at : at + NAME_BYTES]) for at in range(first, end - size, NAME_BYTES)]
-        body = bytes(view[end - size : end])
-        view.release()
+        groups = decode_names(data[start + HEAD_BYTES : names_end])
         self._at = end
-        return Frame(kind, self_discard, sender, tuple(map(decode_name, names)), hint, body)
+        batch = Batch(kind, self_discard, sender, groups, big_endian, [message_type], [data[names_end:end]])
+        if kind not in REQUESTS:
+            self._go_on(batch, data[start:names_end], size)
+        return batch
 
     @property
     def rest(self) -> bytes:
         """What has come and is not taken."""
-        return bytes(self._buffer[self._at :])
+        return bytes(self._torn) + self._data[self._at :]
+
+    def _wait(self, size_bytes: int) -> None:
+        self._torn += self._data[self._at :]
+        self._data, self._at = b"", 0
+        self._wanted_bytes = size_bytes
+
+    def _check_size(self, rest_bytes: int) -> None:
+        limit = self._rest_bytes_max
+        if rest_bytes > limit:
+            raise PeerError(Drop.LIMIT, f"groups and body of {rest_bytes} bytes, of {limit} at most")
+
+    def _go_on(self, batch: Batch, head: bytes, size: int) -> None:
+        """Adds the frames behind that begin alike."""
+        data, at = self._data, self._at
+        types, bodies = batch.types, batch.bodies
+        head_bytes = len(head)
+        message_type = types[0]
+        room_bytes = self._batch_bytes_max - size
+        while len(bodies) < MESSAGES_MAX:
+            if not data.startswith(head, at):
+                found = self._alike(head, at, batch.big_endian)
+                if found is None:
+                    break
+                head, size, message_type = found
+            end = at + head_bytes + size
+            room_bytes -= size
+            if end > len(data) or room_bytes < 0:
+                break
+            types.append(message_type)
+            bodies.append(data[at + head_bytes : end])
+            at = end
+        self._at = at
+
+    def _alike(self, head: bytes, at: int, big_endian: bool) -> tuple[bytes, int, int] | None:
+        """The head there, its size and type, if it means the same but for these; all else is for `next`."""
+        data = self._data
+        other = data[at : at + len(head)]
+        if other[:_HINT_AT] != head[:_HINT_AT] or other[HEAD_BYTES:] != head[HEAD_BYTES:]:
+            return None
+        if len(other) < len(head):
+            return None
+        _, _, _, hint, size = head_of(other)
+        if size + len(head) - HEAD_BYTES > self._rest_bytes_max or not _is_hint(hint):
+            return None
+        other_big_endian, message_type = read_hint(hint)
+        return (other, size, message_type) if other_big_endian is big_endian else None
 
 
 def head_of(data: bytes | bytearray, at: int = 0) -> tuple[int, bytes, int, bytes, int]:
@@ -97,17 +169,6 @@ def head_of(data: bytes | bytearray, at: int = 0) -> tuple[int, bytes, int, byte
         raise PeerError(Drop.INCONSISTENT, f"type word {raw:08x} of no byte order")
     word, name, count, hint, size = (_LITTLE if marks else _BIG).unpack_from(data, at)
     return word & ~MARKER, name, count, hint, size
-
-
-def _kind_of(word: int) -> tuple[Bits, bool]:
-    # As a number: the complement of a flag has no bits but those that have names.
-    kind = _KINDS.get(word & ~int(Bits.SELF_DISCARD))
-    if kind is None:
-        raise PeerError(Drop.UNKNOWN_TYPE, f"type {word:08x} is not one service or one request")
-    self_discard = bool(word & Bits.SELF_DISCARD)
-    if self_discard and kind in REQUESTS:
-        raise PeerError(Drop.UNKNOWN_TYPE, f"type {word:08x}: a request that is not for the sender")
-    return kind, self_discard
 
 
 def decode_name(field: bytes) -> str:
@@ -128,19 +189,61 @@ def encode_name(name: str) -> bytes:
     return raw.ljust(NAME_BYTES, b"\0")
 
 
-def message_type(hint: bytes) -> int:
-    """The 16 bits of the application in a hint."""
-    little = int.from_bytes(hint, "little")
-    word = little if little & MARKER == MARKER else int.from_bytes(hint, "big")
-    return word >> 8 & 0xFFFF
+@lru_cache(maxsize=_NAME_LISTS_KEPT_MAX)
+def decode_names(fields: bytes) -> tuple[str, ...]:
+    """Names end to end; remembered, because clients send to the same groups again and again."""
+    return tuple([decode_name(fields[at : at + NAME_BYTES]) for at in range(0, len(fields), NAME_BYTES)])
 
 
-def hint_of(kind: int) -> bytes:
-    """The hint of a message of such a type, from us."""
-    return (MARKER | kind << 8).to_bytes(4, "little")
+@lru_cache(maxsize=_NAME_LISTS_KEPT_MAX)
+def encode_names(names: tuple[str, ...]) -> bytes:
+    """The other way round."""
+    return b"".join(map(encode_name, names))
+
+
+def _is_hint(hint: bytes) -> bool:
+    word = int.from_bytes(hint, "little")
+    return not word & ~HINT_BITS and word & MARKER in (0, MARKER)
+
+
+def read_hint(hint: bytes) -> tuple[bool, int]:
+    """Whether a hint is written big-endian, and the 16 bits of the application in it."""
+    if not _is_hint(hint):
+        raise PeerError(Drop.INCONSISTENT, f"hint {hint.hex()}")
+    big_endian = not hint[0] & 0x80
+    return big_endian, int.from_bytes(hint, "big" if big_endian else "little") >> 8 & 0xFFFF
+
+
+def hint_of(message_type: int, big_endian: bool = False) -> bytes:
+    """The hint of a message of such a type, as a writer of this byte order has it."""
+    if big_endian:
+        return (message_type << 8).to_bytes(4, "big")
+    return (MARKER | message_type << 8).to_bytes(4, "little")
 
 
 def encode_frame(bits: Bits, name: str, groups: tuple[str, ...], hint: bytes, body: bytes) -> bytes:
     """A frame to a client, little-endian as a real daemon on most machines."""
     head = _LITTLE.pack(bits | MARKER, encode_name(name), len(groups), hint, len(body))
-    return b"".join([head, *map(encode_name, groups), body])
+    return b"".join([head, encode_names(groups), body])
+
+
+def encode_messages(
+    bits: int,
+    name: str,
+    groups: tuple[str, ...],
+    big_endian: bool,
+    types: list[int],
+    bodies: Sequence[bytes | memoryview],
+) -> bytes:
+    """Frames of messages that differ only in their bodies and types, end to end."""
+    start = _START.pack(bits | MARKER, encode_name(name), len(groups))
+    names = encode_names(groups)
+    sizes = list(map(len, bodies))
+    if sizes.count(sizes[0]) == len(sizes) and types.count(types[0]) == len(types):
+        # As it mostly is: then all heads are the same.
+        head = b"".join([start, hint_of(types[0], big_endian), _SIZE.pack(sizes[0]), names])
+        return head + head.join(bodies)
+    parts: list[bytes | memoryview] = []
+    for message_type, size, body in zip(types, sizes, bodies, strict=True):
+        parts += (start, hint_of(message_type, big_endian), _SIZE.pack(size), names, body)
+    return b"".join(parts)

@@ -14,7 +14,8 @@ METHODS_BYTES: Final = 3 * METHOD_BYTES
 VERSION: Final = (5, 0, 1)
 """What we say that we are: clients want 3 or more, and this is the newest that they know."""
 
-METHODS: Final = ("NULL",)
+NULL: Final = "NULL"
+IP: Final = "IP"
 
 _FIRST_VERSION: Final = (3, 1)
 _LAST_OF_TWO_BYTES: Final = (3, 14)
@@ -55,6 +56,8 @@ class Wants(NamedTuple):
 class Handshake:
     """One client's, from its first byte to its welcome."""
 
+    methods: tuple[str, ...] = (NULL,)  # That a client may choose; none of them exchanges bytes.
+    passes: bool = True  # What the methods come to that are asked of everybody, such as a look at the address.
     stage: Stage = Stage.NAME
     version: tuple[int, int, int] = (0, 0, 0)
     out: list[bytes] = field(default_factory=list)  # To be sent.
@@ -79,9 +82,9 @@ class Handshake:
         assert self.stage is Stage.WAITS, "it has said its name"
         self._private_group = private_group
         if self.version < _METHODS_SINCE:
-            self._welcome()
+            self._judge()
             return
-        methods = "".join(f"{one} " for one in METHODS).encode()
+        methods = "".join(f"{one} " for one in self.methods).encode()
         self.out.append(bytes([len(methods)]) + methods)
         self.stage = Stage.METHODS
         self._methods()
@@ -125,10 +128,16 @@ class Handshake:
         fields = [field_[at : at + METHOD_BYTES] for at in range(0, METHODS_BYTES, METHOD_BYTES)]
         names = [one.partition(b"\0")[0].decode("ascii", "replace") for one in fields]
         given = [name for name in names if name]
-        if not names[0] or any(name not in METHODS for name in given):
+        if not names[0] or any(name not in self.methods for name in given):
             self.refuse(Code.AUTH)
         else:
+            self._judge()
+
+    def _judge(self) -> None:
+        if self.passes:
             self._welcome()
+        else:
+            self.refuse(Code.AUTH)
 
     def _welcome(self) -> None:
         numbers = VERSION if self.version >= _PATCH_WELCOME else VERSION[:2]

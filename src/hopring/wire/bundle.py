@@ -30,13 +30,14 @@ BUNDLE_HEAD_BYTES: Final = _HEAD.size
 _OFFSET_BYTES: Final = 4
 _COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1  # Offset, type and hints of one message.
 _SELF_DISCARD: Final = 0x01
+_BIG_ENDIAN: Final = 0x02
 _SERVICES: Final = frozenset(Service)
 
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
 GROUP_NAME_BYTES_MAX: Final = 128
 CHANNELS_MAX: Final = 8
-MESSAGE_BYTES_DEFAULT: Final = 128 * 1024
+MESSAGE_BYTES_DEFAULT: Final = 144 * 1024
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024 - 64 * 1024
 """The hard limit for a message, and for all bodies of a bundle together; no bundle then passes 16 MiB."""
 
@@ -66,6 +67,7 @@ class Run:
     groups: tuple[GroupName, ...]  # Distinct, in the order in which the sender named them.
     self_discard: bool = False
     channel: int = 0
+    big_endian: bool = False  # Whether its sender writes integers so; for receivers that want to know.
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints
     names = encode_groups(run.groups)
     head = _HEAD.pack(
         run.service,
-        _SELF_DISCARD if run.self_discard else 0,
+        _flags(run),
         run.channel,
         0,
         run.daemon,
@@ -132,7 +134,7 @@ def encode_again(bundle: Bundle) -> bytes:
     names = encode_groups(run.groups)
     head = _HEAD.pack(
         run.service,
-        _SELF_DISCARD if run.self_discard else 0,
+        _flags(run),
         run.channel,
         0,
         run.daemon,
@@ -145,6 +147,10 @@ def encode_again(bundle: Bundle) -> bytes:
     return b"".join([head, bundle.offsets, bundle.types, bundle.hints, names, bundle.bodies])
 
 
+def _flags(run: Run) -> int:
+    return (_SELF_DISCARD if run.self_discard else 0) | (_BIG_ENDIAN if run.big_endian else 0)
+
+
 def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     """A bundle as it lies in the buffer, which must hold nothing else; bodies are not touched."""
     size = len(buffer)
@@ -155,7 +161,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     )
     if service not in _SERVICES:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
-    if flags > _SELF_DISCARD or zero:
+    if flags > _SELF_DISCARD | _BIG_ENDIAN or zero:
         raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x} and {zero:#04x}")
     if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
         raise PeerError(Drop.LIMIT, f"bundle of daemon {daemon} on channel {channel}")
@@ -171,7 +177,15 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     _check_offsets(offsets.tolist(), bodies_bytes)
     names = decode_groups(bytes(view[names_at:bodies_at]), groups)
     return Bundle(
-        Run(DaemonId(daemon), session, Service(service), names, bool(flags), channel),
+        Run(
+            DaemonId(daemon),
+            session,
+            Service(service),
+            names,
+            bool(flags & _SELF_DISCARD),
+            channel,
+            bool(flags & _BIG_ENDIAN),
+        ),
         offsets,
         view[types_at:hints_at].cast("H"),
         view[hints_at:names_at],

@@ -54,6 +54,25 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         (EU + "port = 0", "sites.eu.daemons[0].port: 0 is not a port; "),
         (EU + "port = true", "sites.eu.daemons[0].port: true is not a port; "),
         (EU + 'client_port = "x"', "sites.eu.daemons[0].client_port: 'x' is not a port; "),
+        (EU + "spread_port = -1", "sites.eu.daemons[0].spread_port: -1 is not a port; "),
+        (
+            EU.replace("eu1", "e" * 20) + "spread_port = 4803",
+            "sites.eu.daemons[0]: Spread clients cannot spell eeeeeeeeeeeeeeeeeeee; give it a name",
+        ),
+        (
+            EU + "client_port = 4803\nspread_port = 4803",
+            "client address 10.0.0.1 port 4803 is in use at sites.eu.daemons[0]; ",
+        ),
+        (
+            EU + '[clients]\nspread_slow = "spill"',
+            "clients.spread_slow: 'spill' is not known; choose \"kick\" or ",
+        ),
+        (
+            EU + '[clients]\nspread_access = "10.0.0.0/8"',
+            "clients.spread_access: '10.0.0.0/8' is no list; write",
+        ),
+        (EU + '[clients]\nspread_access = ["ten"]', "clients.spread_access: 'ten' does not appear to be"),
+        (EU + "[clients]\nspread_access = [true]", "clients.spread_access: true is no network; write"),
         (EU + US.replace("10.0.1.1", "::1"), "address: ::1 is IPv6, but 10.0.0.1 is IPv4; use one of the two"),
         (EU + '[sites.eu.multicast]\ngroup = "10.0.0.9"', "group: 10.0.0.9 is not a multicast group; choose"),
         (EU + "[sites.eu.multicast]\nport = 5", "hop.toml:5: sites.eu.multicast.group: missing; "),

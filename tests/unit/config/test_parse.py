@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hopring.config import (
+    ClientTuning,
     Config,
     ConfigError,
     Daemon,
@@ -14,7 +15,9 @@ from hopring.config import (
     Multicast,
     RingTuning,
     Site,
+    SpreadSlow,
     Weights,
+    dump_toml,
     load_config,
     parse_config,
 )
@@ -162,3 +165,33 @@ def test_a_file_that_is_far_too_large_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="larger than 4194304 bytes"):
         load_config(path)
+
+
+SPREAD = """
+[clients]
+spread_backlog = 5000
+spread_slow = "drop"
+spread_access = ["10.0.0.0/8", "2001:db8::/32"]
+
+[sites.us]
+daemons = [{ name = "anna", address = "10.0.1.1", spread_port = 4803 }]
+
+[sites.eu]
+daemons = [{ name = "zoe", address = "10.0.0.2" }, { name = "bert", address = "10.0.0.1" }]
+"""
+
+
+def test_what_is_said_of_spread_clients() -> None:
+    config = parse_config(SPREAD)
+
+    assert [one.spread_port for one in config.daemons] == [4803, None, None]
+    assert config.clients == ClientTuning(
+        spread_messages_max=5000,
+        spread_slow=SpreadSlow.DROP,
+        spread_access=("10.0.0.0/8", "2001:db8::/32"),
+    )
+
+
+def test_daemons_have_an_order_in_the_file_and_keep_it_when_it_is_written() -> None:
+    for config in (parse_config(SPREAD), parse_config(dump_toml(parse_config(SPREAD)))):
+        assert [config.daemons[at].name for at in config.order] == ["anna", "zoe", "bert"]

@@ -20,6 +20,7 @@ from hopring.config import (
     Multicast,
     RingTuning,
     Site,
+    SpreadSlow,
     Weights,
     cluster_hash,
     dump_toml,
@@ -95,7 +96,11 @@ def configs(draw: st.DrawFn) -> Config:
         default_weight=draw(WEIGHTS),
         default_protocol=draw(st.sampled_from(LinkProtocol)),
         weights=draw(st.sampled_from(Weights)),
-        clients=ClientTuning(**draw(tunings(CLIENT_SETTINGS, ()))),
+        clients=replace(
+            ClientTuning(**draw(tunings(CLIENT_SETTINGS, ()))),  # type: ignore[arg-type]
+            spread_slow=draw(st.sampled_from([None, *SpreadSlow])),
+            spread_access=draw(st.sampled_from([None, (), ("10.0.0.0/8", "2001:db8::/32")])),
+        ),
         log=LogTuning(
             draw(st.sampled_from(LogFormat)),
             draw(st.sampled_from(LogLevel)),

@@ -31,12 +31,18 @@ def test_each_segment_becomes_a_site() -> None:
     assert config.sites == (
         Site(
             "seg1",
-            (Daemon("north1", "192.168.7.1", 4803, 4803), Daemon("north2", "192.168.7.2", 4803, 4803)),
+            (
+                Daemon("north1", "192.168.7.1", 4803, spread_port=4803),
+                Daemon("north2", "192.168.7.2", 4803, spread_port=4803),
+            ),
             Multicast("239.20.30.1", 4803),
         ),
         Site(
             "seg2",
-            (Daemon("south1", "192.168.8.1", 5803, 5803), Daemon("south2", "192.168.8.2", 5803, 5803)),
+            (
+                Daemon("south1", "192.168.8.1", 5803, spread_port=5803),
+                Daemon("south2", "192.168.8.2", 5803, spread_port=5803),
+            ),
         ),
     )
 
@@ -63,7 +69,7 @@ def test_an_imported_configuration_can_be_written_as_toml() -> None:
 def test_the_port_may_be_left_out() -> None:
     config, _ = import_spread_conf("spread_segment 127.0.0.255 { here 127.0.0.1 }")
 
-    assert config.daemons == (Daemon("here", "127.0.0.1", 4803, 4803),)
+    assert config.daemons == (Daemon("here", "127.0.0.1", 4803, spread_port=4803),)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_the_port_may_be_left_out() -> None:
 def test_of_several_interfaces_the_first_for_daemons_is_used(daemon: str, address: str, noted: bool) -> None:
     config, notes = import_spread_conf(f"Spread_Segment 239.1.1.1:4803 {{ {daemon} }}")
 
-    assert config.daemons == (Daemon("a", address, 4803, 4803),)
+    assert config.daemons == (Daemon("a", address, 4803, spread_port=4803),)
     assert (f"line 1: of the interfaces of a only {address} is used" in notes) is noted
 
 

@@ -1,4 +1,4 @@
-"""Listeners: how fast they accept."""
+"""Listeners: how fast they accept. Connections: that they wait when they are told to."""
 
 import socket
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.client_ports import open_unix
-from hopring.daemon.client_socket import ClientListener
+from hopring.daemon.client_socket import ClientConnection, ClientListener
 from hopring.daemon.loop import Loop
 from hopring.links.bucket import Bucket
 
@@ -31,3 +31,44 @@ def test_who_comes_too_fast_waits_and_is_accepted_later(loop: Loop, tmp_path: Pa
     listener.close()
     for client in clients:
         client.close()
+
+
+class Owner:
+    """Of a connection: keeps what it reads."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+        self.ended = 0
+
+    def received(self, _number: int, chunk: bytes) -> None:
+        self.heard += chunk
+
+    def fetch(self, _number: int, _bytes_max: int) -> list[bytes]:
+        return []
+
+    def lost(self, _number: int) -> None:
+        self.ended += 1
+
+    def closed(self, _number: int) -> None:
+        self.ended += 1
+
+
+def test_a_connection_that_is_paused_reads_nothing_and_then_everything(loop: Loop) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    owner = Owner()
+    connection = ClientConnection(loop, ours, 1, owner)
+    connection.pause(True)
+    theirs.sendall(b"early")
+    loop.call_soon(lambda: None)
+    loop.turn()
+    assert owner.heard == b""
+    connection.pause(False)
+    run_until(loop, lambda: owner.heard == b"early")
+
+    connection.pause(True)
+    theirs.sendall(b" and late")
+    theirs.close()
+    # Both directions are shut: the kernel says so in any case, and what came before is not lost.
+    run_until(loop, lambda: owner.ended == 2)
+    assert owner.heard == b"early and late"

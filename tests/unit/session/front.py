@@ -10,8 +10,9 @@ from hopring.membership.events import Delivered, Installed, Stamped
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position
 from hopring.session.backlog import Spills
 from hopring.session.desk import Desk
-from hopring.session.events import Close, Input, Lost, Opened, Output, Ready, Received
+from hopring.session.events import Close, Input, Listen, Lost, Opened, Output, Pause, Ready, Received
 from hopring.session.options import SessionOptions
+from hopring.spread.dialect import Spread
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
 
 ME = Process(DaemonId(0), Incarnation(7))
@@ -24,7 +25,9 @@ class Front:
     def __init__(self, options: SessionOptions | None = None, spills: Spills | None = None) -> None:
         groups = Groups(ME, {DaemonId(0): SiteId(0)}, ["eu1"])
         self.desk = Desk(groups, BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES, options, spills)
+        self.spread = Spread(groups, self.desk.message_bytes_max, lambda: self.desk.options)
         self.now_us = 0
+        self.paused: set[int] = set()
         self.closed: dict[int, tuple[bytes, str]] = {}
         self.ready: set[int] = set()
         self.stopped = False  # Nothing is ordered.
@@ -61,7 +64,7 @@ class Front:
             if submit is None:
                 break
             self._under_way.append(Message(submit.service, ME.daemon, submit.session, submit.payload))
-        self._note(self.desk.credit())
+        self._note(self.desk.credit(self.now_us))
 
     def _note(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
@@ -71,12 +74,17 @@ class Front:
                     self.closed[number] = (last, reason)
                 case Ready(number):
                     self.ready.add(number)
+                case Pause(number):
+                    assert number not in self.paused, "it is said once"
+                    self.paused.add(number)
+                case Listen(number):
+                    self.paused.remove(number)
                 case _:
                     pass
 
-    def open(self, number: int) -> None:
-        """A connection."""
-        self.step(Opened(number))
+    def open(self, number: int, spread: bool = False, address: str = "") -> None:
+        """A connection, of a native client or one of Spread."""
+        self.step(Opened(number, self.spread if spread else None, address))
 
     def say(self, number: int, chunk: bytes) -> None:
         """Bytes of a client."""

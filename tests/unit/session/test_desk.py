@@ -208,7 +208,7 @@ def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0) ->
         (bundle(2), "foreign_sender"),
         (bundle(1, daemon=1), "foreign_sender"),
         (bundle(1, channel=1), "inconsistent"),
-        (bundle(1, size=131_001), "limit"),
+        (bundle(1, size=147_450), "limit"),
         (encode_frame(Kind.SEND, bundle(1)[FRAME_HEAD_BYTES:-1]), "length"),
         (encode_word(Hello("anna", 1 << 20)), "inconsistent"),
         (encode_word(Credit(1 << 40)), "out_of_window"),

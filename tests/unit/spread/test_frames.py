@@ -10,12 +10,13 @@ from hopring.spread.frames import (
     HEAD_BYTES,
     NAME_BYTES,
     REST_BYTES_MAX,
-    Frame,
+    Batch,
     Reader,
     encode_frame,
+    encode_messages,
     head_of,
     hint_of,
-    message_type,
+    read_hint,
 )
 
 ALICE = "#alice#d1"
@@ -46,7 +47,7 @@ def written(
     return head + b"".join([one.encode().ljust(NAME_BYTES, b"\0") for one in groups]) + body
 
 
-def read(data: bytes) -> Frame | None:
+def read(data: bytes) -> Batch | None:
     reader = Reader()
     reader.feed(data)
     return reader.next()
@@ -66,7 +67,7 @@ def test_a_join_as_a_real_client_writes_it() -> None:
     )
     data += bytes(4) + b"grp".ljust(32, b"\0")
 
-    assert read(data) == Frame(Bits.JOIN, False, ALICE, ("grp",), bytes.fromhex("80 00 00 80"), b"")
+    assert read(data) == Batch(Bits.JOIN, False, ALICE, ("grp",), False, [0], [b""])
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -76,7 +77,7 @@ def test_every_service_and_request_in_both_byte_orders(order: str, bit: int) -> 
 
     assert frame is not None
     assert (frame.kind, frame.self_discard, frame.sender, frame.groups) == (Bits(bit), False, ALICE, ("a", "b"))
-    assert message_type(frame.hint) == 0x1234
+    assert (frame.big_endian, frame.types) == (order == ">", [0x1234])
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -84,14 +85,23 @@ def test_self_discard_goes_with_a_service(order: str) -> None:
     frame = read(written(order, 0x10 | 0x40, body=b"x"))
 
     assert frame is not None
-    assert (frame.kind, frame.self_discard, frame.body) == (Bits.AGREED, True, b"x")
+    assert (frame.kind, frame.self_discard, frame.bodies) == (Bits.AGREED, True, [b"x"])
 
 
-def test_the_hint_is_kept_as_it_was_written() -> None:
-    frame = read(written(">", 0x10, tag=0x1234))
+@pytest.mark.parametrize(("order", "hint"), [(">", "00 12 34 00"), ("<", "80 34 12 80")])
+def test_the_hint_goes_out_as_it_was_written(order: str, hint: str) -> None:
+    frame = read(written(order, 0x10, tag=0x1234))
 
     assert frame is not None
-    assert frame.hint == bytes.fromhex("00 12 34 00")
+    assert hint_of(frame.types[0], frame.big_endian) == bytes.fromhex(hint)
+
+
+@pytest.mark.parametrize("hint", ["80 34 12 00", "00 34 12 80", "80 34 12 81", "01 00 00 00", "ff ff ff ff"])
+def test_a_hint_of_no_byte_order_or_with_other_bits_is_refused(hint: str) -> None:
+    data = bytearray(written("<", 0x10))
+    data[40:44] = bytes.fromhex(hint)
+
+    assert refused(bytes(data)) is Drop.INCONSISTENT
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -134,7 +144,7 @@ def test_the_largest_frame_passes_and_bodies_that_kill_a_real_daemon_do_too() ->
     for size in (143_120, 143_121, 143_920):
         frame = read(written("<", 0x10, body=bytes(size)))
         assert frame is not None
-        assert len(frame.body) == size
+        assert len(frame.bodies[0]) == size
 
 
 def test_a_hundred_groups_pass_and_none_does_too() -> None:
@@ -150,7 +160,7 @@ def test_frames_come_out_one_by_one_however_the_bytes_come_in() -> None:
     for at in range(len(data)):
         reader.feed(data[at : at + 1])
         if (frame := reader.next()) is not None:
-            found.append(frame.body)
+            found += frame.bodies
 
     assert found == [b"one", b"two"]
     assert reader.rest == b""
@@ -160,5 +170,78 @@ def test_what_goes_to_clients_reads_back() -> None:
     data = encode_frame(Bits.SAFE | Bits.SELF_DISCARD, ALICE, ("a", "b"), hint_of(7), b"body")
 
     word, name, count, hint, size = head_of(data)
-    assert (word, name.rstrip(b"\0"), count, message_type(hint), size) == (0x60, ALICE.encode(), 2, 7, 4)
+    assert (word, name.rstrip(b"\0"), count, read_hint(hint), size) == (0x60, ALICE.encode(), 2, (False, 7), 4)
     assert data[48 + 64 :] == b"body"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_messages_that_begin_alike_come_out_together(order: str) -> None:
+    same = [written(order, 0x10, body=b"one"), written(order, 0x10, body=b"two")]
+    other = [written(order, 0x10, tag=7, body=b"longer"), written(order, 0x10, body=b"")]
+    reader = Reader()
+    reader.feed(b"".join(same + other))
+
+    batch = reader.next()
+    assert batch is not None
+    assert (batch.bodies, batch.types) == ([b"one", b"two", b"longer", b""], [0, 0, 7, 0])
+    assert reader.next() is None
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        written("<", 0x20, body=b"two"),
+        written(">", 0x10, body=b"two"),
+        written("<", 0x50, body=b"two"),
+        written("<", 0x10, ("grp", "more"), body=b"two"),
+        written("<", 0x10, ("other",), body=b"two"),
+        written("<", 0x10, name="#bob#d1", body=b"two"),
+    ],
+)
+def test_messages_that_mean_something_else_do_not(different: bytes) -> None:
+    reader = Reader()
+    reader.feed(written("<", 0x10, body=b"one") + different)
+
+    bodies = [batch.bodies for batch in iter(reader.next, None)]
+    assert bodies == [[b"one"], [b"two"]]
+
+
+def test_a_batch_has_its_limit_and_one_frame_is_always_let_through() -> None:
+    reader = Reader(batch_bytes_max=100)
+    reader.feed(b"".join([written("<", 0x10, body=bytes(size)) for size in (60, 40, 1, 150, 99)]))
+
+    assert [list(map(len, batch.bodies)) for batch in iter(reader.next, None)] == [[60, 40], [1], [150], [99]]
+
+
+def test_a_bad_frame_behind_good_ones_is_refused_after_them() -> None:
+    reader = Reader()
+    reader.feed(written("<", 0x10, body=b"good") + written("<", 0x10, size=2**32 - 1))
+
+    batch = reader.next()
+    assert batch is not None
+    assert batch.bodies == [b"good"]
+    with pytest.raises(PeerError):
+        reader.next()
+
+
+def test_requests_come_out_one_by_one() -> None:
+    reader = Reader()
+    reader.feed(written("<", 0x10000) * 3)
+
+    assert [batch.kind for batch in iter(reader.next, None)] == [Bits.JOIN] * 3
+
+
+@pytest.mark.parametrize("big_endian", [False, True])
+@pytest.mark.parametrize(
+    ("types", "bodies"), [([3, 3], [b"one", b"two"]), ([1, 2], [b"one", b"two"]), ([0, 0], [b"", b"longer"])]
+)
+def test_messages_are_written_as_single_frames_would_be(
+    big_endian: bool, types: list[int], bodies: list[bytes]
+) -> None:
+    frames = encode_messages(Bits.AGREED, ALICE, ("a", "b"), big_endian, types, bodies)
+
+    single = [
+        encode_frame(Bits.AGREED, ALICE, ("a", "b"), hint_of(kind, big_endian), body)
+        for kind, body in zip(types, bodies, strict=True)
+    ]
+    assert frames == b"".join(single)

@@ -3,8 +3,10 @@
 from struct import unpack_from
 
 from hopring.groups.events import Cause
+from hopring.groups.names import GroupViewId
+from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.spread.frames import NAME_BYTES, head_of
-from hopring.spread.membership import GroupId, Sets, names_of, own_leave, signal, view
+from hopring.spread.membership import GroupId, Sets, group_id, own_leave, signal, view
 
 ID = GroupId(0x0A000001, 1_700_000_000, 3)
 
@@ -60,5 +62,17 @@ def test_the_own_leave_has_nothing_in_it() -> None:
     assert head_of(own_leave("grp")) == (0x200, field("grp"), 0, bytes.fromhex("80 00 00 80"), 0)
 
 
-def test_names_that_do_not_fit_are_left_out() -> None:
-    assert names_of(["#a#d", "x" * 31, "x" * 32, "grüße"]) == ("#a#d", "x" * 31)
+def test_every_view_has_an_id_of_its_own() -> None:
+    one, other = (ViewId(7, DaemonId(daemon), Incarnation(99)) for daemon in (0, 1))
+    ids = [
+        GroupViewId(one, (), 1),
+        GroupViewId(one, (), 2),
+        GroupViewId(other, (), 1),
+        GroupViewId(one, (other,), 1),
+        GroupViewId(one, (other, one), 1),
+        GroupViewId(ViewId(8, DaemonId(0), Incarnation(99)), (), 1),
+    ]
+
+    assert len({group_id(one) for one in ids}) == len(ids)
+    assert group_id(ids[1]) == group_id(GroupViewId(one, (), 2))
+    assert group_id(ids[1])[1:] == (7, 2)

@@ -1,0 +1,96 @@
+"""The native dialect: frames of words and bundles, the client protocol of this library."""
+
+from dataclasses import dataclass, field
+
+from hopring.errors import Drop, PeerError
+from hopring.groups.events import Deliver, Left, Send, ShowSignal, ShowView
+from hopring.ids import DaemonId
+from hopring.session import showing
+from hopring.session.dialect import Said
+from hopring.session.frames import PREAMBLE, Kind, Reader
+from hopring.session.held import Held
+from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
+from hopring.session.words import Ask, Credit, Hello, Join, Leave, Quit, Word, decode_word, encode_word
+from hopring.wire.bundle import decode_bundle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Native:
+    """As one daemon speaks it."""
+
+    daemon: DaemonId
+    daemons: tuple[str, ...]  # All names, by number.
+    bundle_bytes_max: int
+    message_bytes_max: int
+
+    @property
+    def native(self) -> bool:
+        """It is."""
+        return True
+
+    def converse(self, session: int, _address: str = "") -> "NativeConversation":
+        """With a new client."""
+        return NativeConversation(self, session, Reader(self.bundle_bytes_max))
+
+    def messages(self, deliver: Deliver) -> Held:
+        """A bundle, as it is."""
+        return showing.messages(deliver)
+
+    def view(self, show: ShowView) -> Held:
+        """A view."""
+        return Held(showing.view(show, self.daemons))
+
+    def signal(self, show: ShowSignal) -> Held:
+        """A signal."""
+        return Held(showing.signal(show, self.daemons))
+
+    def left(self, event: Left) -> Held:
+        """The end of a membership."""
+        return Held(showing.left(event))
+
+
+@dataclass(slots=True)
+class NativeConversation:
+    """With one client."""
+
+    dialect: Native
+    session: int
+    reader: Reader
+    wants_receipts: bool = False
+    greeting: bytes = field(default=PREAMBLE)
+    admitted: bool = True
+
+    def feed(self, chunk: bytes) -> None:
+        """More bytes."""
+        self.reader.feed(chunk)
+
+    def next(self) -> Said | None:
+        """The next frame, read and checked."""
+        frame = self.reader.next()
+        if frame is None:
+            return None
+        if frame.kind is Kind.SEND:
+            return self._send(frame.body)
+        word = decode_word(frame)
+        if isinstance(word, Hello) and not WINDOW_BYTES_MIN <= word.window_bytes <= WINDOW_BYTES_MAX:
+            raise PeerError(Drop.LIMIT, f"a window of {word.window_bytes} bytes")
+        if not isinstance(word, Hello | Credit | Join | Leave | Quit | Ask):
+            raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} is for the daemon to say")
+        return word
+
+    def tell(self, word: Word) -> bytes:
+        """A word as a frame."""
+        return encode_word(word)
+
+    def _send(self, body: bytes) -> Send:
+        bundle = decode_bundle(body)
+        run = bundle.run
+        if (run.daemon, run.session) != (self.dialect.daemon, self.session):
+            raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {run.session} of daemon {run.daemon}")
+        if run.channel:
+            raise PeerError(Drop.INCONSISTENT, "a bundle with a channel, which is the daemon's")
+        limit = self.dialect.message_bytes_max
+        if len(bundle.bodies) > limit:
+            raise PeerError(Drop.LIMIT, f"{len(bundle.bodies)} bytes, of {limit} at most")
+        self.wants_receipts = self.wants_receipts or any(bundle.hints)
+        return Send(self.session, run, body)

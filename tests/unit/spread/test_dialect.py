@@ -1,0 +1,344 @@
+"""Spread clients at a desk: what they are shown, how they are held back, and when they have to go."""
+
+from struct import pack
+
+import pytest
+from tests.spread.client import AGREED, BY_JOIN, JOIN, KILL, NULL, REG_MEMB, SAFE, Client, frame, hello
+from tests.unit.session.front import ME, VIEW, Front
+
+from hopring.groups.events import Cause, GroupView, ShowView
+from hopring.groups.names import GroupViewId, Member
+from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.links.events import Tick
+from hopring.session.options import STALLED_US, SessionOptions
+from hopring.spread.dialect import may_come
+from hopring.spread.names import shown_groups, shown_session
+
+
+class Desk:
+    """Connections of Spread clients that are byte strings."""
+
+    def __init__(self, options: SessionOptions | None = None) -> None:
+        self.front = Front(options)
+        self.left: dict[int, bytes] = {}  # Fetched, and not read.
+
+    def open(self, number: int, order: str = "<", address: str = "") -> Client:
+        self.front.open(number, spread=True, address=address)
+        self.left[number] = b""
+        return Client(
+            lambda data: self.front.say(number, data),
+            lambda size: self.read(number, size),
+            lambda: self.front.lose(number),
+            order,
+        )
+
+    def client(self, number: int, user: str, order: str = "<", membership: bool = True) -> Client:
+        return self.open(number, order).connect(user, membership=membership)
+
+    def read(self, number: int, size: int) -> bytes:
+        while len(self.left[number]) < size and (more := self.front.fetch(number)):
+            self.left[number] += more
+        out, self.left[number] = self.left[number][:size], self.left[number][size:]
+        return out
+
+    def pass_time(self, time_us: int) -> None:
+        self.front.now_us += time_us
+        self.front.step(Tick())
+
+
+def test_the_first_client_of_the_wire_notes() -> None:
+    desk = Desk()
+    alice = desk.client(1, "alice")
+    assert alice.welcome == bytes.fromhex("01 05 00 01 0a") + b"#alice#eu1"
+    alice.write(frame("<", JOIN, "#alice#eu1", ("grp",)))
+
+    view = alice.view()
+    assert (view.word, view.name, view.groups, view.sets) == (
+        REG_MEMB | BY_JOIN,
+        "grp",
+        ("#alice#eu1",),
+        [("#alice#eu1",)],
+    )
+
+
+def test_a_message_to_a_client_in_the_middle_of_its_handshake_waits_for_the_end_of_it() -> None:
+    desk = Desk()
+    other = desk.client(1, "other")
+    late = desk.open(2)
+    late.write(hello("late"))
+    assert late.read(6) == b"\x05NULL "
+    other.say(AGREED, "#late#eu1", body=b"early")
+    assert late.read(1) == b""
+    late.write(NULL)
+
+    assert late.read(5 + 9) == bytes([1, 5, 0, 1, 9]) + b"#late#eu1"
+    assert late.message().body == b"early"
+
+
+def test_a_handshake_that_ends_in_the_middle_frees_the_name() -> None:
+    desk = Desk()
+    desk.open(1).write(hello("anna"))
+    desk.front.lose(1)
+
+    assert desk.client(2, "anna").name == "#anna#eu1"
+
+
+@pytest.mark.parametrize("part", [b"", hello("anna")[:2], hello("anna"), hello("anna") + NULL[:89]])
+def test_a_slow_connector_has_its_time(part: bytes) -> None:
+    desk = Desk()
+    slow = desk.open(1)
+    slow.write(part)
+    desk.pass_time(2_999_999)
+    assert not desk.front.closed
+    desk.pass_time(1)
+
+    assert desk.front.closed[1][1] == "no HELLO in time"
+    assert desk.client(2, "anna").name == "#anna#eu1"
+
+
+def test_one_client_too_many_is_told_the_quota() -> None:
+    desk = Desk(SessionOptions(sessions_max=1))
+    desk.client(1, "anna")
+    other = desk.open(2)
+
+    assert other.read(1) == b"\xfd"
+
+
+def test_who_has_no_name_gets_one_that_nobody_has() -> None:
+    desk = Desk()
+    desk.client(1, "r2")
+
+    assert desk.client(2, "").name == "#r1-2#eu1"
+    assert desk.client(3, "").name == "#r3#eu1"
+
+
+@pytest.mark.parametrize(
+    ("address", "networks", "welcome"),
+    [
+        ("10.1.2.3", (), True),
+        ("10.1.2.3", ("10.0.0.0/8",), True),
+        ("11.1.2.3", ("10.0.0.0/8",), False),
+        ("2001:db8::1", ("10.0.0.0/8", "2001:db8::/32"), True),
+        ("2001:db8::1", ("10.0.0.0/8",), False),
+        ("", ("10.0.0.0/8",), True),  # By the Unix socket.
+    ],
+)
+def test_an_access_list(address: str, networks: tuple[str, ...], welcome: bool) -> None:
+    assert may_come(address, networks) is welcome
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 15, 0), (5, 0, 1)])
+def test_who_may_not_come_is_told_so_after_the_handshake(version: tuple[int, ...]) -> None:
+    desk = Desk(SessionOptions(spread_access=("10.0.0.0/8",)))
+    one = desk.open(1, address="192.168.1.1")
+    one.write(hello("anna", version))
+    if version >= (3, 16):
+        assert one.read(9) == b"\x08NULL IP "
+        one.write(NULL)
+
+    assert one.read(1) == b"\xf7"
+    assert desk.front.desk.sessions == {}
+
+
+def test_ip_may_be_chosen_where_there_is_an_access_list() -> None:
+    desk = Desk(SessionOptions(spread_access=("10.0.0.0/8",)))
+    one = desk.open(1, address="10.9.9.9")
+    one.write(hello("anna") + b"IP".ljust(90, b"\0"))
+
+    assert one.read(9 + 5 + 9)[9:] == bytes([1, 5, 0, 1, 9]) + b"#anna#eu1"
+
+
+# Held back.
+
+
+def test_who_sends_too_much_is_not_read_until_it_has_gone_out() -> None:
+    desk = Desk(SessionOptions(window_bytes=10_000))
+    front, one = desk.front, desk.client(1, "anna")
+    one.join("g")
+    one.view()
+    front.stopped = True
+    one.write(
+        b"".join([frame("<", AGREED if at % 2 else SAFE, one.name, ("g",), bytes(1000)) for at in range(50)])
+    )
+    assert front.paused == {1}
+    assert front.desk.groups.queued_bytes(1) < 12_000
+    one.write(frame("<", AGREED, one.name, ("g",), b"last"))  # What was already on its way is kept.
+
+    front.stopped = False
+    front.pump()
+    assert front.paused == set()
+    assert [len(one.message().body) for _ in range(51)] == [1000] * 50 + [4]
+
+
+def test_many_tiny_requests_are_held_back_too() -> None:
+    desk = Desk(SessionOptions(window_bytes=10_000))
+    front, one = desk.front, desk.client(1, "anna", membership=False)
+    front.stopped = True
+    one.write(b"".join([frame("<", JOIN, one.name, (f"g{at}",)) for at in range(500)]))
+    assert front.paused == {1}
+    front.stopped = False
+    front.pump()
+
+    assert front.paused == set()
+    assert front.desk.groups.wanted(1) == 500
+
+
+def test_nothing_behind_a_kill_counts() -> None:
+    desk = Desk()
+    one, other = desk.client(1, "anna"), desk.client(2, "bert")
+    other.join("g")
+    other.view()
+    one.write(
+        frame("<", AGREED, one.name, ("g",), b"before")
+        + frame("<", KILL, one.name, (one.name,))
+        + frame("<", AGREED, one.name, ("g",), b"behind")
+        + b"noise"
+    )
+
+    assert desk.front.closed[1] == (b"", "")
+    assert other.message().body == b"before"
+    assert desk.read(2, 1) == b""
+
+
+# Readers that do not keep up.
+
+
+def flood(sender: Client, count: int, size: int = 10) -> None:
+    sender.write(frame("<", AGREED, sender.name, ("g",), bytes(size)) * count)
+
+
+def members(desk: Desk) -> tuple[Client, Client]:
+    lazy, sender = desk.client(1, "lazy", membership=False), desk.client(2, "sender")
+    lazy.join("g")
+    return lazy, sender
+
+
+def test_a_reader_that_takes_nothing_may_have_so_many_messages_waiting() -> None:
+    desk = Desk(SessionOptions(spread_messages_max=100))
+    _, sender = members(desk)
+    flood(sender, 100)
+    desk.pass_time(10 * STALLED_US)
+    assert desk.front.closed == {}
+    flood(sender, 1)
+    desk.pass_time(STALLED_US - 1)
+    assert desk.front.closed == {}
+    desk.pass_time(1)
+
+    assert desk.front.closed[1] == (
+        b"",
+        "slow receiver: more than 100 messages wait for lazy, which takes none",
+    )
+
+
+def test_a_reader_that_takes_something_may_stay() -> None:
+    desk = Desk(SessionOptions(spread_messages_max=100))
+    lazy, sender = members(desk)
+    flood(sender, 150)
+    flood(sender, 1)
+    for _ in range(5):
+        desk.pass_time(STALLED_US // 2)
+        desk.front.fetch(1, 1)
+        flood(sender, 150)
+    desk.pass_time(STALLED_US)
+    assert desk.front.closed == {}
+    assert lazy.name == "#lazy#eu1"
+    desk.pass_time(STALLED_US)
+
+    assert desk.front.closed[1][1].startswith("slow receiver")
+
+
+def test_too_many_bytes_are_the_end_at_once() -> None:
+    desk = Desk(SessionOptions(backlog_bytes_max=5_000))
+    _, sender = members(desk)
+    flood(sender, 10, size=1000)
+
+    assert desk.front.closed[1][1] == "slow receiver: more than 5000 bytes wait for lazy"
+
+
+def test_with_the_policy_drop_messages_are_missing_and_views_are_not() -> None:
+    desk = Desk(SessionOptions(backlog_bytes_max=5_000, spread_slow="drop"))
+    lazy, sender = desk.client(1, "lazy"), desk.client(2, "sender")
+    lazy.join("g")
+    for _ in range(30):
+        flood(sender, 1, size=1000)
+    sender.join("g")
+
+    seen = [lazy.view(), *[lazy.take() for _ in range(6)]]
+    assert [one is not None and one.word for one in seen] == [
+        REG_MEMB | BY_JOIN,
+        *[AGREED] * 5,
+        REG_MEMB | BY_JOIN,
+    ]
+    assert desk.front.closed == {}
+
+
+def test_with_the_policy_block_senders_here_wait() -> None:
+    desk = Desk(SessionOptions(backlog_bytes_max=5_000, spread_slow="block"))
+    desk.front.at_once = 1
+    lazy, sender = members(desk)
+    for _ in range(30):
+        flood(sender, 1, size=1000)
+    assert desk.front.desk.groups.queued_bytes(2) > 0
+    seen = 0
+    while seen < 30:
+        seen += len(lazy.message().body) == 1000
+        desk.pass_time(1)
+
+    assert desk.front.desk.groups.queued_bytes(2) == 0
+
+
+# What is shown.
+
+
+def test_names_that_fit_are_shown_and_others_have_one_that_stands_for_them() -> None:
+    assert shown_session("#alice#d1") == "#alice#d1"
+    assert shown_session("#twenty-bytes-of-name#d1") == "#twenty-bytes-of-name#d1"
+    long = shown_session("#" + "x" * 40 + "#d1")
+    assert (long[:2], long[-3:], len(long)) == ("#~", "#d1", 13)
+    assert shown_session("#ä#d1") != shown_session("#ö#d1")
+    assert len(shown_session("#alice#" + "d" * 32)) == 30
+    assert shown_groups(("g", "x" * 32, "ä", "x" * 31)) == ("g", "x" * 31)
+
+
+def test_members_are_in_the_order_of_the_configuration_file() -> None:
+    desk = Desk()
+    groups = desk.front.desk.groups
+    groups.names = ("a", "b", "c")
+    spread = type(desk.front.spread)(groups, 200_000, SessionOptions, [DaemonId(2), DaemonId(0), DaemonId(1)])
+    found = [
+        Member(DaemonId(at), name, Incarnation(7), 1) for at, name in [(0, "x"), (1, "y"), (2, "z"), (2, "Z")]
+    ]
+    view = GroupView(GroupName("g"), GroupViewId(VIEW, (), 1), tuple(found), (), Cause.LEAVE, found[0])
+    data = spread.view(ShowView((1,), view)).frame
+
+    assert [data[at : at + 32].rstrip(b"\0") for at in range(48, 48 + 4 * 32, 32)] == [
+        b"#Z#c",
+        b"#z#c",
+        b"#x#a",
+        b"#y#b",
+    ]
+
+
+def test_a_join_while_the_daemons_view_closes_is_a_change_of_network() -> None:
+    desk = Desk()
+    old, new = (Member(ME.daemon, name, ME.incarnation, at) for at, name in enumerate(["old", "new"]))
+    closing = GroupViewId(VIEW, (ViewId(2, ME.daemon, ME.incarnation),), 1)
+    views = [
+        GroupView(GroupName("g"), closing, (new, old), together, Cause.JOIN, new)
+        for together in [(old,), (new,)]
+    ]
+    others, joiner = (desk.front.spread.view(ShowView((1,), view)).frame for view in views)
+
+    sets = pack("<I32sI32s", 1, b"#old#eu1", 1, b"#new#eu1")
+    assert (others[1], joiner[1]) == (0x18, 0x18)
+    assert others[48 + 64 + 12 :] == pack("<II", 2, 0) + sets
+    assert joiner[48 + 64 + 12 :] == pack("<II", 2, 36) + sets
+
+
+def test_without_membership_not_even_the_own_join_is_shown() -> None:
+    desk = Desk()
+    quiet = desk.client(1, "quiet", membership=False)
+    quiet.join("g")
+    quiet.leave("g")
+
+    assert desk.read(1, 1) == b""
