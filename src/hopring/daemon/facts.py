@@ -72,12 +72,13 @@ class Facts:
             sessions=0 if self.desk is None else len(self.desk.sessions),
             groups=0 if self.desk is None else len(self.desk.groups.table.groups),
             ring=tuple([self.names[one] for one in (() if stack is None else stack.network.ring)]),
-            links=tuple([self._line(daemon, link) for daemon, link in sorted(self.links.items())]),
+            links=tuple([self.line(daemon, link) for daemon, link in sorted(self.links.items())]),
             dropped={str(reason): count for reason, count in sorted(self.dropped().items())},
             unsent={str(reason): count for reason, count in sorted(self.unsent().items())},
         )
 
-    def _line(self, daemon: DaemonId, link: Hop | Tcp) -> LinkLine:
+    def line(self, daemon: DaemonId, link: Hop | Tcp) -> LinkLine:
+        """One link."""
         counters: LinkCounters = link.counters
         return LinkLine(
             daemon=self.names[daemon],

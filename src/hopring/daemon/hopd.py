@@ -10,11 +10,13 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from hopring import __version__
 from hopring.config import Config, LogFormat, cluster_hash
+from hopring.daemon.admin import Refusal
 from hopring.daemon.admin_socket import AdminSocket
 from hopring.daemon.clients import Clients
 from hopring.daemon.command_line import Exit, Refused, command_line, load
@@ -27,7 +29,7 @@ from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
 from hopring.daemon.metrics import Metrics
-from hopring.daemon.reload import changes, tuned
+from hopring.daemon.reload import Changes, changes, tuned
 from hopring.daemon.report import Report
 from hopring.daemon.surroundings import (
     NO_SOCKET,
@@ -39,6 +41,7 @@ from hopring.daemon.surroundings import (
     state_directory,
     where_clients_come,
 )
+from hopring.daemon.tally import Tally
 from hopring.daemon.trace_file import Number, leading_number, place_number
 from hopring.daemon.unusable import Unusable
 from hopring.groups.groups import Groups
@@ -71,6 +74,7 @@ class Hopd:
         self._leave_by_us = NEVER
         self._look_again = loop.alarm(self._drain)
         self._report = Report(loop, self.log, names)
+        self._tally = Tally()
         self._member = Member(
             loop,
             config,
@@ -97,10 +101,7 @@ class Hopd:
         elif above is not None:
             self._above = above(loop, self._member)
         self._open_to_view(config, arguments)
-        self._admin: AdminSocket | None = None
-        if arguments.admin is not None:
-            controls = MemberControls(config, me, self._member, self._clients)
-            self._admin = AdminSocket(loop, self.log, arguments.admin, controls)
+        if self._admin is not None:
             where["admin"] = arguments.admin
         self._report.watch(self._member)
         if self._http is not None:
@@ -133,15 +134,34 @@ class Hopd:
             self._metrics = Metrics(self._loop, self.log, facts)
             pages = {"/metrics": self._metrics.page, "/healthz": self._metrics.health}
             self._http = HttpServer(self._loop, arguments.metrics, pages)
+        self._admin: AdminSocket | None = None
+        if arguments.admin is not None:
+            levers = MemberControls(
+                self._loop, facts, self._tally, reload=self._reload_for_admin, terminate=self.leave
+            )
+            self._admin = AdminSocket(
+                self._loop, self.log, arguments.admin, levers, dangerous=arguments.dangerous
+            )
 
     def reload(self) -> None:
         """Reads the configuration again: takes what can change now, and names what needs a restart."""
+        with suppress(Refused):
+            self._reload()
+
+    def _reload_for_admin(self) -> dict[str, object]:
+        try:
+            found = self._reload()
+        except Refused as refused:
+            raise Refusal(str(refused), "the old configuration stays in force") from None
+        return {"changed": found.live, "needs_restart": found.restart}
+
+    def _reload(self) -> Changes:
         file, name = self._arguments.file, self._arguments.name
         try:
             config = load(file, name)
         except Refused as refused:
             self.log.say("refused", reload=file, problem=refused, then="the old configuration stays in force")
-            return
+            raise
         found = changes(self._config, config, name)
         # The rest stays as it was, so that it is told again next time.
         clients = replace(config.clients, window_bytes=self._config.clients.window_bytes)
@@ -153,6 +173,7 @@ class Hopd:
         self.log.say("reload", file=file, changed=",".join(found.live) or "nothing")
         if found.restart:
             self.log.say("refused", reload=file, needs_restart=",".join(found.restart))
+        return found
 
     def _tune_log(self, config: Config) -> None:
         given = self._arguments.log_format
@@ -205,6 +226,7 @@ class Hopd:
 
     def _up(self, events: Sequence[Upward]) -> None:
         self._report.take(events)
+        self._tally.take(events)
         if self._metrics is not None:
             self._metrics.take(events)
         self._above(events)
