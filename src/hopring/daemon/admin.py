@@ -83,6 +83,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     ok: bool
     error: str = ""
     remedy: str = ""
+    denied: bool = False  # Whoever asks may not have that.
     status: dict[str, object] | None = None
     result: dict[str, object] | None = None
 
@@ -139,25 +140,26 @@ def answer(line: bytes, controls: Controls, *, dangerous: bool) -> bytes:
         raise Garbage from None
     try:
         if not dangerous and not isinstance(request, Status):
-            raise Refusal("this daemon only tells its status", "start it with --dangerous to allow the rest")
+            return denial_answer("this daemon only tells its status", "start it with --dangerous for the rest")
         return _encoder.encode(_do(request, controls)) + b"\n"
     except Refusal as refusal:
         return _encoder.encode(Answer(False, str(refusal), refusal.remedy)) + b"\n"
 
 
-def refusal_answer(error: str, remedy: str) -> bytes:
-    """The last word to somebody who is not heard."""
-    return _encoder.encode(Answer(False, error, remedy)) + b"\n"
+def denial_answer(error: str, remedy: str) -> bytes:
+    """For somebody who may not have what he asks for."""
+    return _encoder.encode(Answer(False, error, remedy, denied=True)) + b"\n"
 
 
 def garbage_answer() -> bytes:
     """The last word to somebody who does not speak this."""
-    return refusal_answer("that is not JSON", "send one JSON object per line")
+    return _encoder.encode(Answer(False, "that is not JSON", "send one JSON object per line")) + b"\n"
 
 
 def too_long_answer() -> bytes:
     """The last word to somebody who does not come to an end."""
-    return refusal_answer(f"a line is longer than {LINE_BYTES_MAX} bytes", "send one JSON object per line")
+    what = f"a line is longer than {LINE_BYTES_MAX} bytes"
+    return _encoder.encode(Answer(False, what, "send one JSON object per line")) + b"\n"
 
 
 def _do(request: Request, controls: Controls) -> Answer:

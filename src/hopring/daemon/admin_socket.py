@@ -12,8 +12,8 @@ from hopring.daemon.admin import (
     Controls,
     Garbage,
     answer,
+    denial_answer,
     garbage_answer,
-    refusal_answer,
     too_long_answer,
 )
 from hopring.daemon.client_ports import open_unix
@@ -70,7 +70,7 @@ class AdminSocket:
         if uid not in (_ROOT, os.geteuid()):
             self._log.say("refused", admin=f"user {uid}", remedy=_NO_ADMIN)
             with contextlib.suppress(OSError):
-                sock.send(refusal_answer(f"user {uid} is no admin of this daemon", _NO_ADMIN))
+                sock.send(denial_answer(f"user {uid} is no admin of this daemon", _NO_ADMIN))
             sock.close()
             return
         if len(self._callers) == CALLERS_MAX:

@@ -89,10 +89,15 @@ class Daemons:
     def _file(self) -> Path:
         return self.directory / "hop.toml"
 
+    @property
+    def admin_directory(self) -> Path:
+        """Where the admin sockets are."""
+        return self._run
+
     def _places(self, name: str) -> Places:
         trace_file = self.trace_file(name) if self._tracing else None
         log = self.directory / f"{name}.log"
-        return Places(self._file, self._run, self._run / f"{name}.admin", log, trace_file)
+        return Places(self._file, self._run, self.admin_directory / f"{name}.admin", log, trace_file)
 
     # Ending.
 

@@ -76,6 +76,11 @@ class Shell:
         """Where clients of a daemon connect."""
         return self._core.url(daemon)
 
+    @property
+    def admin_directory(self) -> Path:
+        """Where the admin sockets of all daemons are, for `hop monitor --admin`."""
+        return self._core.admin_directory
+
     def pid(self, daemon: str) -> int:
         """The number of a daemon's process."""
         return self._core.living(daemon).pid
