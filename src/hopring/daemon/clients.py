@@ -64,6 +64,10 @@ class Clients:
         """Whether the member has all that clients asked for."""
         return self.desk.groups.idle
 
+    def go_on(self) -> None:
+        """The member takes messages again."""
+        self._step(Tick())
+
     def leave(self) -> None:
         """Listens to nobody from now on."""
         self._leaving = True

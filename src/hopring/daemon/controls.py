@@ -32,6 +32,7 @@ class MemberControls:
         self._terminate = terminate
         self._cut: list[str] = []
         self._shapes: dict[str, Shape] = {}
+        self._parted = False
 
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
         """Treats what goes to these daemons so."""
@@ -42,7 +43,8 @@ class MemberControls:
     def cut(self, daemons: Collection[str]) -> None:
         """Cuts exactly these daemons off."""
         self._cut = self._others(daemons)
-        self._facts.member.wires.cut(self._cut)
+        if not self._parted:
+            self._facts.member.wires.cut(self._cut)
 
     def window(self, request: SetWindow) -> dict[str, object]:
         """Sets windows; returns all of them as they are now."""
@@ -57,8 +59,13 @@ class MemberControls:
         """Lets the daemon end; whoever asked is answered first."""
         self._loop.call_soon(self._terminate)
 
+    def parts(self) -> None:
+        """The daemon hears nobody for a while; what is cut meanwhile counts afterwards."""
+        self._parted = True
+
     def again(self) -> None:
         """The wires are new: what was cut and shaped stays so, as far as there still are such daemons."""
+        self._parted = False
         names = {daemon.name for daemon in self._facts.config.daemons}
         self._shapes = {name: shape for name, shape in self._shapes.items() if name in names}
         for name, shape in self._shapes.items():
@@ -81,6 +88,7 @@ class MemberControls:
         """How it is going, and what was done by hand."""
         return {
             **status_of(self._facts, self._tally, self._loop.now_us()),
+            "reloading": self._facts.member.paused,
             "cut": self._cut,
             "shapes": {name: asdict(shape) for name, shape in self._shapes.items() if shape != CLEAR},
         }

@@ -20,10 +20,14 @@ class Facts:
     """One life of a daemon, seen from outside; all is read where it is kept, when somebody asks."""
 
     def __init__(self, config: Config, member: Member, desk: Desk | None, started_us: int) -> None:
-        self.config = config
         self.member = member
         self.desk = desk
         self.started_us = started_us
+        self.take(config)
+
+    def take(self, config: Config) -> None:
+        """Another configuration, with other numbers."""
+        self.config = config
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
 
     @property

@@ -29,6 +29,7 @@ from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
 from hopring.daemon.metrics import Metrics
+from hopring.daemon.reconfigure import Parts, Reconfigure, addresses_of, names_of, sites_of
 from hopring.daemon.reload import Changes, changes, tuned
 from hopring.daemon.report import Report
 from hopring.daemon.surroundings import (
@@ -45,8 +46,7 @@ from hopring.daemon.tally import Tally
 from hopring.daemon.trace_file import Number, leading_number, place_number
 from hopring.daemon.unusable import Unusable
 from hopring.groups.groups import Groups
-from hopring.ids import NEVER, DaemonId, Incarnation, Process
-from hopring.routing.topology import topology_of
+from hopring.ids import NEVER, Incarnation, Process
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is to end waits until everybody has what it sent."""
@@ -63,17 +63,18 @@ class Hopd:
     def __init__(self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None) -> None:
         name: str = arguments.name
         self.log = Log(name)
+        self.failed = False
         self._config, self._arguments = config, arguments
         self._tune_log(config)
         me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
-        names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+        names = names_of(config)
         state = state_directory(arguments.state)
         self._counter = CounterFile(state / f"{config.cluster}.{name}.views")
         groups = _groups(config, me) if above is None else None
         self._loop = loop
         self._leave_by_us = NEVER
         self._look_again = loop.alarm(self._drain)
-        self._report = Report(loop, self.log, names)
+        self._report = Report(loop, self.log, names, addresses_of(config))
         self._tally = Tally()
         self._member = Member(
             loop,
@@ -134,14 +135,17 @@ class Hopd:
             self._metrics = Metrics(self._loop, self.log, facts)
             pages = {"/metrics": self._metrics.page, "/healthz": self._metrics.health}
             self._http = HttpServer(self._loop, arguments.metrics, pages)
+        levers = MemberControls(
+            self._loop, facts, self._tally, reload=self._reload_for_admin, terminate=self.leave
+        )
         self._admin: AdminSocket | None = None
         if arguments.admin is not None:
-            levers = MemberControls(
-                self._loop, facts, self._tally, reload=self._reload_for_admin, terminate=self.leave
-            )
-            self._admin = AdminSocket(
-                self._loop, self.log, arguments.admin, levers, dangerous=arguments.dangerous
-            )
+            dangerous: bool = arguments.dangerous
+            self._admin = AdminSocket(self._loop, self.log, arguments.admin, levers, dangerous=dangerous)
+        self._reconfigure: Reconfigure | None = None
+        if self._clients is not None:
+            parts = Parts(self._member, self._clients, facts, self._report, self._trace, levers)
+            self._reconfigure = Reconfigure(self._loop, self.log, parts, self._take, self._fail)
 
     def reload(self) -> None:
         """Reads the configuration again: takes what can change now, and names what needs a restart."""
@@ -153,7 +157,7 @@ class Hopd:
             found = self._reload()
         except Refused as refused:
             raise Refusal(str(refused), "the old configuration stays in force") from None
-        return {"changed": found.live, "needs_restart": found.restart}
+        return {"changed": found.live, "view_change": found.rebuild, "needs_restart": found.restart}
 
     def _reload(self) -> Changes:
         file, name = self._arguments.file, self._arguments.name
@@ -163,17 +167,29 @@ class Hopd:
             self.log.say("refused", reload=file, problem=refused, then="the old configuration stays in force")
             raise
         found = changes(self._config, config, name)
-        # The rest stays as it was, so that it is told again next time.
+        if self._reconfigure is None or self._leave_by_us < NEVER:
+            found = Changes(found.live, (), (*found.rebuild, *found.restart))
+        # The rest stays as it was until it is had, so that it is told again next time.
         clients = replace(config.clients, window_bytes=self._config.clients.window_bytes)
         self._config = replace(self._config, clients=clients, log=config.log)
         self._tune_log(config)
         if self._clients is not None:
             desk = self._clients.desk
             desk.tune(tuned(desk.options, config.clients))
-        self.log.say("reload", file=file, changed=",".join(found.live) or "nothing")
+        self.log.say("reload", file=file, changed=",".join([*found.live, *found.rebuild]) or "nothing")
         if found.restart:
             self.log.say("refused", reload=file, needs_restart=",".join(found.restart))
+        if found.rebuild and self._reconfigure is not None:
+            self._reconfigure.begin(config)
         return found
+
+    def _take(self, config: Config) -> None:
+        """This is what all protocols go by now; what was not theirs to change stays."""
+        self._config = replace(config, clients=self._config.clients, log=self._config.log)
+
+    def _fail(self) -> None:
+        self.failed = True
+        self._loop.stop()
 
     def _tune_log(self, config: Config) -> None:
         given = self._arguments.log_format
@@ -185,6 +201,8 @@ class Hopd:
             self._loop.stop()
             return
         self.log.say("leave")
+        if self._reconfigure is not None:
+            self._reconfigure.stop()
         if self._metrics is not None:
             self._metrics.leaving = True
         if self._clients is not None:
@@ -254,12 +272,11 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
     loop.run()
     hopd.close()
     loop.close()
-    return Exit.OK
+    return Exit.FAILURE if hopd.failed else Exit.OK
 
 
 def _groups(config: Config, me: Process) -> Groups:
-    site_of = {DaemonId(at): site for at, site in enumerate(topology_of(config).site_of)}
-    return Groups(me, site_of, [daemon.name for daemon in config.daemons])
+    return Groups(me, sites_of(config), [daemon.name for daemon in config.daemons])
 
 
 def main() -> None:

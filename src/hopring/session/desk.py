@@ -9,6 +9,8 @@ Invariants  whatever a client does wrong costs that client only; nobody waits fo
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import (
@@ -29,9 +31,10 @@ from hopring.groups.events import (
 )
 from hopring.groups.groups import Groups, GState
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
+from hopring.groups.renumber import renumber
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.groups.words import is_word
-from hopring.ids import NEVER, GroupName
+from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION
@@ -113,6 +116,15 @@ class Desk:
         assert options.window_bytes == self.options.window_bytes, "sessions were told their window"
         self.options = options
         self.slow.tune(options, self.sessions.values())
+
+    def renumber(self, me: Process, site_of: Mapping[DaemonId, SiteId], names: Sequence[str]) -> None:
+        """Another configuration, while the daemon is alone in its view: all daemons have other numbers."""
+        old, former = self.groups.me.daemon, self._judge.former
+        renumber(self.groups, me, site_of, names)
+        # Clients were told the number with which they were welcomed.
+        former = {one: former.get(one, old) for one in self.sessions if one not in self._strangers}
+        self._judge = replace(self._judge, daemon=me.daemon, former=former)
+        self.queries.forget_views()
 
     def take(self, queue_open: bool, now_us: int) -> Submit | None:
         """The next message for the membership, if there is one; bulk only as long as it keeps the way short."""

@@ -1,0 +1,177 @@
+"""Reload: daemons and sites come and go while clients stay, and who has another configuration is refused."""
+
+import time
+
+import msgspec
+import pytest
+from tests.monitor.fleet import SECONDS_MAX, Fleet, wait
+
+from hopring import SAFE, Message, View, sync
+from hopring.check.evs import first_broken
+from hopring.check.trace_files import Row, events
+from hopring.config import LinkProtocol
+
+pytestmark = pytest.mark.slow
+
+TWO = {"eu": ["eu1"], "us": ["us1"]}
+# Names that come before the others: everybody gets another number.
+FOUR = {"asia": ["asia1"], "eu": ["eu0", "eu1"], "us": ["us1"]}
+
+
+def until_view(session: sync.Session, *members: str) -> list[object]:
+    """What a session sees up to a view of these sessions."""
+    seen: list[object] = []
+    while True:
+        event = session.receive(timeout_seconds=SECONDS_MAX)
+        seen.append(event)
+        if isinstance(event, View) and sorted([one.name for one in event.members]) == sorted(members):
+            return seen
+
+
+def until_message(session: sync.Session, data: bytes) -> Message:
+    while True:
+        event = session.receive(timeout_seconds=SECONDS_MAX)
+        if isinstance(event, Message) and event.data == data:
+            return event
+
+
+def judge(fleet: Fleet) -> None:
+    """The traces of all daemons together keep the promises of extended virtual synchrony."""
+    told = []
+    for name in fleet.processes:
+        lines = fleet.trace(name).read_bytes().splitlines()
+        told += list(events(msgspec.json.Decoder(Row).decode(line) for line in lines))
+    assert first_broken(told, quiet_end=False) is None
+
+
+@pytest.mark.parametrize("protocol", list(LinkProtocol))
+def test_a_daemon_and_a_site_are_added_and_removed_while_clients_stay(protocol: LinkProtocol) -> None:
+    with Fleet(protocol=protocol) as fleet:
+        fleet.write(TWO)
+        fleet.start("eu1", "us1")
+        fleet.meet("eu1", "us1")
+        with fleet.connect("eu1", name="anna") as anna, fleet.connect("us1", name="bert") as bert:
+            for session in (anna, bert):
+                session.join("trades")
+            until_view(anna, "anna", "bert")
+            until_view(bert, "anna", "bert")
+
+            fleet.write(FOUR)
+            fleet.start("asia1", "eu0")
+            result = fleet.hop("reload", "eu1", "us1")
+            assert result.exit_code == 0, result.output
+            fleet.meet("asia1", "eu0", "eu1", "us1")
+            until_view(anna, "anna", "bert")
+            until_view(bert, "anna", "bert")
+            with fleet.connect("asia1", name="cara") as cara:
+                cara.join("trades")
+                for session in (anna, bert, cara):
+                    until_view(session, "anna", "bert", "cara")
+                # The old sessions were welcomed by daemons with other numbers.
+                anna.multicast("trades", b"from anna", service=SAFE)
+                for session in (anna, bert, cara):
+                    assert until_message(session, b"from anna").sender == "#anna#eu1"
+            until_view(anna, "anna", "bert")
+            until_view(bert, "anna", "bert")
+
+            assert fleet.hop("terminate", "asia1", "eu0").exit_code == 0
+            fleet.write(TWO)
+            assert fleet.hop("reload").exit_code == 0
+            fleet.meet("eu1", "us1")
+            until_view(bert, "anna", "bert")
+            anna.multicast("trades", b"as before")
+            until_message(bert, b"as before")
+        for process in fleet.processes.values():
+            process.terminate()
+            process.wait(SECONDS_MAX)
+        judge(fleet)
+
+
+def test_a_client_sees_a_partition_and_a_merge_and_loses_nothing_of_its_own() -> None:
+    with Fleet() as fleet:
+        fleet.write(TWO)
+        fleet.start("eu1", "us1")
+        fleet.meet("eu1", "us1")
+        with fleet.connect("eu1", name="anna") as anna, fleet.connect("us1", name="bert") as bert:
+            anna.join("trades")
+            bert.join("trades")
+            until_view(anna, "anna", "bert")
+            fleet.write(FOUR)
+            for number in range(300):
+                anna.multicast("trades", b"%d" % number)
+                if number == 100:
+                    assert fleet.hop("reload", "--no-wait").exit_code == 0
+                time.sleep(0.002)
+            seen: list[object] = []
+            while not seen or getattr(seen[-1], "data", b"") != b"299":
+                seen.append(anna.receive(timeout_seconds=SECONDS_MAX))
+            sizes = [len(one.members) for one in seen if isinstance(one, View)]
+            assert [one.data for one in seen if isinstance(one, Message)] == [b"%d" % at for at in range(300)]
+            assert sizes == [1, 2]
+            there: list[bytes] = []
+            while not there or there[-1] != b"299":
+                event = bert.receive(timeout_seconds=SECONDS_MAX)
+                there += [event.data] if isinstance(event, Message) else []
+            assert there == [b"%d" % at for at in range(300)]
+
+
+def test_daemons_with_another_configuration_are_refused_with_a_line_that_names_them() -> None:
+    with Fleet() as fleet:
+        fleet.write(TWO)
+        fleet.start("eu1", "us1")
+        fleet.meet("eu1", "us1")
+        fleet.write(FOUR)
+        result = fleet.hop("reload", "eu1")
+        assert result.exit_code == 0
+        assert "view_change=sites,daemons,links" in result.stdout
+        for name, other in (("eu1", "us1"), ("us1", "eu1")):
+            wait(lambda at=name, of=other: f"refused daemon={of} " in fleet.log(at))  # type: ignore[misc]
+            line = next(line for line in fleet.log(name).splitlines() if "refused daemon=" in line)
+            assert "ours is" in line
+            assert "compare `hop config check`" in line
+        assert fleet.views() == {"eu1": ["eu1"], "us1": ["us1"]}
+
+        assert fleet.hop("reload", "us1").exit_code == 0
+        fleet.meet("eu1", "us1")
+        assert fleet.log("eu1").count("refused daemon=us1") == 1
+
+
+def test_a_file_without_the_daemon_or_with_another_address_of_its_own_is_refused() -> None:
+    with Fleet() as fleet:
+        fleet.write(TWO)
+        fleet.start("eu1", "us1")
+        fleet.meet("eu1", "us1")
+        fleet.write({"eu": ["eu1"]})
+        result = fleet.hop("reload", "us1")
+        assert result.exit_code == 1
+        assert "there is no daemon us1" in result.stderr
+        fleet.write(TWO)
+        fleet.file.write_text(
+            fleet.file.read_text().replace(
+                'name = "us1"\naddress = "127.0.0.1"', 'name = "us1"\naddress = "127.0.0.2"'
+            )
+        )
+        result = fleet.hop("reload", "us1")
+        assert "needs_restart=daemons" in result.stdout
+        assert fleet.views() == {"eu1": ["eu1", "us1"], "us1": ["eu1", "us1"]}
+
+
+def test_reloads_that_follow_each_other_at_once_end_with_the_last_one() -> None:
+    with Fleet() as fleet:
+        fleet.write(TWO)
+        fleet.start("eu1", "us1")
+        fleet.meet("eu1", "us1")
+        with fleet.connect("eu1", name="anna") as anna:
+            anna.join("trades")
+            for sites in (FOUR, TWO, FOUR, {"eu": ["eu1", "eu2"], "us": ["us1"]}):
+                fleet.write(sites)
+                assert fleet.hop("reload", "--no-wait").exit_code == 0
+            fleet.meet("eu1", "us1")
+            fleet.start("eu2")
+            fleet.meet("eu1", "eu2", "us1")
+            with fleet.connect("eu2", name="bert") as bert:
+                anna.multicast(["trades", "#bert#eu2"], b"still here")
+                until_message(anna, b"still here")
+                assert until_message(bert, b"still here").sender == "#anna#eu1"
+                bert.multicast("#anna#eu1", b"so am I")
+                until_message(anna, b"so am I")
