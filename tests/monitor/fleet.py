@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -14,10 +15,11 @@ from click.testing import CliRunner, Result
 from hopring import sync
 from hopring.cli.main import cli
 from hopring.cli.monitor.channels import Channels
-from hopring.config import Config, Daemon, LinkProtocol, Site, dump_toml
+from hopring.config import Config, Daemon, Link, LinkProtocol, LinkTuning, RingTuning, Site, dump_toml
 from hopring.local.ports import free_base_port
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 180.0
+PATIENCE_US = 2_000_000
 
 
 def wait(condition: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
@@ -62,11 +64,14 @@ class Fleet:
         """Daemons by site; a name keeps its ports."""
         for name in [name for names in sites.values() for name in names]:
             self._ports.setdefault(name, self._base_port + 2 * len(self._ports))
+        # On a busy machine a process may not run for a while; that should not look like its end.
+        ring, link = RingTuning(token_loss_us=PATIENCE_US), LinkTuning(silence_us=PATIENCE_US)
+        links = [Link(ends, protocol=self._protocol, tuning=link) for ends in combinations(sorted(sites), 2)]
         places = [
-            Site(site, tuple([self._daemon(name) for name in sorted(names)]))
+            Site(site, tuple([self._daemon(name) for name in sorted(names)]), ring=ring)
             for site, names in sorted(sites.items())
         ]
-        return Config("fleet", tuple(places), default_protocol=self._protocol)
+        return Config("fleet", tuple(places), tuple(links))
 
     def _daemon(self, name: str) -> Daemon:
         return Daemon(name, "127.0.0.1", self._ports[name], self._ports[name] + 1)

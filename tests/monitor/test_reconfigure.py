@@ -9,7 +9,7 @@ from tests.monitor.fleet import SECONDS_MAX, Fleet, wait
 from hopring import SAFE, Message, View, sync
 from hopring.check.evs import first_broken
 from hopring.check.trace_files import Row, events
-from hopring.config import LinkProtocol
+from hopring.config import LinkProtocol, cluster_hash
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +44,8 @@ def judge(fleet: Fleet) -> None:
     assert first_broken(told, quiet_end=False) is None
 
 
-@pytest.mark.parametrize("protocol", list(LinkProtocol))
-def test_a_daemon_and_a_site_are_added_and_removed_while_clients_stay(protocol: LinkProtocol) -> None:
-    with Fleet(protocol=protocol) as fleet:
+def test_a_daemon_and_a_site_are_added_and_removed_while_clients_stay() -> None:
+    with Fleet() as fleet:
         fleet.write(TWO)
         fleet.start("eu1", "us1")
         fleet.meet("eu1", "us1")
@@ -87,8 +86,9 @@ def test_a_daemon_and_a_site_are_added_and_removed_while_clients_stay(protocol: 
         judge(fleet)
 
 
-def test_a_client_sees_a_partition_and_a_merge_and_loses_nothing_of_its_own() -> None:
-    with Fleet() as fleet:
+@pytest.mark.parametrize("protocol", list(LinkProtocol))
+def test_a_client_sees_a_partition_and_a_merge_and_loses_nothing_of_its_own(protocol: LinkProtocol) -> None:
+    with Fleet(protocol=protocol) as fleet:
         fleet.write(TWO)
         fleet.start("eu1", "us1")
         fleet.meet("eu1", "us1")
@@ -115,63 +115,62 @@ def test_a_client_sees_a_partition_and_a_merge_and_loses_nothing_of_its_own() ->
             assert there == [b"%d" % at for at in range(300)]
 
 
-def test_daemons_with_another_configuration_are_refused_with_a_line_that_names_them() -> None:
-    with Fleet() as fleet:
-        fleet.write(TWO)
-        fleet.start("eu1", "us1")
-        fleet.meet("eu1", "us1")
-        fleet.write(FOUR)
-        result = fleet.hop("reload", "eu1")
-        assert result.exit_code == 0
-        assert "view_change=sites,daemons,links" in result.stdout
-        for name, other in (("eu1", "us1"), ("us1", "eu1")):
-            wait(lambda at=name, of=other: f"refused daemon={of} " in fleet.log(at))  # type: ignore[misc]
-            line = next(line for line in fleet.log(name).splitlines() if "refused daemon=" in line)
-            assert "ours is" in line
-            assert "compare `hop config check`" in line
-        assert fleet.views() == {"eu1": ["eu1"], "us1": ["us1"]}
-
-        assert fleet.hop("reload", "us1").exit_code == 0
-        fleet.meet("eu1", "us1")
-        assert fleet.log("eu1").count("refused daemon=us1") == 1
-
-
-def test_a_file_without_the_daemon_or_with_another_address_of_its_own_is_refused() -> None:
-    with Fleet() as fleet:
-        fleet.write(TWO)
-        fleet.start("eu1", "us1")
-        fleet.meet("eu1", "us1")
-        fleet.write({"eu": ["eu1"]})
-        result = fleet.hop("reload", "us1")
-        assert result.exit_code == 1
-        assert "there is no daemon us1" in result.stderr
-        fleet.write(TWO)
-        fleet.file.write_text(
-            fleet.file.read_text().replace(
-                'name = "us1"\naddress = "127.0.0.1"', 'name = "us1"\naddress = "127.0.0.2"'
-            )
-        )
-        result = fleet.hop("reload", "us1")
-        assert "needs_restart=daemons" in result.stdout
-        assert fleet.views() == {"eu1": ["eu1", "us1"], "us1": ["eu1", "us1"]}
-
-
-def test_reloads_that_follow_each_other_at_once_end_with_the_last_one() -> None:
+def test_who_has_another_configuration_is_refused_with_a_line_that_names_it() -> None:
     with Fleet() as fleet:
         fleet.write(TWO)
         fleet.start("eu1", "us1")
         fleet.meet("eu1", "us1")
         with fleet.connect("eu1", name="anna") as anna:
             anna.join("trades")
-            for sites in (FOUR, TWO, FOUR, {"eu": ["eu1", "eu2"], "us": ["us1"]}):
-                fleet.write(sites)
-                assert fleet.hop("reload", "--no-wait").exit_code == 0
-            fleet.meet("eu1", "us1")
-            fleet.start("eu2")
-            fleet.meet("eu1", "eu2", "us1")
-            with fleet.connect("eu2", name="bert") as bert:
-                anna.multicast(["trades", "#bert#eu2"], b"still here")
+            files_that_cannot_be_had(fleet)
+            another_configuration(fleet)
+            one_reload_after_the_other(fleet)
+            with fleet.connect("us1", name="bert") as bert:
+                anna.multicast(["trades", "#bert#us1"], b"still here")
                 until_message(anna, b"still here")
                 assert until_message(bert, b"still here").sender == "#anna#eu1"
                 bert.multicast("#anna#eu1", b"so am I")
                 until_message(anna, b"so am I")
+
+
+def files_that_cannot_be_had(fleet: Fleet) -> None:
+    """One without the daemon, and one with another address of its own."""
+    fleet.write({"eu": ["eu1"]})
+    result = fleet.hop("reload", "us1")
+    assert result.exit_code == 1
+    assert "there is no daemon us1" in result.stderr
+
+    fleet.write(TWO)
+    there, elsewhere = ('name = "us1"\naddress = "127.0.0.1"', 'name = "us1"\naddress = "127.0.0.2"')
+    assert there in fleet.file.read_text()
+    fleet.file.write_text(fleet.file.read_text().replace(there, elsewhere))
+    assert "needs_restart=daemons" in fleet.hop("reload", "us1").stdout
+    assert fleet.views() == {"eu1": ["eu1", "us1"], "us1": ["eu1", "us1"]}
+
+
+def another_configuration(fleet: Fleet) -> None:
+    """Only one of two daemons has read it; then the other."""
+    fleet.write(FOUR)
+    result = fleet.hop("reload", "eu1")
+    assert result.exit_code == 0
+    assert "view_change=sites,daemons,links" in result.stdout
+    for name, other in (("eu1", "us1"), ("us1", "eu1")):
+        wait(lambda at=name, of=other: f"refused daemon={of} " in fleet.log(at))  # type: ignore[misc]
+        line = next(line for line in fleet.log(name).splitlines() if "refused daemon=" in line)
+        assert "ours is" in line
+        assert "compare `hop config check`" in line
+    assert fleet.views() == {"eu1": ["eu1"], "us1": ["us1"]}
+
+    assert fleet.hop("reload", "us1").exit_code == 0
+    fleet.meet("eu1", "us1")
+    assert fleet.log("eu1").count("refused daemon=us1") == 1
+
+
+def one_reload_after_the_other(fleet: Fleet) -> None:
+    """The last one counts, however far the others are."""
+    for sites in (TWO, FOUR, TWO, FOUR, {"eu": ["eu1", "eu2"], "us": ["us1"]}):
+        fleet.write(sites)
+        assert fleet.hop("reload", "--no-wait").exit_code == 0
+    fleet.meet("eu1", "us1")
+    config = cluster_hash(fleet.config({"eu": ["eu1", "eu2"], "us": ["us1"]}))
+    assert all(f"hash={config:08x}" in fleet.log(name) for name in ("eu1", "us1"))

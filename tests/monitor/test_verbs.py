@@ -17,7 +17,7 @@ from hopring.local.blocking import Cluster
 
 pytestmark = pytest.mark.slow
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 180.0
 NAMES = ["eu1", "eu2", "us1"]
 
 

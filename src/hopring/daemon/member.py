@@ -151,7 +151,7 @@ class Member:
     def renew(self, config: Config, me: Process, destinations: Destinations | None) -> TransitionalSignal:
         """Begins anew with another configuration, while it is `alone`; Unusable if there are no such sockets.
 
-        The counter of views and the clock go on. Returns what the layer above is to be told before the first view.
+        Counter and clock go on. Returns what the layer above is to be told before the first view.
         """
         before, wires = self.membership, self.wires
         self._reached(before.counter + 1)
