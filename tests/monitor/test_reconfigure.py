@@ -172,5 +172,15 @@ def one_reload_after_the_other(fleet: Fleet) -> None:
         fleet.write(sites)
         assert fleet.hop("reload", "--no-wait").exit_code == 0
     fleet.meet("eu1", "us1")
+    # A partition outlives a reload: it goes by names.
+    assert fleet.hop("partition", "eu | us").exit_code == 0
+    fleet.write(FOUR)
+    assert fleet.hop("reload").exit_code == 0
+    assert fleet.hop("review").stdout == "asia1 | eu0 eu1 | us1\n"
+    assert fleet.views() == {"eu1": ["eu1"], "us1": ["us1"]}
+    assert fleet.hop("heal").exit_code == 0
+    fleet.write({"eu": ["eu1", "eu2"], "us": ["us1"]})
+    assert fleet.hop("reload").exit_code == 0
+    fleet.meet("eu1", "us1")
     config = cluster_hash(fleet.config({"eu": ["eu1", "eu2"], "us": ["us1"]}))
     assert all(f"hash={config:08x}" in fleet.log(name) for name in ("eu1", "us1"))
