@@ -10,13 +10,10 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from hopring import __version__
-from hopring.config import Config, LogFormat, cluster_hash
-from hopring.daemon.admin import Refusal
+from hopring.config import Config, cluster_hash
 from hopring.daemon.admin_socket import AdminSocket
 from hopring.daemon.clients import Clients
 from hopring.daemon.command_line import Exit, Refused, command_line, load
@@ -30,7 +27,7 @@ from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
 from hopring.daemon.metrics import Metrics
 from hopring.daemon.reconfigure import Parts, Reconfigure, addresses_of, names_of, sites_of
-from hopring.daemon.reload import Changes, changes, tuned
+from hopring.daemon.reloading import Reloading, tune_log
 from hopring.daemon.report import Report
 from hopring.daemon.surroundings import (
     NO_SOCKET,
@@ -64,8 +61,7 @@ class Hopd:
         name: str = arguments.name
         self.log = Log(name)
         self.failed = False
-        self._config, self._arguments = config, arguments
-        self._tune_log(config)
+        tune_log(self.log, config, arguments)
         me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
         names = names_of(config)
         state = state_directory(arguments.state)
@@ -135,9 +131,9 @@ class Hopd:
             self._metrics = Metrics(self._loop, self.log, facts)
             pages = {"/metrics": self._metrics.page, "/healthz": self._metrics.health}
             self._http = HttpServer(self._loop, arguments.metrics, pages)
-        levers = MemberControls(
-            self._loop, facts, self._tally, reload=self._reload_for_admin, terminate=self.leave
-        )
+        self.reloading = Reloading(arguments, config, self.log, desk)
+        reload = self.reloading.reload_for_admin
+        levers = MemberControls(self._loop, facts, self._tally, reload=reload, terminate=self.leave)
         self._admin: AdminSocket | None = None
         if arguments.admin is not None:
             dangerous: bool = arguments.dangerous
@@ -145,55 +141,13 @@ class Hopd:
         self._reconfigure: Reconfigure | None = None
         if self._clients is not None:
             parts = Parts(self._member, self._clients, facts, self._report, self._trace, levers)
-            self._reconfigure = Reconfigure(self._loop, self.log, parts, self._take, self._fail)
-
-    def reload(self) -> None:
-        """Reads the configuration again: takes what can change now, and names what needs a restart."""
-        with suppress(Refused):
-            self._reload()
-
-    def _reload_for_admin(self) -> dict[str, object]:
-        try:
-            found = self._reload()
-        except Refused as refused:
-            raise Refusal(str(refused), "the old configuration stays in force") from None
-        return {"changed": found.live, "view_change": found.rebuild, "needs_restart": found.restart}
-
-    def _reload(self) -> Changes:
-        file, name = self._arguments.file, self._arguments.name
-        try:
-            config = load(file, name)
-        except Refused as refused:
-            self.log.say("refused", reload=file, problem=refused, then="the old configuration stays in force")
-            raise
-        found = changes(self._config, config, name)
-        if self._reconfigure is None or self._leave_by_us < NEVER:
-            found = Changes(found.live, (), (*found.rebuild, *found.restart))
-        # The rest stays as it was until it is had, so that it is told again next time.
-        clients = replace(config.clients, window_bytes=self._config.clients.window_bytes)
-        self._config = replace(self._config, clients=clients, log=config.log)
-        self._tune_log(config)
-        if self._clients is not None:
-            desk = self._clients.desk
-            desk.tune(tuned(desk.options, config.clients))
-        self.log.say("reload", file=file, changed=",".join([*found.live, *found.rebuild]) or "nothing")
-        if found.restart:
-            self.log.say("refused", reload=file, needs_restart=",".join(found.restart))
-        if found.rebuild and self._reconfigure is not None:
-            self._reconfigure.begin(config)
-        return found
-
-    def _take(self, config: Config) -> None:
-        """This is what all protocols go by now; what was not theirs to change stays."""
-        self._config = replace(config, clients=self._config.clients, log=self._config.log)
+            taken = self.reloading.taken
+            self._reconfigure = Reconfigure(self._loop, self.log, parts, taken, self._fail)
+            self.reloading.reconfigure = self._reconfigure
 
     def _fail(self) -> None:
         self.failed = True
         self._loop.stop()
-
-    def _tune_log(self, config: Config) -> None:
-        given = self._arguments.log_format
-        self.log.tune(config.log if given is None else replace(config.log, format=LogFormat(given)))
 
     def leave(self) -> None:
         """Ends the loop when what was submitted is everywhere, or soon; asked a second time, at once."""
@@ -203,6 +157,7 @@ class Hopd:
         self.log.say("leave")
         if self._reconfigure is not None:
             self._reconfigure.stop()
+            self.reloading.reconfigure = None
         if self._metrics is not None:
             self._metrics.leaving = True
         if self._clients is not None:
@@ -264,7 +219,7 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
         return Exit.FAILURE
 
     def signalled(number: int) -> None:
-        (hopd.reload if number == signal.SIGHUP else hopd.leave)()
+        (hopd.reloading.reload if number == signal.SIGHUP else hopd.leave)()
 
     loop.on_signals(signalled, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     if arguments.end_with_stdin:

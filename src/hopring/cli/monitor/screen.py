@@ -21,7 +21,7 @@ from hopring.cli.exits import Failure
 from hopring.cli.monitor.channels import Channels, Sight
 from hopring.cli.monitor.orders import Orders, Quit
 from hopring.cli.monitor.partition import in_force, show_sides
-from hopring.cli.monitor.table import HEADS, RIGHT, Counts, counts_of, rates, row_of
+from hopring.cli.monitor.table import HEADS, RIGHT, Counts, counts_of, heads_that_fit, rates, row_of
 
 LOOK_SECONDS: Final = 1.0
 KEY_SECONDS: Final = 0.1
@@ -97,10 +97,13 @@ class Screen:
 
     def _render(self) -> RenderableType:
         table = Table(box=None, pad_edge=False)
-        for head in HEADS:
+        rows = self._rows if self._sight is not None else []
+        heads = heads_that_fit(rows, self._console.width)
+        for head in heads:
             table.add_column(head, justify="right" if head in RIGHT else "left", no_wrap=True)
-        for row in self._rows if self._sight is not None else []:
-            table.add_row(*row, style=None if row[2] == "OP" else "yellow")
+        for row in rows:
+            cells = dict(zip(HEADS, row, strict=True))
+            table.add_row(*[cells[head] for head in heads], style=None if cells["STATE"] == "OP" else "yellow")
         parts: list[RenderableType] = [table, Text()]
         if self._sight is None:
             parts.append(Text(self._problem or "asking ...", style="dim"))

@@ -25,7 +25,11 @@ HEADS: Final = (
     "CUT",
 )
 RIGHT: Final = frozenset({"SIZE", "SENT", "RECEIVED", "RESENT", "ROUNDS", "DELIVERED", "SESSIONS", "GROUPS"})
+DISPENSABLE: Final = ("RING", "GROUPS", "ROUNDS", "SITE", "RECEIVED", "WINDOW", "SESSIONS", "VIEW", "CUT")
+"""What a narrow screen does without, the first one first."""
+
 _GROUPS_SETTLED: Final = "GOP"
+_GAP: Final = 2  # Between two columns.
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,17 @@ def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
     ]
 
 
+def heads_that_fit(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The columns for a screen of so many characters."""
+    widths = {head: max([len(head), *[len(row[at]) for row in rows]]) for at, head in enumerate(HEADS)}
+    heads = list(HEADS)
+    for head in DISPENSABLE:
+        if sum([widths[one] + _GAP for one in heads]) <= width:
+            break
+        heads.remove(head)
+    return heads
+
+
 def plain_rows(sight: Sight) -> list[list[str]]:
     """All lines, with counts."""
     return [row_of(one.status, list(map(str, counts_of(one.status, 0.0).values))) for one in sight.seen]
@@ -99,5 +114,5 @@ def plain_table(rows: Sequence[Sequence[str]]) -> str:
             cell.rjust(width) if head in RIGHT else cell.ljust(width)
             for cell, width, head in zip(line, widths, HEADS, strict=True)
         ]
-        shown.append("  ".join(cells).rstrip())
+        shown.append((" " * _GAP).join(cells).rstrip())
     return "\n".join(shown)
