@@ -107,7 +107,7 @@ class Fleet:
 
     def hop(self, *words: str) -> Result:
         """`hop monitor`."""
-        return CliRunner().invoke(cli, ["monitor", "--admin", str(self.directory), *words])
+        return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(self.directory), *words])
 
     def views(self) -> dict[str, list[str]]:
         """Who is with whom, as far as it is settled."""

@@ -86,7 +86,8 @@ def test_what_clients_are_promised_holds_through_reloads(seed: int) -> None:
             fleet.write(FILES[(at + 1) % len(FILES)])
             # Now all at once, now one after the other.
             for name in [NAMES, dice.sample(NAMES, 3)][at % 2]:
-                assert fleet.hop("reload", "--no-wait", name).exit_code == 0
+                result = fleet.hop("reload", "--no-wait", name)
+                assert result.exit_code == 0, result.output
                 time.sleep(dice.uniform(0, 0.5) if at % 2 else 0)
             time.sleep(dice.uniform(0.2, 2))
         fleet.meet(*NAMES)

@@ -28,7 +28,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 def hop(cluster: Cluster, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["monitor", "--admin", str(cluster.admin_directory), *words])
+    return CliRunner().invoke(
+        cli, ["monitor", "--timeout", "60", "--admin", str(cluster.admin_directory), *words]
+    )
 
 
 def told(cluster: Cluster, *words: str) -> dict[str, dict[str, object]]:
