@@ -15,24 +15,28 @@ from hopring.config import ClientTuning, LogFormat, LogTuning, RingTuning, dump_
 pytestmark = pytest.mark.slow
 
 
-def test_limits_and_the_log_change_the_rest_is_named_and_a_broken_file_changes_nothing(tmp_path: Path) -> None:
+def test_limits_and_the_log_change_at_once_tuning_by_a_view_and_a_broken_file_changes_nothing(
+    tmp_path: Path,
+) -> None:
     config = local_config({"eu": 1}, base_port=free_base_port(2))
     url = f"hop://127.0.0.1:{config.daemons[0].client_port}"
     with alone(config, tmp_path, "eu1") as eu1:
         eu1.wait_for_log("size=1")
-        with sync.connect(url, name="anna"):
+        with sync.connect(url, name="anna", reconnect=False) as anna:
             sync.connect(url, name="bert").close()
 
             ring = RingTuning(hold_us=20_000)
             changed = replace(
                 config,
                 sites=tuple([replace(site, ring=ring) for site in config.sites]),
-                clients=ClientTuning(sessions_max=1),
+                clients=ClientTuning(sessions_max=1, window_bytes=8192),
             )
             eu1.file.write_text(dump_toml(changed))
             eu1.process.send_signal(signal.SIGHUP)
-            eu1.wait_for_log("needs_restart=sites.eu.ring.hold")
-            assert "changed=clients.sessions_max" in eu1.log()
+            eu1.wait_for_log("needs_restart=clients.window")
+            assert "changed=clients.sessions_max,sites.eu.ring.hold" in eu1.log()
+            eu1.wait_for_log("cause=start", 2)
+            anna.join("trades")
             with pytest.raises(ConnectError, match="too many clients"):
                 sync.connect(url, name="carl")
 
@@ -51,7 +55,7 @@ def test_limits_and_the_log_change_the_rest_is_named_and_a_broken_file_changes_n
             eu1.wait_for_log('"event": "reload"')
             sync.connect(url, name="dora").close()
     line = json.loads(next(one for one in eu1.log().splitlines() if '"event": "reload"' in one))
-    assert line["changed"] == "clients.sessions_max,log.format"
+    assert line["changed"] == "clients.sessions_max,log.format,sites.eu.ring.hold"
     assert json.loads(eu1.log().splitlines()[-1])["event"] == "end"
 
 

@@ -19,6 +19,7 @@ VERBS: Final = {
     "groups": "hopring.cli.groups:groups",
     "members": "hopring.cli.groups:members",
     "view": "hopring.cli.view:view",
+    "monitor": "hopring.cli.monitor.verb:monitor",
     "doctor": "hopring.cli.doctor:doctor",
     "shell": "hopring.cli.shell:shell",
     "up": "hopring.cli.up:up",

@@ -116,6 +116,7 @@ def up(
             first = f"{next(iter(sites))}1"
             option = "" if port == CLIENT_PORT_DEFAULT else f" --at {cluster.url(first)}"
             click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)
+            click.echo(f"hop: watch it with `hop monitor --admin {cluster.admin_directory}`", err=True)
             click.echo(f"hop: files are in {cluster.directory}; Ctrl-C ends all daemons", err=True)
             hold(cluster)
     except ClusterError as error:

@@ -189,6 +189,11 @@ class Config:
         by_place = sorted(self.daemons, key=lambda one: (place.get(one.name, len(place)), one.name))
         return tuple([self.daemon_id(one.name) for one in by_place])
 
+    @property
+    def order_names(self) -> list[str]:
+        """The names of all daemons as they are listed in the file."""
+        return [self.daemons[daemon].name for daemon in self.order]
+
     @cached_property
     def site_of(self) -> tuple[SiteId, ...]:
         """The site of each daemon, by DaemonId."""

@@ -11,17 +11,20 @@ import msgspec
 
 from hopring.daemon.shaper import Shape
 
-ADMIN_VERSION: Final = 1
+ADMIN_VERSION: Final = 2
 LINE_BYTES_MAX: Final = 64 * 1024
 DAEMONS_MAX: Final = 1024
 DELAY_US_MAX: Final = 60_000_000
 RATE_BITS_PER_SECOND_MAX: Final = 10**12
+COUNT_MAX: Final = 2**31
+"""Beyond any window; what a window may be is judged where it is set."""
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Names = Annotated[list[Name], msgspec.Meta(max_length=DAEMONS_MAX)]
 DelayUs = Annotated[int, msgspec.Meta(ge=0, le=DELAY_US_MAX)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Rate = Annotated[int, msgspec.Meta(ge=0, le=RATE_BITS_PER_SECOND_MAX)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]
 
 
 class _Request(msgspec.Struct, frozen=True, tag_field="verb", forbid_unknown_fields=True):
@@ -48,12 +51,30 @@ class Heal(_Request, frozen=True, tag="heal"):
     """Nothing is cut any more."""
 
 
+class SetWindow(_Request, frozen=True, tag="window"):
+    """Other windows from now on; what is not given stays. Of the ring in segments, of the daemon's own messages
+    in bytes and bundles."""
+
+    personal_segments: Count | None = None
+    global_segments: Count | None = None
+    bytes: Count | None = None
+    bundles: Count | None = None
+
+
+class Reload(_Request, frozen=True, tag="reload"):
+    """Reads the configuration again."""
+
+
+class Terminate(_Request, frozen=True, tag="terminate"):
+    """Ends the daemon in an orderly way."""
+
+
 class Status(_Request, frozen=True, tag="status"):
     """How it is going."""
 
 
-Request = ShapeLinks | Cut | Heal | Status
-VERBS: Final = ("cut", "heal", "shape", "status")
+Request = ShapeLinks | Cut | Heal | SetWindow | Reload | Terminate | Status
+VERBS: Final = ("cut", "heal", "reload", "shape", "status", "terminate", "window")
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,7 +83,9 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     ok: bool
     error: str = ""
     remedy: str = ""
+    denied: bool = False  # Whoever asks may not have that.
     status: dict[str, object] | None = None
+    result: dict[str, object] | None = None
 
 
 class Garbage(Exception):
@@ -86,6 +109,15 @@ class Controls(Protocol):
     def cut(self, daemons: Collection[str]) -> None:
         """Cuts exactly these daemons off."""
 
+    def window(self, request: SetWindow) -> dict[str, object]:
+        """Sets windows; returns all of them as they are now."""
+
+    def reload(self) -> dict[str, object]:
+        """Reads the configuration again; returns what comes of it."""
+
+    def terminate(self) -> None:
+        """Lets the daemon end, after this turn."""
+
     def status(self) -> dict[str, object]:
         """Facts that JSON can hold."""
 
@@ -94,8 +126,11 @@ _decoder: Final = msgspec.json.Decoder(Request)
 _encoder: Final = msgspec.json.Encoder()
 
 
-def answer(line: bytes, controls: Controls) -> bytes:
-    """Carries a line out and says what came of it; Garbage if it is none."""
+def answer(line: bytes, controls: Controls, *, dangerous: bool) -> bytes:
+    """Carries a line out and says what came of it; Garbage if it is none.
+
+    Whatever changes something is dangerous, and refused unless that is allowed.
+    """
     try:
         request = _decoder.decode(line)
     except msgspec.ValidationError as error:
@@ -104,9 +139,16 @@ def answer(line: bytes, controls: Controls) -> bytes:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Garbage from None
     try:
+        if not dangerous and not isinstance(request, Status):
+            return denial_answer("this daemon only tells its status", "start it with --dangerous for the rest")
         return _encoder.encode(_do(request, controls)) + b"\n"
     except Refusal as refusal:
         return _encoder.encode(Answer(False, str(refusal), refusal.remedy)) + b"\n"
+
+
+def denial_answer(error: str, remedy: str) -> bytes:
+    """For somebody who may not have what he asks for."""
+    return _encoder.encode(Answer(False, error, remedy, denied=True)) + b"\n"
 
 
 def garbage_answer() -> bytes:
@@ -128,6 +170,12 @@ def _do(request: Request, controls: Controls) -> Answer:
             controls.cut(daemons)
         case Heal():
             controls.cut(())
+        case SetWindow():
+            return Answer(True, result=controls.window(request))
+        case Reload():
+            return Answer(True, result=controls.reload())
+        case Terminate():
+            controls.terminate()
         case Status():
             return Answer(True, status={"admin": ADMIN_VERSION, **controls.status()})
     return Answer(True)

@@ -7,18 +7,29 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from hopring.daemon.admin import LINE_BYTES_MAX, Controls, Garbage, answer, garbage_answer, too_long_answer
+from hopring.daemon.admin import (
+    LINE_BYTES_MAX,
+    Controls,
+    Garbage,
+    answer,
+    denial_answer,
+    garbage_answer,
+    too_long_answer,
+)
 from hopring.daemon.client_ports import open_unix
 from hopring.daemon.client_socket import ClientConnection, ClientListener
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 
 CALLERS_MAX: Final = 16
+"""One more sends away who has been silent for longest: so nobody keeps others out by saying nothing."""
+
 UNREAD_BYTES_MAX: Final = 1 << 20
 """Answers that a caller has not read; one for whom more waits has to go."""
 
 _CREDENTIALS: Final = struct.Struct("=iII")  # pid, uid, gid
 _ROOT: Final = 0
+_NO_ADMIN: Final = "call as the daemon's own user, or as root"
 
 
 class _Caller:
@@ -33,13 +44,16 @@ class _Caller:
 class AdminSocket:
     """All callers of one daemon."""
 
-    def __init__(self, loop: Loop, log: Log, path: Path, controls: Controls) -> None:
-        """Listens; Unusable if it cannot."""
+    def __init__(
+        self, loop: Loop, log: Log, path: Path, controls: Controls, *, dangerous: bool = False
+    ) -> None:
+        """Listens; Unusable if it cannot. Who only may look gets the status and nothing else."""
         self._loop = loop
         self._log = log
         self._path = path
         self._controls = controls
-        self._callers: dict[int, _Caller] = {}
+        self._dangerous = dangerous
+        self._callers: dict[int, _Caller] = {}  # Who spoke last is the last.
         self._count = 0
         self._listener = ClientListener(loop, open_unix(path, "admin socket", "--admin"), self._welcome)
 
@@ -53,10 +67,14 @@ class AdminSocket:
 
     def _welcome(self, sock: socket.socket) -> None:
         uid = caller_uid(sock)
-        if uid not in (_ROOT, os.geteuid()) or len(self._callers) == CALLERS_MAX:
-            self._log.say("admin", refused=f"user {uid}", callers=len(self._callers))
+        if uid not in (_ROOT, os.geteuid()):
+            self._log.say("refused", admin=f"user {uid}", remedy=_NO_ADMIN)
+            with contextlib.suppress(OSError):
+                sock.send(denial_answer(f"user {uid} is no admin of this daemon", _NO_ADMIN))
             sock.close()
             return
+        if len(self._callers) == CALLERS_MAX:
+            next(iter(self._callers.values())).connection.close()
         self._count += 1
         self._callers[self._count] = _Caller(ClientConnection(self._loop, sock, self._count, self))
 
@@ -64,7 +82,7 @@ class AdminSocket:
 
     def received(self, number: int, chunk: bytes) -> None:
         """Bytes of a caller."""
-        caller = self._callers[number]
+        caller = self._callers[number] = self._callers.pop(number)
         *lines, caller.line = (caller.line + chunk).split(b"\n")
         try:
             for line in lines:
@@ -83,7 +101,7 @@ class AdminSocket:
         if len(line) > LINE_BYTES_MAX:
             raise Garbage
         if line.strip():
-            said = answer(line, self._controls)
+            said = answer(line, self._controls, dangerous=self._dangerous)
             if b'"status"' not in line:  # Who only looks leaves no mark.
                 self._log.say("admin", request=line.decode(errors="replace"), answer=said.decode().strip())
             caller.answers.append(said)

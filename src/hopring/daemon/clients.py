@@ -12,7 +12,6 @@ from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Upward
 from hopring.groups.groups import Groups
-from hopring.ids import DaemonId
 from hopring.links.bucket import Bucket
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
@@ -38,7 +37,7 @@ class Clients:
         places: ClientPlaces,
         options: SessionOptions | None = None,
         spills: Spills | None = None,
-        order: Sequence[DaemonId] = (),
+        order: Sequence[str] = (),
     ) -> None:
         """Listens; Unusable if it cannot. The order is that of the daemons in the configuration file."""
         self.desk = Desk(groups, member.payload_bytes_max, options, spills)
@@ -55,6 +54,7 @@ class Clients:
         self._paths: list[Path] = []  # Of Unix sockets.
         self._rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._leaving = False
+        self._spread: Spread | None = None
         try:
             if places.path is not None:
                 self._listen(open_unix(places.path), None, places.path)
@@ -82,6 +82,10 @@ class Clients:
         """Whether the member has all that clients asked for."""
         return self.desk.groups.idle
 
+    def go_on(self) -> None:
+        """The member takes messages again."""
+        self._step(Tick())
+
     def leave(self) -> None:
         """Listens to nobody from now on."""
         self._leaving = True
@@ -97,9 +101,14 @@ class Clients:
         for connection in list(self._connections.values()):
             connection.close()
 
-    def _listen_to_spread(self, places: ClientPlaces, order: Sequence[DaemonId]) -> None:
+    def reorder(self, order: Sequence[str]) -> None:
+        """The daemons stand in another order in the configuration file."""
+        if self._spread is not None:
+            self._spread.reorder(order)
+
+    def _listen_to_spread(self, places: ClientPlaces, order: Sequence[str]) -> None:
         desk = self.desk
-        spread = Spread(desk.groups, desk.message_bytes_max, lambda: desk.options, order)
+        spread = self._spread = Spread(desk.groups, desk.message_bytes_max, lambda: desk.options, order)
         if places.spread_address is not None:
             self._listen(open_tcp(places.spread_address, "spread_port"), spread)
         if places.spread_path is not None:

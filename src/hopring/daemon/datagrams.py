@@ -17,7 +17,7 @@ from hopring.daemon.traffic import Traffic
 from hopring.daemon.udp import UdpEndpoint
 from hopring.daemon.udp_socket import Address, Send
 from hopring.daemon.unusable import joining, opening
-from hopring.errors import PeerError
+from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process
 from hopring.links.hop import HopOptions
 from hopring.routing.topology import topology_of
@@ -31,12 +31,18 @@ from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
 _FAMILIES: Final = (Family.HOP, Family.RING)
 
 
+def _nobody_asks(_address: Address, _detail: str) -> None:
+    """Until somebody does."""
+
+
 class Datagrams:
     """The sockets stay from network to network; `begin` says which network speaks."""
 
     def __init__(
         self, loop: Loop, config: Config, me: Process, ring_segment_bytes: int, take: Callable[[Packet], None]
     ) -> None:
+        self.foreign: Callable[[Address, str], None] = _nobody_asks
+        """Told who speaks as of another configuration, and which."""
         self.traffic = Traffic()
         """Counts only what was dropped here; the endpoints count the rest."""
         self.addresses: dict[DaemonId, Address] = {
@@ -71,6 +77,13 @@ class Datagrams:
         except BaseException:
             self.endpoint.close()
             raise
+
+    def take_over(self, earlier: "Datagrams") -> None:
+        """Goes on counting where other sockets of the same daemon ended."""
+        self.traffic.add(earlier.traffic)
+        self.endpoint.traffic.add(earlier.endpoint.traffic)
+        if earlier.group is not None:
+            (self.endpoint if self.group is None else self.group).traffic.add(earlier.group.traffic)
 
     def close(self) -> None:
         """Gives the sockets back."""
@@ -120,10 +133,12 @@ class Datagrams:
 
     # In.
 
-    def _receive(self, buffer: memoryview, segment_bytes: int, _address: Address) -> None:
+    def _receive(self, buffer: memoryview, segment_bytes: int, address: Address) -> None:
         for packet in decode_train(buffer, segment_bytes, self._cluster):
             if isinstance(packet, PeerError):
                 self.traffic.dropped[packet.reason] += 1
+                if packet.reason is Drop.CLUSTER:
+                    self.foreign(address, packet.detail)
             elif packet.header.sender not in self._unheard:
                 if self.group is not None and any(isinstance(frame, Token) for frame in packet.frames):
                     # Packets sent before the token wait in another socket. Unread they would look lost.

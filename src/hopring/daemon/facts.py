@@ -20,10 +20,14 @@ class Facts:
     """One life of a daemon, seen from outside; all is read where it is kept, when somebody asks."""
 
     def __init__(self, config: Config, member: Member, desk: Desk | None, started_us: int) -> None:
-        self.config = config
         self.member = member
         self.desk = desk
         self.started_us = started_us
+        self.take(config)
+
+    def take(self, config: Config) -> None:
+        """Another configuration, with other numbers."""
+        self.config = config
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
 
     @property
@@ -72,12 +76,13 @@ class Facts:
             sessions=0 if self.desk is None else len(self.desk.sessions),
             groups=0 if self.desk is None else len(self.desk.groups.table.groups),
             ring=tuple([self.names[one] for one in (() if stack is None else stack.network.ring)]),
-            links=tuple([self._line(daemon, link) for daemon, link in sorted(self.links.items())]),
+            links=tuple([self.line(daemon, link) for daemon, link in sorted(self.links.items())]),
             dropped={str(reason): count for reason, count in sorted(self.dropped().items())},
             unsent={str(reason): count for reason, count in sorted(self.unsent().items())},
         )
 
-    def _line(self, daemon: DaemonId, link: Hop | Tcp) -> LinkLine:
+    def line(self, daemon: DaemonId, link: Hop | Tcp) -> LinkLine:
+        """One link."""
         counters: LinkCounters = link.counters
         return LinkLine(
             daemon=self.names[daemon],

@@ -11,11 +11,10 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from hopring import __version__
-from hopring.config import Config, LogFormat, cluster_hash
+from hopring.config import Config, cluster_hash
 from hopring.daemon.admin_socket import AdminSocket
 from hopring.daemon.clients import Clients
 from hopring.daemon.command_line import Exit, Refused, command_line, load
@@ -28,7 +27,8 @@ from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
 from hopring.daemon.metrics import Metrics
-from hopring.daemon.reload import changes, tuned
+from hopring.daemon.reconfigure import Parts, Reconfigure, addresses_of, names_of, sites_of
+from hopring.daemon.reloading import Reloading, tune_log
 from hopring.daemon.report import Report
 from hopring.daemon.surroundings import (
     NO_SOCKET,
@@ -40,11 +40,11 @@ from hopring.daemon.surroundings import (
     state_directory,
     where_clients_come,
 )
+from hopring.daemon.tally import Tally
 from hopring.daemon.trace_file import Number, leading_number, place_number
 from hopring.daemon.unusable import Unusable
 from hopring.groups.groups import Groups
-from hopring.ids import NEVER, DaemonId, Incarnation, Process
-from hopring.routing.topology import topology_of
+from hopring.ids import NEVER, Incarnation, Process
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is to end waits until everybody has what it sent."""
@@ -64,17 +64,18 @@ class Hopd:
     def __init__(self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None) -> None:
         name: str = arguments.name
         self.log = Log(name)
-        self._config, self._arguments = config, arguments
-        self._tune_log(config)
+        self.failed = False
+        tune_log(self.log, config, arguments)
         me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
-        names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+        names = names_of(config)
         state = state_directory(arguments.state)
         self._counter = CounterFile(state / f"{config.cluster}.{name}.views")
         groups = _groups(config, me) if above is None else None
         self._loop = loop
         self._leave_by_us = NEVER
         self._look_again = loop.alarm(self._drain)
-        self._report = Report(loop, self.log, names)
+        self._report = Report(loop, self.log, names, addresses_of(config))
+        self._tally = Tally()
         self._member = Member(
             loop,
             config,
@@ -95,16 +96,15 @@ class Hopd:
             options = session_options(config, arguments)
             allow_descriptors(options.sessions_max)
             spills = spill_place(state / f"{config.cluster}.{name}.spill")
-            self._clients = Clients(loop, self.log, self._member, groups, places, options, spills, config.order)
+            self._clients = Clients(
+                loop, self.log, self._member, groups, places, options, spills, config.order_names
+            )
             self._above: Up = self._clients.take
             where = where_clients_come(places)
         elif above is not None:
             self._above = above(loop, self._member)
         self._open_to_view(config, arguments)
-        self._admin: AdminSocket | None = None
-        if arguments.admin is not None:
-            controls = MemberControls(config, me, self._member, self._clients)
-            self._admin = AdminSocket(loop, self.log, arguments.admin, controls)
+        if self._admin is not None:
             where["admin"] = arguments.admin
         self._report.watch(self._member)
         if self._http is not None:
@@ -137,30 +137,23 @@ class Hopd:
             self._metrics = Metrics(self._loop, self.log, facts)
             pages = {"/metrics": self._metrics.page, "/healthz": self._metrics.health}
             self._http = HttpServer(self._loop, arguments.metrics, pages)
-
-    def reload(self) -> None:
-        """Reads the configuration again: takes what can change now, and names what needs a restart."""
-        file, name = self._arguments.file, self._arguments.name
-        try:
-            config = load(file, name)
-        except Refused as refused:
-            self.log.say("refused", reload=file, problem=refused, then="the old configuration stays in force")
-            return
-        found = changes(self._config, config, name)
-        # The rest stays as it was, so that it is told again next time.
-        clients = replace(config.clients, window_bytes=self._config.clients.window_bytes)
-        self._config = replace(self._config, clients=clients, log=config.log)
-        self._tune_log(config)
+        self.reloading = Reloading(arguments, config, self.log, desk)
+        reload = self.reloading.reload_for_admin
+        levers = MemberControls(self._loop, facts, self._tally, reload=reload, terminate=self.leave)
+        self._admin: AdminSocket | None = None
+        if arguments.admin is not None:
+            dangerous: bool = arguments.dangerous
+            self._admin = AdminSocket(self._loop, self.log, arguments.admin, levers, dangerous=dangerous)
+        self._reconfigure: Reconfigure | None = None
         if self._clients is not None:
-            desk = self._clients.desk
-            desk.tune(tuned(desk.options, config.clients))
-        self.log.say("reload", file=file, changed=",".join(found.live) or "nothing")
-        if found.restart:
-            self.log.say("refused", reload=file, needs_restart=",".join(found.restart))
+            parts = Parts(self._member, self._clients, facts, self._report, self._trace, levers)
+            taken = self.reloading.taken
+            self._reconfigure = Reconfigure(self._loop, self.log, parts, taken, self._fail)
+            self.reloading.reconfigure = self._reconfigure
 
-    def _tune_log(self, config: Config) -> None:
-        given = self._arguments.log_format
-        self.log.tune(config.log if given is None else replace(config.log, format=LogFormat(given)))
+    def _fail(self) -> None:
+        self.failed = True
+        self._loop.stop()
 
     def leave(self) -> None:
         """Ends the loop when what was submitted is everywhere, or soon; asked a second time, at once."""
@@ -168,6 +161,9 @@ class Hopd:
             self._loop.stop()
             return
         self.log.say("leave")
+        if self._reconfigure is not None:
+            self._reconfigure.stop()
+            self.reloading.reconfigure = None
         if self._metrics is not None:
             self._metrics.leaving = True
         if self._clients is not None:
@@ -209,6 +205,7 @@ class Hopd:
 
     def _up(self, events: Sequence[Upward]) -> None:
         self._report.take(events)
+        self._tally.take(events)
         if self._metrics is not None:
             self._metrics.take(events)
         self._above(events)
@@ -228,7 +225,7 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
         return Exit.FAILURE
 
     def signalled(number: int) -> None:
-        (hopd.reload if number == signal.SIGHUP else hopd.leave)()
+        (hopd.reloading.reload if number == signal.SIGHUP else hopd.leave)()
 
     loop.on_signals(signalled, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     if arguments.end_with_stdin:
@@ -237,7 +234,7 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
     loop.run()
     hopd.close()
     loop.close()
-    return Exit.OK
+    return Exit.FAILURE if hopd.failed else Exit.OK
 
 
 def _spare_the_collector() -> None:
@@ -248,8 +245,7 @@ def _spare_the_collector() -> None:
 
 
 def _groups(config: Config, me: Process) -> Groups:
-    site_of = {DaemonId(at): site for at, site in enumerate(topology_of(config).site_of)}
-    return Groups(me, site_of, [daemon.name for daemon in config.daemons])
+    return Groups(me, sites_of(config), [daemon.name for daemon in config.daemons])
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ Invariants  nothing of a step is sent before `note` was told what the step put o
             that others can have seen, however the process ends.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from hopring.config import Config, cluster_hash
@@ -37,10 +37,10 @@ from hopring.membership.events import (
     TransitionalSignal,
     Withdraw,
 )
-from hopring.membership.membership import Membership
+from hopring.membership.membership import LEAVE_COPIES, Membership, Phase
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import Who
-from hopring.membership.words import decode_datagram, encode
+from hopring.membership.words import Leave, decode_datagram, encode
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.topology import topology_of
@@ -83,20 +83,30 @@ class Member:
         self._up = up
         self._note = note
         self._reached = reached
+        self._options = options
         self._upward: list[Upward] = []  # For the end of this turn.
+        self.paused = False
+        """Whether the layer above has to wait with messages, because the configuration is about to change."""
+        self._build(config, me, counter, 0, destinations)
+
+    def _build(
+        self, config: Config, me: Process, counter: int, clock: int, destinations: Destinations | None
+    ) -> None:
         stack = stack_options(config, me.daemon)
         self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
-        self.wires = Wires(loop, config, me, stack, self._arrived, self._happened)
+        self.wires = Wires(self._loop, config, me, stack, self._arrived, self._happened)
         who = Who(me, cluster_hash(config), topology_of(config))
-        self.membership = Membership(who, counter, loop.now_us(), options, stack, destinations)
-        self._port: Port[Input, Output] = Port(loop, self.membership, self._carry_out)
+        now_us = self._loop.now_us()
+        self.membership = Membership(who, counter, now_us, self._options, stack, destinations, clock)
+        self._port: Port[Input, Output] = Port(self._loop, self.membership, self._carry_out)
+        self._closed = False
 
     # Above.
 
     @property
     def queue_open(self) -> bool:
         """Whether `submit` may bring another message."""
-        return self.membership.queue_open
+        return not self.paused and self.membership.queue_open
 
     def submit(self, service: Service, payload: bytes, session: int = 0) -> None:
         """Sends a message to all daemons of the view; look at `queue_open` and `payload_bytes_max` first."""
@@ -115,10 +125,54 @@ class Member:
         """Says to the others that it goes, and takes no further part; best once it is `drained`."""
         self._port.give(Stop())
 
+    # Another configuration.
+
+    def part(self, others: Collection[DaemonId], cause: str) -> None:
+        """Leaves all others, who are told, and forms a view alone; it hears nobody until `renew`."""
+        membership, me = self.membership, self.membership.who.me
+        attempt = membership.attempt
+        met = sorted({*membership.view.members, *(() if attempt is None else attempt.new.members)} - {me})
+        for _ in range(LEAVE_COPIES):
+            self.wires.datagrams.say([one.daemon for one in met], encode(Leave(me)))
+        self.wires.part(others)
+        for one in met:
+            # To the membership it is all the same who of them goes.
+            self._port.give(Heard(one, Leave(one)))
+        membership.cause = cause
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is in a whole view by itself, and all that was submitted and put out is dealt with."""
+        membership = self.membership
+        outbox = membership.traffic.outbox
+        whole = membership.phase is Phase.OP and membership.view.members == (membership.who.me,)
+        return whole and membership.drained and not outbox.control and not outbox.held and not self._upward
+
+    def renew(self, config: Config, me: Process, destinations: Destinations | None) -> TransitionalSignal:
+        """Begins anew with another configuration, while it is `alone`; Unusable if there are no such sockets.
+
+        Counter and clock go on. Returns what the layer above is to be told before the first view.
+        """
+        before, wires = self.membership, self.wires
+        self._reached(before.counter + 1)
+        self.close()
+        self._build(config, me, before.counter, before.view.order.clock, destinations)
+        self.membership.search.follow(before.search)
+        self.membership.cause = before.cause
+        self.wires.datagrams.take_over(wires.datagrams)
+        return TransitionalSignal(before.view.id, (me,), self.membership.view.id)
+
+    def hand_up(self, signal: TransitionalSignal) -> None:
+        """The layer above is told, before anything else comes up."""
+        self._note([signal])
+        self._up([signal])
+
     def close(self) -> None:
         """Falls silent and gives all sockets back."""
-        self._port.close()
-        self.wires.close()
+        if not self._closed:
+            self._closed = True
+            self._port.close()
+            self.wires.close()
 
     def _hand_up(self) -> None:
         upward, self._upward = self._upward, []

@@ -1,4 +1,5 @@
-"""Another configuration for a daemon that runs: what of it can be had at once, and what needs a restart."""
+"""Another configuration for a daemon that runs: what of it can be had at once, what by a view change, and what
+needs a restart."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Final
@@ -16,6 +17,7 @@ class Changes:
     """How two configurations differ for one daemon; keys as the file spells them."""
 
     live: tuple[str, ...]
+    rebuild: tuple[str, ...]  # The daemon has to leave its view and begin another one.
     restart: tuple[str, ...]
 
 
@@ -26,18 +28,27 @@ def changes(old: Config, new: Config, name: str) -> Changes:
     live += [f"log.{key}" for key in ("format", "level") if getattr(old.log, key) != getattr(new.log, key)]
     live += _tuned("log", old.log, new.log, LOG_SETTINGS)
     restart = [key for key in clients if key == "clients.window"]
-    restart += _shared(old, new)
+    rebuild = _shared(old, new) + _tunings(old, new)
     ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
     if ours[0].client_port != ours[1].client_port:
         restart.append(f"{name}.client_port")
-    for before, after in zip(old.sites, new.sites, strict=False):
-        if before.name == after.name:
-            restart += _tuned(f"sites.{before.name}.ring", before.ring, after.ring, RING_SETTINGS)
+    if old.cluster != new.cluster or (ours[0].address, ours[0].port) != (ours[1].address, ours[1].port):
+        # Its files are called after the cluster, and its clients found it at its address.
+        restart, rebuild = restart + rebuild, []
+    return Changes(tuple(live), tuple(rebuild), tuple(restart))
+
+
+def _tunings(old: Config, new: Config) -> list[str]:
+    """Tuning of rings and links that were there before."""
+    found: list[str] = []
+    rings = {site.name: site.ring for site in old.sites}
+    for site in new.sites:
+        found += _tuned(f"sites.{site.name}.ring", rings.get(site.name, site.ring), site.ring, RING_SETTINGS)
     links = {link.sites: link.tuning for link in old.all_links}
     for link in new.all_links:
         where = f"links.{'-'.join(link.sites)}"
-        restart += _tuned(where, links.get(link.sites, LinkTuning()), link.tuning, LINK_SETTINGS)
-    return Changes(tuple(live), tuple(restart))
+        found += _tuned(where, links.get(link.sites, link.tuning), link.tuning, LINK_SETTINGS)
+    return found
 
 
 def tuned(options: SessionOptions, clients: ClientTuning) -> SessionOptions:

@@ -8,14 +8,20 @@ from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Upward
 from hopring.daemon.traffic import Unsent
+from hopring.daemon.udp_socket import Address
 from hopring.errors import Drop
-from hopring.ids import DaemonId, Process
+from hopring.ids import NEVER, DaemonId, Process
 from hopring.membership.events import Installed
 from hopring.session.queries import view_text
 
 LOOK_US: Final = 10_000_000
 AGAIN_US: Final = 600_000_000
 """How long a kind of trouble is not told again."""
+
+FOREIGN_US: Final = 1_000_000
+"""How long somebody has to go on with another configuration before it is told."""
+
+FOREIGN_MAX: Final = 256
 
 # Of packets that come late while views change there is nothing to say.
 _ROUTINE: Final = frozenset({Drop.STALE_GENERATION, Drop.STALE_INCARNATION})
@@ -32,19 +38,50 @@ _REMEDIES: Final = {
 class Report:
     """The voice of one member."""
 
-    def __init__(self, loop: Loop, log: Log, names: Mapping[DaemonId, str]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        names: Mapping[DaemonId, str],
+        addresses: Mapping[tuple[str, int], str] | None = None,
+    ) -> None:
         self._loop = loop
         self._log = log
         self._names = names
         self._member: Member | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
+        self._addresses = addresses or {}
+        self._foreign_us: dict[Address, int] = {}  # From when on somebody who is refused is told of.
         self._alarm = loop.alarm(self.look)
 
     def watch(self, member: Member) -> None:
-        """Looks at a member's counters from now on."""
+        """Looks at a member's counters from now on, and at who speaks as of another configuration."""
         self._member = member
+        member.wires.datagrams.foreign = self._foreign
+        self._foreign_us.clear()
         self._alarm.set(self._loop.now_us() + LOOK_US)
+
+    def rename(
+        self, names: Mapping[DaemonId, str], addresses: Mapping[tuple[str, int], str], me: Process
+    ) -> None:
+        """Daemons have other numbers from now on; this one, which is alone, too."""
+        self._names = names
+        self._addresses = addresses
+        self._members = (me,)
+
+    def _foreign(self, address: Address, detail: str) -> None:
+        """Once is chance: while a cluster reloads, one daemon is sooner than the other."""
+        now_us = self._loop.now_us()
+        if address not in self._foreign_us and len(self._foreign_us) < FOREIGN_MAX:
+            self._foreign_us[address] = now_us + FOREIGN_US
+        if now_us >= self._foreign_us.get(address, NEVER):
+            self._foreign_us[address] = now_us + AGAIN_US
+            daemon = self._addresses.get((address[0], address[1]), "unknown")
+            where = f"{address[0]} port {address[1]}"
+            self._log.say(
+                "refused", daemon=daemon, address=where, problem=detail, remedy=_REMEDIES[Drop.CLUSTER]
+            )
 
     def take(self, events: Sequence[Upward]) -> None:
         """Tells of views."""

@@ -64,6 +64,10 @@ class TraceFile:
         _cut_torn_end(self._fd)
         self._write([trace.Recover(self._me, now_us())])
 
+    def rename(self, names: Mapping[DaemonId, str]) -> None:
+        """Daemons have other numbers from now on, this one too."""
+        self._names = names
+
     def note(self, events: Sequence[Upward]) -> None:
         """Writes down what happened."""
         told = [self._event(event) for event in events]

@@ -28,3 +28,14 @@ class Traffic:
     bytes_received: int = 0
     dropped: Counter[Drop] = field(default_factory=Counter)  # Arrived, and refused.
     unsent: Counter[Unsent] = field(default_factory=Counter)
+
+    def add(self, other: "Traffic") -> None:
+        """What another endpoint has carried counts here from now on."""
+        self.trains_sent += other.trains_sent
+        self.datagrams_sent += other.datagrams_sent
+        self.bytes_sent += other.bytes_sent
+        self.trains_received += other.trains_received
+        self.datagrams_received += other.datagrams_received
+        self.bytes_received += other.bytes_received
+        self.dropped += other.dropped
+        self.unsent += other.unsent

@@ -59,10 +59,13 @@ class Wires:
 
     def cut(self, daemons: Collection[str]) -> None:
         """Nothing passes to or from these daemons, and everything to and from all others."""
-        ids = [self._config.daemon_id(daemon) for daemon in daemons]
-        self.datagrams.cut(ids)
+        self.part([self._config.daemon_id(daemon) for daemon in daemons])
+
+    def part(self, daemons: Collection[DaemonId]) -> None:
+        """The same by numbers."""
+        self.datagrams.cut(daemons)
         if self._streams is not None:
-            self._streams.cut(ids)
+            self._streams.cut(daemons)
 
     def close(self) -> None:
         """Gives all sockets back."""

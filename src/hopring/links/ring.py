@@ -15,7 +15,7 @@ Deviations  tokens are numbered, and sent again until there is a sign that they 
             are in docs/protocols/ring.md.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX, DaemonId
@@ -63,6 +63,12 @@ class Ring:
     def urgent_open(self) -> bool:
         """Whether `Submit` may bring another urgent object."""
         return self.state.outbox.urgent.total_bytes < self.options.queue_bytes_max
+
+    def tune(self, personal_segments: int, global_segments: int) -> None:
+        """Other windows, from the next visit on; the other members need not have the same."""
+        self.options = self.state.store.options = replace(
+            self.options, personal_window_segments=personal_segments, global_window_segments=global_segments
+        )
 
     @property
     def wake_at_us(self) -> int:

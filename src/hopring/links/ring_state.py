@@ -46,6 +46,7 @@ class RingState:
     outbox: Outbox = field(default_factory=Outbox)
     turn: Turn | None = None  # Set while visiting.
     sent_segments: int = 0  # In the last visit: this member's part of flow_control.
+    resent_segments: int = 0  # In all visits: copies of what others lacked.
     site_aru: int = 0
     hurried: bool = False  # Somebody needs the token since it was last here.
     free_until_us: int = 0  # There was traffic just now: the token does not stop before.

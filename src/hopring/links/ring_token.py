@@ -6,7 +6,7 @@ from hopring.links.aru import Aru, updated
 from hopring.links.ring_events import Release
 from hopring.links.ring_idle import quiet_after
 from hopring.links.ring_store import RingStore
-from hopring.links.ring_window import visit_segments_max
+from hopring.links.ring_window import VISIT_SEGMENTS_BELIEVED_MAX
 from hopring.wire.data import Missing
 from hopring.wire.ring import Token
 
@@ -37,7 +37,7 @@ def check_token(token: Token, members: tuple[DaemonId, ...], passed: Token, stor
             Drop.INCONSISTENT,
             f"token with link_aru {token.link_aru} outside {store.discarded}..{token.link_seq}",
         )
-    if token.flow_control > len(members) * visit_segments_max(store.options):
+    if token.flow_control > len(members) * VISIT_SEGMENTS_BELIEVED_MAX:
         raise PeerError(Drop.LIMIT, f"token with {token.flow_control} segments in a rotation")
     if token.link_seq < passed.link_seq:
         raise PeerError(Drop.INCONSISTENT, f"token on which link_seq fell to {token.link_seq}")

@@ -14,18 +14,16 @@ from hopring.links.ring_options import RingOptions
 LOOSE_SHARE = 8
 """The part of a member's share of the global window that Unreliable bundles have in any case, as a divisor."""
 
+VISIT_SEGMENTS_BELIEVED_MAX = 2_000_000
+"""Most that a member may say it sent in one visit. Windows are changed at run time, at one member after the
+other, so what others send is not judged by the windows here."""
+
 
 def allowance_segments(options: RingOptions, members: int, others_segments: int) -> int:
     """What a member may send in a visit if the others sent so much in the last rotation."""
     share = options.global_window_segments // members
     room = max(options.global_window_segments - others_segments, share)
     return max(min(options.personal_window_segments, room), 2 * options.packet_segments)
-
-
-def visit_segments_max(options: RingOptions) -> int:
-    """Most that any member sends in one visit, urgent objects included."""
-    reliable = max(options.personal_window_segments, 2 * options.packet_segments)
-    return reliable + options.urgent_window_segments + loose_room_segments(options, 1, 0)
 
 
 def loose_room_segments(options: RingOptions, members: int, left_segments: int) -> int:

@@ -88,12 +88,18 @@ class Daemons:
     def _file(self) -> Path:
         return self.directory / "hop.toml"
 
+    @property
+    def admin_directory(self) -> Path:
+        """Where the admin sockets are."""
+        return self._run
+
     def _places(self, name: str) -> Places:
         trace_file = self.trace_file(name) if self._tracing else None
         log = self.directory / f"{name}.log"
         # Who wishes for a port means the places where Spread clients look.
         sockets = self._run if isinstance(self._plan.spread, bool) else None
-        return Places(self._file, self._run, self._run / f"{name}.admin", log, trace_file, sockets)
+        admin = self.admin_directory / f"{name}.admin"
+        return Places(self._file, self._run, admin, log, trace_file, sockets)
 
     # Ending.
 

@@ -42,7 +42,8 @@ class DaemonProcess:
         self.name = name
         self._places = places
         command = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(places.config), "--name", name]
-        command += ["--state", str(places.state), "--admin", str(places.admin), "--end-with-stdin"]
+        command += ["--state", str(places.state), "--admin", str(places.admin), "--dangerous"]
+        command += ["--end-with-stdin"]
         if places.trace is not None:
             command += ["--trace", str(places.trace)]
         if places.spread_sockets is not None:

@@ -84,6 +84,11 @@ class Shell:
         """Where Spread clients of a daemon connect, as they spell it: 4803@127.0.0.1."""
         return self._core.spread(daemon)
 
+    @property
+    def admin_directory(self) -> Path:
+        """Where the admin sockets of all daemons are, for `hop monitor --admin`."""
+        return self._core.admin_directory
+
     def pid(self, daemon: str) -> int:
         """The number of a daemon's process."""
         return self._core.living(daemon).pid

@@ -104,8 +104,12 @@ class Membership:
         options: MembershipOptions,
         stack: StackOptions,
         destinations: Destinations | None = None,
+        clock: int = 0,
     ) -> None:
-        """With destinations of its own, the layer above also says in each view when clients may go on."""
+        """With destinations of its own, the layer above also says in each view when clients may go on.
+
+        A process that begins anew with another configuration goes on with its counter and its clock.
+        """
         self.who = who
         self.options = options
         self.site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
@@ -113,7 +117,7 @@ class Membership:
         self.counter = counter
         self.phase = Phase.SEARCH
         self.drops: Counter[Drop] = Counter()
-        self.view = self._first_view()
+        self.view = self._first_view(clock)
         everywhere = destinations or Destinations()
         self.present = Present(who, options, stack, self.site_of, everywhere)
         self.search = Search(who, self.site_of, self.present)
@@ -138,11 +142,11 @@ class Membership:
         self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
         self._search(now_us)
 
-    def _first_view(self) -> View:
+    def _first_view(self, clock: int) -> View:
         """Alone, and above every view of an earlier life."""
         self.counter += 1
         me = self.who.me
-        view = View(ViewId(self.counter, me.daemon, me.incarnation), me, (me,), new_order([self.site], 0))
+        view = View(ViewId(self.counter, me.daemon, me.incarnation), me, (me,), new_order([self.site], clock))
         view.break_up()
         return view
 

@@ -109,6 +109,10 @@ class Search:
             self._known.clear()
             self._known.update(latest)
 
+    def follow(self, earlier: "Search") -> None:
+        """The same process searches with another configuration: its records go on to rise."""
+        self._numbers = earlier._numbers
+
     # What is heard.
 
     def forget(self, process: Process) -> None:

@@ -8,6 +8,8 @@ Invariants  whatever a client does wrong costs that client only; nobody waits fo
             take what is sent to it is dealt with by the policy that it chose (`slow.py`).
 """
 
+from collections.abc import Mapping, Sequence
+
 from hopring.errors import PeerError
 from hopring.groups.events import (
     Connect,
@@ -27,9 +29,10 @@ from hopring.groups.events import (
 )
 from hopring.groups.groups import Groups, GState
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
+from hopring.groups.renumber import renumber
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.groups.words import is_word
-from hopring.ids import GroupName
+from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION
@@ -77,7 +80,7 @@ class Desk:
         # However many its groups and messages: with so much in its bodies a bundle fits, and its name too.
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
         assert self.message_bytes_max > 0, "a message has to fit"
-        self._native = Native(groups.me.daemon, groups.names, self.bundle_bytes_max, self.message_bytes_max)
+        self._native = Native(groups, self.bundle_bytes_max, self.message_bytes_max)
         self._roll = Roll(groups, self.options, spills)
         self.sessions = self._roll.sessions
         self.queries = self._roll.queries
@@ -96,6 +99,11 @@ class Desk:
         assert options.window_bytes == self.options.window_bytes, "sessions were told their window"
         self.options = options
         self.slow.tune(options, self.sessions.values())
+
+    def renumber(self, me: Process, site_of: Mapping[DaemonId, SiteId], names: Sequence[str]) -> None:
+        """Another configuration, while the daemon is alone in its view: all daemons have other numbers."""
+        renumber(self.groups, me, site_of, names)
+        self.queries.forget_views()
 
     def take(self, queue_open: bool, now_us: int) -> Submit | None:
         """The next message for the membership, if there is one; bulk only as long as it keeps the way short."""

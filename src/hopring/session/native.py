@@ -1,25 +1,28 @@
 """The native dialect: frames of words and bundles, the client protocol of this library."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import Deliver, Left, Send, ShowSignal, ShowView
+from hopring.groups.groups import Groups
 from hopring.ids import DaemonId
 from hopring.session import showing
 from hopring.session.dialect import Said
 from hopring.session.frames import PREAMBLE, Kind, Reader
 from hopring.session.held import Held
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
-from hopring.session.words import Ask, Credit, Hello, Join, Leave, Quit, Word, decode_word, encode_word
-from hopring.wire.bundle import decode_bundle
+from hopring.session.words import Ask, Credit, Hello, Join, Leave, Quit, Welcome, Word, decode_word, encode_word
+from hopring.wire.bundle import decode_bundle, with_daemon
+
+NOBODY: Final = DaemonId(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Native:
     """As one daemon speaks it."""
 
-    daemon: DaemonId
-    daemons: tuple[str, ...]  # All names, by number.
+    groups: Groups  # They know the daemons' numbers and names.
     bundle_bytes_max: int
     message_bytes_max: int
 
@@ -38,11 +41,11 @@ class Native:
 
     def view(self, show: ShowView) -> Held:
         """A view."""
-        return Held(showing.view(show, self.daemons))
+        return Held(showing.view(show, self.groups.names))
 
     def signal(self, show: ShowSignal) -> Held:
         """A signal."""
-        return Held(showing.signal(show, self.daemons))
+        return Held(showing.signal(show, self.groups.names))
 
     def left(self, event: Left) -> Held:
         """The end of a membership."""
@@ -57,6 +60,7 @@ class NativeConversation:
     session: int
     reader: Reader
     wants_receipts: bool = False
+    daemon: DaemonId = NOBODY  # The number that the client was told; it may have changed since.
     greeting: bytes = field(default=PREAMBLE)
     admitted: bool = True
 
@@ -80,12 +84,14 @@ class NativeConversation:
 
     def tell(self, word: Word) -> bytes:
         """A word as a frame."""
+        if isinstance(word, Welcome):
+            self.daemon = DaemonId(word.daemon_number)
         return encode_word(word)
 
     def _send(self, body: bytes) -> Send:
         bundle = decode_bundle(body)
         run = bundle.run
-        if (run.daemon, run.session) != (self.dialect.daemon, self.session):
+        if (run.daemon, run.session) != (self.daemon, self.session):
             raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {run.session} of daemon {run.daemon}")
         if run.channel:
             raise PeerError(Drop.INCONSISTENT, "a bundle with a channel, which is the daemon's")
@@ -93,4 +99,7 @@ class NativeConversation:
         if len(bundle.bodies) > limit:
             raise PeerError(Drop.LIMIT, f"{len(bundle.bodies)} bytes, of {limit} at most")
         self.wants_receipts = self.wants_receipts or any(bundle.hints)
+        now = self.dialect.groups.me.daemon
+        if now != self.daemon:
+            run, body = replace(run, daemon=now), with_daemon(body, now)
         return Send(self.session, run, body)

@@ -85,6 +85,10 @@ class Queries:
         for number, question in watching.items():
             self.ask(number, question)
 
+    def forget_views(self) -> None:
+        """Daemons have other numbers: the views that were are not told any more."""
+        self._views.clear()
+
     def tick(self, sessions: Mapping[int, Session], now_us: int) -> Session | None:
         """Answers one question if it is time; returns the session that has an answer to take."""
         if now_us < self._next_us:

@@ -8,6 +8,7 @@ from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import Refusal, Send
+from hopring.groups.groups import Groups
 from hopring.ids import DaemonId, GroupName
 from hopring.session.dialect import Admitted, Said
 from hopring.session.options import TOO_MANY_CLIENTS, Policy
@@ -28,10 +29,10 @@ class SpreadConversation:
     wants_receipts: Final = False
 
     def __init__(
-        self, daemon: DaemonId, session: int, handshake: Handshake, reader: Reader, invented: str, slow: Policy
+        self, groups: Groups, session: int, handshake: Handshake, reader: Reader, invented: str, slow: Policy
     ) -> None:
         """The name is for a client that gives none, and the policy is for one that does not keep up."""
-        self._daemon = daemon
+        self._groups = groups
         self._session = session
         self._handshake = handshake
         self._reader = reader
@@ -40,7 +41,8 @@ class SpreadConversation:
         self._heard = b""  # Of the handshake, not looked at.
         self._private_group = ""
         self._over = False  # Nothing that it says counts.
-        self._same: tuple[Bits, bool, tuple[str, ...], bool] | None = None  # What the last messages shared,
+        # What the last messages shared,
+        self._same: tuple[Bits, bool, tuple[str, ...], bool, DaemonId] | None = None
         self._run: Run | None = None  # and how their bundles begin; None if they were for nobody.
 
     @property
@@ -132,11 +134,12 @@ class SpreadConversation:
         return Send(self._session, run, encode_bundle(run, batch.bodies, batch.types, bytes(len(batch.bodies))))
 
     def _run_of(self, batch: Batch) -> Run | None:
-        same = batch.kind, batch.self_discard, batch.groups, batch.big_endian
+        daemon = self._groups.me.daemon
+        same = batch.kind, batch.self_discard, batch.groups, batch.big_endian, daemon
         if same != self._same:
             # A bundle names each group once; in a message to nobody, nobody is missed.
             groups = tuple([GroupName(one) for one in dict.fromkeys(batch.groups) if one])
             service, discard, big_endian = SERVICES[batch.kind], batch.self_discard, batch.big_endian
-            run = Run(self._daemon, self._session, service, groups, discard, big_endian=big_endian)
+            run = Run(daemon, self._session, service, groups, discard, big_endian=big_endian)
             self._same, self._run = same, run if groups else None
         return self._run

@@ -10,7 +10,6 @@ from typing import Final
 from hopring.groups.events import Cause, Deliver, GroupView, Left, ShowSignal, ShowView
 from hopring.groups.groups import Groups
 from hopring.groups.names import Member, private_group
-from hopring.ids import DaemonId
 from hopring.session.held import Held, Loss
 from hopring.session.options import SessionOptions
 from hopring.spread.bits import SERVICE_BITS, Bits
@@ -33,13 +32,17 @@ class Spread:
         groups: Groups,
         message_bytes_max: int,
         options: Callable[[], SessionOptions],
-        order: Sequence[DaemonId] = (),
+        order: Sequence[str] = (),
     ) -> None:
         """The order is that of the daemons in the configuration file, in which members are listed."""
         assert message_bytes_max >= REST_BYTES_MAX, "whatever a Spread daemon takes fits into a bundle"
         self._groups = groups
         self._message_bytes_max = message_bytes_max
         self._options = options
+        self.reorder(order)
+
+    def reorder(self, order: Sequence[str]) -> None:
+        """The daemons are listed in another order from now on."""
         self._rank = {daemon: at for at, daemon in enumerate(order)}
 
     def converse(self, session: int, address: str = "") -> SpreadConversation:
@@ -48,8 +51,8 @@ class Spread:
         methods = (NULL, IP) if options.spread_access else (NULL,)
         handshake = Handshake(methods, may_come(address, options.spread_access))
         reader = Reader(REST_BYTES_MAX, self._message_bytes_max)
-        me = self._groups.me.daemon
-        return SpreadConversation(me, session, handshake, reader, self._invented(session), options.spread_slow)
+        name = self._invented(session)
+        return SpreadConversation(self._groups, session, handshake, reader, name, options.spread_slow)
 
     def _invented(self, session: int) -> str:
         """A name that nobody here has."""
@@ -105,8 +108,11 @@ class Spread:
         return Cause.NETWORK, sets, len(sets) - 1 if shown.together == (shown.who,) else 0
 
     def _named(self, members: Sequence[Member]) -> tuple[str, ...]:
-        daemons = self._groups.names
-        ranked = sorted(members, key=lambda one: (self._rank.get(one.daemon, one.daemon), one.name.encode()))
+        daemons, rank = self._groups.names, self._rank
+        last = len(rank)
+        ranked = sorted(
+            members, key=lambda one: (rank.get(daemons[one.daemon], last), one.daemon, one.name.encode())
+        )
         return tuple([shown_session(private_group(one.name, daemons[one.daemon])) for one in ranked])
 
 

@@ -27,6 +27,7 @@ assert sys.byteorder == "little", "columns are mapped in place"
 # service, flags, channel, zero, daemon, groups, session, messages, names bytes, bodies bytes
 _HEAD: Final = Struct("<BBBBHHIIII")
 BUNDLE_HEAD_BYTES: Final = _HEAD.size
+_DAEMON_AT: Final = 4
 _OFFSET_BYTES: Final = 4
 _COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1  # Offset, type and hints of one message.
 _SELF_DISCARD: Final = 0x01
@@ -103,6 +104,11 @@ class Bundle:
 def messages_in(bundle: bytes) -> int:
     """How many messages a bundle has, as its head says, unchecked: to be counted and nothing else."""
     return int.from_bytes(bundle[12:16], "little")
+
+
+def with_daemon(bundle: bytes, daemon: DaemonId) -> bytes:
+    """The same bundle of a sender whose daemon has another number."""
+    return b"".join([bundle[:_DAEMON_AT], daemon.to_bytes(2, "little"), bundle[_DAEMON_AT + 2 :]])
 
 
 def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]) -> bytes:

@@ -92,7 +92,7 @@ def _decode_head(head: bytes, cluster: int) -> Header:
     if version != VERSION:
         raise PeerError(Drop.VERSION, f"protocol version {version}, we speak {VERSION}")
     if its_cluster != cluster:
-        raise PeerError(Drop.CLUSTER, f"cluster {its_cluster:#010x}, ours is {cluster:#010x}")
+        raise PeerError(Drop.CLUSTER, f"cluster hash {its_cluster:08x}, ours is {cluster:08x}")
     if family not in _FAMILIES:
         raise PeerError(Drop.UNKNOWN_TYPE, f"link family {family}")
     return Header(

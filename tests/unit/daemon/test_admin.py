@@ -10,7 +10,7 @@ import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon import admin_socket
-from hopring.daemon.admin import LINE_BYTES_MAX, Garbage, Refusal, answer
+from hopring.daemon.admin import LINE_BYTES_MAX, Garbage, Refusal, SetWindow, answer
 from hopring.daemon.admin_socket import CALLERS_MAX, AdminSocket
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
@@ -32,12 +32,23 @@ class Levers:
             raise Refusal("there is no daemon nobody", "choose of us1")
         self.told.append(list(daemons))
 
+    def window(self, request: SetWindow) -> dict[str, object]:
+        self.told.append(request)
+        return {"bytes": 7}
+
+    def reload(self) -> dict[str, object]:
+        self.told.append("reload")
+        return {"changed": ["log.level"]}
+
+    def terminate(self) -> None:
+        self.told.append("terminate")
+
     def status(self) -> dict[str, object]:
         return {"daemon": "eu1"}
 
 
 def said(line: bytes, levers: Levers | None = None) -> dict[str, object]:
-    words: dict[str, object] = json.loads(answer(line, levers or Levers()))
+    words: dict[str, object] = json.loads(answer(line, levers or Levers(), dangerous=True))
     return words
 
 
@@ -48,14 +59,51 @@ def test_verbs_reach_their_levers() -> None:
     assert said(shape, levers) == {"ok": True}
     assert said(b'{"verb": "cut", "daemons": ["us1"]}', levers) == {"ok": True}
     assert said(b'{"verb": "heal"}', levers) == {"ok": True}
-    assert said(b'{"verb": "status"}', levers) == {"ok": True, "status": {"admin": 1, "daemon": "eu1"}}
-    assert levers.told == [(["us1", "us2"], Shape(40_000, 7, 0.05)), ["us1"], []]
+    assert said(b'{"verb": "window", "bundles": 9}', levers) == {"ok": True, "result": {"bytes": 7}}
+    assert said(b'{"verb": "reload"}', levers) == {"ok": True, "result": {"changed": ["log.level"]}}
+    assert said(b'{"verb": "terminate"}', levers) == {"ok": True}
+    assert said(b'{"verb": "status"}', levers) == {"ok": True, "status": {"admin": 2, "daemon": "eu1"}}
+    assert levers.told == [
+        (["us1", "us2"], Shape(40_000, 7, 0.05)),
+        ["us1"],
+        [],
+        SetWindow(bundles=9),
+        "reload",
+        "terminate",
+    ]
 
 
 @pytest.mark.parametrize(
     "line",
     [
+        b'{"verb": "shape", "to": ["us1"]}',
+        b'{"verb": "cut", "daemons": ["us1"]}',
+        b'{"verb": "heal"}',
+        b'{"verb": "window", "bundles": 9}',
+        b'{"verb": "reload"}',
         b'{"verb": "terminate"}',
+    ],
+)
+def test_what_changes_something_is_refused_unless_it_is_allowed(line: bytes) -> None:
+    levers = Levers()
+    words = json.loads(answer(line, levers, dangerous=False))
+
+    assert words["ok"] is False
+    assert "--dangerous" in words["remedy"]
+    assert levers.told == []
+
+
+def test_looking_is_always_allowed() -> None:
+    assert json.loads(answer(b'{"verb": "status"}', Levers(), dangerous=False))["ok"] is True
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"verb": "explode"}',
+        b'{"verb": "terminate", "now": true}',
+        b'{"verb": "window", "bundles": 0}',
+        b'{"verb": "window", "bytes": "1MiB"}',
         b'{"verb": "cut"}',
         b'{"verb": "cut", "daemons": "us1"}',
         b'{"verb": "cut", "daemons": ["us1"], "force": true}',
@@ -86,7 +134,7 @@ def test_what_cannot_be_done_is_said() -> None:
 @pytest.mark.parametrize("line", [b"hello", b"\xff\xfe", b'{"verb": "cut"', b'{"x":' * 9_000])
 def test_no_json_is_garbage(line: bytes) -> None:
     with pytest.raises(Garbage):
-        answer(line, Levers())
+        answer(line, Levers(), dangerous=True)
 
 
 # On its socket.
@@ -100,7 +148,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def channel(loop: Loop, path: Path) -> Iterator[AdminSocket]:
     with path.with_suffix(".log").open("wb") as log:
-        channel = AdminSocket(loop, Log("eu1", log.fileno()), path, Levers())
+        channel = AdminSocket(loop, Log("eu1", log.fileno()), path, Levers(), dangerous=True)
         yield channel
         channel.close()
 
@@ -118,10 +166,10 @@ def hear(loop: Loop, caller: socket.socket, lines: int) -> tuple[list[dict[str, 
 
     def enough() -> bool:
         nonlocal heard, ended
+        loop.call_soon(lambda: None)  # So that the loop turns and does not sleep.
         try:
             chunk = caller.recv(1 << 16)
         except BlockingIOError:
-            loop.call_soon(lambda: None)  # So that the loop turns and does not sleep.
             return False
         except ConnectionResetError:
             chunk = b""
@@ -171,21 +219,47 @@ def test_another_user_is_sent_away(
 ) -> None:
     monkeypatch.setattr(admin_socket, "caller_uid", lambda _sock: 4711)
     with call(path) as caller:
-        caller.send(b'{"verb": "status"}\n')
+        words, ended = hear(loop, caller, 2)
 
-        assert hear(loop, caller, 1) == ([], True)
-    assert 'admin refused="user 4711"' in path.with_suffix(".log").read_text()
+    assert [one["error"] for one in words] == ["user 4711 is no admin of this daemon"]
+    assert ended
+    assert 'refused admin="user 4711"' in path.with_suffix(".log").read_text()
 
 
-def test_so_many_callers_and_no_more(loop: Loop, channel: AdminSocket, path: Path) -> None:
-    callers = [call(path) for _ in range(CALLERS_MAX + 1)]
-    for caller in callers:
-        caller.send(b'{"verb": "status"}\n')
-    heard = [hear(loop, caller, 1) for caller in callers]
-    for caller in callers:
+def test_callers_who_say_nothing_keep_nobody_out(loop: Loop, channel: AdminSocket, path: Path) -> None:
+    silent = [call(path) for _ in range(CALLERS_MAX)]
+    silent[0].send(b'{"verb": "status"}\n')
+    assert hear(loop, silent[0], 1)[0][0]["ok"]
+    with call(path) as late:
+        late.send(b'{"verb": "status"}\n')
+        assert hear(loop, late, 1)[0][0]["ok"]
+    assert hear(loop, silent[1], 1) == ([], True)  # Of those who are there it was silent for longest.
+    for caller in silent:
         caller.close()
 
-    assert [bool(words) for words, _ in heard] == [True] * CALLERS_MAX + [False]
+
+def test_half_a_line_that_drips_in_is_answered_when_it_is_whole(
+    loop: Loop, channel: AdminSocket, path: Path
+) -> None:
+    with call(path) as slow, call(path) as other:
+        for byte in b'{"verb": "sta':
+            slow.send(bytes([byte]))
+            other.send(b'{"verb": "status"}\n')
+            assert hear(loop, other, 1)[0][0]["ok"]
+        slow.send(b'tus"}\n')
+        assert hear(loop, slow, 1)[0][0]["ok"]
+
+
+def test_a_caller_who_goes_in_the_middle_of_a_line_leaves_nothing(
+    loop: Loop, channel: AdminSocket, path: Path
+) -> None:
+    caller = call(path)
+    caller.send(b'{"verb": "cut", "daemons": ["us1"]')
+    caller.close()
+    with call(path) as other:
+        other.send(b'{"verb": "status"}\n')
+        assert hear(loop, other, 1)[0][0]["ok"]
+    assert "cut" not in path.with_suffix(".log").read_text()
 
 
 def test_what_was_done_is_in_the_log_and_looking_is_not(loop: Loop, channel: AdminSocket, path: Path) -> None:

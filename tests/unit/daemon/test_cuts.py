@@ -14,8 +14,10 @@ from hopring.config import LinkProtocol, local_config
 from hopring.daemon.admin import answer
 from hopring.daemon.controls import MemberControls
 from hopring.daemon.datagrams import Datagrams
+from hopring.daemon.facts import Facts
 from hopring.daemon.loop import Loop
 from hopring.daemon.shaper import DatagramShaper, Shape
+from hopring.daemon.tally import Tally
 from hopring.ids import DaemonId, Incarnation, Process
 from hopring.links.tcp import Closed
 from hopring.services import Service
@@ -127,13 +129,13 @@ def test_members_that_are_cut_off_part_and_meet_again(loop: Loop, protocol: Link
     with members_of(loop, config) as members:
         controls = {
             name: MemberControls(
-                config, Process(config.daemon_id(name), Incarnation(1_000)), one.member, clients=None
+                loop, Facts(config, one.member, None, loop.now_us()), Tally(), reload=dict, terminate=loop.stop
             )
             for name, one in members.items()
         }
 
         def say(name: str, **words: object) -> dict[str, object]:
-            return dict(json.loads(answer(json.dumps(words).encode(), controls[name])))
+            return dict(json.loads(answer(json.dumps(words).encode(), controls[name], dangerous=True)))
 
         run_until(loop, lambda: all(one.size() == 4 for one in members.values()))
         for name, other in (("eu1", "us"), ("eu2", "us"), ("us1", "eu"), ("us2", "eu")):

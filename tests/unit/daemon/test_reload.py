@@ -12,7 +12,7 @@ OLD = local_config({"eu": 2, "us": 1}, {("eu", "us"): 40})
 def test_nothing_changed() -> None:
     found = changes(OLD, OLD, "eu1")
 
-    assert (found.live, found.restart) == ((), ())
+    assert (found.live, found.rebuild, found.restart) == ((), (), ())
 
 
 def test_limits_of_clients_and_the_log_change_at_once_but_for_the_window() -> None:
@@ -27,22 +27,35 @@ def test_limits_of_clients_and_the_log_change_at_once_but_for_the_window() -> No
     assert found.restart == ("clients.window",)
 
 
-def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_a_restart() -> None:
+def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_another_view() -> None:
     eu, us = OLD.sites
     daemon = replace(us.daemons[0], address="127.0.0.9")
     new = replace(
         OLD,
-        cluster="other",
         sites=(replace(eu, ring=RingTuning(hold_us=1_000)), replace(us, daemons=(daemon,))),
         links=(Link(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
     )
+    found = changes(OLD, new, "eu1")
 
-    assert changes(OLD, new, "eu1").restart == (
-        "cluster",
-        "daemons",
-        "sites.eu.ring.hold",
-        "links.eu-us.silence",
-    )
+    assert found.rebuild == ("daemons", "sites.eu.ring.hold", "links.eu-us.silence")
+    assert found.restart == ()
+
+
+def test_sites_and_daemons_that_come_and_go_need_another_view() -> None:
+    more = local_config({"eu": 3, "asia": 1}, {("asia", "eu"): 40})
+
+    assert changes(OLD, more, "eu1").rebuild == ("sites", "daemons", "links")
+
+
+def test_another_cluster_or_another_address_of_its_own_needs_a_restart_and_nothing_is_changed_before() -> None:
+    eu, us = OLD.sites
+    daemon = replace(us.daemons[0], port=4)
+    new = replace(OLD, sites=(replace(eu, ring=RingTuning(hold_us=1_000)), replace(us, daemons=(daemon,))))
+
+    assert changes(OLD, new, "eu1").rebuild == ("daemons", "sites.eu.ring.hold")
+    assert changes(OLD, new, "us1").rebuild == ()
+    assert changes(OLD, new, "us1").restart == ("daemons", "sites.eu.ring.hold")
+    assert changes(OLD, replace(OLD, cluster="other"), "eu1").restart == ("cluster",)
 
 
 def test_a_port_for_clients_is_each_daemons_own_affair() -> None:

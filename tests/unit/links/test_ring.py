@@ -49,6 +49,27 @@ def visit(ring: Ring, sender: DaemonId, frame: Token, now_us: int = 0, release: 
     return passed_token(ring.step(release, now_us))
 
 
+# Windows at run time.
+
+
+def test_other_windows_hold_from_the_next_visit_on() -> None:
+    ring = make_ring()
+    wide = ring.step(FromMember(A, token(1)), now_us=0)[-1]
+    ring.tune(personal_segments=100, global_segments=100)
+    ring.step(NOTHING_NEW, now_us=0)
+    narrow = ring.step(FromMember(A, token(4)), now_us=0)[-1]
+
+    assert isinstance(wide, Visit)
+    assert isinstance(narrow, Visit)
+    assert narrow.room_bytes < 100 * RingOptions().chunk_bytes < wide.room_bytes
+
+
+def test_a_member_with_wider_windows_is_believed() -> None:
+    ring = make_ring(options=RingOptions(personal_window_segments=46, global_window_segments=46))
+
+    assert visit(ring, A, token(1, flow_control=100_000)).flow_control == 100_000
+
+
 # A visit.
 
 

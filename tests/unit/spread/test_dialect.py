@@ -304,7 +304,7 @@ def test_members_are_in_the_order_of_the_configuration_file() -> None:
     desk = Desk()
     groups = desk.front.desk.groups
     groups.names = ("a", "b", "c")
-    spread = type(desk.front.spread)(groups, 200_000, SessionOptions, [DaemonId(2), DaemonId(0), DaemonId(1)])
+    spread = type(desk.front.spread)(groups, 200_000, SessionOptions, ["c", "a", "b"])
     found = [
         Member(DaemonId(at), name, Incarnation(7), 1) for at, name in [(0, "x"), (1, "y"), (2, "z"), (2, "Z")]
     ]

@@ -1,0 +1,195 @@
+"""The admin channels that a monitor reaches: Unix sockets of this host, or of others by a tunnel."""
+
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from hopring.cli.at_daemon import Unreachable
+from hopring.cli.exits import Failure
+
+SUFFIX: Final = ".admin"
+ANSWER_BYTES_MAX: Final = 16 * 2**20
+ASKED_AT_ONCE: Final = 16
+_READ_BYTES: Final = 1 << 16
+
+
+class Unheard(Exception):
+    """A channel that gave no answer, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a daemon said."""
+
+    ok: bool
+    words: Mapping[str, Any]
+
+    @property
+    def why(self) -> str:
+        """If it refused: what is wrong, and what to do."""
+        return f"{self.words.get('error', '')}; {self.words.get('remedy', '')}"
+
+    @property
+    def denied(self) -> bool:
+        """Whether it refused because we may not ask for that."""
+        return bool(self.words.get("denied"))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A daemon that told its status."""
+
+    path: Path
+    status: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The daemon's."""
+        return str(self.status["daemon"])
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """All that can be seen at one time."""
+
+    seen: tuple[Seen, ...]  # By name.
+    unheard: tuple[tuple[Path, str], ...]  # Sockets without an answer, and why.
+    denied: bool = False  # One of them would not hear us.
+
+    @property
+    def sites(self) -> dict[str, list[str]]:
+        """All daemons that those who answered know of, by site."""
+        sites: dict[str, set[str]] = {}
+        for one in self.seen:
+            for site, daemons in one.status["sites"].items():
+                sites.setdefault(site, set()).update(daemons)
+        return {site: sorted(daemons) for site, daemons in sorted(sites.items())}
+
+    @property
+    def missing(self) -> list[str]:
+        """Daemons that others know of and that cannot be asked from here."""
+        known = {daemon for daemons in self.sites.values() for daemon in daemons}
+        return sorted(known - {one.name for one in self.seen})
+
+
+def find_sockets(places: Iterable[Path]) -> list[Path]:
+    """The sockets named, and those in the directories named; Failure if there are none at all."""
+    found: dict[Path, None] = {}
+    given = list(places)
+    for place in given:
+        if place.is_dir():
+            inside = sorted([one for one in place.iterdir() if one.suffix == SUFFIX and _is_socket(one)])
+            found.update(dict.fromkeys(inside))
+        elif place.suffix == SUFFIX or place.exists():
+            found[place] = None
+    if not found:
+        where = ", ".join(map(str, given)) or "nowhere"
+        remedy = "start hopd with --admin PATH, and name it or its directory with --admin"
+        raise Unreachable(f"there is no admin socket of a daemon in {where}; {remedy}")
+    return list(found)
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def ask(path: Path, seconds: float, verb: str, **fields: object) -> Answer:
+    """One request and its answer; Unheard if there is none."""
+    line = msgspec.json.encode({"verb": verb, **fields}) + b"\n"
+    heard = b""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+            channel.settimeout(seconds)
+            channel.connect(str(path))
+            with suppress(BrokenPipeError):  # Whoever is refused is told why all the same.
+                channel.sendall(line)
+            while not heard.endswith(b"\n") and len(heard) < ANSWER_BYTES_MAX:
+                chunk = channel.recv(_READ_BYTES)
+                if not chunk:
+                    raise Unheard("the daemon closed the channel")
+                heard += chunk
+        words = msgspec.json.decode(heard, type=dict[str, Any])
+    except TimeoutError:
+        raise Unheard(f"no answer within {seconds:g} s") from None
+    except (OSError, ValueError) as error:
+        raise Unheard(getattr(error, "strerror", None) or str(error)) from None
+    except msgspec.DecodeError as error:
+        raise Unheard(f"what answers is no daemon ({error})") from None
+    return Answer(words.get("ok") is True, words)
+
+
+class Channels:
+    """All channels that were found; a new look is a new round of questions."""
+
+    def __init__(self, places: Sequence[Path], seconds: float) -> None:
+        self._places = places
+        self._seconds = seconds
+
+    def look(self) -> Sight:
+        """Asks all for their status, at once."""
+        seen: list[Seen] = []
+        unheard: list[tuple[Path, str]] = []
+        denied = False
+        paths = find_sockets(self._places)
+        for path, answer in zip(paths, self._all([(path, "status", {}) for path in paths]), strict=True):
+            if isinstance(answer, Answer) and answer.ok and "sites" in answer.words.get("status", {}):
+                seen.append(Seen(path, answer.words["status"]))
+            elif isinstance(answer, Answer):
+                denied = denied or answer.denied
+                unheard.append((path, "a daemon of another version" if answer.ok else answer.why))
+            else:
+                unheard.append((path, str(answer)))
+        seen.sort(key=lambda one: one.name)
+        return Sight(tuple(seen), tuple(unheard), denied)
+
+    def tell(
+        self, seen: Iterable[Seen], verb: str, fields: Callable[[Seen], Mapping[str, object]]
+    ) -> dict[str, Answer]:
+        """Says something to each of these; what came of it, by daemon."""
+        those = list(seen)
+        answers = self._all([(one.path, verb, fields(one)) for one in those])
+        told: dict[str, Answer] = {}
+        for one, answer in zip(those, answers, strict=True):
+            if isinstance(answer, Unheard):
+                told[one.name] = Answer(False, {"error": str(answer), "remedy": "look at its log"})
+            else:
+                told[one.name] = answer
+        return told
+
+    def _all(self, questions: Sequence[tuple[Path, str, Mapping[str, object]]]) -> list[Answer | Unheard]:
+        def one(question: tuple[Path, str, Mapping[str, object]]) -> Answer | Unheard:
+            path, verb, fields = question
+            try:
+                return ask(path, self._seconds, verb, **fields)
+            except Unheard as unheard:
+                return unheard
+
+        with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+            return list(pool.map(one, questions))
+
+
+def default_places() -> list[Path]:
+    """Where admin sockets are if nothing is said."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    return [Path("/run/hopring"), *([Path(given) / "hopring"] if given else [])]
+
+
+def choose(sight: Sight, names: Sequence[str]) -> list[Seen]:
+    """The daemons named, or all; Failure if one cannot be asked."""
+    by_name = {one.name: one for one in sight.seen}
+    for name in names:
+        if name not in by_name:
+            where = "cannot be asked from here" if name in sight.missing else "is none of the daemons"
+            raise Failure(f"{name} {where}; those that answer are {', '.join(by_name) or 'none'}")
+    return [by_name[name] for name in names or by_name]

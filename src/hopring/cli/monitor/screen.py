@@ -1,0 +1,145 @@
+"""The monitor on a terminal: a table that moves, and below it a line for orders."""
+
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from hopring.cli.exits import Failure
+from hopring.cli.monitor.channels import Channels, Sight
+from hopring.cli.monitor.orders import Orders, Quit
+from hopring.cli.monitor.partition import in_force, show_sides
+from hopring.cli.monitor.table import HEADS, RIGHT, Counts, counts_of, heads_that_fit, rates, row_of
+
+LOOK_SECONDS: Final = 1.0
+KEY_SECONDS: Final = 0.1
+SAID_LINES: Final = 12
+LINE_CHARACTERS_MAX: Final = 500
+_READ_BYTES: Final = 1024
+
+
+class Screen:
+    """It asks in a thread of its own, so that a daemon that does not answer does not stop the typing."""
+
+    def __init__(self, channels: Channels, console: Console | None = None) -> None:
+        self._channels = channels
+        self._orders = Orders(channels)
+        self._console = console or Console(highlight=False)
+        self._said: deque[str] = deque(["type help for what can be done here"], maxlen=SAID_LINES)
+        self._line = ""
+        self._sight: Sight | None = None
+        self._problem = ""
+        self._before: dict[str, Counts] = {}
+        self._rows: list[list[str]] = []
+
+    def run(self) -> None:
+        """Until `quit`, Ctrl-C or Ctrl-D."""
+        with (
+            _keys(sys.stdin.fileno()),
+            ThreadPoolExecutor(1) as asker,
+            Live(console=self._console, screen=True, auto_refresh=False) as live,
+        ):
+            self._loop(asker, live)
+
+    def _loop(self, asker: ThreadPoolExecutor, live: Live) -> None:
+        look: Future[Sight] = asker.submit(self._channels.look)
+        look_at = 0.0
+        try:
+            while True:
+                live.update(self._render(), refresh=True)
+                self._type(_read_keys(sys.stdin.fileno()))
+                if look.done() and not look_at:
+                    self._take(look)
+                    look_at = time.monotonic() + LOOK_SECONDS
+                elif look_at and time.monotonic() >= look_at:
+                    look, look_at = asker.submit(self._channels.look), 0.0
+        except (Quit, KeyboardInterrupt):
+            return
+
+    def _take(self, look: Future[Sight]) -> None:
+        try:
+            self._sight, self._problem = look.result(), ""
+        except Failure as error:
+            self._sight, self._problem = None, error.format_message()
+            return
+        now, self._rows = time.monotonic(), []
+        for one in self._sight.seen:
+            counts = counts_of(one.status, now)
+            self._rows.append(row_of(one.status, rates(counts, self._before.get(one.name))))
+            self._before[one.name] = counts
+
+    def _type(self, keys: str) -> None:
+        for key in keys:
+            if key in "\r\n":
+                line, self._line = self._line, ""
+                self._said.append(f"> {line}")
+                self._said.extend(self._orders.obey(line))
+            elif key in "\x7f\b":
+                self._line = self._line[:-1]
+            elif key == "\x15":  # Ctrl-U
+                self._line = ""
+            elif key == "\x04":  # Ctrl-D
+                raise Quit
+            elif key.isprintable() and len(self._line) < LINE_CHARACTERS_MAX:
+                self._line += key
+
+    def _render(self) -> RenderableType:
+        table = Table(box=None, pad_edge=False)
+        rows = self._rows if self._sight is not None else []
+        heads = heads_that_fit(rows, self._console.width)
+        for head in heads:
+            table.add_column(head, justify="right" if head in RIGHT else "left", no_wrap=True)
+        for row in rows:
+            cells = dict(zip(HEADS, row, strict=True))
+            table.add_row(*[cells[head] for head in heads], style=None if cells["STATE"] == "OP" else "yellow")
+        parts: list[RenderableType] = [table, Text()]
+        if self._sight is None:
+            parts.append(Text(self._problem or "asking ...", style="dim"))
+        else:
+            parts.extend(self._remarks(self._sight))
+        parts += [Text(line, style="dim") for line in self._said]
+        parts.append(Text(f"> {self._line}▏", style="bold"))
+        return Group(*parts)
+
+    def _remarks(self, sight: Sight) -> Iterator[Text]:
+        sides = in_force(sight)
+        if len(sides) > 1:
+            yield Text(f"partition: {show_sides(sides)}", style="bold red")
+        for path, why in sight.unheard:
+            yield Text(f"{path}: {why}", style="yellow")
+        if sight.missing:
+            yield Text(f"cannot be asked from here: {', '.join(sight.missing)}", style="yellow")
+
+
+@contextmanager
+def _keys(fd: int) -> Iterator[None]:
+    """Every key as it is pressed; the terminal is as it was in the end."""
+    before = termios.tcgetattr(fd)
+    tty.setcbreak(fd)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def _read_keys(fd: int) -> str:
+    """What was typed, if anything was; keys that move the cursor mean nothing here."""
+    if not select.select([fd], [], [], KEY_SECONDS)[0]:
+        return ""
+    typed = os.read(fd, _READ_BYTES)
+    if not typed:
+        raise Quit
+    text = typed.decode(errors="ignore")
+    return "" if text.startswith("\x1b") else text

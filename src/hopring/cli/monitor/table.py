@@ -1,0 +1,118 @@
+"""The table of daemons: one line for each, as text for pipes and with rates for a screen."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hopring.cli.monitor.channels import Sight
+from hopring.config.units import SIZE
+
+HEADS: Final = (
+    "DAEMON",
+    "SITE",
+    "STATE",
+    "VIEW",
+    "SIZE",
+    "SENT",
+    "RECEIVED",
+    "RESENT",
+    "ROUNDS",
+    "DELIVERED",
+    "SESSIONS",
+    "GROUPS",
+    "WINDOW",
+    "RING",
+    "CUT",
+)
+RIGHT: Final = frozenset({"SIZE", "SENT", "RECEIVED", "RESENT", "ROUNDS", "DELIVERED", "SESSIONS", "GROUPS"})
+DISPENSABLE: Final = ("RING", "GROUPS", "ROUNDS", "SITE", "RECEIVED", "WINDOW", "SESSIONS", "VIEW", "CUT")
+"""What a narrow screen does without, the first one first."""
+
+_GROUPS_SETTLED: Final = "GOP"
+_GAP: Final = 2  # Between two columns.
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a screen turns into rates."""
+
+    at_s: float
+    view: str
+    values: tuple[int, ...]
+
+
+def counts_of(status: Mapping[str, Any], at_s: float) -> Counts:
+    """The counters of one daemon; those of links and of the ring begin again with each view."""
+    values = (
+        status["packets"]["sent"],
+        status["packets"]["received"],
+        status["retransmissions"],
+        status["ring"]["rounds"],
+        status["delivered"]["messages"],
+    )
+    return Counts(at_s, status["view"], values)
+
+
+def rates(now: Counts, before: Counts | None) -> list[str]:
+    """Per second since the last look, where that can be told."""
+    if before is None or before.view != now.view or now.at_s <= before.at_s:
+        return ["-"] * len(now.values)
+    passed_s = now.at_s - before.at_s
+    return [f"{(new - old) / passed_s:.0f}/s" for new, old in zip(now.values, before.values, strict=True)]
+
+
+def state_of(status: Mapping[str, Any]) -> str:
+    """One word: that of the membership, and behind it the groups' if they are not settled."""
+    groups = status.get("groups_state", _GROUPS_SETTLED)
+    word: str = status["phase"] if groups == _GROUPS_SETTLED else f"{status['phase']}/{groups}"
+    return f"{word} reload" if status.get("reloading") else word
+
+
+def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
+    """A line of the table."""
+    window = status["window"]
+    used = SIZE.write(window["used_bytes"])
+    counter, representative, _ = status["view"].split(".")
+    return [
+        status["daemon"],
+        status["site"],
+        state_of(status),
+        f"{counter}.{representative}",
+        str(len(status["members"])),
+        *counts,
+        str(status.get("sessions", "-")),
+        str(status.get("groups", "-")),
+        f"{used}/{SIZE.write(window['bytes'])}",
+        f"{window['personal_segments']}/{window['global_segments']}",
+        ",".join(status["cut"]) or "-",
+    ]
+
+
+def heads_that_fit(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The columns for a screen of so many characters."""
+    widths = {head: max([len(head), *[len(row[at]) for row in rows]]) for at, head in enumerate(HEADS)}
+    heads = list(HEADS)
+    for head in DISPENSABLE:
+        if sum([widths[one] + _GAP for one in heads]) <= width:
+            break
+        heads.remove(head)
+    return heads
+
+
+def plain_rows(sight: Sight) -> list[list[str]]:
+    """All lines, with counts."""
+    return [row_of(one.status, list(map(str, counts_of(one.status, 0.0).values))) for one in sight.seen]
+
+
+def plain_table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text."""
+    lines = [HEADS, *rows]
+    widths = [max([len(line[at]) for line in lines]) for at in range(len(HEADS))]
+    shown = []
+    for line in lines:
+        cells = [
+            cell.rjust(width) if head in RIGHT else cell.ljust(width)
+            for cell, width, head in zip(line, widths, HEADS, strict=True)
+        ]
+        shown.append((" " * _GAP).join(cells).rstrip())
+    return "\n".join(shown)

@@ -1,0 +1,76 @@
+"""Reload: the configuration is read again, and each part of it taken as it can be."""
+
+import argparse
+from contextlib import suppress
+from dataclasses import replace
+
+from hopring.config import Config, LogFormat
+from hopring.daemon.admin import Refusal
+from hopring.daemon.command_line import Refused, load
+from hopring.daemon.log import Log
+from hopring.daemon.reconfigure import Reconfigure
+from hopring.daemon.reload import Changes, changes, tuned
+from hopring.session.desk import Desk
+
+_STAYS = "the old configuration stays in force"
+
+
+class Reloading:
+    """The configuration of one life of a daemon, as far as it is in force."""
+
+    def __init__(self, arguments: argparse.Namespace, config: Config, log: Log, desk: Desk | None) -> None:
+        self._arguments = arguments
+        self._config = config
+        self._log = log
+        self._desk = desk
+        self.reconfigure: Reconfigure | None = None
+        """What takes view changes; without it they need a restart."""
+
+    def reload(self) -> None:
+        """By a signal: what comes of it is in the log."""
+        with suppress(Refused):
+            self._read()
+
+    def reload_for_admin(self) -> dict[str, object]:
+        """By the admin channel: what comes of it is also answered."""
+        try:
+            found = self._read()
+        except Refused as refused:
+            raise Refusal(str(refused), _STAYS) from None
+        return {"changed": found.live, "view_change": found.rebuild, "needs_restart": found.restart}
+
+    def taken(self, config: Config) -> None:
+        """This is what all protocols go by now; what was not theirs to change stays."""
+        self._config = replace(config, clients=self._config.clients, log=self._config.log)
+
+    def _read(self) -> Changes:
+        file, name = self._arguments.file, self._arguments.name
+        try:
+            config = load(file, name)
+        except Refused as refused:
+            self._log.say("refused", reload=file, problem=refused, then=_STAYS)
+            raise
+        found = changes(self._config, config, name)
+        if self.reconfigure is None:
+            found = Changes(found.live, (), (*found.rebuild, *found.restart))
+        self._take_at_once(config)
+        self._log.say("reload", file=file, changed=",".join([*found.live, *found.rebuild]) or "nothing")
+        if found.restart:
+            self._log.say("refused", reload=file, needs_restart=",".join(found.restart))
+        if found.rebuild and self.reconfigure is not None:
+            self.reconfigure.begin(config)
+        return found
+
+    def _take_at_once(self, config: Config) -> None:
+        # The rest stays as it was until it is had, so that it is told again next time.
+        clients = replace(config.clients, window_bytes=self._config.clients.window_bytes)
+        self._config = replace(self._config, clients=clients, log=config.log)
+        tune_log(self._log, config, self._arguments)
+        if self._desk is not None:
+            self._desk.tune(tuned(self._desk.options, config.clients))
+
+
+def tune_log(log: Log, config: Config, arguments: argparse.Namespace) -> None:
+    """As the configuration says, but for what the command line says."""
+    given = arguments.log_format
+    log.tune(config.log if given is None else replace(config.log, format=LogFormat(given)))

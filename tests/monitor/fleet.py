@@ -1,0 +1,126 @@
+"""Daemons as processes with admin sockets, whose configuration is written anew while they run."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+from click.testing import CliRunner, Result
+
+from hopring import sync
+from hopring.cli.main import cli
+from hopring.cli.monitor.channels import Channels
+from hopring.config import Config, Daemon, Link, LinkProtocol, LinkTuning, RingTuning, Site, dump_toml
+from hopring.local.ports import free_base_port
+
+SECONDS_MAX = 180.0
+PATIENCE_US = 2_000_000
+
+
+def wait(condition: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
+    """Waits for something, and fails if it does not come."""
+    end = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain {what()}"
+        time.sleep(0.05)
+
+
+class Fleet:
+    """Use it as `with Fleet() as fleet`."""
+
+    def __init__(
+        self, words: tuple[str, ...] = ("--dangerous",), protocol: LinkProtocol = LinkProtocol.HOP
+    ) -> None:
+        self._directory = TemporaryDirectory(prefix="hop-")  # Short: sockets want that.
+        self.directory = Path(self._directory.name)
+        self.file = self.directory / "hop.toml"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._words = words
+        self._protocol = protocol
+        self._ports: dict[str, int] = {}
+        self._base_port = free_base_port(24)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.wait(SECONDS_MAX)
+        if kind is not None:
+            for name in self.processes:
+                print(f"--- {name}\n{self.log(name)}")
+        self._directory.cleanup()
+
+    def config(self, sites: Mapping[str, list[str]]) -> Config:
+        """Daemons by site; a name keeps its ports."""
+        for name in [name for names in sites.values() for name in names]:
+            self._ports.setdefault(name, self._base_port + 2 * len(self._ports))
+        # On a busy machine a process may not run for a while; that should not look like its end.
+        ring, link = RingTuning(token_loss_us=PATIENCE_US), LinkTuning(silence_us=PATIENCE_US)
+        links = [Link(ends, protocol=self._protocol, tuning=link) for ends in combinations(sorted(sites), 2)]
+        places = [
+            Site(site, tuple([self._daemon(name) for name in sorted(names)]), ring=ring)
+            for site, names in sorted(sites.items())
+        ]
+        return Config("fleet", tuple(places), tuple(links))
+
+    def _daemon(self, name: str) -> Daemon:
+        return Daemon(name, "127.0.0.1", self._ports[name], self._ports[name] + 1)
+
+    def write(self, sites: Mapping[str, list[str]]) -> None:
+        """Another configuration in the file."""
+        self.file.write_text(dump_toml(self.config(sites)))
+
+    def start(self, *names: str) -> None:
+        """Starts these daemons."""
+        for name in names:
+            command = [sys.executable, "-m", "hopring.daemon.hopd", str(self.file), "--name", name]
+            command += ["--state", str(self.directory), "--admin", str(self.directory / f"{name}.admin")]
+            command += ["--trace", str(self.trace(name)), *self._words]
+            with (self.directory / f"{name}.log").open("ab") as log:
+                self.processes[name] = subprocess.Popen(command, stderr=log)
+
+    def trace(self, name: str) -> Path:
+        """What happened at a daemon."""
+        return self.directory / f"{name}.jsonl"
+
+    def log(self, name: str) -> str:
+        """What a daemon said."""
+        return (self.directory / f"{name}.log").read_text()
+
+    def url(self, name: str) -> str:
+        """Where clients of a daemon connect."""
+        return f"hop://127.0.0.1:{self._ports[name] + 1}"
+
+    def connect(self, daemon: str, **options: Any) -> sync.Session:
+        """A session."""
+        return sync.connect(self.url(daemon), reconnect=False, **options)
+
+    def hop(self, *words: str) -> Result:
+        """`hop monitor`."""
+        return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(self.directory), *words])
+
+    def views(self) -> dict[str, list[str]]:
+        """Who is with whom, as far as it is settled."""
+        sight = Channels([self.directory], SECONDS_MAX).look()
+        return {
+            one.name: one.status["members"]
+            for one in sight.seen
+            if (one.status["phase"], one.status["groups_state"]) == ("OP", "GOP")
+            and not one.status["reloading"]
+        }
+
+    def meet(self, *names: str) -> None:
+        """Waits until these are together."""
+        for name in names:
+            wait(lambda one=name: (self.directory / f"{one}.admin").exists())  # type: ignore[misc]
+        wait(lambda: all(self.views().get(name) == list(names) for name in names), self.views)

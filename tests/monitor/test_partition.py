@@ -1,0 +1,68 @@
+"""Sides of a partition: how they are read, who has to be told, and what is in force."""
+
+from pathlib import Path
+
+import pytest
+
+from hopring.cli.monitor.channels import Seen, Sight
+from hopring.cli.monitor.partition import cuts_of, in_force, read_sides, show_sides
+
+SITES = {"eu": ["eu1", "eu2"], "us": ["us1"]}
+
+
+def sight(cuts: dict[str, list[str]]) -> Sight:
+    seen = [Seen(Path(name), {"daemon": name, "sites": SITES, "cut": cut}) for name, cut in cuts.items()]
+    return Sight(tuple(seen), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "sides"),
+    [
+        ("eu | us", "eu1 eu2 | us1"),
+        ("eu1 us1 | eu2", "eu1 us1 | eu2"),
+        ("eu1,us1|eu2", "eu1 us1 | eu2"),
+        ("eu2", "eu2 | eu1 us1"),
+        ("eu1 | us", "eu1 | us1 | eu2"),
+    ],
+)
+def test_sides_are_daemons_and_sites_and_the_rest_is_one_more(text: str, sides: str) -> None:
+    assert show_sides(read_sides(text, SITES)) == sides
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("eu | eu1", "eu1 would be on two sides"),
+        ("eu us", "all daemons are on one side"),
+        ("eu |", "a side is empty"),
+        ("", "a side is empty"),
+        ("eu3 | us", "did you mean eu?"),
+    ],
+)
+def test_what_parts_nobody_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem.replace("?", r"\?")):
+        read_sides(text, SITES)
+
+
+def test_everybody_is_told_to_cut_all_others_off() -> None:
+    sides = read_sides("eu | us", SITES)
+
+    assert cuts_of(sides, sight({"eu1": [], "eu2": [], "us1": []})) == {
+        "eu1": ["us1"],
+        "eu2": ["us1"],
+        "us1": ["eu1", "eu2"],
+    }
+
+
+def test_one_end_is_enough_and_none_is_refused() -> None:
+    sides = read_sides("eu | us", SITES)
+
+    assert cuts_of(sides, sight({"us1": []})) == {"us1": ["eu1", "eu2"]}
+    with pytest.raises(ValueError, match="neither eu2 nor us1 can be told"):
+        cuts_of(sides, sight({"eu1": []}))
+
+
+def test_what_is_in_force_is_seen_from_either_end() -> None:
+    assert in_force(sight({"eu1": [], "eu2": [], "us1": []})) == [{"eu1", "eu2", "us1"}]
+    assert in_force(sight({"us1": ["eu1", "eu2"]})) == [{"eu1", "eu2"}, {"us1"}]
+    assert in_force(sight({"eu1": ["eu2", "us1"], "us1": ["eu1", "eu2"]})) == [{"eu1"}, {"eu2"}, {"us1"}]

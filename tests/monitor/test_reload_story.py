@@ -1,0 +1,102 @@
+"""Reloads one after the other while clients send with all services, and what each saw, judged by EVS-C."""
+
+import random
+import threading
+import time
+
+import pytest
+from tests.monitor.fleet import SECONDS_MAX, Fleet
+
+from hopring import sync
+from hopring.check.evs_c import first_broken_c
+from hopring.client.errors import TimedOut
+from hopring.local.recorder import Recorder
+from hopring.services import Service
+
+pytestmark = pytest.mark.slow
+
+NAMES = ["eu1", "eu2", "us1"]
+# Of these only three run; the others come and go in the file, and move everybody's numbers.
+FILES = [
+    {"eu": ["eu1", "eu2"], "us": ["us1"]},
+    {"asia": ["asia1"], "eu": ["eu1", "eu2"], "us": ["us0", "us1"]},
+    {"eu": ["eu0", "eu1", "eu1a", "eu2"], "la": ["la1"], "us": ["us1"]},
+    {"asia": ["asia1"], "eu": ["eu1"], "us": ["eu2", "us1"]},
+]
+SERVICES = [Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE]
+QUIET_SECONDS = 2.0
+
+
+class Player(threading.Thread):
+    """A client that sends and takes, and writes all of it down."""
+
+    def __init__(self, session: sync.Session, daemon: str, name: str, groups: list[str], seed: int) -> None:
+        super().__init__(daemon=True)
+        self.record = Recorder(daemon, name, session.private_group)
+        self.sending = True
+        self.problem: BaseException | None = None
+        self._session = session
+        self._groups = groups
+        self._dice = random.Random(seed)
+
+    def run(self) -> None:
+        try:
+            for group in self._groups:
+                self.record.joins(group)
+                self._session.join(group)
+            quiet_at = time.monotonic() + QUIET_SECONDS
+            while self.sending or time.monotonic() < quiet_at:
+                if self.sending and self.record.process is not None:
+                    self._send()
+                if self._take():
+                    quiet_at = time.monotonic() + QUIET_SECONDS
+        except BaseException as problem:
+            self.problem = problem
+
+    def _send(self) -> None:
+        service, group = self._dice.choice(SERVICES), self._dice.choice(["all", "half"])
+        self._session.multicast(group, self.record.sends([group], service), service=service)
+
+    def _take(self) -> bool:
+        took = False
+        while True:
+            try:
+                event = self._session.receive(timeout_seconds=0.01)
+            except TimedOut:
+                return took
+            self.record.takes(event)
+            took = True
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_what_clients_are_promised_holds_through_reloads(seed: int) -> None:
+    dice = random.Random(seed)
+    with Fleet() as fleet:
+        fleet.write(FILES[0])
+        fleet.start(*NAMES)
+        fleet.meet(*NAMES)
+        players = []
+        for number, daemon in enumerate(NAMES * 2):
+            name = f"c{number}"
+            groups = ["all", "half"] if number % 2 else ["all"]
+            players.append(Player(fleet.connect(daemon, name=name), daemon, name, groups, seed * 100 + number))
+        for player in players:
+            player.start()
+        for at in range(6):
+            fleet.write(FILES[(at + 1) % len(FILES)])
+            # Now all at once, now one after the other.
+            for name in [NAMES, dice.sample(NAMES, 3)][at % 2]:
+                result = fleet.hop("reload", "--no-wait", name)
+                assert result.exit_code == 0, result.output
+                time.sleep(dice.uniform(0, 0.5) if at % 2 else 0)
+            time.sleep(dice.uniform(0.2, 2))
+        fleet.meet(*NAMES)
+        for player in players:
+            player.sending = False
+        for player in players:
+            player.join(SECONDS_MAX)
+            assert player.problem is None, player.problem
+        told = [event for player in players for event in player.record.events]
+        assert len(told) > 1_000
+        verdict = first_broken_c(told, quiet_end=True)
+        assert verdict is None, verdict

@@ -1,0 +1,55 @@
+"""The table of daemons: what is shown of one, and where there is little room."""
+
+import pytest
+
+from hopring.cli.monitor.table import HEADS, Counts, heads_that_fit, plain_table, rates, state_of
+
+ROW = [
+    "eu1",
+    "eu",
+    "OP",
+    "3.0",
+    "3",
+    "12/s",
+    "9/s",
+    "0/s",
+    "7/s",
+    "100/s",
+    "1",
+    "1",
+    "0B/2MiB",
+    "512/1024",
+    "-",
+]
+
+
+def test_columns_stand_below_each_other() -> None:
+    head, line = plain_table([ROW]).splitlines()
+
+    assert head.split() == list(HEADS)
+    assert line.split() == ROW
+    assert head.index("DAEMON") == line.index("eu1")
+
+
+@pytest.mark.parametrize("width", [200, 100, 80, 60, 40])
+def test_a_narrow_screen_does_without_some_columns(width: int) -> None:
+    heads = heads_that_fit([ROW], width)
+
+    assert heads[0] == "DAEMON"
+    assert "STATE" in heads
+    assert (len(heads) == len(HEADS)) == (width == 200)
+    assert width < 60 or sum([len(head) + 2 for head in heads]) <= width
+
+
+def test_rates_are_told_within_a_view_only() -> None:
+    before = Counts(1.0, "3.0.aa", (10, 0, 0, 5, 7))
+
+    assert rates(Counts(3.0, "3.0.aa", (30, 2, 0, 5, 8)), before) == ["10/s", "1/s", "0/s", "0/s", "0/s"]
+    assert rates(Counts(3.0, "4.0.aa", (30, 2, 0, 5, 8)), before) == ["-"] * 5
+    assert rates(before, None) == ["-"] * 5
+
+
+def test_the_state_is_one_word_if_all_is_well() -> None:
+    assert state_of({"phase": "OP", "groups_state": "GOP"}) == "OP"
+    assert state_of({"phase": "OP", "groups_state": "GGATHER"}) == "OP/GGATHER"
+    assert state_of({"phase": "SEARCH", "groups_state": "GTRANS", "reloading": True}) == "SEARCH/GTRANS reload"

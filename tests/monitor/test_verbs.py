@@ -1,0 +1,221 @@
+"""Each verb of `hop monitor` against running daemons, and what they refuse."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hopring import View, sync
+from hopring.cli.main import cli
+from hopring.local.blocking import Cluster
+
+pytestmark = pytest.mark.slow
+
+SECONDS_MAX = 180.0
+NAMES = ["eu1", "eu2", "us1"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with sync.local_cluster({"eu": 2, "us": 1}, patience="1s", trace=False) as cluster:
+        yield cluster
+
+
+def hop(cluster: Cluster, *words: str) -> Result:
+    return CliRunner().invoke(
+        cli, ["monitor", "--timeout", "60", "--admin", str(cluster.admin_directory), *words]
+    )
+
+
+def told(cluster: Cluster, *words: str) -> dict[str, dict[str, object]]:
+    result = hop(cluster, *words, "--json")
+    assert result.exit_code == 0, result.output
+    facts: dict[str, dict[str, object]] = json.loads(result.stdout)
+    return facts
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def members(cluster: Cluster) -> dict[str, object]:
+    return {name: status["members"] for name, status in told(cluster, "status").items()}
+
+
+def test_status_tells_of_every_daemon_what_spmonitor_does(cluster: Cluster) -> None:
+    with cluster.connect("eu1", name="anna") as anna:
+        anna.join("trades")
+        anna.multicast("trades", b"one")
+        while not hasattr(event := anna.receive(timeout_seconds=SECONDS_MAX), "data"):
+            assert isinstance(event, View)
+        status = told(cluster, "status")
+
+    assert list(status) == NAMES
+    for name, one in status.items():
+        assert (one["phase"], one["groups_state"], one["members"]) == ("OP", "GOP", NAMES), name
+        assert one["sessions"] == (1 if name == "eu1" else 0)
+        assert (one["groups"], one["retransmissions"]) == (1, 0)
+        assert one["sites"] == {"eu": ["eu1", "eu2"], "us": ["us1"]}
+    eu1 = status["eu1"]
+    assert eu1["packets"]["sent"] > 0  # type: ignore[index]
+    assert eu1["packets"]["received"] > 0  # type: ignore[index]
+    assert eu1["ring"]["rounds"] > 0  # type: ignore[index]
+    assert eu1["delivered"] == {"messages": 1, "bundles": 1}
+    assert eu1["window"]["bytes"] == 2 * 2**20  # type: ignore[index]
+    text = hop(cluster, "status").stdout.splitlines()
+    assert text[0].split()[:5] == ["DAEMON", "SITE", "STATE", "VIEW", "SIZE"]
+    assert [line.split()[0] for line in text[1:]] == NAMES
+
+
+def test_status_again_and_again_is_one_object_a_line(cluster: Cluster) -> None:
+    result = hop(cluster, "status", "--json", "--every", "0.05", "--count", "3")
+
+    assert [list(json.loads(line)) for line in result.stdout.splitlines()] == [NAMES] * 3
+
+
+def test_a_partition_is_seen_by_clients_reviewed_and_cancelled(cluster: Cluster) -> None:
+    def network_view(session: sync.Session, size: int) -> None:
+        while True:
+            event = session.receive(timeout_seconds=SECONDS_MAX)
+            if isinstance(event, View) and event.cause == "network" and len(event.members) == size:
+                return
+
+    with cluster.connect("eu1", name="anna") as anna, cluster.connect("us1", name="bert") as bert:
+        anna.join("trades")
+        bert.join("trades")
+        dry = hop(cluster, "partition", "--dry-run", "eu | us")
+        assert dry.stdout == "eu1 eu2 | us1\n"
+        assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
+
+        assert hop(cluster, "partition", "eu | us").exit_code == 0
+        assert json.loads(hop(cluster, "review", "--json").stdout) == [["eu1", "eu2"], ["us1"]]
+        network_view(anna, 1)
+        network_view(bert, 1)
+        assert members(cluster) == {"eu1": ["eu1", "eu2"], "eu2": ["eu1", "eu2"], "us1": ["us1"]}
+
+        assert told(cluster, "heal") == {name: {"ok": True} for name in NAMES}
+        network_view(anna, 2)
+        network_view(bert, 2)
+    assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
+
+
+def test_sides_that_make_no_sense_change_nothing(cluster: Cluster) -> None:
+    result = hop(cluster, "partition", "eu | eu1")
+
+    assert result.exit_code == 2
+    assert "would be on two sides" in result.output
+    assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
+
+
+def test_windows_are_set_at_run_time_and_stay_in_the_next_view(cluster: Cluster) -> None:
+    given = ["--personal", "100", "--global", "300", "--bytes", "1MiB", "--bundles", "256"]
+    wanted = {"personal_segments": 100, "global_segments": 300, "bytes": 2**20, "bundles": 256}
+    assert told(cluster, "window", "eu1", *given) == {"eu1": {"ok": True, "result": wanted}}
+    assert told(cluster, "window", "eu2")["eu2"]["result"]["bundles"] == 1024  # type: ignore[index]
+
+    assert hop(cluster, "partition", "eu2 | eu1 us1").exit_code == 0
+    wait(lambda: members(cluster)["eu1"] == ["eu1", "us1"])
+    assert hop(cluster, "heal").exit_code == 0
+    cluster.settled()
+    with cluster.connect("eu1", name="anna") as anna, cluster.connect("eu2", name="bert") as bert:
+        anna.join("trades")
+        bert.join("trades")
+        for session in (anna, bert):
+            for _ in range(200):
+                session.multicast("trades", b"x" * 5_000)
+        got = 0
+        while got < 400:
+            event = bert.receive(timeout_seconds=SECONDS_MAX)
+            got += hasattr(event, "data")
+    after = told(cluster, "status")["eu1"]["window"]
+    assert {key: after[key] for key in wanted} == wanted  # type: ignore[index]
+
+    back = ["--personal", "512", "--global", "1024", "--bytes", "2MiB", "--bundles", "1024"]
+    assert hop(cluster, "window", *back).exit_code == 0
+
+
+@pytest.mark.parametrize("given", [["--bytes", "1GiB"], ["--bundles", "1"], ["--personal", "45"]])
+def test_a_window_that_cannot_be_is_refused_with_what_can(cluster: Cluster, given: list[str]) -> None:
+    before = told(cluster, "window")
+    result = hop(cluster, "window", *given)
+
+    assert result.exit_code == 1
+    assert "choose" in result.stderr
+    assert told(cluster, "window") == before
+
+
+def test_reload_takes_what_changed_in_the_file(cluster: Cluster) -> None:
+    file = cluster.directory / "hop.toml"
+    before = file.read_text()
+    file.write_text(f"{before}\n[clients]\nsessions_max = 7\n")
+    assert told(cluster, "reload", "eu1")["eu1"]["result"]["changed"] == ["clients.sessions_max"]  # type: ignore[index]
+
+    file.write_text("sites = [")
+    result = hop(cluster, "reload", "eu1")
+    assert result.exit_code == 1
+    assert "the old configuration stays in force" in result.stderr
+
+    file.write_text(before)
+    assert hop(cluster, "reload").exit_code == 0
+
+
+def test_terminate_ends_a_daemon_in_an_orderly_way(cluster: Cluster) -> None:
+    assert hop(cluster, "terminate").exit_code == 2
+    assert hop(cluster, "terminate", "us9").exit_code == 1
+    result = hop(cluster, "terminate", "us1")
+
+    assert (result.exit_code, result.stdout) == (0, "us1  ok\n")
+    assert cluster.log("us1").splitlines()[-1].endswith("us1 end")
+    wait(lambda: members(cluster) == {"eu1": ["eu1", "eu2"], "eu2": ["eu1", "eu2"]})
+    assert 'cause="daemon 2 leaves"' in cluster.log("eu1")
+    assert "cannot be asked from here: us1" in hop(cluster, "status").stderr
+    cluster.stop("us1")
+    cluster.restart("us1")
+    cluster.settled()
+
+
+def test_orders_typed_at_a_terminal_are_carried_out(cluster: Cluster) -> None:
+    main, side = pty.openpty()
+    command = [sys.executable, "-m", "hopring.cli.main", "monitor", "--admin", str(cluster.admin_directory)]
+    environment = {**os.environ, "COLUMNS": "160", "LINES": "40", "TERM": "xterm"}
+    shown = b""
+
+    def show(text: bytes) -> None:
+        nonlocal shown
+        end = time.monotonic() + SECONDS_MAX
+        while text not in shown:
+            assert time.monotonic() < end, shown[-3_000:]
+            shown += os.read(main, 1 << 16)
+        shown = b""
+
+    with subprocess.Popen(command, stdin=side, stdout=side, stderr=side, env=environment) as process:
+        os.close(side)
+        show(b"us1")
+        os.write(main, b"define eu | usx\x7f\n")
+        show(b"defined: eu1 eu2 | us1")
+        os.write(main, b"send\n")
+        show(b"partition: eu1 eu2 | us1")
+        os.write(main, b"cancel\n")
+        wait(lambda: hop(cluster, "review").stdout == "eu1 eu2 us1\n")
+        os.write(main, b"window bundles=512 eu1\n")
+        show(b"bundles=512")
+        os.write(main, b"quit\n")
+        while True:
+            try:
+                if not os.read(main, 1 << 16):
+                    break
+            except OSError:  # The other end is closed.
+                break
+        assert process.wait(SECONDS_MAX) == 0
+    os.close(main)
+    hop(cluster, "window", "eu1", "--bundles", "1024")
+    cluster.settled()

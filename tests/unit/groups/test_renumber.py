@@ -1,0 +1,81 @@
+"""Another configuration: what a daemon's groups keep when all daemons get other numbers."""
+
+import pytest
+from tests.unit.groups.literal import ALL, ME, RED, Desk, member, views
+
+from hopring.groups.events import Deliver
+from hopring.groups.groups import GState
+from hopring.groups.renumber import renumber
+from hopring.groups.words import GroupsPart, LocalGroup, unseal
+from hopring.ids import DaemonId, Incarnation, Process, SiteId
+from hopring.membership.events import Delivered, Installed, TransitionalSignal
+from hopring.ordering.entry import Message, Position
+from hopring.services import Service
+from hopring.wire.bundle import decode_bundle
+
+THEN = Process(DaemonId(2), ME.incarnation)
+OTHER = Process(DaemonId(0), Incarnation(99))
+NAMES = ["a0", "b0", "d0"]
+SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(1), DaemonId(2): SiteId(1)}
+
+
+def alone() -> Desk:
+    """With ann in red, whose message waits."""
+    desk = Desk()
+    desk.join(1, "ann", RED)
+    desk.send(1, Service.AGREED, "red")
+    return desk
+
+
+def go_on(desk: Desk, members: tuple[Process, ...], counter: int) -> list[object]:
+    view = desk.view._replace(counter=counter, representative=THEN.daemon)
+    signal = TransitionalSignal(desk.view, (THEN,), view)
+    desk.view = view
+    return [*desk.step(signal), *desk.step(Installed(view, members, (THEN,), "test"))]
+
+
+def test_members_stay_and_are_shown_nothing_as_long_as_nobody_comes() -> None:
+    desk = alone()
+    renumber(desk.groups, THEN, SITES, NAMES)
+
+    assert views(go_on(desk, (THEN,), 2)) == []  # type: ignore[arg-type]
+    assert desk.groups.state is GState.GOP
+    assert desk.groups.table.groups[RED].members == {member(THEN, "ann", 1)}
+    assert desk.groups.table.local(RED) == (1,)
+
+
+def test_what_waited_goes_out_in_the_name_of_the_new_number_and_comes_back() -> None:
+    desk = alone()
+    renumber(desk.groups, THEN, SITES, NAMES)
+    go_on(desk, (THEN,), 2)
+    [submit] = desk.taken()
+    assert decode_bundle(unseal(submit.payload)[1]).run.daemon == THEN.daemon
+    message = Message(submit.service, THEN.daemon, submit.session, submit.payload)
+    out = desk.step(Delivered(desk.view, message, THEN, Position(9, 1)))
+
+    [deliver] = [one for one in out if isinstance(one, Deliver)]
+    assert (deliver.sessions, deliver.sender) == ((1,), "#ann#d0")
+
+
+def test_those_who_come_then_are_merged_under_their_new_names() -> None:
+    desk = alone()
+    renumber(desk.groups, THEN, SITES, NAMES)
+    go_on(desk, (THEN,), 2)
+    go_on(desk, (OTHER, THEN), 3)
+    theirs = LocalGroup("red", desk.groups.table.groups[RED].id._replace(step=7), (), ((4, "bob"),))
+    told = desk.taken()
+    for submit in told:
+        message = Message(submit.service, THEN.daemon, submit.session, submit.payload)
+        desk.step(Delivered(desk.view, message, THEN, Position(10, 1)))
+    out = desk.deliver(OTHER, told[0].session, GroupsPart(desk.view, 0, 1, 0, (theirs,)))
+
+    [view] = views(out)
+    assert view.view.members == (member(OTHER, "bob", 4), member(THEN, "ann", 1))
+    assert view.view.together == (member(THEN, "ann", 1),)
+
+
+def test_only_a_daemon_that_is_alone_can_change_its_number() -> None:
+    with pytest.raises(AssertionError, match="nobody else"):
+        renumber(Desk(*ALL).groups, THEN, SITES, NAMES)
+    with pytest.raises(AssertionError, match="its name"):
+        renumber(alone().groups, THEN, SITES, ["a0", "b0", "other"])
