@@ -294,6 +294,7 @@ def test_a_unix_socket_and_a_daemon_that_dies() -> None:
         assert sp.SP_receive(mbox).ret == sp.NET_ERROR_ON_SESSION
         assert sp.SP_disconnect(mbox) == 0
         assert sp.SP_connect(str(port), "alice").ret == sp.COULD_NOT_CONNECT
+    Path(f"/tmp/{port}").unlink()  # Killed, the daemon could not.
 
 
 def test_the_ported_program(cluster: sync.Cluster, sessions: Sessions, group: str) -> None:

@@ -23,9 +23,10 @@ def _counts_from_zero(init: Callable[..., None]) -> Any:
         options: MembershipOptions,
         stack: StackOptions,
         destinations: Destinations | None = None,
+        clock: int = 0,
     ) -> None:
         del counter
-        init(self, who, 0, now_us, options, stack, destinations)
+        init(self, who, 0, now_us, options, stack, destinations, clock)
 
     return init_without_counter
 
