@@ -1,14 +1,21 @@
 """Stories that broke a promise once, or nearly: found by reading, played in the ideal world."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 from tests.unit.groups.acts import broken, members, receive, send, split, stamp
 from tests.unit.groups.world import World
 
 from hopring.check.trace import GroupInstalled
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
-from hopring.ids import GroupName
+from hopring.groups.groups import Groups
+from hopring.groups.names import GroupViewId
+from hopring.groups.numbering import Numbering
+from hopring.groups.views import GroupViews
+from hopring.ids import DaemonId, GroupName, SiteId, ViewId
+from hopring.links.events import Tick
+from hopring.membership.events import Rift
 from hopring.services import Service
 
 Story = Callable[[], World]
@@ -207,7 +214,30 @@ def a_lost_join_that_nobody_knows_of() -> World:
     return world
 
 
+def a_join_from_where_the_view_is_not_known_to_be_closed() -> World:
+    """Behind the signal a message closes it where it is for; later somebody comes from elsewhere."""
+    world = World([0, 1, 2])
+    world.unite()
+    (ann,) = members(world, "red", (0, "ann"))
+    for _ in range(3):  # Its ids have counted for a while.
+        (eve,) = members(world, "red", (1, "eve"))
+        world.request(1, Disconnect(eve))
+        world.settle()
+    world.now_us += 100
+    for host in world.hosts:
+        host.groups.step(Tick(), world.now_us)
+    world.settle()
+    send(world, 0, ann, "red")
+    split(world, world.hosts[:2])
+    world.settle()
+    members(world, "red", (1, "eve"))
+    world.send(0, ann, Service.AGREED, ("red",))
+    world.settle()
+    return world
+
+
 STORIES: list[Story] = [
+    a_join_from_where_the_view_is_not_known_to_be_closed,
     a_view_that_a_member_never_installs,
     a_rift_after_a_view_that_not_all_know_to_be_closed,
     a_lost_join_that_nobody_knows_of,
@@ -236,3 +266,59 @@ def test_one_view_has_one_id_also_aside() -> None:
         if isinstance(event, GroupInstalled) and event.group == "red" and len(event.members) == 2
     }
     assert len(shown) == 1
+
+
+# Each rule that a story brought about, taken away again.
+
+
+def no_signal_behind_the_signal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupViews, "touch", lambda *_: None)
+
+
+def only_losers_close_at_a_hole(patch: pytest.MonkeyPatch) -> None:
+    close_early = GroupViews.close_early
+
+    def as_if_safe(self: GroupViews, rift: Rift, site_of: Mapping[DaemonId, SiteId]) -> None:
+        close_early(self, msgspec.structs.replace(rift, lost=False), site_of)
+
+    patch.setattr(GroupViews, "close_early", as_if_safe)
+
+
+def nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    gather = Groups._gather
+
+    def at_once(self: Groups, view: ViewId, alike: bool) -> None:
+        if not alike:
+            gather(self, view, alike)
+            return
+        self.views.go_on(view)
+        self._resume()
+
+    patch.setattr(Groups, "_gather", at_once)
+
+
+def ids_count_what_not_all_know(patch: pytest.MonkeyPatch) -> None:
+    def step(_self: Numbering, last: GroupViewId | None) -> int:
+        return 0 if last is None else last.step
+
+    patch.setattr(Numbering, "_step", step)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(
+    ("story", "plant"),
+    [
+        (a_known_hole_above_what_was_delivered, no_signal_behind_the_signal),
+        (a_lost_join, no_signal_behind_the_signal),
+        (a_hole_and_a_group_that_loses_nobody, only_losers_close_at_a_hole),
+        (a_view_that_a_member_never_installs, nobody_is_waited_for),
+        (a_join_from_where_the_view_is_not_known_to_be_closed, ids_count_what_not_all_know),
+    ],
+    ids=lambda one: str(one.__name__),
+)
+def test_without_its_rule_the_story_breaks(
+    story: Story, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+
+    assert broken(story()) != []

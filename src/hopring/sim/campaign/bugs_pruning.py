@@ -1,6 +1,6 @@
 """Planted bugs of pruning and of messages that overtake a join."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, Final
 
 from hopring.groups.early import Early
@@ -8,7 +8,6 @@ from hopring.groups.events import Deliver
 from hopring.groups.groups import Groups
 from hopring.groups.interest import InterestTable
 from hopring.groups.requests import Requests
-from hopring.groups.views import GroupViews
 from hopring.groups.words import Interest
 from hopring.ids import DaemonId, GroupName
 from hopring.membership.events import Rift, Submit
@@ -60,11 +59,6 @@ def _past_it(rift: Callable[[Groups, Rift], None]) -> Any:
     return lambda _self, _event: None
 
 
-def _untouched(touch: Callable[[GroupViews, Collection[GroupName]], None]) -> Any:
-    del touch
-    return lambda _self, _names: None
-
-
 BUGS: Final[tuple[Bug, ...]] = (
     client_bug(
         "join-unannounced",
@@ -107,11 +101,5 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 31 with pruning",
         "what some went past, because it is not for their sites, moves the signal of those whom it is for",
         ("hopring.groups.groups:Groups._rift", _past_it),
-    ),
-    client_bug(
-        "signal-for-losers-only",
-        "2.13, 2.18 with clients",
-        "a group that loses nobody goes on as if nothing could be missing before what comes behind the signal",
-        ("hopring.groups.views:GroupViews.touch", _untouched),
     ),
 )
