@@ -127,9 +127,9 @@ class MailboxType:
     ) -> int:
         """A message to several."""
         if isinstance(groups, str):
-            raise TypeError("only tuples are allowed for groups")
+            raise TypeError("a sequence of groups is needed, not one string")
         if not groups:
-            raise ValueError("there must be at least one group in the tuple")
+            raise ValueError("no group is named")
         self._check("multigroup_multicast")
         return self._multicast(service_type, groups, message, message_type)
 
@@ -147,7 +147,7 @@ class MailboxType:
             return RegularMsgType(got.sender, got.groups, got.mess_type, got.endian_mismatch, got.mess)
         if Is_membership_mess(got.service_type):
             return self._membership(got)
-        raise error(f"unexpected service type: 0x{got.service_type:x}")
+        raise error(f"a message of a type that is none: 0x{got.service_type:x}")
 
     def _membership(self, got: Received) -> MembershipMsgType:
         info = views.membership_info(got.mess, got.service_type)
@@ -160,7 +160,7 @@ class MailboxType:
         self, service_type: int, groups: Sequence[str], message: bytes | str, message_type: int
     ) -> int:
         if service_type & ~(REGULAR_MESS | SELF_DISCARD):
-            raise ValueError("invalid service type")
+            raise ValueError("not a service that clients may ask for")
         body = message.encode() if isinstance(message, str) else memoryview(message).tobytes()
         self._send(asking.multicast(self._box.private_group, service_type, groups, message_type, body))
         return len(body)
@@ -178,7 +178,7 @@ class MailboxType:
 
     def _check(self, method: str) -> None:
         if not self._open:
-            raise error(f"{method}() called on closed mbox")
+            raise error(f"{method}() of a mailbox that is disconnected")
 
 
 def connect(

@@ -47,7 +47,7 @@ def test_predicates_of_several_bits() -> None:
 def test_codes_have_the_numbers_of_the_toolkit_and_words() -> None:
     assert [int(one) for one in Code] == [1, *range(-1, -10, -1), *range(-11, -21, -1)]
     assert set(TEXTS) == set(Code) - {Code.ACCEPT_SESSION}
-    assert [text_of(code) for code in (1, 0, -10)] == ["unrecognized error"] * 3
+    assert [text_of(code) for code in (1, 0, -10)] == ["no such code"] * 3
 
 
 @pytest.mark.parametrize("module", [sp, spread], ids=lambda module: str(module.__name__))

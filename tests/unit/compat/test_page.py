@@ -124,4 +124,7 @@ def test_the_example_without_a_daemon() -> None:
     with daemon(Hear(HELLO), Say(b"\xfa"), HangUp()) as name, start(name) as program:
         _, words = program.communicate(timeout=WAIT_S)
 
-    assert (program.returncode, words) == (1, "SP_error: (-6) Connection rejected, name not unique\n")
+    assert (program.returncode, words) == (
+        1,
+        "SP_error: (-6) refused: the private name is in use at this daemon\n",
+    )

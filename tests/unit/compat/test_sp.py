@@ -411,9 +411,9 @@ def test_errors_are_said_in_the_toolkits_words(capsys: pytest.CaptureFixture[str
     sp.SP_error(-99)
 
     assert capsys.readouterr().err.splitlines() == [
-        "SP_error: (-2) Could not connect. Is Spread running?",
-        "SP_error: (-14) Illegal group",
-        "SP_error: (-99) unrecognized error",
+        "SP_error: (-2) no daemon answers there: is one running?",
+        "SP_error: (-14) no name of a group",
+        "SP_error: (-99) no such code",
     ]
 
 
