@@ -370,10 +370,10 @@ def test_who_closes_at_once_has_said_what_it_said_before(
     one, other = party.members(group, "d1", "d2")
     for _ in range(unread):
         other.say(AGREED, group, body=bytes(1000))
-    one.write(b"".join([frame("<", AGREED, one.name, (group,), b"%d" % at) for at in range(2000)]))
+    one.write(b"".join([frame("<", AGREED, one.name, (group,), b"%d" % at) for at in range(300)]))
     if kill:
         one.kill()
-    one.close()  # With messages unread, that is a reset.
+    one.close()  # With messages unread that is a reset; what the kernel has not sent by then is lost.
 
     seen: list[Shown] = []
     while not seen or not seen[-1].word & REG_MEMB:
@@ -381,7 +381,7 @@ def test_who_closes_at_once_has_said_what_it_said_before(
         assert shown is not None
         seen.append(shown)
     mine = [int(shown.body) for shown in seen if shown.name == one.name]
-    assert mine == list(range(2000))
+    assert mine == list(range(300))
     assert (seen[-1].word, seen[-1].sets) == (REG_MEMB | BY_DISCONNECT, [(one.name,)])
 
 
