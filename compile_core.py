@@ -70,6 +70,7 @@ LEFT_OUT = frozenset(
             "session/answers.py",
             "session/options.py",
             "session/events.py",
+            "session/place.py",
             "session/dialect.py",
         ),
         *("spread/bits.py",),

@@ -17,7 +17,7 @@ from hopring.check.trace import ClientDelivered, ClientSent, Event, GroupInstall
 from hopring.client.events import Member
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
-from hopring.session.messages import Place
+from hopring.session.place import Place
 
 PAGE = (Path(__file__).parent.parent / "docs" / "views.md").read_text()
 NAMES = {1: "anna", 2: "bert", 3: "carl", 4: "dora"}

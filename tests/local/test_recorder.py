@@ -10,7 +10,7 @@ from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.local.recorder import Recorder, message_name
 from hopring.services import Service
-from hopring.session.messages import Place
+from hopring.session.place import Place
 
 VIEW = ViewId(3, DaemonId(0), Incarnation(7))
 ME = Member("eu1", "anna", incarnation=7, session=4)

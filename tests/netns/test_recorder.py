@@ -12,7 +12,8 @@ from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.local.recorder import message_body
 from hopring.services import Service
 from hopring.session.frames import PREAMBLE
-from hopring.session.messages import Place, encode_messages
+from hopring.session.messages import encode_messages
+from hopring.session.place import Place
 from hopring.session.words import Left, Member, View, Welcome, encode_word
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 

@@ -362,6 +362,29 @@ def test_kill_is_answered_by_the_end_of_the_connection(party: Party, group: str)
     assert (gone.word, gone.groups, gone.sets) == (REG_MEMB | BY_DISCONNECT, (other.name,), [(one.name,)])
 
 
+@pytest.mark.parametrize("kill", [True, False])
+@pytest.mark.parametrize("unread", [0, 500])
+def test_who_closes_at_once_has_said_what_it_said_before(
+    party: Party, group: str, kill: bool, unread: int
+) -> None:
+    one, other = party.members(group, "d1", "d2")
+    for _ in range(unread):
+        other.say(AGREED, group, body=bytes(1000))
+    one.write(b"".join([frame("<", AGREED, one.name, (group,), b"%d" % at) for at in range(300)]))
+    if kill:
+        one.kill()
+    one.close()  # With messages unread that is a reset; what the kernel has not sent by then is lost.
+
+    seen: list[Shown] = []
+    while not seen or not seen[-1].word & REG_MEMB:
+        shown = other.take()
+        assert shown is not None
+        seen.append(shown)
+    mine = [int(shown.body) for shown in seen if shown.name == one.name]
+    assert mine == list(range(300))
+    assert (seen[-1].word, seen[-1].sets) == (REG_MEMB | BY_DISCONNECT, [(one.name,)])
+
+
 def test_a_lost_connection_is_a_disconnect(party: Party, group: str) -> None:
     one, other = party.members(group, "d1", "d2")
     one.write(frame("<", AGREED, one.name, (group,), b"half")[:-2])

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from hopring.client.errors import MissingExtra
 from hopring.client.events import Event, Gap, Message, Reconnected, Transition, View, groups_of
-from hopring.session.messages import Place
+from hopring.session.place import Place
 from hopring.wire.bundle import Bundle
 
 

@@ -21,8 +21,9 @@ from hopring.client.stream import Stream
 from hopring.errors import Drop, HopError, PeerError
 from hopring.session.answers import Told, decode_told
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
-from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Messages, Place, decode_messages
+from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Messages, decode_messages
 from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
+from hopring.session.place import Place
 from hopring.session.words import (
     Answer,
     Credit,

@@ -6,7 +6,8 @@ from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId, private_group
 from hopring.services import Service
 from hopring.session import words
-from hopring.session.messages import Messages, Place
+from hopring.session.messages import Messages
+from hopring.session.place import Place
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -62,6 +62,8 @@ class ClientConnection:
         self._flush_due = False
         self._full = False  # The kernel takes no more until it says so.
         self._paused = False  # Nothing is read.
+        self._deaf = False  # The other end takes nothing more; it may have sent something before.
+        self._watched = READABLE  # What the loop looks for.
         self._ending = False  # Nothing more is fetched or listened to.
         self._gone = False
         self._linger = loop.alarm(self.close)
@@ -100,7 +102,8 @@ class ClientConnection:
         if not self._gone:
             self._gone = True
             self._linger.set(NEVER)
-            self._loop.unregister(self._socket.fileno())
+            if self._watched:
+                self._loop.unregister(self._socket.fileno())
             self._socket.close()
             self._out.clear()
             self._owner.closed(self._number)
@@ -143,18 +146,37 @@ class ClientConnection:
         except BlockingIOError:
             pass
         except OSError:
-            self._lost()
+            self._gave_up()
             return
         if self._full != bool(self._out):
             self._full = bool(self._out)
             self._watch()
 
+    def _gave_up(self) -> None:
+        """The other end has closed. A client may do so behind its last request: that is read before its end."""
+        self._deaf = True
+        self._out.clear()
+        if self._ending:
+            self.close()
+        elif self._full:
+            self._full = False
+            self._watch()
+
     def _watch(self) -> None:
-        events = (0 if self._paused else READABLE) | (WRITABLE if self._full else 0)
-        self._loop.modify(self._socket.fileno(), events)
+        before, self._watched = (
+            self._watched,
+            (0 if self._paused else READABLE) | (WRITABLE if self._full else 0),
+        )
+        if not before:
+            self._loop.register(self._socket.fileno(), self._ready, self._watched)
+        elif self._watched:
+            self._loop.modify(self._socket.fileno(), self._watched)
+        else:
+            # Otherwise the kernel would go on telling of an end that is behind what is not read.
+            self._loop.unregister(self._socket.fileno())
 
     def _fill(self) -> bool:
-        if not self._out and not self._ending:
+        if not self._out and not self._ending and not self._deaf:
             self._out.extend(map(memoryview, self._owner.fetch(self._number, FETCH_BYTES)))
         return bool(self._out)
 

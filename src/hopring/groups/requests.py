@@ -110,11 +110,12 @@ class Requests:
 
     def take(self, one_site: bool, queue_open: bool, bulk_open: bool) -> Interest | Submit | None:
         """The next thing to be sent in a view in which all is settled; bulk is all without priority."""
-        if one_site:
-            self.sessions.unpark(self.own.alone())
-        word = self.own.word()
-        if word is not None:
-            return word
+        if self.own.wanted or self.own.over:
+            if one_site:
+                self.sessions.unpark(self.own.alone())
+            word = self.own.word()
+            if word is not None:
+                return word
         return self.sessions.take(self.own.known, bulk_open) if queue_open else None
 
     def known(self, groups: list[GroupName]) -> None:

@@ -14,7 +14,7 @@ from hopring.client.events import Event, Member, Message, Transition, View
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
 from hopring.services import Service
-from hopring.session.messages import Place
+from hopring.session.place import Place
 
 # incarnation, session, number, bytes of the daemon's name
 _NAME: Final = Struct("<QIIH")

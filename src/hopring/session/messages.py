@@ -7,6 +7,7 @@ from hopring.errors import Drop, PeerError
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.session.frames import Kind, encode_frame
+from hopring.session.place import Place
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, Bundle, decode_bundle, encode_again
 
 # counter and nonce of the daemons' view, lts, representative, site, bytes of the sender's name, zero
@@ -14,14 +15,6 @@ _HEAD: Final = Struct("<QQQHHHH")
 MESSAGES_HEAD_BYTES: Final = _HEAD.size
 SENDER_BYTES_MAX: Final = GROUP_NAME_BYTES_MAX
 assert SESSION_NAME_BYTES_MAX < SENDER_BYTES_MAX, "a private group holds the name"
-
-
-class Place(NamedTuple):
-    """Where a bundle stands in the one order of all groups; compared from left to right within a view."""
-
-    view: ViewId
-    lts: int
-    site: int
 
 
 class Messages(NamedTuple):

@@ -7,7 +7,7 @@ are read from it, and nothing has to be kept meanwhile but whether the session a
 
 from hopring.groups.words import unseal
 from hopring.membership.events import Delivered
-from hopring.session.messages import Place
+from hopring.session.place import Place
 from hopring.session.words import Receipt
 from hopring.wire.bundle import decode_bundle
 

@@ -7,8 +7,9 @@ from hopring.groups import names
 from hopring.groups.events import Deliver, GroupView, JoinGroup, Left, Refusal, Refused, ShowSignal, ShowView
 from hopring.session import words
 from hopring.session.held import Held, Loss
-from hopring.session.messages import Place, encode_messages
+from hopring.session.messages import encode_messages
 from hopring.session.options import Slow
+from hopring.session.place import Place
 from hopring.session.words import encode_word
 
 REMEDIES = {

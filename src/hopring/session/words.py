@@ -13,8 +13,8 @@ import msgspec
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId
 from hopring.session.frames import Frame, Kind, encode_frame
-from hopring.session.messages import Place
 from hopring.session.options import Policy
+from hopring.session.place import Place
 
 NUMBER_BYTES_MAX: Final = 2**62
 

@@ -12,8 +12,8 @@ from hopring.client.events import Message, Receipt
 from hopring.client.outgoing import Sending
 from hopring.ids import GroupName
 from hopring.services import Service
-from hopring.session.messages import Place
 from hopring.session.options import TICKETS_MAX
+from hopring.session.place import Place
 from hopring.session.words import Receipt as ReceiptWord
 from hopring.session.words import encode_word
 

@@ -4,7 +4,7 @@ from hopring.client.events import Event, Message, Reconnected, ReconnectGap
 from hopring.client.stream import Stream
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
-from hopring.session.messages import Place
+from hopring.session.place import Place
 
 PLACE = Place(ViewId(1, DaemonId(0), Incarnation(1)), 1, 0)
 

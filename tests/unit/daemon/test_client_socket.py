@@ -39,12 +39,14 @@ class Owner:
     def __init__(self) -> None:
         self.heard = b""
         self.ended = 0
+        self.waiting: list[bytes] = []
 
     def received(self, _number: int, chunk: bytes) -> None:
         self.heard += chunk
 
     def fetch(self, _number: int, _bytes_max: int) -> list[bytes]:
-        return []
+        out, self.waiting = self.waiting, []
+        return out
 
     def lost(self, _number: int) -> None:
         self.ended += 1
@@ -69,6 +71,23 @@ def test_a_connection_that_is_paused_reads_nothing_and_then_everything(loop: Loo
     connection.pause(True)
     theirs.sendall(b" and late")
     theirs.close()
-    # Both directions are shut: the kernel says so in any case, and what came before is not lost.
+    loop.call_soon(lambda: None)
+    loop.turn()
+    assert (owner.heard, owner.ended) == (b"early", 0)
+    connection.pause(False)
     run_until(loop, lambda: owner.ended == 2)
     assert owner.heard == b"early and late"
+
+
+def test_what_was_sent_before_the_end_is_read_although_nothing_can_be_sent_back(loop: Loop) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    owner = Owner()
+    connection = ClientConnection(loop, ours, 1, owner)
+    theirs.sendall(b"last words")
+    theirs.close()
+    owner.waiting = [b"for nobody"]
+    connection.flush()
+    run_until(loop, lambda: owner.ended == 2)
+
+    assert owner.heard == b"last words"

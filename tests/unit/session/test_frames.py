@@ -12,7 +12,8 @@ from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session import words
 from hopring.session.frames import PREAMBLE, Frame, Kind, Reader, encode_frame
-from hopring.session.messages import Place, decode_messages, encode_messages
+from hopring.session.messages import decode_messages, encode_messages
+from hopring.session.place import Place
 from hopring.session.words import decode_word, encode_word
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 
