@@ -21,6 +21,7 @@ from hopring.spread.membership import Sets, group_id, own_leave, signal, view
 from hopring.spread.names import shown_groups, shown_session
 
 _SELF_DISCARD: Final = int(Bits.SELF_DISCARD)
+_INVENTED_MAX: Final = 10 ** (USER_BYTES_MAX - 1)
 
 
 class Spread:
@@ -49,15 +50,15 @@ class Spread:
         handshake = Handshake(methods, may_come(address, options.spread_access))
         reader = Reader(REST_BYTES_MAX, self._message_bytes_max)
         me = self._groups.me.daemon
-        return SpreadConversation(me, session, handshake, reader, self._invented(session), options.spread_slow)
+        return SpreadConversation(
+            me, session, handshake, reader, lambda: self._invented(session), options.spread_slow
+        )
 
     def _invented(self, session: int) -> str:
         """A name that nobody here has."""
-        name, more = f"r{session}", 0
-        while self._groups.named(name):
-            more += 1
-            name = f"r{more}-{session}"
-        assert len(name) <= USER_BYTES_MAX, "numbers of sessions have not so many digits"
+        number = session
+        while self._groups.named(name := f"r{number % _INVENTED_MAX}"):
+            number += 1
         return name
 
     # What is shown.
