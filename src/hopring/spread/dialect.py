@@ -4,7 +4,7 @@ Implements  the client protocol of Spread 4 and 5, from the daemon's side; see d
 """
 
 from collections.abc import Callable, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from hopring.groups.events import Cause, Deliver, GroupView, Left, ShowSignal, ShowView
@@ -116,4 +116,6 @@ def may_come(address: str, networks: tuple[str, ...]) -> bool:
     if not networks or not address:
         return True
     found = ip_address(address)
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
     return any(found in ip_network(one) for one in networks)
