@@ -4,6 +4,7 @@ Nothing is answered after the handshake: this dialect has no way to refuse anyth
 What a real daemon ignores (a second join, a leave of others' groups, a message to nobody) is ignored here too.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from hopring.errors import Drop, PeerError
@@ -29,14 +30,20 @@ class SpreadConversation:
     wants_receipts: Final = False
 
     def __init__(
-        self, groups: Groups, session: int, handshake: Handshake, reader: Reader, invented: str, slow: Policy
+        self,
+        groups: Groups,
+        session: int,
+        handshake: Handshake,
+        reader: Reader,
+        invent: Callable[[], str],
+        slow: Policy,
     ) -> None:
-        """The name is for a client that gives none, and the policy is for one that does not keep up."""
+        """Invents a name for a client that gives none; the policy is for one that does not keep up."""
         self._groups = groups
         self._session = session
         self._handshake = handshake
         self._reader = reader
-        self._invented = invented
+        self._invent = invent
         self._slow = slow
         self._heard = b""  # Of the handshake, not looked at.
         self._private_group = ""
@@ -52,6 +59,8 @@ class SpreadConversation:
 
     def feed(self, chunk: bytes) -> None:
         """More bytes."""
+        if self._over:
+            return
         if self.admitted:
             self._reader.feed(chunk)
         else:
@@ -90,7 +99,7 @@ class SpreadConversation:
         heard, self._heard = self._heard, b""
         wants = self._handshake.receive(heard)
         if wants is not None:
-            user = wants.user or self._invented
+            user = wants.user or self._invent()
             return Hello(user, NUMBER_BYTES_MAX, wants.membership, self._slow)
         if self._handshake.stage is Stage.REFUSED:
             self._over = True

@@ -4,7 +4,7 @@ Implements  the client protocol of Spread 4 and 5, from the daemon's side; see d
 """
 
 from collections.abc import Callable, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from hopring.groups.events import Cause, Deliver, GroupView, Left, ShowSignal, ShowView
@@ -20,6 +20,7 @@ from hopring.spread.membership import Sets, group_id, own_leave, signal, view
 from hopring.spread.names import shown_groups, shown_session
 
 _SELF_DISCARD: Final = int(Bits.SELF_DISCARD)
+_INVENTED_MAX: Final = 10 ** (USER_BYTES_MAX - 1)
 
 
 class Spread:
@@ -51,16 +52,14 @@ class Spread:
         methods = (NULL, IP) if options.spread_access else (NULL,)
         handshake = Handshake(methods, may_come(address, options.spread_access))
         reader = Reader(REST_BYTES_MAX, self._message_bytes_max)
-        name = self._invented(session)
-        return SpreadConversation(self._groups, session, handshake, reader, name, options.spread_slow)
+        groups, slow = self._groups, options.spread_slow
+        return SpreadConversation(groups, session, handshake, reader, lambda: self._invented(session), slow)
 
     def _invented(self, session: int) -> str:
         """A name that nobody here has."""
-        name, more = f"r{session}", 0
-        while self._groups.named(name):
-            more += 1
-            name = f"r{more}-{session}"
-        assert len(name) <= USER_BYTES_MAX, "numbers of sessions have not so many digits"
+        number = session
+        while self._groups.named(name := f"r{number % _INVENTED_MAX}"):
+            number += 1
         return name
 
     # What is shown.
@@ -121,4 +120,6 @@ def may_come(address: str, networks: tuple[str, ...]) -> bool:
     if not networks or not address:
         return True
     found = ip_address(address)
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
     return any(found in ip_network(one) for one in networks)

@@ -108,8 +108,9 @@ def test_who_has_no_name_gets_one_that_nobody_has() -> None:
     desk = Desk()
     desk.client(1, "r2")
 
-    assert desk.client(2, "").name == "#r1-2#eu1"
-    assert desk.client(3, "").name == "#r3#eu1"
+    assert desk.client(2, "").name == "#r3#eu1"
+    assert desk.client(3, "").name == "#r4#eu1"
+    assert desk.client(10**9 + 7, "").name == "#r7#eu1"
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,8 @@ def test_who_has_no_name_gets_one_that_nobody_has() -> None:
         ("11.1.2.3", ("10.0.0.0/8",), False),
         ("2001:db8::1", ("10.0.0.0/8", "2001:db8::/32"), True),
         ("2001:db8::1", ("10.0.0.0/8",), False),
+        ("::ffff:10.1.2.3", ("10.0.0.0/8",), True),  # At a socket for both families.
+        ("::ffff:11.1.2.3", ("10.0.0.0/8",), False),
         ("", ("10.0.0.0/8",), True),  # By the Unix socket.
     ],
 )
