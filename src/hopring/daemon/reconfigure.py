@@ -27,6 +27,11 @@ from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.membership import Phase
 
 DRAIN_US_MAX: Final = 2_000_000
+QUIET_US: Final = 100_000
+LINGER_US_MAX: Final = 500_000
+"""Others, who may be about to leave too, have so long to get what they sent delivered here: until nothing was
+delivered for QUIET_US, and no longer than LINGER_US_MAX."""
+
 PART_US_MAX: Final = 20_000_000
 REJOIN_US: Final = 2_000_000
 LOOK_US: Final = 5_000
@@ -69,6 +74,9 @@ class Reconfigure:
         self._step = Step.NONE
         self._wanted: Config | None = None
         self._by_us = NEVER
+        self._linger_us = NEVER
+        self._quiet_us = NEVER
+        self._delivered: object = None
         self._alarm = loop.alarm(self._look)
 
     def begin(self, config: Config) -> None:
@@ -76,6 +84,7 @@ class Reconfigure:
         self._wanted = config
         if self._step in (Step.NONE, Step.REJOIN):
             self._go_to(Step.DRAIN, DRAIN_US_MAX)
+            self._linger_us = self._loop.now_us() + LINGER_US_MAX
             self._parts.member.paused = True
             self._look()
 
@@ -92,7 +101,7 @@ class Reconfigure:
         late = self._loop.now_us() >= self._by_us
         member = self._parts.member
         match self._step:
-            case Step.DRAIN if member.drained or late:
+            case Step.DRAIN if (member.drained and self._quiet()) or late:
                 self._part()
             case Step.PART if member.alone and self._groups_settled:
                 self._change()
@@ -104,6 +113,16 @@ class Reconfigure:
                 self._finish()
         if self._step is not Step.NONE:
             self._alarm.set(self._loop.now_us() + LOOK_US)
+
+    def _quiet(self) -> bool:
+        """Whether nothing more of others is likely to come."""
+        now_us, view = self._loop.now_us(), self._parts.member.membership.view
+        if len(view.members) == 1:
+            return True
+        delivered = view.id, view.order.reached
+        if delivered != self._delivered:
+            self._delivered, self._quiet_us = delivered, now_us + QUIET_US
+        return now_us >= min(self._quiet_us, self._linger_us)
 
     @property
     def _groups_settled(self) -> bool:
@@ -118,6 +137,9 @@ class Reconfigure:
     def _part(self) -> None:
         parts = self._parts
         me = parts.member.membership.who.me.daemon
+        if not parts.member.drained:
+            out = parts.member.membership.traffic.outbox.out_bundles
+            self._log.say("warning", text=f"{out} bundles may reach only some: reload waits no longer for them")
         self._go_to(Step.PART, PART_US_MAX)
         parts.controls.parts()
         parts.member.part([one for one in parts.facts.names if one != me], CAUSE)

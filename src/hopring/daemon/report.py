@@ -107,6 +107,8 @@ class Report:
         """Tells what has gone wrong, if it was not told lately; also called every now and then by itself."""
         self._alarm.set(self._loop.now_us() + LOOK_US)
         assert self._member is not None, "the alarm is set for a member"
+        since_us = self._loop.now_us() - AGAIN_US
+        self._foreign_us = {one: at_us for one, at_us in self._foreign_us.items() if at_us > since_us}
         dropped: Counter[Drop] = Counter(self._member.membership.drops)
         unsent: Counter[Unsent] = Counter()
         datagrams = self._member.wires.datagrams

@@ -96,7 +96,7 @@ def partition(channels: Channels, sides: tuple[str, ...], dry_run: bool, as_json
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not dry_run:
-        _told(deeds.send_partition(channels, sight, parts), as_json, quiet=True)
+        _told(deeds.send_partition(channels, sight, parts), as_json, undo="heal")
     if as_json:
         click.echo(json.dumps([sorted(side) for side in parts]))
     else:
@@ -217,8 +217,9 @@ def _end(sight: Sight) -> None:
         raise Unreachable("no daemon answers")
 
 
-def _told(answers: Mapping[str, Answer], as_json: bool, quiet: bool = False) -> None:
-    """Shows what came of it; Failure if a daemon refused."""
+def _told(answers: Mapping[str, Answer], as_json: bool, undo: str = "") -> None:
+    """Shows what came of it, if nothing else is shown of it; Failure if a daemon refused."""
+    quiet = bool(undo)
     if as_json and not quiet:
         click.echo(json.dumps({name: answer.words for name, answer in answers.items()}))
     refused = {name: answer for name, answer in answers.items() if not answer.ok}
@@ -228,7 +229,10 @@ def _told(answers: Mapping[str, Answer], as_json: bool, quiet: bool = False) -> 
                 click.echo(f"{name}  {words(answer.words.get('result', {}))}")
     for name, answer in refused.items():
         click.echo(f"hop: {name}: {answer.why}", err=True)
+    others = (
+        f"; the others have done it, `{undo}` takes it back" if undo and len(refused) < len(answers) else ""
+    )
     if any(answer.denied for answer in refused.values()):
-        raise deeds.Denied(f"refused by {', '.join(refused)}")
+        raise deeds.Denied(f"refused by {', '.join(refused)}{others}")
     if refused:
-        raise Failure(f"refused by {', '.join(refused)}")
+        raise Failure(f"refused by {', '.join(refused)}{others}")
