@@ -4,8 +4,8 @@ Two sites on loopback, a daemon each. Two processes send and take bulk, one at e
 Agreed messages from a session at one daemon to a session at the other, with priority and without. All share the
 machine's processors, so a figure says as much about them as about the daemons.
 
-Messages go at irregular times: at regular ones they would come in step with the promises of the sites, for which
-an Agreed message waits, and a figure would say only by how much they miss them.
+Messages go at irregular times: at regular ones they would come in step with the promises of the sites, for
+which an Agreed message waits, and a figure would say only by how much they miss them.
 """
 
 import asyncio

@@ -49,7 +49,7 @@ class Traffic:
     shown_aru: int = 0  # The line that the token was last told of.
 
     def begin(self, options: MembershipOptions, sites: int) -> None:
-        """A new view of so many sites: its promises begin anew, and what was out in the old one is dealt with."""
+        """A new view of so many sites: promises begin anew, and what was out in the old one is dealt with."""
         self.outbox.settle()
         self.outbox.held = self.holds
         self.shown_aru = 0

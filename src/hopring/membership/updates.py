@@ -1,7 +1,7 @@
 """ARU_Updates: when a site's representative owes the other sites a promise (thesis 5.2).
 
-At once if none went out for delta, otherwise when delta has passed; and at a floor rate in any case. If much has come
-from other sites since, also before: their senders wait for it, and beside so much data a promise costs nothing.
+At once if none went out for delta, otherwise when delta has passed; and at a floor rate in any case. If much
+has come from other sites since, also before: their senders wait for it, and beside so much data it is cheap.
 """
 
 from dataclasses import dataclass
@@ -53,5 +53,5 @@ class Updates:
 
 
 def updates_of(options: MembershipOptions, sites: int) -> Updates:
-    """For a view of so many sites; each hears what all others say, so each hurries the less the more there are."""
+    """For a view of so many sites; all hear what each says, so each hurries the less the more there are."""
     return Updates(options.update_delta_us, options.update_floor_us, options.update_hurry_bytes * sites)

@@ -117,7 +117,7 @@ class Way:
 
     def carry(self, pace: Pace, bundles: int) -> list[int]:
         """Bulk, as much as the pace lets go at any time; returns how long each bundle took."""
-        took_us = []
+        took_us: list[int] = []
         while len(took_us) < bundles:
             pace.look(self.now_us)
             while pace.open:
