@@ -45,7 +45,7 @@ def bench() -> None:
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="For each row.")
 @click.option("--joins", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
 @click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
-@click.option("--messages", type=click.IntRange(100), default=5000, show_default=True, help="In each round.")
+@click.option("--messages", type=click.IntRange(100), default=20_000, show_default=True, help="In each round.")
 @json_option
 def groups(
     groups: list[int],

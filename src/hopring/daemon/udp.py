@@ -46,6 +46,7 @@ DRAIN_READS_MAX: Final = 1024
 PLAIN_PEERS_MAX: Final = 4096
 RETRY_DELAY_US: Final = 1_000
 
+_TRUNCATED: Final = int(socket.MSG_TRUNC)  # A number: the enumeration makes an object each time it is asked.
 _CUT_DATAGRAMS_MAX: Final = 64  # The kernel's UDP_MAX_SEGMENTS before 6.9; later ones allow more.
 _CUT_BYTES_MAX: Final = 65_000
 _DATAGRAM_BYTES_MAX: Final = 1 << 16
@@ -133,7 +134,7 @@ class UdpEndpoint:
                 # An ICMP answer to something we sent. Reading it has cleared it, and links have time-outs.
                 self.traffic.unsent[Unsent.REFUSED] += 1
                 continue
-            if size == 0 or flags & socket.MSG_TRUNC:
+            if size == 0 or flags & _TRUNCATED:
                 self.traffic.dropped[Drop.TRUNCATED] += 1
                 continue
             segment_bytes = joined_size(ancillary) or size

@@ -39,7 +39,7 @@ from hopring.membership.outbox import Outbox
 from hopring.membership.present import Present, Who, pairs
 from hopring.membership.search import Search
 from hopring.membership.traffic import Traffic, closing, delivered
-from hopring.membership.updates import Updates
+from hopring.membership.updates import updates_of
 from hopring.membership.view import View
 from hopring.membership.words import (
     Alive,
@@ -126,7 +126,7 @@ class Membership:
             self.site,
             self.site_of,
             Outbox(options.window_bytes, options.window_bundles, options.queue_bytes_max),
-            Updates(options.update_delta_us, options.update_floor_us),
+            updates_of(options, 1),
             everywhere,
             holds=destinations is not None,
         )
@@ -500,7 +500,7 @@ class Membership:
         self.attempt = None
         self.phase = Phase.OP
         self.patience = 0
-        self.traffic.begin(self.options)
+        self.traffic.begin(self.options, len(order.sites))
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)
         self._out.append(Installed(self.view.id, members, decision.together, self.cause, bool(decision.rifts)))

@@ -17,6 +17,8 @@ class MembershipOptions:
     newmemb_us: int = 30_000  # How often NEWMEMB is repeated to those that have not answered.
     probe_us: int = 2_000_000  # How often a whole view looks for daemons outside.
     update_delta_us: int = 20_000  # Least time between two promises of a site, unless there is reason to hurry.
+    # So much from other sites, for each site of the view, is such a reason.
+    update_hurry_bytes: int = 32 * 1024
     update_floor_us: int = 1_000_000  # A promise at least so often, be there news or not.
     round_trip_us: int = 100_000  # Guess between sites before any was measured.
     flap_us: int = 5_000_000  # A network that fails sooner after its start makes the link suspect that failed.

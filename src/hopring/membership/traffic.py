@@ -17,7 +17,7 @@ from hopring.membership.loose import NO_PLACE, loose_message, submit_loose
 from hopring.membership.options import MembershipOptions
 from hopring.membership.outbox import Outbox
 from hopring.membership.recovery import Decision
-from hopring.membership.updates import Updates
+from hopring.membership.updates import Updates, updates_of
 from hopring.membership.view import View
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, decode_message, encode_message
@@ -48,12 +48,12 @@ class Traffic:
     holds: bool = False  # In each view clients wait until the layer above says `Resume`.
     shown_aru: int = 0  # The line that the token was last told of.
 
-    def begin(self, options: MembershipOptions) -> None:
-        """A new view: its promises begin anew, and what was out in the old one is dealt with."""
+    def begin(self, options: MembershipOptions, sites: int) -> None:
+        """A new view of so many sites: promises begin anew, and what was out in the old one is dealt with."""
         self.outbox.settle()
         self.outbox.held = self.holds
         self.shown_aru = 0
-        self.updates = Updates(options.update_delta_us, options.update_floor_us)
+        self.updates = updates_of(options, sites)
 
     # Down.
 
@@ -104,6 +104,8 @@ class Traffic:
             return []
         if message is not None and message.session == CONTROL_SESSION:
             self.destinations.heard(message)
+        if received.bundle is not None and received.source != self.site:
+            self.updates.heard_bytes += len(received.bundle)
         early = view.order.hold(received.meta(), message)
         out: list[Output] = []
         if message is not None and message.daemon == self.me:

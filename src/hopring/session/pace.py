@@ -1,15 +1,18 @@
 """Pace: how much of its clients' messages a daemon has under way, so that the way stays short.
 
 What clients send in bulk would otherwise fill every queue below, up to the windows of the membership, and a
-message with priority would stand behind all of it. So the daemon looks how long its own messages take until
-they are delivered here, and lets bulk go only as fast as that stays near the shortest time of late. That is the
-idea of congestion control by delay (Vegas, LEDBAT), on the daemons' order instead of a link. Medians are
-compared: a single time is short by luck, when the promises of others have just come, or long because the
-processor was busy.
+message with priority would stand behind all of it. So the daemon looks how long its own bulk takes until it is
+delivered here, and has only so much of it under way that this stays near the time that it takes with next to
+nothing under way. That is congestion control by delay (Vegas, FAST TCP), on the daemons' order instead of a
+link, with a look at the empty way now and then, as BBR has it.
+
+Both times are medians, and are taken in the same way: of bulk, while more of it waits. What is small or sent
+now and then has a way of its own, which says nothing about bulk; and if the processors are busy with
+something else, that makes both longer.
 
 Invariants  a message with priority waits only if ROOM_BYTES_MAX are under way; bulk goes at least once in
-            STARVED_US, however full the way is of messages with priority; what is lost count of is forgotten
-            with the view, or after a while.
+            STARVED_US, however full the way is of messages with priority; the room grows only when it was
+            full; what is lost count of is forgotten with the view, or after a while.
 """
 
 from dataclasses import dataclass, field
@@ -18,16 +21,19 @@ from typing import Final
 from hopring.ids import NEVER
 
 ROOM_BYTES_MIN: Final = 64 * 1024
-ROOM_BYTES_FIRST: Final = 256 * 1024
+"""One bundle of a client, if they are of full size: the least with which anything goes on."""
+
 ROOM_BYTES_MAX: Final = 4 * 1024 * 1024
 """Twice the window of the membership, which holds back beyond."""
 
-STEP_BYTES: Final = 64 * 1024
 SAMPLES: Final = 8
 """Times of which a median is taken; after it the room is looked at."""
 
-SLACK_US: Final = 1_000
-"""So much longer than the shortest way, and half of that way, is still near it."""
+SLACK_US: Final = 5_000
+"""So much longer than the empty way, and a quarter of that, is still near it."""
+
+EMPTY_EVERY_US: Final = 20_000_000
+"""So often the room is made as small as it can be, for one look at the empty way."""
 
 LOST_US: Final = 2_000_000
 """If nothing goes and nothing comes for so long, what is under way is not waited for: it was lost count of."""
@@ -35,15 +41,12 @@ LOST_US: Final = 2_000_000
 STARVED_US: Final = 200_000
 """So long after the last message in bulk the next one may go, whatever is under way."""
 
-SPAN_US: Final = 10_000_000
-"""The shortest way is that of the last one or two such spans."""
-
 
 @dataclass(slots=True)
 class Pace:
     """One daemon's."""
 
-    room_bytes: int = ROOM_BYTES_FIRST
+    room_bytes: int = ROOM_BYTES_MIN
     under_way_bytes: int = 0
     _submitted: int = 0
     _delivered: int = 0
@@ -53,8 +56,10 @@ class Pace:
     _bulk_at_us: int = 0
     _starved: bool = False
     _times_us: list[int] = field(default_factory=list)
-    _shortest_us: list[int] = field(default_factory=list)  # Medians, in the span before and in this one.
-    _span_ends_us: int = 0
+    _empty_us: int = 0  # How long the empty way is; 0 if that is not known.
+    _empty_until_us: int = 0  # Then it has to be looked at again.
+    _back_to_bytes: int = ROOM_BYTES_MIN  # The room after that look.
+    _starting: bool = True  # The way has never been full.
 
     @property
     def open(self) -> bool:
@@ -84,7 +89,7 @@ class Pace:
             self._bulk_at_us, self._starved = now_us, False
         self.under_way_bytes += size_bytes
         self._submitted += 1
-        if not self._waits_for:
+        if bulk and not self._waits_for and not self.open:
             self._waits_for, self._since_us = self._submitted, now_us
 
     def delivered(self, size_bytes: int, now_us: int) -> None:
@@ -100,8 +105,9 @@ class Pace:
         """A new view: another way, and what was under way in the old one is dealt with."""
         self._forget()
         self._times_us.clear()
-        self._shortest_us.clear()
-        self._span_ends_us = 0
+        self._empty_us = 0
+        self.room_bytes = self._back_to_bytes = ROOM_BYTES_MIN
+        self._starting = True
 
     def _forget(self) -> None:
         self.under_way_bytes = 0
@@ -115,14 +121,17 @@ class Pace:
             self._times_us.clear()
 
     def _look(self, median_us: int, now_us: int) -> None:
-        if now_us >= self._span_ends_us:
-            self._span_ends_us = now_us + SPAN_US
-            self._shortest_us = [*self._shortest_us[-1:], median_us]
-        self._shortest_us[-1] = min(self._shortest_us[-1], median_us)
-        shortest_us = min(self._shortest_us)
-        near_us = shortest_us + shortest_us // 2 + SLACK_US
-        if median_us > near_us:
-            smaller = max(self.room_bytes // 2, self.room_bytes * near_us // median_us)
-            self.room_bytes = max(ROOM_BYTES_MIN, smaller)
-        else:
-            self.room_bytes = min(ROOM_BYTES_MAX, self.room_bytes + STEP_BYTES)
+        if not self._empty_us:
+            self._empty_us, self._empty_until_us = max(1, median_us), now_us + EMPTY_EVERY_US
+            self.room_bytes = self._back_to_bytes
+            return
+        if now_us >= self._empty_until_us:
+            self._empty_us, self._back_to_bytes = 0, self.room_bytes
+            self.room_bytes = ROOM_BYTES_MIN
+            return
+        self._empty_us = min(self._empty_us, max(1, median_us))
+        near_us = self._empty_us + self._empty_us // 4 + SLACK_US
+        self._starting = self._starting and median_us < near_us
+        fitting = self.room_bytes * (2 if self._starting else near_us / max(1, median_us))
+        fitting = min(max(fitting, self.room_bytes / 2), self.room_bytes * 2)
+        self.room_bytes = min(max(int(fitting), ROOM_BYTES_MIN), ROOM_BYTES_MAX)

@@ -1,5 +1,7 @@
 """Priority: who goes first, and how bulk is kept from filling the queues below."""
 
+from collections import deque
+
 from tests.unit.session.front import Front
 
 from hopring.client.core import Core
@@ -7,11 +9,12 @@ from hopring.client.events import Message
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.services import Service
 from hopring.session.pace import (
+    EMPTY_EVERY_US,
     LOST_US,
-    ROOM_BYTES_FIRST,
     ROOM_BYTES_MAX,
     ROOM_BYTES_MIN,
     SAMPLES,
+    SLACK_US,
     STARVED_US,
     Pace,
 )
@@ -70,7 +73,7 @@ def test_bulk_waits_while_too_much_is_under_way_and_priority_does_not() -> None:
     send(bulk, "g1", *[bytes(100_000)] * 8)
     front.exchange(1, bulk)
     taken = [front.desk.take(True, 0) for _ in range(4)]
-    assert [one.session for one in taken if one is not None] == [1, 1, 1]
+    assert [one.session for one in taken if one is not None] == [1]
     send(high, "g2", b"now")
     front.exchange(2, high)
     one = front.desk.take(True, 0)
@@ -101,41 +104,101 @@ def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
     assert one.session == 1
 
 
-def run(pace: Pace, times_us: list[int], now_us: int = 0) -> int:
-    """Messages one after the other, each as long as the pace allows; returns when the last is there."""
-    for time_us in times_us:
-        pace.submitted(1000, now_us)
-        now_us += time_us
-        pace.delivered(1000, now_us)
-    return now_us
+BUNDLE_BYTES = 100_000
 
 
-def test_the_room_grows_while_the_way_is_short_and_shrinks_when_a_queue_stands() -> None:
+class Way:
+    """A way that takes `empty_us`, and a bundle at a time through its narrowest place, each for `each_us`."""
+
+    def __init__(self, empty_us: int, each_us: int) -> None:
+        self.empty_us, self.each_us = empty_us, each_us
+        self.free_at_us = self.now_us = 0
+        self.under_way: deque[tuple[int, int]] = deque()  # When each went down, and when it is delivered.
+
+    def carry(self, pace: Pace, bundles: int) -> list[int]:
+        """Bulk, as much as the pace lets go at any time; returns how long each bundle took."""
+        took_us: list[int] = []
+        while len(took_us) < bundles:
+            pace.look(self.now_us)
+            while pace.open:
+                pace.submitted(BUNDLE_BYTES, self.now_us)
+                self.free_at_us = max(self.free_at_us, self.now_us) + self.each_us
+                self.under_way.append((self.now_us, self.free_at_us + self.empty_us))
+            since_us, self.now_us = self.under_way.popleft()
+            pace.delivered(BUNDLE_BYTES, self.now_us)
+            took_us.append(self.now_us - since_us)
+        return took_us
+
+
+def test_a_long_way_is_filled_and_hardly_a_queue_stands() -> None:
+    pace, way = Pace(), Way(empty_us=100_000, each_us=5_000)
+    way.carry(pace, 1_000)
+    begin_us = way.now_us
+    took_us = way.carry(pace, 400)
+
+    assert way.now_us - begin_us <= 400 * 5_000 * 1.05
+    assert max(took_us) <= 150_000
+
+
+def test_a_short_way_with_a_narrow_place_has_a_queue_of_the_slack_only() -> None:
+    pace, way = Pace(), Way(empty_us=1_000, each_us=2_000)
+    way.carry(pace, 400)
+    begin_us = way.now_us
+    took_us = way.carry(pace, 400)
+
+    assert way.now_us - begin_us <= 400 * 2_000 * 1.05
+    assert max(took_us) <= 2 * (3_000 + SLACK_US)
+
+
+def test_the_empty_way_is_looked_at_again_so_that_a_queue_is_not_taken_for_it() -> None:
+    pace, way = Pace(), Way(empty_us=20_000, each_us=2_000)
+    way.carry(pace, 10 * EMPTY_EVERY_US // 2_000)
+    begin_us = way.now_us
+    took_us = sorted(way.carry(pace, EMPTY_EVERY_US // 2_000))
+
+    assert way.now_us - begin_us <= EMPTY_EVERY_US * 1.05
+    assert took_us[len(took_us) * 99 // 100] <= 22_000 * 5 // 4 + SLACK_US + 2 * 2_000
+
+
+def test_a_way_that_becomes_longer_is_filled_after_the_next_look_at_the_empty_way() -> None:
+    pace, way = Pace(), Way(empty_us=5_000, each_us=2_000)
+    way.carry(pace, 1_000)
+    way.empty_us = 80_000
+    way.carry(pace, 2 * EMPTY_EVERY_US // 2_000)
+    begin_us = way.now_us
+    way.carry(pace, 1_000)
+
+    assert way.now_us - begin_us <= 1_000 * 2_000 * 1.1
+
+
+def test_a_few_long_times_are_no_queue() -> None:
     pace = Pace()
-    now_us = run(pace, [5_000] * SAMPLES * 20)
-    grown = pace.room_bytes
-    assert grown > 4 * ROOM_BYTES_MIN
-    now_us = run(pace, [5_000, 100_000] * (SAMPLES // 2 - 1) + [5_000] * 2, now_us)
-    assert pace.room_bytes > grown  # A few long times are no queue.
-    run(pace, [50_000] * SAMPLES * 10, now_us)
+    for at in range(10 * SAMPLES):
+        time_us = 100_000 if at % SAMPLES < SAMPLES // 2 - 1 else 5_000
+        pace.submitted(pace.room_bytes, at * 200_000)
+        pace.delivered(pace.room_bytes, at * 200_000 + time_us)
 
+    assert pace.room_bytes > 4 * ROOM_BYTES_MIN
+
+
+def test_the_room_has_a_limit_and_grows_only_when_it_was_full() -> None:
+    pace = Pace()
+    for at in range(100 * SAMPLES):
+        pace.submitted(1_000, at * 10_000)
+        pace.delivered(1_000, at * 10_000 + 500)
     assert pace.room_bytes == ROOM_BYTES_MIN
-
-
-def test_the_room_has_a_limit() -> None:
-    pace = Pace()
-    run(pace, [5_000] * SAMPLES * 200)
+    Way(empty_us=500_000, each_us=100).carry(pace, 2_000)
 
     assert pace.room_bytes == ROOM_BYTES_MAX
 
 
 def test_what_is_never_delivered_does_not_hold_bulk_up_for_ever() -> None:
     pace = Pace()
-    pace.submitted(ROOM_BYTES_FIRST, 0)
+    pace.submitted(ROOM_BYTES_MIN, 0)
     assert not pace.open
     pace.look(LOST_US)
     assert pace.under_way_bytes == 0
-    pace.submitted(ROOM_BYTES_FIRST, LOST_US + 2)
+    pace.submitted(ROOM_BYTES_MIN, LOST_US + 2)
     assert not pace.open
     pace.begin()
 
