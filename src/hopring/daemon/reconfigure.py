@@ -36,6 +36,7 @@ PART_US_MAX: Final = 20_000_000
 REJOIN_US: Final = 2_000_000
 LOOK_US: Final = 5_000
 CAUSE: Final = "reload of the configuration"
+ALONE: Final = "nobody else with this configuration was met: clients go on alone, reload the other daemons"
 
 
 class Step(Enum):
@@ -110,6 +111,8 @@ class Reconfigure:
                 self._parts.controls.again()
                 self._finish()
             case Step.REJOIN if late or self._met:
+                if not self._met:
+                    self._log.say("warning", text=ALONE)
                 self._finish()
         if self._step is not Step.NONE:
             self._alarm.set(self._loop.now_us() + LOOK_US)
