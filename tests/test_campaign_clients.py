@@ -13,7 +13,7 @@ JOBS = 2
 
 # By bug: a seed whose world catches it, and the property that does.
 CAUGHT = {
-    "rift-ignored": (214, "EVS-C 2.14(2) before the signal, safe for all members"),
+    "rift-ignored": (216, "EVS-C 2.7 virtual synchrony"),
     "early-missed": (2, "EVS-C 2.15 self delivery"),
     "interest-per-site": (3, "EVS-C 2.7 virtual synchrony"),
     "join-unannounced": (1, "EVS-C 2.7 virtual synchrony"),
