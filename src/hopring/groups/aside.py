@@ -25,6 +25,7 @@ class Aside:
         """There is another view to show."""
         # No view of daemons has counter 0, so this stands before whatever may follow the next view on a way.
         place = ViewId(0, DaemonId(self.rift.site), Incarnation(self.rift.lts))
-        path = (self.next_view, place)
+        # Twice: who joins from elsewhere, and knows of no rift, is shown an id with one such place.
+        path = (self.next_view, place, place)
         step = self.id.step + 1 if self.id.path == path else 1
         self.id = GroupViewId(self.view, path, step)

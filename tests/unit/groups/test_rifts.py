@@ -6,6 +6,7 @@ from hopring.errors import Drop
 from hopring.groups.events import LeaveGroup, Output
 from hopring.groups.groups import GState
 from hopring.groups.names import GroupViewId
+from hopring.groups.numbering import Numbering
 from hopring.groups.words import GroupsPart, Join, Kill, Leave, decode
 from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask, ViewId
 from hopring.membership.events import Installed, Rift
@@ -14,7 +15,8 @@ from hopring.ordering.entry import Position
 SITE_0, BOTH = SiteMask(0b01), SiteMask(0b11)
 GREEN = GroupName("green")
 TOGETHER = (ME, FAR)  # NEAR is lost.
-ASIDE = (view_id(3), ViewId(0, DaemonId(0), Incarnation(50)))
+RIFT = ViewId(0, DaemonId(0), Incarnation(50))
+ASIDE = (view_id(3), RIFT, RIFT)
 
 
 def at_work() -> Desk:
@@ -85,6 +87,17 @@ def test_a_join_behind_the_rift_is_shown_with_an_id_that_names_the_rift() -> Non
     assert [one.view.id for one in views(desk.deliver(FAR, 9, Join("fay", "red")))] == [
         GroupViewId(view_id(2), ASIDE, 2)
     ]
+
+
+def test_no_id_aside_is_one_that_a_joiner_from_elsewhere_is_shown_by_the_order() -> None:
+    """The stamps of the rift and of the join may be the same, and the steps."""
+    desk = at_work()
+    rift(desk)
+    (shown, _) = desk.deliver(FAR, 8, Join("eve", "red"))
+    ids = Numbering(view_id(2))
+    ids.close(view_id(3))
+
+    assert ids.after(None, Position(50, 0)) != views([shown])[0].view.id
 
 
 def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_rift_give() -> None:
