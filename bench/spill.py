@@ -1,7 +1,8 @@
 """Spill: a reader takes nothing for a minute while its group runs at full load, and then catches up from disk.
 
 One site on loopback with two daemons. One process sends numbered Agreed messages as fast as it may; a session
-at the other daemon takes them all along, which is the rate; the one that spills sits beside it.
+at the other daemon takes them as fast as it can, and the one that is silent sits beside it. Both spill: a
+Python program that takes message by message is slower than the daemons.
 """
 
 import asyncio
@@ -52,7 +53,7 @@ async def main() -> None:
     async with (
         local_cluster({"eu": 2}, trace=False) as cluster,
         cluster.connect("eu2", membership=False, slow="spill") as slow,
-        cluster.connect("eu2", membership=False) as quick,
+        cluster.connect("eu2", membership=False, slow="spill") as quick,
     ):
         silent, along = await slow.join("load"), await quick.join("load")
         begin = time.monotonic()

@@ -44,7 +44,8 @@ def members(group: str, url: str, name: str | None, seconds: float, as_json: boo
     if found.id is None:
         click.echo(f"hop: nobody is in {group}", err=True)
         return
-    click.echo(f"hop: view {_id(found)} of {group}, {len(found.members)} members", err=True)
+    many = "1 member" if len(found.members) == 1 else f"{len(found.members)} members"
+    click.echo(f"hop: view {_id(found)} of {group}, {many}", err=True)
     width = max([len("DAEMON"), *[len(one.daemon) for one in found.members]])
     click.echo(f"{'DAEMON':{width}}  MEMBER")
     for one in found.members:

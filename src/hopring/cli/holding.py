@@ -15,8 +15,8 @@ def where(cluster: Cluster) -> dict[str, str]:
     return {name: cluster.url(name) for name in cluster.daemons}
 
 
-def hold(cluster: Cluster) -> None:
-    """Tells of views and of daemons that end, on stderr, until Ctrl-C; that is no failure."""
+def hold(cluster: Cluster) -> int:
+    """Tells of views and of daemons that end, on stderr, until Ctrl-C or SIGTERM; returns the exit code."""
     shown: dict[str, object] = {}
     try:
         while True:
@@ -26,8 +26,9 @@ def hold(cluster: Cluster) -> None:
                     shown[name] = told
                     click.echo(f"{time.strftime('%H:%M:%S')} {name}  {told}", err=True)
             time.sleep(LOOK_SECONDS)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
         click.echo("hop: ending all daemons", err=True)
+        return end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else 0
 
 
 def _look(cluster: Cluster, name: str) -> str:

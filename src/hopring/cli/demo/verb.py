@@ -94,11 +94,10 @@ def demo(
                 if as_json:
                     click.echo(msgspec.json.encode(facts))
                 screen.show(show.closing(facts))
-                if holds:
-                    _hold(cluster)
+                held = _hold(cluster) if holds else 0
         except ClusterError as error:
             raise Failure(str(error)) from None
-    ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
+    ctx.exit(held or (Exit.OK if facts.ok else Exit.FAILURE))
 
 
 def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: float, limit: float) -> Demo:
@@ -149,13 +148,13 @@ def _judge_again(directory: Path, as_json: bool) -> Exit:
     return Exit.OK if all(one.good for one in judged) else Exit.FAILURE
 
 
-def _hold(cluster: Cluster) -> None:
+def _hold(cluster: Cluster) -> int:
     for name, url in where(cluster).items():
         click.echo(f"hop: {name} is at {url}", err=True)
     ours = any(url.endswith(f":{CLIENT_PORT_DEFAULT}") for url in where(cluster).values())
     option = "" if ours else f" --at {cluster.url(cluster.daemons[0])}"
     click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`; Ctrl-C ends it", err=True)
-    hold(cluster)
+    return hold(cluster)
 
 
 def _directory(out: Path | None) -> Path:
