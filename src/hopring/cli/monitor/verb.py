@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hopring.cli.asking import json_option
+from hopring.cli.asking import json_option, timeout_option
 from hopring.cli.at_daemon import Unreachable
 from hopring.cli.exits import Failure
 from hopring.cli.monitor import deeds
@@ -34,15 +34,7 @@ SETTLE_SECONDS = 30.0
     help="An admin socket of a daemon, or a directory of them (*.admin); several times for several.  "
     "[default: /run/hopring and $XDG_RUNTIME_DIR/hopring]",
 )
-@click.option(
-    "--timeout",
-    "seconds",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
-    default=5.0,
-    show_default=True,
-    help="How long a daemon's answer may take.",
-)
+@timeout_option
 @click.pass_context
 def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) -> None:
     """Watch running daemons and act on them: partitions, windows, reload, terminate.
