@@ -80,9 +80,9 @@ def _by_origin_alone(changed: property) -> Any:
     return property(last_views_differ)
 
 
-def _never_held(begin: Callable[[Traffic, Any], None]) -> Any:
-    def begin_and_go_on(self: Traffic, options: Any) -> None:
-        begin(self, options)
+def _never_held(begin: Callable[[Traffic, Any, int], None]) -> Any:
+    def begin_and_go_on(self: Traffic, options: Any, sites: int) -> None:
+        begin(self, options, sites)
         self.outbox.held = False
 
     return begin_and_go_on
