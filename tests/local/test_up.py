@@ -90,20 +90,18 @@ def test_a_daemon_that_ends_is_told_and_the_others_go_on(
     assert hop("pub", "news", "still here", "--at", url).returncode == 0
 
 
-def test_sigterm_ends_all_in_order_and_leaves_no_socket_behind(tmp_path: Path) -> None:
+def test_sigterm_ends_all_in_order_and_leaves_no_socket_behind() -> None:
     port, spread_port = free_base_port(1), free_base_port(1)
     options = ["--sites", "eu=1", "--port", str(port), "--spread", "--spread-port", str(spread_port)]
-    with (tmp_path / "words").open("w") as stderr:
-        process = subprocess.Popen([*HOP, "up", *options], stdout=subprocess.PIPE, stderr=stderr)
-        assert process.stdout is not None
-        with process.stdout:
-            assert process.stdout.readline()
-            assert Path(f"/tmp/{spread_port}").exists()
-            process.terminate()
-            assert process.wait(SECONDS_MAX) == 128 + signal.SIGTERM
+    process = subprocess.Popen([*HOP, "up", *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline()
+        assert Path(f"/tmp/{spread_port}").exists()
+        process.terminate()
+        assert process.wait(SECONDS_MAX) == 128 + signal.SIGTERM
 
     assert not Path(f"/tmp/{spread_port}").exists()
-    assert "ending all daemons" in (tmp_path / "words").read_text()
 
 
 def test_a_taken_port_is_told_with_the_remedy() -> None:

@@ -15,8 +15,8 @@ def where(cluster: Cluster) -> dict[str, str]:
     return {name: cluster.url(name) for name in cluster.daemons}
 
 
-def hold(cluster: Cluster) -> int:
-    """Tells of views and of daemons that end, on stderr, until Ctrl-C or SIGTERM; returns the exit code."""
+def hold(cluster: Cluster) -> None:
+    """Tells of views and of daemons that end, on stderr, until Ctrl-C; that is no failure."""
     shown: dict[str, object] = {}
     try:
         while True:
@@ -26,9 +26,8 @@ def hold(cluster: Cluster) -> int:
                     shown[name] = told
                     click.echo(f"{time.strftime('%H:%M:%S')} {name}  {told}", err=True)
             time.sleep(LOOK_SECONDS)
-    except (KeyboardInterrupt, SystemExit) as end:
+    except KeyboardInterrupt:
         click.echo("hop: ending all daemons", err=True)
-        return end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else 0
 
 
 def _look(cluster: Cluster, name: str) -> str:

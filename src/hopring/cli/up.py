@@ -118,8 +118,6 @@ def up(
             click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)
             click.echo(f"hop: watch it with `hop monitor --admin {cluster.admin_directory}`", err=True)
             click.echo(f"hop: files are in {cluster.directory}; Ctrl-C ends all daemons", err=True)
-            code = hold(cluster)
+            hold(cluster)
     except ClusterError as error:
         raise Failure(str(error)) from None
-    if code:
-        raise SystemExit(code)

@@ -29,7 +29,8 @@ class Cluster(Shell):
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        # SIGTERM, where a program makes an exit of it, is no failure either.
+        if kind is None or issubclass(kind, SystemExit):
             self._core.close()
         else:
             self._core.discard()

@@ -94,10 +94,11 @@ def demo(
                 if as_json:
                     click.echo(msgspec.json.encode(facts))
                 screen.show(show.closing(facts))
-                held = _hold(cluster) if holds else 0
+                if holds:
+                    _hold(cluster)
         except ClusterError as error:
             raise Failure(str(error)) from None
-    ctx.exit(held or (Exit.OK if facts.ok else Exit.FAILURE))
+    ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
 
 
 def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: float, limit: float) -> Demo:
@@ -148,13 +149,13 @@ def _judge_again(directory: Path, as_json: bool) -> Exit:
     return Exit.OK if all(one.good for one in judged) else Exit.FAILURE
 
 
-def _hold(cluster: Cluster) -> int:
+def _hold(cluster: Cluster) -> None:
     for name, url in where(cluster).items():
         click.echo(f"hop: {name} is at {url}", err=True)
     ours = any(url.endswith(f":{CLIENT_PORT_DEFAULT}") for url in where(cluster).values())
     option = "" if ours else f" --at {cluster.url(cluster.daemons[0])}"
     click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`; Ctrl-C ends it", err=True)
-    return hold(cluster)
+    hold(cluster)
 
 
 def _directory(out: Path | None) -> Path:
