@@ -55,7 +55,7 @@ class SessionOptions:
     backlog_bytes_max: int = 16 * 1024 * 1024  # Of what one client was not ready to take: then its policy acts.
     backlogs_bytes_max: int = 256 * 1024 * 1024  # Of all clients; a frame that many wait for counts once.
     spill_memory_bytes: int = 4 * 1024 * 1024  # Of what waits for a client that spills; the rest is on disk.
-    spill_bytes_max: int = 4 * 1024 * 1024 * 1024  # On disk for one client.
+    spill_bytes_max: int = 16 * 1024 * 1024 * 1024  # On disk for one client: minutes at full load.
     block_us: int = 30_000_000  # So long a client may take nothing while others wait for it.
     spread_messages_max: int = 1000  # Of what waits for a Spread client that takes nothing for a while.
     spread_slow: Policy = "kick"  # The policy for Spread clients, which cannot choose.
