@@ -30,8 +30,8 @@ def changes(old: Config, new: Config, name: str) -> Changes:
     restart = [key for key in clients if key == "clients.window"]
     rebuild = _shared(old, new) + _tunings(old, new)
     ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
-    if ours[0].client_port != ours[1].client_port:
-        restart.append(f"{name}.client_port")
+    ports = "client_port", "spread_port"
+    restart += [f"{name}.{port}" for port in ports if getattr(ours[0], port) != getattr(ours[1], port)]
     if old.cluster != new.cluster or (ours[0].address, ours[0].port) != (ours[1].address, ours[1].port):
         # Its files are called after the cluster, and its clients found it at its address.
         restart, rebuild = restart + rebuild, []

@@ -65,6 +65,9 @@ def test_a_port_for_clients_is_each_daemons_own_affair() -> None:
     assert changes(OLD, new, "eu1").restart == ()
     assert changes(OLD, new, "us1").restart == ("us1.client_port",)
 
+    new = replace(OLD, sites=(eu, replace(us, daemons=(replace(us.daemons[0], spread_port=4803),))))
+    assert changes(OLD, new, "us1").restart == ("us1.spread_port",)
+
 
 def test_what_the_file_no_longer_says_is_as_by_default() -> None:
     before = SessionOptions(sessions_max=5, window_bytes=8192)
