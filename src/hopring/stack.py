@@ -135,6 +135,9 @@ class Stack:
         self._step_at_us = NEVER  # and when at the latest.
         self._serial = 0
         self._visited: Stamped | None = None
+        self._settle = False  # A bundle for which somebody waits until all have it is not stamped yet,
+        self.settling = False
+        """or, as the layer above knows, is stamped and not everywhere."""
         self.local_aru = 0
         """The layer above keeps it at the line below which this daemon has everything."""
         self.drops: Counter[Drop] = Counter()
@@ -243,6 +246,7 @@ class Stack:
     def _multicast(self, event: Multicast, now_us: int) -> None:
         assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
         self._stamps.put(event.session, event.mask, event.bundle)
+        self._settle = self._settle or event.settle
         self._step_ring(Wish(), now_us)
 
     def _multicast_loose(self, event: MulticastLoose, now_us: int) -> None:
@@ -296,8 +300,14 @@ class Stack:
                 elif not isinstance(output, Up):
                     self._carry_out(output, now_us)
         release = Release(
-            stamped.site_seq, stamped.site_lts, self.local_aru, tuple(ring_objects), self._stamps.busy
+            stamped.site_seq,
+            stamped.site_lts,
+            self.local_aru,
+            tuple(ring_objects),
+            self._stamps.busy,
+            self._settle or self.settling,
         )
+        self._settle = self._settle and self._stamps.busy
         self._visited = stamped
         self._step_ring(release, now_us)
 
@@ -418,7 +428,8 @@ class Stack:
 
     def _tick(self, now_us: int) -> None:
         for daemon, link in self.links.items():
-            if self._wakes_at_us[daemon] <= now_us and not self.failed:
+            due = self._wakes_at_us[daemon] <= now_us or link.ride_at_us <= now_us
+            if due and not self.failed:
                 self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
         if self._wakes_at_us[self.own.me] <= now_us and not self.failed:
             self._step_ring(Tick(), now_us)

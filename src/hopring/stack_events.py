@@ -25,6 +25,7 @@ class Multicast(Value, frozen=True):
     mask: SiteMask
     bundle: bytes
     session: int = 0  # Bundles of one session are chained for FIFO order.
+    settle: bool = False  # Somebody waits until all have it.
 
 
 class MulticastLoose(Value, frozen=True):

@@ -112,9 +112,9 @@ class Table:
             if order.broken_by(values):
                 key = order.small if values[order.small] is not None else order.large
                 problem = f"{order.small} is not well below {order.large}"
-                default = DURATION.write(order.small_default_us), DURATION.write(order.large_default_us)
                 remedy = f"make {order.large} at least {order.times} times {order.small}"
-                self.refuse(key, problem, f"{remedy} (defaults: {default[1]} and {default[0]})")
+                default = f"{order.large} is {DURATION.write(order.large_default_us)} if not given"
+                self.refuse(key, problem, f"{remedy}; {default}")
         return {setting.field: values[setting.key] for setting in settings}
 
     def table(self, key: str) -> "Table":

@@ -91,7 +91,7 @@ class Order:
 
 
 # The defaults are those of the links; a test holds them together.
-LINK_ORDER: Final = (Order("heartbeat", 150_000, "silence", 1_200_000, times=3),)
+LINK_ORDER: Final = (Order("heartbeat", 0, "silence", 1_200_000, times=3),)
 RING_ORDER: Final = (
     Order("token_resend", 10_000, "token_loss", 300_000, times=3),
     Order("hold", 50_000, "token_loss", 300_000, times=2),

@@ -31,8 +31,13 @@ EVENTS_MAX: Final = 256
 SLEEP_US_MAX: Final = 3_600_000_000
 """Longest sleep, so that the kernel is never handed a moment beyond its years."""
 
-IDLE_US: Final = 1_000
-"""A loop that goes to sleep less often than this has time to set its timer exactly."""
+NAP_US: Final = 1_000
+NAPS_MAX: Final = 8
+"""A loop that has slept so often in a row for less than a nap is busy, and does not put its timer off."""
+
+ROUNDS_MAX: Final = 4
+"""What is put off to the end of a turn may put off more: so often before the kernel is asked again. A client's
+message goes through in as many: it is pumped, sent, handed up, and written."""
 
 Ready = Callable[[int], None]
 """Told which of READABLE, WRITABLE and BROKEN hold. Must not block and may be told too often."""
@@ -77,6 +82,7 @@ class Loop:
         self._wheel: Wheel[Alarm] = Wheel(self.now_us())
         self._timer = TimerFd()
         self._slept_at_us = 0
+        self._naps = 0
         self._timer_us = NEVER  # When the timer descriptor will wake us.
         self._soon: list[Callable[[], None]] = []
         self._signals: _Signals | None = None
@@ -109,7 +115,7 @@ class Loop:
         return Alarm(self._wheel, call)
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Calls at the end of this turn, or of the next one if this one is already ending."""
+        """Calls at the end of this turn, behind all that was put off before."""
         self._soon.append(call)
 
     def on_signals(self, call: Callable[[int], None], signals: Iterable[int]) -> None:
@@ -139,9 +145,12 @@ class Loop:
         if self._wheel.next_us <= now_us:
             for alarm in self._wheel.advance(now_us):
                 alarm.ring(now_us)
-        soon, self._soon = self._soon, []
-        for call in soon:
-            call()
+        for _ in range(ROUNDS_MAX):
+            if not self._soon:
+                break
+            soon, self._soon = self._soon, []
+            for call in soon:
+                call()
 
     def _wait(self) -> list[tuple[int, int]]:
         # Looking costs half a microsecond; setting the timer, ten times that on a virtual machine; waking up,
@@ -157,8 +166,10 @@ class Loop:
         next_us = self._wheel.next_us
         if next_us <= now_us:
             return []
-        idle, self._slept_at_us = now_us - self._slept_at_us > IDLE_US, now_us
-        if next_us < self._timer_us or self._timer_us <= now_us or (idle and next_us > self._timer_us):
+        self._naps = self._naps + 1 if now_us - self._slept_at_us < NAP_US else 0
+        self._slept_at_us = now_us
+        put_off = next_us > self._timer_us and self._naps < NAPS_MAX
+        if next_us < self._timer_us or self._timer_us <= now_us or put_off:
             self._timer_us = min(next_us, now_us + SLEEP_US_MAX)
             self._timer.set(self._timer_us)
         return self._epoll.poll(-1, EVENTS_MAX)

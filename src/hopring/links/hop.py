@@ -19,6 +19,7 @@ from hopring.ids import NEVER, NUMBER_MAX
 from hopring.links.bucket import Bucket
 from hopring.links.congestion import Congestion
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
+from hopring.links.heartbeat import beat_us, ride_us
 from hopring.links.hop_receiver import Patience, Receiver
 from hopring.links.hop_sender import RESERVE_PACKETS, Crossing, Sender
 from hopring.links.loose_queue import LOOSE_BYTES_MAX, LooseQueue
@@ -50,7 +51,7 @@ class HopOptions:
     ack_every_segments: int = 16
     nacks_max: int = 16
     lazy_us: int = 5_000
-    heartbeat_us: int = 150_000
+    heartbeat_us: int = 0  # 0: as it fits the silence (heartbeat.py).
     silence_us: int = 1_200_000
     initial_round_trip_us: int = 100_000
 
@@ -82,11 +83,13 @@ class Hop:
     state: HopState = field(init=False)
     object_bytes_max: int = field(init=False)  # The largest object that may be submitted.
     _patience: Patience = field(init=False)
+    _beat_us: int = field(init=False)
 
     def __post_init__(self) -> None:
         o = self.options
         self.object_bytes_max = packet_bytes_of(o.segment_bytes)
         self._patience = Patience(o.nacks_max, o.silence_us)
+        self._beat_us = beat_us(o.heartbeat_us, o.silence_us)
         last = self.initial_seq - 1
         chunk_bytes = chunk_bytes_of(o.segment_bytes)
         congestion = Congestion(o.segment_bytes) if o.rate_bytes_per_second is None else None
@@ -127,6 +130,15 @@ class Hop:
         if s.failure:
             return NEVER
         return min(s.ack_at_us, s.receiver.ask_at_us, self._send_at_us, self._silent_at_us)
+
+    @property
+    def ride_at_us(self) -> int:
+        """From this moment on, a Tick that comes for another reason is welcome."""
+        s = self.state
+        if s.failure:
+            return NEVER
+        idle = not s.sender.unacked and not s.unreported_segments
+        return s.ack_at_us - ride_us(self._beat_us) if idle else s.ack_at_us
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event; see the module for the words."""
@@ -188,7 +200,7 @@ class Hop:
         if ack.echo_us and ack.echo_delay_us > self._uneasy_after_us:
             self._report_by(now_us)
         elif not s.sender.unacked and not s.unreported_segments:
-            s.ack_at_us = max(s.ack_at_us, now_us + self.options.heartbeat_us // 2)
+            s.ack_at_us = max(s.ack_at_us, now_us + self._beat_us // 2)
         return []
 
     def _delivered(self, ack: Ack, now_us: int) -> None:
@@ -233,7 +245,7 @@ class Hop:
             return self._fail(f"asked more than {self.options.nacks_max} times for one packet")
         if requests:
             frames.append(Nack(requests))
-        if now_us >= s.ack_at_us or (frames and self._report_may_ride(now_us)):
+        if now_us >= self.ride_at_us or (frames and self._report_may_ride(now_us)):
             frames.append(self._report(now_us))
         return [Transmit(tuple(frames))] if frames else []
 
@@ -297,7 +309,7 @@ class Hop:
 
     def _report(self, now_us: int) -> Ack:
         s = self.state
-        again_us = self.options.heartbeat_us
+        again_us = self._beat_us
         if now_us - s.heard_at_us > self._uneasy_after_us:
             again_us //= 4
         elif s.sender.unacked:
@@ -330,7 +342,7 @@ class Hop:
     @property
     def _uneasy_after_us(self) -> int:
         """After so long a silence an end reports more often, and its old echo asks the other to speak."""
-        return 2 * self.options.heartbeat_us
+        return 2 * self._beat_us
 
     @property
     def _answer_us(self) -> int:

@@ -9,23 +9,23 @@ Invariants  only the token's holder numbers packets; a member keeps each packet 
             unstable_packets_max; a visit sends at most the personal window (or two packets, if that is more)
             and the urgent window.
 Deviations  tokens are numbered, and sent again until there is a sign that they arrived; the token stops in an
-            idle ring (ring_idle); each ARU has its own modifier (aru); every member has a fair share of the
-            global window (ring_window); requests stay on the token until somebody can answer them, and name
-            segments where only some are missing; Unreliable bundles go with the token, unnumbered. The reasons
-            are in docs/protocols/ring.md.
+            idle ring (ring_idle), and stays a moment with a lone sender (ring_keep); each ARU has its own
+            modifier (aru); every member has a fair share of the global window (ring_window); requests stay on
+            the token until somebody can answer them, and name segments where only some are missing; Unreliable
+            bundles go with the token, unnumbered. The reasons are in docs/protocols/ring.md.
 """
 
 from dataclasses import dataclass, field, replace
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, NUMBER_MAX, DaemonId
+from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
 from hopring.links.ring_idle import may_be_stopped, may_stop, rest_us
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_state import Phase, RingState, Timers, initial_state
 from hopring.links.ring_token import check_token
-from hopring.links.ring_visit import ask, begin_visit, send, send_loose, write_token
+from hopring.links.ring_visit import ask, begin_visit, keep_token, send, send_loose, write_token
 from hopring.wire.data import Data, Segment
 from hopring.wire.ring import Held, Hurry, Token
 
@@ -105,7 +105,7 @@ class Ring:
             case Hurry():
                 return self._hurry()
             case Held(number):
-                return self._held(number)
+                return self._held(sender, number)
 
     # Packets.
 
@@ -146,6 +146,7 @@ class Ring:
         check_token(token, self.members, s.passed, s.store)
         s.expected = token.number + count
         s.token = token
+        s.keeping.came_at_us = now_us
         if token.quiet < count:
             s.free_until_us = now_us + self.options.free_rotation_us
         return self._hold(now_us) if self._may_hold(now_us) else self._visit()
@@ -163,12 +164,13 @@ class Ring:
         # Told unasked, or each member would send its token again and have to be answered.
         return [Transmit((Held(s.token.number),))]
 
-    def _held(self, number: int) -> list[Output]:
+    def _held(self, sender: DaemonId, number: int) -> list[Output]:
         s = self.state
         if number >= s.expected:
             raise PeerError(Drop.INCONSISTENT, f"HELD {number}, but token {s.expected} comes here first")
         if number >= s.passed.number:
             s.timers.resend_at_us = NEVER
+            s.keeping.at = sender
         return []
 
     def _want(self, now_us: int) -> list[Output]:
@@ -182,11 +184,13 @@ class Ring:
         return []
 
     def _held_elsewhere(self) -> bool:
+        if self.state.keeping.at != NOBODY:
+            return True
         index = self.members.index(self.me)
         return index > 0 and may_be_stopped(self.state.passed.quiet, index, len(self.members))
 
     def _hurry(self) -> list[Output]:
-        self.state.hurried = True
+        self.state.hurried = self.state.keeping.asked = True
         return self._visit() if self.state.phase is Phase.HOLDING else []
 
     def _tick(self, now_us: int) -> list[Output]:
@@ -202,7 +206,8 @@ class Ring:
             out.append(TransmitTo(self.after, (self.state.passed,)))
         if now_us >= timers.hurry_at_us:
             timers.hurry_at_us = now_us + self.options.hurry_resend_us
-            out.append(TransmitTo(self.members[0], (Hurry(),)))
+            holder = self.state.keeping.at
+            out.append(TransmitTo(self.members[0] if holder == NOBODY else holder, (Hurry(),)))
         if now_us >= timers.hold_until_us:
             out += self._visit()
         return out
@@ -243,11 +248,27 @@ class Ring:
             s.unanswered = True  # The next one answers first, and may be the one we do not hear.
             return failed
         # A ring of one has nobody to send to.
+        wanted = bool(missing or turn.copies or s.outbox.waiting)  # By others, or for them.
+        last_segments = s.sent_segments
         frames = send(s, turn, release.objects) if len(self.members) > 1 else ()
+        if frames:
+            alone = s.keeping.last_seq == s.token.link_seq
+            s.keeping.last_seq = s.token.link_seq + len(frames)
+            if alone and not wanted and self._keeps(release, now_us):
+                keep_token(s, release, len(frames), last_segments)
+                s.timers = Timers(hold_until_us=now_us + self.options.keep_us)
+                return [Transmit((*frames, Held(s.token.number)))]
+        s.sent_segments += s.keeping.passed()
         loose = send_loose(s, turn, len(self.members)) if s.outbox.loose.objects else ()
         token = write_token(s, self.me, turn, release, packets=len(frames), missing=missing)
         out: list[Output] = [Transmit((*frames, *loose))] if frames or loose else []
         return [*out, *self._pass(token, now_us), Passed(token.number, s.site_aru)]
+
+    def _keeps(self, release: Release, now_us: int) -> bool:
+        s = self.state
+        if release.busy or release.settle or s.outbox.loose.objects:
+            return False
+        return s.keeping.may_go_on(s.sent_segments, now_us, self.options.kept_us_max)
 
     def _pass(self, token: Token, now_us: int) -> list[Output]:
         s = self.state

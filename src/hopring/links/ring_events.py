@@ -36,6 +36,7 @@ class Release(Value, frozen=True):
     local_aru: int
     objects: tuple[bytes, ...] = ()  # Together at most the visit's room_bytes.
     busy: bool = False  # A promise is owed: the token may not stop yet.
+    settle: bool = False  # A Safe bundle waits: the token may not be kept.
 
 
 class Visit(Value, frozen=True):

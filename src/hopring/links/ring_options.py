@@ -37,6 +37,8 @@ class RingOptions:
     rest_us_max: int = 0  # The hold grows up to this while nothing happens; if it is less, it does not grow.
     hurry_resend_us: int = 5_000
     free_rotation_us: int = 1_000  # After traffic the token keeps going for so long: more is likely to come.
+    keep_us: int = 1_000  # So long who has sent keeps the token for more, if nobody asks for it;
+    kept_us_max: int = 5_000  # and so long altogether. 0: it goes on at once.
     lone_visit_us: int = 250  # Between the visits of a ring of one that has something left to settle.
 
     chunk_bytes: int = field(init=False)  # What one segment carries of a packet.

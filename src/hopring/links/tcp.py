@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
+from hopring.links.heartbeat import beat_us, ride_us
 from hopring.links.loose_queue import LOOSE_BYTES_MAX
 from hopring.links.send_queue import SendQueue
 from hopring.value import Value
@@ -71,7 +72,7 @@ class TcpOptions:
     backlog_bytes_max: int = 64 * 1024 * 1024
     loose_bytes_max: int = LOOSE_BYTES_MAX  # With more waiting, objects of Unreliable bundles are dropped.
     lazy_us: int = 5_000
-    heartbeat_us: int = 150_000
+    heartbeat_us: int = 0  # 0: as it fits the silence (heartbeat.py).
     silence_us: int = 1_200_000
     greeting_us: int = 3_000_000  # From the link's first step to the neighbour's greeting.
 
@@ -101,11 +102,13 @@ class Tcp:
     peer_incarnation: Incarnation | None = None  # None: not known yet; the greeting tells it.
     options: TcpOptions = field(default_factory=TcpOptions)
     state: TcpState = field(init=False)
+    _beat_us: int = field(init=False)
 
     def __post_init__(self) -> None:
         assert self.own.family is Family.TCP, "the link greets with its own family"
         assert self.options.packet_bytes_max <= PACKET_BYTES_MAX, "the neighbour would refuse such packets"
         self.state = TcpState(StreamReader(self.own.cluster))
+        self._beat_us = beat_us(self.options.heartbeat_us, self.options.silence_us)
 
     @property
     def object_bytes_max(self) -> int:
@@ -143,6 +146,12 @@ class Tcp:
         if self.state.failure:
             return NEVER
         return min(self._send_at_us, self.state.heartbeat_at_us, self._silent_at_us)
+
+    @property
+    def ride_at_us(self) -> int:
+        """From this moment on, a Tick that comes for another reason is welcome."""
+        at_us = self.state.heartbeat_at_us
+        return NEVER if self.state.failure or at_us == NEVER else at_us - ride_us(self._beat_us)
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event; see the module for the words."""
@@ -231,7 +240,7 @@ class Tcp:
             silent_ms = (now_us - self.state.heard_at_us) // 1_000
             return self._fail(f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time")
         writes = self._packets(now_us)
-        if now_us >= self.state.heartbeat_at_us:
+        if now_us >= self.ride_at_us:
             writes += self._heartbeat(now_us)
         return writes
 
@@ -248,12 +257,12 @@ class Tcp:
         """A sign of life, unless bytes still wait: those are one if they move, and more would only pile up."""
         if not self.state.unsent_bytes:
             return [self._write(SIGN_OF_LIFE, now_us)]
-        self.state.heartbeat_at_us = now_us + self.options.heartbeat_us
+        self.state.heartbeat_at_us = now_us + self._beat_us
         return []
 
     def _write(self, data: bytes, now_us: int) -> Write:
         self.state.unsent_bytes += len(data)
-        self.state.heartbeat_at_us = now_us + self.options.heartbeat_us
+        self.state.heartbeat_at_us = now_us + self._beat_us
         return Write(data)
 
     @property

@@ -19,7 +19,7 @@ class MembershipOptions:
     update_delta_us: int = 20_000  # Least time between two promises of a site, unless there is reason to hurry.
     # So much from other sites, for each site of the view, is such a reason.
     update_hurry_bytes: int = 32 * 1024
-    update_floor_us: int = 1_000_000  # A promise at least so often, be there news or not.
+    update_floor_us: int = 5_000_000  # A promise at least so often, be there news or not.
     round_trip_us: int = 100_000  # Guess between sites before any was measured.
     flap_us: int = 5_000_000  # A network that fails sooner after its start makes the link suspect that failed.
     back_off_us: int = 2_000_000  # How long a link is left out that failed so twice; doubles up to

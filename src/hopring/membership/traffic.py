@@ -64,7 +64,8 @@ class Traffic:
         if message.service is Service.UNRELIABLE:
             return submit_loose(message, mask, self.destinations, self.outbox, view.order)
         # Where it goes is decided when it is stamped.
-        return Multicast(mask, encode_message(message), message.session)
+        safe = message.service is Service.SAFE
+        return Multicast(mask, encode_message(message), message.session, safe)
 
     def wish(self, view: View, stack: Stack, now_us: int) -> WishVisit | None:
         """A representative that owes the other sites a promise wants the token."""
@@ -87,6 +88,7 @@ class Traffic:
         if self.outbox.loose:
             self.outbox.overtaken(order.aru)
         stack.local_aru = order.agreed_line
+        stack.settling = order.safe_waiting > 0
         return out
 
     def receive(self, view: View, received: Receive) -> list[Output]:

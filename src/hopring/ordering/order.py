@@ -44,6 +44,7 @@ class Order:
     reached: Position = field(init=False)  # Up to here the walk has come.
     clock: int = field(init=False)
     agreed_line: int = field(init=False)  # Everything stamped below it is here.
+    safe_waiting: int = 0  # So many Safe bundles are here and not delivered in order.
     _waiting: dict[Key, list[Entry]] = field(default_factory=dict)  # By the bundle they wait for.
 
     def __post_init__(self) -> None:
@@ -84,6 +85,8 @@ class Order:
         entry = Entry(meta.source, meta.seq, meta.lts, meta.mask, meta.prev, message)
         self.entries[meta.source, meta.seq] = entry
         insort(self.listed, (entry.position, meta.seq), lo=self.walked)
+        if message is not None and message.service is Service.SAFE:
+            self.safe_waiting += 1
         self.lines[meta.source].hold(meta.seq, meta.lts)
         self._draw_line()
         return entry
@@ -138,8 +141,10 @@ class Order:
                 break
             entry = self.entries[SiteId(position.site), seq]
             message = entry.message
-            if message is not None and message.service is Service.SAFE and entry.lts >= aru:
-                break
+            if message is not None and message.service is Service.SAFE:
+                if entry.lts >= aru:
+                    break
+                self.safe_waiting -= 1
             self.walked += 1
             self.reached = position
             if not entry.delivered:

@@ -135,8 +135,8 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         ),
         (EU + US + LINK + "nacks_max = 0", "links[0].nacks_max: 0 is not a count; choose 1 to 1000"),
         (
-            EU + US + LINK + 'silence = "400ms"',
-            "links[0].silence: heartbeat is not well below silence; make silence ",
+            EU + US + LINK + 'heartbeat = "200ms"\nsilence = "400ms"',
+            "links[0].heartbeat: heartbeat is not well below silence; make silence ",
         ),
         (
             EU + US + LINK + 'protocol = "tcp"\nrate = "1Mbit"',

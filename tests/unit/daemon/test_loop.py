@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.loop import READABLE, WRITABLE, Loop
+from hopring.daemon.loop import READABLE, ROUNDS_MAX, WRITABLE, Loop
 from hopring.ids import NEVER
 
 
@@ -111,18 +111,23 @@ def test_what_is_put_off_runs_once_after_all_handlers_of_the_turn(
     assert [word.split()[0] for word in order[2:]] == ["flush", "flush"]
 
 
-def test_work_put_off_while_flushing_waits_for_the_next_turn(loop: Loop) -> None:
+def test_work_put_off_while_flushing_comes_behind_the_rest_and_not_for_ever(loop: Loop) -> None:
     order: list[int] = []
 
     def first() -> None:
         order.append(1)
-        loop.call_soon(lambda: order.append(2))
+        loop.call_soon(again)
+
+    def again() -> None:
+        order.append(3)
+        loop.call_soon(again)
 
     loop.call_soon(first)
+    loop.call_soon(lambda: order.append(2))
     loop.turn()
-    assert order == [1]
+    assert order == [1, 2, *[3] * (ROUNDS_MAX - 1)], "descriptors get their turn"
     loop.turn()
-    assert order == [1, 2]
+    assert order == [1, 2, *[3] * (2 * ROUNDS_MAX - 1)]
 
 
 def test_a_writable_descriptor_is_told_only_when_asked_for(

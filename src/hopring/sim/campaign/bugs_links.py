@@ -3,7 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from hopring.errors import Drop, PeerError
+from hopring.links.ring_events import Release
+from hopring.links.ring_state import RingState
 from hopring.membership.traffic import Traffic
 from hopring.membership.view import View
 from hopring.ordering.order import Order
@@ -35,6 +39,14 @@ def _promise_from_clock(wish: Callable[..., WishVisit | None]) -> Any:
 def _one_value_aru(usable: Callable[[int, int], int]) -> Any:
     del usable
     return lambda written_now, _written_last: written_now
+
+
+def _kept_counts(keep_token: Callable[..., None]) -> Any:
+    def keep_as_if_it_had_gone(s: RingState, release: Release, packets: int, last_segments: int) -> None:
+        keep_token(s, release, packets, last_segments)
+        s.passed = replace(s.passed, link_aru=s.store.aru, site_aru=release.local_aru)
+
+    return keep_as_if_it_had_gone
 
 
 def _clock_not_raised(heard: Callable[[Stamps, int], None]) -> Any:
@@ -99,6 +111,12 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 15, trap 9",
         "the value just written on the token counts as what all have, without that of the visit before",
         ("hopring.links.ring_visit:usable", _one_value_aru),
+    ),
+    bug(
+        "kept-counts",
+        "rule 15",
+        "a visit after which the token stays counts as one of the two that bracket a rotation",
+        ("hopring.links.ring:keep_token", _kept_counts),
     ),
     bug(
         "clock-not-raised",

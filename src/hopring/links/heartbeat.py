@@ -1,0 +1,22 @@
+"""How often the end of an idle link gives a sign of life.
+
+Each sign wakes up two daemons that have nothing else to do, so it is given seldom: a few in the time after
+which silence counts as death; and if the daemon is awake anyway, a little before its time. When one is missing,
+Hop asks for another, again and again, before it gives up.
+"""
+
+from typing import Final
+
+BEAT_US_MAX: Final = 300_000
+_BEATS_IN_SILENCE: Final = 4
+_RIDE_PART: Final = 3
+
+
+def beat_us(heartbeat_us: int, silence_us: int) -> int:
+    """The time between two signs of life; what fits the silence if nothing (0) was asked for."""
+    return heartbeat_us or min(BEAT_US_MAX, silence_us // _BEATS_IN_SILENCE)
+
+
+def ride_us(beat: int) -> int:
+    """So much before its time a sign of life may be given."""
+    return beat // _RIDE_PART

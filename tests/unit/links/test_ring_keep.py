@@ -1,0 +1,221 @@
+"""A member that keeps the token: packet by packet, and among others on a lossy wire."""
+
+import pytest
+from tests.unit.links.test_ring import A, B, C, make_ring, passed_token, token
+from tests.unit.links.test_ring_together import MS, Wire, assert_all_delivered_once, bodies
+
+from hopring.ids import NOBODY, DaemonId
+from hopring.links.events import Submit, Tick, Transmit
+from hopring.links.ring import Output, Ring
+from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.links.ring_keep import KEPT_SEGMENTS_MAX
+from hopring.links.ring_options import RingOptions
+from hopring.wire.data import Data
+from hopring.wire.ring import Held, Hurry, Token
+
+
+def send(ring: Ring, number: int, now_us: int, *, settle: bool = False, busy: bool = False) -> list[Output]:
+    """The next bundle of this member, in the visit that has just begun."""
+    release = Release(number, number, 0, (b"object %d" % number,), busy, settle)
+    return ring.step(release, now_us)
+
+
+def make_sender(me: DaemonId = B, options: RingOptions | None = None) -> Ring:
+    """A member that has sent once, and has the token again, at the time 1 ms."""
+    ring = make_ring(me, options)
+    ring.step(FromMember(A, token(1)), now_us=0)
+    send(ring, 1, now_us=0)
+    back = token(4, link_seq=1, link_aru=1, site_seq=1, site_lts=1, flow_control=1)
+    assert isinstance(ring.step(FromMember(A, back), now_us=1_000)[-1], Visit)
+    return ring
+
+
+def make_keeper(options: RingOptions | None = None) -> Ring:
+    """The same, a moment later: it has sent once more, and kept the token."""
+    ring = make_sender(options=options)
+    assert send(ring, 2, now_us=1_000) == [Transmit((Data(2, b"object 2"), Held(4)))]
+    return ring
+
+
+def wish(ring: Ring, now_us: int) -> None:
+    ring.step(Wish(), now_us)
+    assert ring.wake_at_us == now_us
+    assert isinstance(ring.step(Tick(), now_us)[-1], Visit)
+
+
+def test_who_sends_twice_in_a_row_keeps_the_token_and_says_so_with_the_packet() -> None:
+    ring = make_keeper()
+
+    assert ring.wake_at_us == 1_000 + ring.options.keep_us
+
+
+def test_the_first_packet_after_anothers_goes_with_the_token() -> None:
+    ring = make_ring()
+    ring.step(FromMember(A, token(1, link_seq=7, link_aru=7)), now_us=0)
+
+    assert passed_token(send(ring, 1, now_us=0)).link_seq == 8
+
+
+def test_what_comes_meanwhile_is_numbered_and_leaves_at_once() -> None:
+    ring = make_keeper()
+
+    wish(ring, 1_200)
+
+    assert send(ring, 3, now_us=1_200) == [Transmit((Data(3, b"object 3"), Held(4)))]
+
+
+def test_the_token_goes_when_nothing_more_comes_and_tells_all_that_was_sent() -> None:
+    ring = make_keeper()
+    wish(ring, 1_200)
+    send(ring, 3, now_us=1_200)
+
+    assert isinstance(ring.step(Tick(), now_us=2_200)[-1], Visit)
+    gone = passed_token(ring.step(Release(3, 3, 0), now_us=2_200))
+
+    assert (gone.number, gone.link_seq, gone.site_seq, gone.flow_control) == (5, 3, 3, 2)
+
+
+def test_a_hurry_ends_it() -> None:
+    ring = make_keeper()
+
+    assert isinstance(ring.step(FromMember(C, Hurry()), now_us=1_300)[-1], Visit)
+    assert passed_token(send(ring, 3, now_us=1_300)).number == 5
+
+
+def test_it_ends_in_time_however_much_comes() -> None:
+    ring = make_keeper(RingOptions(keep_us=1_000, kept_us_max=5_000))
+    sent = 2
+    for now_us in range(1_500, 6_000, 500):
+        wish(ring, now_us)
+        sent += 1
+        assert send(ring, sent, now_us)[0] == Transmit((Data(sent, b"object %d" % sent), Held(4)))
+
+    wish(ring, 6_000)
+    assert passed_token(send(ring, sent + 1, now_us=6_000)).number == 5
+
+
+def test_it_ends_when_much_was_sent() -> None:
+    ring = make_keeper(RingOptions(keep_us=100_000, kept_us_max=100_000))
+    for sent in range(3, KEPT_SEGMENTS_MAX + 2):
+        wish(ring, 1_500)
+        assert isinstance(send(ring, sent, 1_500)[0], Transmit)
+
+    wish(ring, 1_500)
+    assert passed_token(send(ring, KEPT_SEGMENTS_MAX + 2, 1_500)).flow_control == KEPT_SEGMENTS_MAX + 1
+
+
+@pytest.mark.parametrize("reason", ["settle", "busy"])
+def test_it_is_not_kept_from_what_has_to_settle(reason: str) -> None:
+    ring = make_sender()
+
+    out = send(ring, 2, now_us=1_000, settle=reason == "settle", busy=reason == "busy")
+
+    assert passed_token(out).number == 5
+
+
+def test_it_is_not_kept_from_transit() -> None:
+    ring = make_sender()
+    ring.step(Submit(b"from elsewhere"), now_us=1_000)
+
+    assert passed_token(send(ring, 2, now_us=1_000)).number == 5
+
+
+def test_it_is_not_kept_if_it_was_turned_off() -> None:
+    ring = make_sender(options=RingOptions(kept_us_max=0))
+
+    assert passed_token(send(ring, 2, now_us=1_000)).number == 5
+
+
+def test_a_kept_visit_says_nothing_of_what_all_have() -> None:
+    ring = make_keeper()
+    discarded = ring.state.store.discarded
+
+    wish(ring, 1_200)
+    out = send(ring, 3, now_us=1_200)
+
+    assert not any(isinstance(output, Passed) for output in out)
+    assert ring.state.store.discarded == discarded
+    assert sorted(ring.state.store.packets) == [1, 2, 3], "somebody may lack them"
+
+
+def test_others_ask_the_one_who_has_it() -> None:
+    ring = make_ring(C)
+    ring.step(FromMember(B, token(2)), now_us=0)
+    ring.step(Release(0, 0, 0), now_us=0)
+    ring.step(FromMember(B, Data(1, b"from B")), now_us=500)
+    ring.step(FromMember(B, Held(4)), now_us=500)
+
+    ring.step(Wish(), now_us=600)
+
+    assert ring.wake_at_us == 600
+    assert ring.step(Tick(), now_us=600) == [TransmitTo(B, (Hurry(),))]
+
+
+def test_who_has_had_the_token_since_asks_nobody() -> None:
+    ring = make_ring(C)
+    ring.step(FromMember(B, Held(1)), now_us=0)
+    ring.step(FromMember(B, token(2)), now_us=100)
+    ring.step(Release(0, 0, 0), now_us=100)
+
+    assert ring.state.keeping.at == NOBODY
+    ring.step(Wish(), now_us=200)
+    assert ring.wake_at_us > 200
+
+
+# Among others.
+
+
+def test_a_lone_sender_does_not_wait_for_rotations() -> None:
+    wire = Wire(5)
+    wire.run(200 * MS)
+    wire.frames.clear()
+
+    for body in bodies("one after the other", 50):
+        wire.multicast(2, body)
+        wire.run(wire.now_us + 100)
+
+    assert wire.frames[Data] > 40
+    assert wire.frames[Token] < 50
+    wire.run(wire.now_us + 20 * MS)
+    assert_all_delivered_once(wire)
+
+
+def test_two_who_answer_each_other_do_not_keep_it() -> None:
+    wire = Wire(3)
+    wire.run(200 * MS)
+
+    for number in range(40):
+        wire.multicast(number % 2, b"ball %d" % number)
+        wire.run(wire.now_us + 500)
+        assert not wire[number % 2].to_stamp
+
+    wire.run(wire.now_us + 20 * MS)
+    assert_all_delivered_once(wire)
+
+
+def test_who_wants_it_while_another_keeps_it_waits_for_one_question_only() -> None:
+    wire = Wire(3)
+    wire.run(200 * MS)
+    for body in bodies("chatter", 10):
+        wire.multicast(1, body)
+        wire.run(wire.now_us + 100)
+    assert wire.frames[Held] > 5
+
+    wire.multicast(0, b"me too")
+    wire.run(wire.now_us + 5 * 50)
+
+    assert wire[0].sent == [b"me too"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_lost_or_called_safe_too_soon_when_packets_are_lost(seed: int) -> None:
+    wire = Wire(4, seed=seed, loss=0.08, repeat=0.05, delay_us=(20, 400))
+    wire.run(100 * MS)
+    for number in range(150):
+        wire.multicast(number // 30 % 4, b"body %d" % number)
+        wire.run(wire.now_us + wire.random.randint(50, 900))
+
+    wire.run(wire.now_us + 500 * MS)
+
+    assert_all_delivered_once(wire)
+    assert {daemon.site_aru for daemon in wire.all} == {150}
