@@ -119,6 +119,14 @@ def is_index_head(buffer: bytes | memoryview, base: int, key: int) -> bool:
     return bytes(buffer[:INDEX_HEAD_BYTES]) == encode_index_head(base, key)
 
 
+def stand_in(index: bytes | memoryview, base: int) -> SegmentHead | None:
+    """For the head of a log that is spoiled: what its index knows, so that the blocks can still be read."""
+    key = bytes(index[12:16])
+    if not is_index_head(index, base, int.from_bytes(key, "little")):
+        return None
+    return SegmentHead(base, 0, key.ljust(SPOOL_ID_BYTES, b"\0"), "", {})
+
+
 def entry_of(head: Head, position: int) -> Entry:
     """The entry of a block."""
     return Entry(head.first, position, head.size_bytes, head.records, head.time_us, head.crc, head.more)
