@@ -37,7 +37,7 @@ from hopring.spool.retention import retain
 from hopring.spool.segment import OpenSegment, create_segment
 
 APPEND_BYTES_MAX: Final = 1024 * 1024 * 1024
-_FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 
 
 class Appended(NamedTuple):
@@ -279,4 +279,4 @@ class SpoolWriter:
 
 def _refusal(directory: Path, error: OSError) -> SpoolError:
     reason = f"the disk said: {error.strerror}"
-    return SpoolFull(directory, reason) if error.errno in _FULL else AppendFailed(directory, reason)
+    return SpoolFull(directory, reason) if error.errno in FULL else AppendFailed(directory, reason)

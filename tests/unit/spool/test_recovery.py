@@ -47,7 +47,7 @@ def places(directory: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_at_lengths_of_all_kinds_of_the_log_the_whole_appends_are_kept_and_the_rest_is_cut(
+def test_at_lengths_of_all_kinds_whole_appends_are_kept_and_the_rest_is_cut(
     tmp_path: Path,
 ) -> None:
     model = made(tmp_path / "model", [b"one", b"two"], [b"three"], [b"four"])
