@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from hopring.spool.disk import Disk
 from hopring.spool.encode import Encoded
@@ -23,6 +24,13 @@ from hopring.spool.heads import (
     entry_of,
 )
 from hopring.spool.layout import NEW, index_path, log_path
+
+
+class Written(NamedTuple):
+    """A state of a segment's log."""
+
+    position: int
+    waiting: int  # Blocks that are not in the index.
 
 
 @dataclass(slots=True)
@@ -82,10 +90,19 @@ class OpenSegment:
         self.waiting = []
         self.synced_position = self.position
 
-    def forget(self) -> None:
-        """Takes back all that is not safe."""
-        self.waiting = []
-        self._cut_log(self.synced_position)
+    def mark(self) -> Written:
+        """How far it is written, to take back what follows."""
+        return Written(self.position, len(self.waiting))
+
+    @property
+    def synced(self) -> Written:
+        """How far it is safe."""
+        return Written(self.synced_position, 0)
+
+    def take_back(self, before: Written) -> None:
+        """Forgets what was written since; readers have not seen it."""
+        del self.waiting[before.waiting :]
+        self._cut_log(before.position)
 
     def _cut_log(self, position: int) -> None:
         self.position = position

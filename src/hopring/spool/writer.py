@@ -34,7 +34,7 @@ from hopring.spool.options import SpoolOptions
 from hopring.spool.record import Run
 from hopring.spool.recovery import Recovery, open_last, sweep
 from hopring.spool.retention import retain
-from hopring.spool.segment import OpenSegment, create_segment
+from hopring.spool.segment import OpenSegment, Written, create_segment
 
 APPEND_BYTES_MAX: Final = 1024 * 1024 * 1024
 FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
@@ -125,16 +125,26 @@ class SpoolWriter:
         start = self._end
         if self._is_due_to_roll(sum([block.head.size_bytes for block in blocks]), now_us):
             self.roll()
+        before, apps = self._segment.mark(), self._apps
         self._write(blocks)
         self._end = blocks[-1].head.end
         if mark is not None:
-            self._apps[mark.app] = mark.batch
+            self._apps = {**apps, mark.app: mark.batch}
         if self._is_due_to_sync(now_us):
-            self.sync()
+            try:
+                self.sync()
+            except (SpoolFull, AppendFailed):
+                self._end, self._apps = start, apps
+                self._take_back(before)
+                raise
         return Appended(start, self._end)
 
     def sync(self) -> None:
-        """Makes all that was appended safe, and shows it to readers."""
+        """Makes all that was appended safe, and shows it to readers.
+
+        After SpoolFull or AppendFailed it is all still here, to be shown by a later call. After SyncFailed the
+        writer is at its end.
+        """
         self._check()
         self._synced_at_us = self._clock()
         if self._end == self._synced_end:
@@ -142,17 +152,17 @@ class SpoolWriter:
         try:
             self._segment.sync()
         except OSError as error:
-            start = self._synced_end
-            self._take_back()
+            self._end, self._apps = self._synced_end, self._synced_apps
+            self._take_back(self._segment.synced)
             self._end_with(f"a sync has failed ({error.strerror})")
-            raise SyncFailed(self.directory, f"the disk said: {error.strerror}", start) from error
+            raise SyncFailed(self.directory, f"the disk said: {error.strerror}", self._end) from error
         try:
             self._segment.write_index()
         except OSError as error:
-            self._take_back()
+            if self._segment.broken:
+                self._end_with(self._segment.broken)
             raise _refusal(self.directory, error) from error
-        self._synced_end = self._end
-        self._synced_apps = dict(self._apps)
+        self._synced_end, self._synced_apps = self._end, self._apps
 
     def tick(self) -> None:
         """What time asks for: a sync, a new segment, the end of old ones. Call it when nothing is appended."""
@@ -216,7 +226,7 @@ class SpoolWriter:
             if last.seal:
                 self._begin(last.segment.head.spool_id)
                 last.segment.close()
-        self._synced_apps = dict(self._apps)
+        self._synced_apps = self._apps
         self._synced_at_us = self._clock()
 
     def _begin(self, spool_id: bytes) -> None:
@@ -240,10 +250,8 @@ class SpoolWriter:
         except OSError as error:
             raise _refusal(self.directory, error) from error
 
-    def _take_back(self) -> None:
-        self._end = self._synced_end
-        self._apps = dict(self._synced_apps)
-        self._segment.forget()
+    def _take_back(self, before: Written) -> None:
+        self._segment.take_back(before)
         if self._segment.broken:
             self._end_with(self._segment.broken)
 

@@ -93,6 +93,30 @@ def test_a_failed_sync_acknowledges_nothing_since_the_last_one_and_is_never_a_su
         assert (again.end, again.last_batch("app")) == (1, None)
 
 
+def test_what_the_index_has_no_room_for_waits_and_only_the_append_that_failed_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    disk = FailingDisk()
+    now_us = [1_000_000]
+    writer = SpoolWriter(tmp_path, GROUP, SpoolOptions(sync_seconds=1), disk=disk, clock=lambda: now_us[0])
+    writer.append(messages(b"one"), Mark("app", 1))
+    now_us[0] += 1_000_000
+    disk.failing = {"write": 1}
+
+    with pytest.raises(AppendFailed):
+        writer.append(messages(b"two"), Mark("app", 2))
+
+    assert (writer.end, writer.synced_end, writer.last_batch("app")) == (1, 0, 1)
+    disk.failing = {"write": 0}
+    with pytest.raises(AppendFailed):
+        writer.sync()
+    disk.failing = {}
+    writer.append(messages(b"two"), Mark("app", 2))
+    writer.close()
+    assert bodies_in(writer.directory) == [b"one", b"two"]
+    assert verify(writer.directory).findings == ()
+
+
 def test_if_the_disk_does_not_even_cut_the_writer_ends_and_the_next_one_sees_what_is_there(
     tmp_path: Path,
 ) -> None:
