@@ -1,10 +1,12 @@
 """Spoolers at real daemons: what they hold, and what they say of what they could not hear."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from tests.hopd.lives import Lives
 from tests.hopd.test_clients import SECONDS_MAX, Served, cluster
 
-from hopring import SAFE, sync
+from hopring import SAFE, Event, Message, View, connect, sync
 from hopring.spool.bodies import GapBody, ViewBody, decode_body
 from hopring.spool.errors import NoSpool
 from hopring.spool.reading import bounds, read
@@ -158,3 +160,115 @@ def test_replay_follows_what_is_spooled(served: Served, tmp_path: Path) -> None:
             replay.kill()
 
         assert [row["data"] for row in seen if row["kind"] == "message"] == ["one", "two"]
+
+
+@pytest.mark.parametrize("shell", ["asyncio", "blocking"])
+def test_a_join_since_an_offset_has_neither_gap_nor_duplicate(
+    served: Served, tmp_path: Path, shell: str
+) -> None:
+    with (
+        Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
+        sync.connect(served.url("us1")) as bert,
+    ):
+        until(lambda: len(spool.records()) > 0)
+        stop = threading.Event()
+        sent: list[bytes] = []
+
+        def send() -> None:
+            while not stop.is_set():
+                sent.append(b"%d" % len(sent))
+                bert.multicast("trades", sent[-1])
+                time.sleep(0.001)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            until(lambda: len(spool.messages()) > 100)
+            wanted = len(sent) + 300
+            if shell == "asyncio":
+                seen = asyncio.run(since_aio(served, spool.root, wanted))
+            else:
+                seen = since_blocking(served, spool.root, wanted)
+        finally:
+            stop.set()
+            sender.join()
+
+    numbers = [int(one.data) for one in seen if isinstance(one, Message)]
+    # On a busy machine daemons may lose each other for a while before the spooler has heard anything.
+    assert numbers == list(range(int(spool.messages()[0]), wanted))
+    assert sum(isinstance(one, View) and len(one.members) == 2 for one in seen) == 1, "the view of the join"
+
+
+async def since_aio(served: Served, root: Path, wanted: int) -> list[Event]:
+    seen: list[Event] = []
+    async with connect(served.url("us1")) as anna, anna.join("trades", since=0, spool=root) as group:
+        async for event in group:
+            seen.append(event)
+            if isinstance(event, Message) and int(event.data) == wanted - 1:
+                break
+    return seen
+
+
+def since_blocking(served: Served, root: Path, wanted: int) -> list[Event]:
+    seen: list[Event] = []
+    with sync.connect(served.url("us1")) as anna:
+        anna.join("trades", since=0, spool=root)
+        while not (seen and isinstance(seen[-1], Message) and int(seen[-1].data) == wanted - 1):
+            seen += anna.receive_batch(max_messages=1)
+    return seen
+
+
+def test_a_lost_connection_of_the_spooler_is_a_record(served: Served, tmp_path: Path) -> None:
+    with (
+        Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
+        sync.connect(served.url("us1")) as bert,
+    ):
+        until(lambda: len(spool.records()) > 0)
+        bert.multicast("trades", b"before")
+        until(lambda: spool.messages() == [b"before"])
+        served.lives.kill("eu1")
+        served.lives.start("eu1")
+        until(lambda: both_are_in(bert, "trades", 1) and spool.records()[-1].facts.kind is Kind.VIEW)
+        bert.multicast("trades", b"after")
+        until(lambda: spool.messages() == [b"before", b"after"])
+
+        (gap,) = [one for one in spool.records() if one.facts.kind is Kind.GAP]
+        assert decode_body(gap.data, GapBody).reason.startswith("reconnected: ")
+        assert decode_body(gap.data, GapBody).last == spool.records()[1].facts.place
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A file system with 300 kB."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    place = tmp_path / "tiny"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)]
+    mounted = subprocess.run(mount, check=False, capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount: {mounted.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_with_a_full_disk_the_spooler_stays_and_goes_on_when_there_is_room(served: Served, tiny: Path) -> None:
+    ballast = tiny / "ballast"
+    ballast.write_bytes(bytes(200_000))
+    with (
+        Spooling(tiny, served.url("eu1"), "--group", "trades") as spool,
+        sync.connect(served.url("us1")) as bert,
+    ):
+        until(lambda: len(spool.records()) > 0)
+        for number in range(20):
+            bert.multicast("trades", b"%d " % number + bytes(10_000))
+        assert spool.process.stderr is not None, "it speaks through a pipe"
+        while "not appended: the disk said: No space left" not in spool.process.stderr.readline():
+            pass
+        assert both_are_in(bert, "trades", 1)
+
+        ballast.unlink()
+        until(lambda: len(spool.messages()) == 20)
+
+        assert [int(one.split()[0]) for one in spool.messages()] == list(range(20))
+        assert not [one for one in spool.records() if one.facts.kind is Kind.GAP]
