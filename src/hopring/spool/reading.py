@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from hopring.session.place import Place
 from hopring.spool.block import Block, decode_block
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
 from hopring.spool.heads import (
@@ -119,6 +120,25 @@ def _head(directory: Path, base: int, skip_damaged: bool) -> SegmentHead:
         if other is None:
             raise
         return other
+
+
+def after_place(directory: Path, place: Place) -> int | None:
+    """The offset behind the last message with this place, looked for from the end; None if it is not there."""
+    known = bounds(directory)
+    for base in reversed(bases(directory)):
+        portion = Slice(str(directory), base, base, known.end)
+        known = Bounds(known.start, base)
+        if portion.start == portion.end:
+            continue
+        found = [
+            block.head.first + end
+            for block in slice_blocks(portion, skip_damaged=True)
+            for end, _, facts in block.runs()
+            if facts.place == place
+        ]
+        if found:
+            return found[-1]
+    return None
 
 
 def read_head(directory: Path, base: int) -> SegmentHead:

@@ -11,7 +11,7 @@ from hopring.spool.encode import Mark
 from hopring.spool.errors import NotASpool, OffsetMissing, SpoolOwned, WriterClosed
 from hopring.spool.layout import archive_path, bases, directory_of, safe_name, spools
 from hopring.spool.options import Retention, SpoolOptions
-from hopring.spool.reading import Bounds, Slice, bounds, plan, read, slice_blocks
+from hopring.spool.reading import Bounds, Slice, after_place, bounds, plan, read, slice_blocks
 from hopring.spool.record import Kind
 from hopring.spool.verify import verify
 from hopring.spool.writer import Appended, SpoolWriter
@@ -268,6 +268,17 @@ def test_two_writers_of_the_same_stream_hold_the_same(tmp_path: Path) -> None:
     first, second = (list(read(tmp_path / root / "trades", 0, 3)) for root in ("one", "two"))
 
     assert first == second
+
+
+def test_the_offset_behind_a_bundle_is_found_by_its_place(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "trades", SMALL) as writer:
+        assert after_place(writer.directory, messages(b"")[0].facts.place) is None
+        for lts in range(6):
+            writer.append(messages(bytes(300), b"x", lts=lts))
+
+    assert len(bases(writer.directory)) > 1
+    found = [after_place(writer.directory, messages(b"", lts=lts)[0].facts.place) for lts in range(7)]
+    assert found == [2, 4, 6, 8, 10, 12, None]
 
 
 def test_a_long_append_stays_in_one_segment(tmp_path: Path) -> None:
