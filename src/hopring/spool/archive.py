@@ -44,7 +44,9 @@ def archive(directory: Path, *, skip_damaged: bool = False, disk: Disk | None = 
         path = archive_path(directory, base)
         if path.exists():
             continue
-        path.parent.mkdir(exist_ok=True)
+        if not path.parent.exists():
+            path.parent.mkdir()
+            disk.sync_directory(directory)
         fresh = path.with_suffix(NEW)
         try:
             _write(arrow, fresh, Slice(str(directory), base, base, end), skip_damaged)

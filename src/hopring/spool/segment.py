@@ -90,6 +90,10 @@ class OpenSegment:
         self.waiting = []
         self.synced_position = self.position
 
+    def seal(self) -> None:
+        """Makes the index safe as well: nobody makes that of a sealed segment again. OSError if it is not."""
+        self.disk.sync(self.index)
+
     def mark(self) -> Written:
         """How far it is written, to take back what follows."""
         return Written(self.position, len(self.waiting))

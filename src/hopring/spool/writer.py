@@ -79,8 +79,8 @@ class SpoolWriter:
         self._synced_apps: dict[str, int] = {}
         self._synced_at_us = 0
         self.recovery = Recovery()
-        self.directory.mkdir(parents=True, exist_ok=True)
         self._segment: OpenSegment
+        self._make_directory()
         self._lock = take_lock(self.directory)
         try:
             self._open()
@@ -181,6 +181,10 @@ class SpoolWriter:
         if self._end == self._segment.head.base:
             return
         old = self._segment
+        try:
+            old.seal()
+        except OSError as error:
+            raise _refusal(self.directory, error) from error
         self._begin(old.head.spool_id)
         old.close()
         self._retain()
@@ -206,6 +210,16 @@ class SpoolWriter:
         self.close()
 
     # Within.
+
+    def _make_directory(self) -> None:
+        """Its name is on disk, too, when this returns, and those of all that it is in."""
+        missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            for path in missing:
+                self._disk.sync_directory(path.parent)
+        except OSError as error:
+            raise _refusal(self.directory, error) from error
 
     def _open(self) -> None:
         removed = sweep(self.directory, self._disk)

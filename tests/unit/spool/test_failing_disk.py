@@ -32,7 +32,7 @@ ROLLING = SpoolOptions(segment_bytes=1)
 
 def test_what_an_append_asks_of_the_disk(tmp_path: Path) -> None:
     assert calls_of_an_append(tmp_path / "a", SpoolOptions()) == ["write", "sync", "write"]
-    rolling = ["open", "write", "open", "write", "sync", "rename", "write", "sync", "write"]
+    rolling = ["sync", "open", "write", "open", "write", "sync", "rename", "write", "sync", "write"]
     assert calls_of_an_append(tmp_path / "b", ROLLING) == rolling
 
 

@@ -94,7 +94,7 @@ def killed_at(root: Path, call: str, nth: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-CALLS = ["open", "write", "open", "write", "sync", "rename", "write", "sync", "write"]
+CALLS = ["sync", "open", "write", "open", "write", "sync", "rename", "write", "sync", "write"]
 
 
 @pytest.mark.parametrize("at", range(len(CALLS)), ids=[f"{at}-{call}" for at, call in enumerate(CALLS)])

@@ -198,6 +198,33 @@ def test_retention_by_size_by_age_and_by_consumers(tmp_path: Path) -> None:
         assert bounds(writer.directory) == Bounds(6, 6)  # The one that is written to stays.
 
 
+def test_a_slice_whose_segment_was_removed_meanwhile_is_an_error(tmp_path: Path) -> None:
+    options = SpoolOptions(segment_bytes=1, retention=Retention(bytes_max=1))
+    with SpoolWriter(tmp_path, "trades", options) as writer:
+        writer.append(messages(b"x"))
+        (portion,) = plan(writer.directory, 0, 1)
+        reading = slice_blocks(portion)
+        for _ in range(3):
+            writer.append(messages(b"y"))
+
+        with pytest.raises(OffsetMissing, match="offset 0 was removed by retention; begin at 3"):
+            next(reading)
+
+
+def test_a_reader_that_has_begun_is_not_disturbed_by_retention(tmp_path: Path) -> None:
+    options = SpoolOptions(segment_bytes=1000, retention=Retention(bytes_max=1))
+    with SpoolWriter(tmp_path, "trades", options) as writer:
+        writer.append(messages(b"x"))
+        writer.append(messages(b"y"))
+        records = read(writer.directory, 0, 2)
+        first = next(records)
+        for _ in range(3):
+            writer.append(messages(bytes(900)))
+
+        assert bounds(writer.directory).start > 0
+        assert [first.data, *[one.data for one in records]] == [b"x", b"y"]
+
+
 def test_retention_may_wait_for_the_archive(tmp_path: Path) -> None:
     options = SpoolOptions(segment_bytes=1, retention=Retention(bytes_max=1, archived_only=True))
     with SpoolWriter(tmp_path, "trades", options) as writer:
