@@ -25,6 +25,8 @@ PURE_FILES = (
     *("value.py", "ids.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
     *("compat/asking.py", "compat/constants.py", "compat/places.py", "compat/predicates.py"),
     *("compat/receiving.py", "compat/sp_membership.py", "compat/texts.py", "compat/views.py"),
+    *("spool/bodies.py", "spool/block.py", "spool/encode.py", "spool/heads.py", "spool/record.py"),
+    *("spool/sections.py", "spool/scan.py"),
 )
 IMPURE = {
     "asyncio",
@@ -54,6 +56,7 @@ ROOMS = (
         "groups",
         "session",
         "spread",
+        "spool",
         "client",
         "compat",
         "check",

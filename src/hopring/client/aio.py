@@ -11,6 +11,7 @@ out is carried out nevertheless. Behind it is one timer and, while a connection 
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
@@ -48,9 +49,13 @@ class Session(SessionFacts):
         self._timer: asyncio.TimerHandle | None = None
         self._dialing: asyncio.Task[None] | None = None
 
-    def join(self, group: str) -> Joining:
-        """Becomes a member: `await` it, or use it as `async with`, which leaves in the end."""
-        return Joining(self, group)
+    def join(self, group: str, since: int | None = None, spool: Path | str | None = None) -> Joining:
+        """Becomes a member: `await` it, or use it as `async with`, which leaves in the end.
+
+        With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
+        first, and then the live ones, without a gap between them.
+        """
+        return Joining(self, group, since, spool)
 
     async def leave(self, group: str) -> None:
         """Is a member no longer when this returns."""
@@ -162,8 +167,8 @@ class Session(SessionFacts):
             self._flush_soon()
             yield event
 
-    async def _join(self, group: str) -> Group:
-        await self._run(verbs.join(self._core, group, now_us()))
+    async def _join(self, group: str, since: int | None, spool: Path | str | None) -> Group:
+        await self._run(verbs.join_from(self._core, group, since, spool, now_us()))
         return Group(self, group)
 
     async def _run(self, verb: Verb[T]) -> T:

@@ -1,6 +1,7 @@
 """A group of an asyncio session: a name to send to, and its part of the session's events."""
 
 from collections.abc import AsyncIterator, Generator
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -75,16 +76,19 @@ class Group:
 class Joining:
     """A join that can be awaited, or used as `async with`."""
 
-    def __init__(self, session: "Session", group: str) -> None:
+    def __init__(
+        self, session: "Session", group: str, since: int | None = None, spool: Path | str | None = None
+    ) -> None:
         self._session = session
         self._group = group
+        self._from = (since, spool)
 
     def __await__(self) -> Generator[object, None, Group]:
         """Waits until the session is a member."""
-        return self._session._join(self._group).__await__()
+        return self._session._join(self._group, *self._from).__await__()
 
     async def __aenter__(self) -> Group:
-        return await self._session._join(self._group)
+        return await self._session._join(self._group, *self._from)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

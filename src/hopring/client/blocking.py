@@ -5,6 +5,7 @@ waits, so a program that calls nothing for long is a slow receiver.
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
@@ -34,9 +35,20 @@ class Session(SessionFacts):
         self._core = core
         self._line = Line(core)
 
-    def join(self, group: str, *, timeout_seconds: float | None = None) -> "Group":
-        """Becomes a member."""
-        self._run(verbs.join(self._core, group, now_us(), timeout_seconds))
+    def join(
+        self,
+        group: str,
+        since: int | None = None,
+        spool: Path | str | None = None,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> "Group":
+        """Becomes a member.
+
+        With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
+        first, and then the live ones, without a gap between them.
+        """
+        self._run(verbs.join_from(self._core, group, since, spool, now_us(), timeout_seconds))
         return Group(self, group)
 
     def leave(self, group: str, *, timeout_seconds: float | None = None) -> None:

@@ -13,6 +13,7 @@ from hopring.client.connections import Connections
 from hopring.client.errors import SessionClosed
 from hopring.client.events import Event
 from hopring.client.outgoing import Outgoing, Sending, Ticket
+from hopring.client.since import Replay
 from hopring.session.answers import Told
 from hopring.session.options import REQUEST_COST_BYTES
 from hopring.session.words import Ask, Join, Leave, Quit
@@ -23,6 +24,7 @@ class Core(Connections):
     """One session, seen from the client."""
 
     asking: set[Request] = field(default_factory=set)  # Calls that wait for their answers.
+    replays: dict[str, Replay] = field(default_factory=dict)  # Groups whose live events have to wait.
     _serial: int = 0  # Of questions.
 
     @property
@@ -105,6 +107,10 @@ class Core(Connections):
 
     # Events.
 
+    def replay(self, group: str | None) -> Replay | None:
+        """What has to be replayed before the live events of this group, or of all."""
+        return next(iter(self.replays.values()), None) if group is None else self.replays.get(group)
+
     def is_in(self, group: str | None) -> bool:
         """Whether more may come of this group, or at all."""
         return group is None or group in self.groups
@@ -125,7 +131,12 @@ class Core(Connections):
         return Batch(tuple(taken))
 
     def take(self, group: str | None = None) -> Event | None:
-        """The next event, of this group or at all; the daemon may then send that much more."""
+        """The next event, of this group or at all; the daemon may then send that much more.
+
+        None while something is replayed: the verbs know how to wait for it.
+        """
+        if self.replays and self.replay(group) is not None:
+            return None
         taken = self.stream.take(group)
         if taken is None:
             return None

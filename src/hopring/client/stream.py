@@ -55,6 +55,11 @@ class Stream:
         """Whether there is an event, of this group or at all."""
         return self._first(group) is not None
 
+    def peek(self, group: str) -> Event | None:
+        """The oldest event of this group, which stays."""
+        number = self._first(group)
+        return None if number is None else self.events[number][0]
+
     def has(self, messages: int, group: str | None = None) -> bool:
         """Whether so many messages wait."""
         numbers = self.events if group is None else self.by_group.get(group, ())

@@ -6,15 +6,17 @@ Closing a verb at any yield is safe: that is how a cancelled call ends.
 """
 
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from hopring.client.batch import Batch
+from hopring.client.batch import Batch, Taken
 from hopring.client.connection import Request
 from hopring.client.core import Core
-from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
-from hopring.client.events import Event, Receipt
+from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut
+from hopring.client.events import Event, Message, Receipt, View
 from hopring.client.outgoing import Sending
 from hopring.client.queries import Query
+from hopring.client.since import BEHIND_SECONDS, LOOK_US, Replay
 from hopring.ids import NEVER
 from hopring.services import Service
 
@@ -44,9 +46,36 @@ def join(core: Core, group: str, now_us: int, seconds: float | None = None) -> V
     return _ask(core, ("join", group), core.join, now_us, seconds)
 
 
+def join_from(
+    core: Core,
+    group: str,
+    since: int | None,
+    spool: Path | str | None,
+    now_us: int,
+    seconds: float | None = None,
+) -> Verb[None]:
+    """The same; with an offset, the events of a spool come first."""
+    if (since is None) != (spool is None):
+        raise ValueError("a join since an offset needs both: the offset, and the directory of spools")
+    if since is None or spool is None:
+        yield from join(core, group, now_us, seconds)
+        return
+    if not core.membership:
+        raise ValueError("a join since an offset needs views: connect with membership=True")
+    if group in core.replays or group in core.groups:
+        raise AlreadyMember(group, "the session is in it, or soon will be", "leave it first")
+    core.replays[group] = Replay(spool, group, since)
+    try:
+        yield from join(core, group, now_us, seconds)
+    except BaseException:
+        core.replays.pop(group, None)
+        raise
+
+
 def leave(core: Core, group: str, now_us: int, seconds: float | None = None) -> Verb[None]:
     """Is a member no longer when it returns."""
-    return _ask(core, ("leave", group), core.leave, now_us, seconds)
+    yield from _ask(core, ("leave", group), core.leave, now_us, seconds)
+    core.replays.pop(group, None)
 
 
 def multicast(core: Core, sending: Sending, now_us: int, seconds: float | None = None) -> Verb[None]:
@@ -74,6 +103,9 @@ def multicast_wait(core: Core, sending: Sending, now_us: int, seconds: float | N
 
 def receive(core: Core, group: str | None, now_us: int, seconds: float | None = None) -> Verb[Event]:
     """The next event; an error if there will be none."""
+    replayed = yield from _replayed(core, group, now_us, until_us(now_us, seconds))
+    if replayed is not None:
+        return replayed
     yield from _until(lambda: core.stream.waits(group) or core.is_over(group), now_us, seconds, "receive")
     event = core.take(group)
     if event is None:
@@ -87,6 +119,9 @@ def receive_batch(
     """Many events. Nothing is taken before the last wait is over: a cancelled call loses none."""
     if messages < 1:
         raise ValueError(f"a batch of {messages} messages")
+    replayed = yield from _replayed(core, group, now_us, until_us(now_us, seconds))
+    if replayed is not None or core.replay(group) is not None:
+        return _replayed_batch(core, group, replayed, messages)
     if seconds is None:
         yield from _wait(lambda: core.stream.waits(group) or core.is_over(group), NEVER, None, "receive_batch")
     else:
@@ -101,11 +136,47 @@ def receive_batch(
 
 def following(core: Core, group: str | None, now_us: int) -> Verb[Event | None]:
     """The next event for a loop over all: None where the loop ends, an error where it breaks."""
+    replayed = yield from _replayed(core, group, now_us, NEVER)
+    if replayed is not None:
+        return replayed
     yield from _until(lambda: core.stream.waits(group) or core.is_over(group), now_us, None, "receive")
     event = core.take(group)
     if event is None and core.ended is not None and not core.quit_done and core.is_in(group):
         raise core.ended
     return event
+
+
+def _replayed(core: Core, group: str | None, now_us: int, end_us: int) -> Verb[Event | None]:
+    """The next event of a spool, None if nothing is left to replay, or not in time."""
+    behind_us = now_us + int(BEHIND_SECONDS * 1_000_000)
+    while (replay := core.replay(group)) is not None:
+        if replay.upto is None:
+            first = core.stream.peek(replay.group)
+            replay.upto = first.id if isinstance(first, View) else None
+        event = None if replay.upto is None else replay.next()
+        if event is not None:
+            return event
+        if replay.done or (replay.upto is None and core.ended is not None):
+            del core.replays[replay.group]
+            continue
+        if now_us >= end_us:
+            return None
+        if now_us >= behind_us:
+            raise replay.behind()
+        now_us = yield Wait(lambda: False, min(now_us + LOOK_US, end_us))
+    return None
+
+
+def _replayed_batch(core: Core, group: str | None, first: Event | None, messages: int) -> Batch:
+    """What can be had of a spool without waiting; events of the past have no number in the session."""
+    taken: list[Taken] = []
+    replay = core.replay(group)
+    event = first
+    while event is not None:
+        taken.append(Taken(event, 0, 0))
+        messages -= isinstance(event, Message)
+        event = replay.next() if replay is not None and messages > 0 else None
+    return Batch(tuple(taken))
 
 
 def query(core: Core, asked: Query[T], now_us: int, seconds: float | None = None) -> Verb[T]:

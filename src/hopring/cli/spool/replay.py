@@ -1,0 +1,122 @@
+"""`hop spool replay`: prints the records of a group's spool."""
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from hopring.cli.spool.shared import skip_option, spool_option, telling
+from hopring.spool.bodies import GapBody, TransitionBody, ViewBody, decode_body
+from hopring.spool.errors import OffsetMissing
+from hopring.spool.layout import directory_of
+from hopring.spool.reading import bounds, read
+from hopring.spool.record import Kind, Record
+
+POLL_SECONDS: Final = 0.2
+
+
+@click.command()
+@click.argument("group")
+@spool_option
+@click.option("--from", "start", metavar="OFFSET", type=click.IntRange(0), help="Default: the oldest there is.")
+@click.option("--to", "end", metavar="OFFSET", type=click.IntRange(0), help="Up to before this one.")
+@click.option("--follow", is_flag=True, help="Go on with what is added, until interrupted.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
+@click.option("--views", is_flag=True, help="Show views, transitions and gaps too.")
+@skip_option
+def replay(
+    group: str,
+    root: Path,
+    start: int | None,
+    end: int | None,
+    follow: bool,
+    as_json: bool,
+    views: bool,
+    skip_damaged: bool,
+) -> None:
+    """Print what was spooled of GROUP, one line per message, in the order in which it came."""
+    directory = directory_of(root, group)
+    with telling():
+        for record in _records(directory, start, end, follow, skip_damaged):
+            if as_json:
+                click.echo(json.dumps(facts_of(record)))
+            elif views or record.facts.kind in (Kind.MESSAGE, Kind.GAP):
+                click.echo(as_line(record))
+
+
+def _records(
+    directory: Path, start: int | None, end: int | None, follow: bool, skip_damaged: bool
+) -> Iterator[Record]:
+    known = bounds(directory)
+    at = known.start if start is None else start
+    if at > known.end:
+        raise OffsetMissing(directory, at, *known)
+    while True:
+        stop = known.end if end is None else end if not follow else min(end, known.end)
+        yield from read(directory, at, stop, skip_damaged=skip_damaged)
+        at = max(at, stop)
+        if not follow or at == end:
+            return
+        time.sleep(POLL_SECONDS)
+        known = bounds(directory)
+
+
+def as_line(record: Record) -> str:
+    """A record for people."""
+    match record.facts.kind:
+        case Kind.MESSAGE:
+            return record.data.decode(errors="replace")
+        case Kind.VIEW:
+            view = decode_body(record.data, ViewBody)
+            return f"-- view: {' '.join(one.name for one in view.members)} ({view.cause})"
+        case Kind.TRANSITION:
+            names = [one.name for one in decode_body(record.data, TransitionBody).members]
+            return f"-- the view is closing; still together: {' '.join(names)}"
+        case Kind.GAP:
+            gap = decode_body(record.data, GapBody)
+            count = "messages may be" if gap.messages is None else f"{gap.messages} messages are"
+            return f"-- {count} missing here: {gap.reason}"
+
+
+def facts_of(record: Record) -> dict[str, object]:
+    """A record for scripts."""
+    its = record.facts
+    common = {
+        "offset": record.offset,
+        "kind": its.kind.name.lower(),
+        "time_us": its.time_us,
+        "view": {"id": its.view.view, "step": its.view.step},
+    }
+    match its.kind:
+        case Kind.MESSAGE:
+            return {
+                **common,
+                "sender": its.sender,
+                "groups": its.groups,
+                "service": None if its.service is None else its.service.name.lower(),
+                "type": record.type,
+                "place": {"view": its.place.view, "lts": its.place.lts, "site": its.place.site},
+                "number": record.number,
+                **_data(record.data),
+            }
+        case Kind.VIEW:
+            view = decode_body(record.data, ViewBody)
+            names = [one.name for one in view.members]
+            return {**common, "members": names, "together": view.together, "cause": view.cause}
+        case Kind.TRANSITION:
+            return {**common, "members": [one.name for one in decode_body(record.data, TransitionBody).members]}
+        case Kind.GAP:
+            gap = decode_body(record.data, GapBody)
+            spans = {"from_us": gap.from_us, "to_us": gap.to_us, "messages": gap.messages}
+            return {**common, "reason": gap.reason, **spans}
+
+
+def _data(data: bytes) -> dict[str, str]:
+    try:
+        return {"data": data.decode()}
+    except UnicodeDecodeError:
+        return {"data_base64": base64.b64encode(data).decode()}

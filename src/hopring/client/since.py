@@ -1,0 +1,105 @@
+"""A join that begins in the past: a group's events from a spool, up to the view that the join made.
+
+That view is in the spool, too, because the spooler is a member; it is where the spool's part ends and the live
+part begins. So nothing is missing between them and nothing comes twice, as far as the order goes: for Causal,
+Agreed and Safe messages. Reliable and FIFO ones may be on different sides of a view at different members.
+"""
+
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from hopring.client.events import Event, Gap, Member, Message, Transition, View
+from hopring.groups.names import GroupViewId
+from hopring.services import Service
+from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
+from hopring.spool.errors import OffsetMissing, SpoolError
+from hopring.spool.layout import directory_of
+from hopring.spool.reading import bounds, read
+from hopring.spool.record import Kind, Record
+
+PORTION_RECORDS: Final = 1_000
+LOOK_US: Final = 20_000
+BEHIND_SECONDS: Final = 30.0
+
+
+class SpoolBehind(SpoolError, TimeoutError):
+    """The spool does not come up to the place where the join was made."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        reason = f"it ends before {offset}, and the view of the join is not in it for {BEHIND_SECONDS:g} s"
+        super().__init__(path, reason, "is `hop spool run` alive, in this group, on this side of the network?")
+        self.offset = offset
+
+
+class Replay:
+    """What is still to be read of a spool before the live events."""
+
+    def __init__(self, root: Path | str, group: str, since: int) -> None:
+        """OffsetMissing or another SpoolError if it cannot begin there."""
+        self.group = group
+        self.done = False
+        self.upto: GroupViewId | None = None  # The first view of the live part, once it is known.
+        self._directory = directory_of(Path(root), group)
+        self._at = since
+        self._events: deque[tuple[Event, GroupViewId | None]] = deque()
+        known = bounds(self._directory)
+        if not known.start <= since <= known.end:
+            raise OffsetMissing(self._directory, since, *known)
+
+    def next(self) -> Event | None:
+        """The next event, or None if there is none now; then look at `done`."""
+        assert self.upto is not None, "the live part begins somewhere"
+        if not self._events:
+            self._read()
+        if self.done or not self._events:
+            return None
+        event, made = self._events.popleft()
+        if made == self.upto:
+            self.done = True
+            return None
+        return event
+
+    def behind(self) -> SpoolBehind:
+        """The error if nothing comes for too long."""
+        return SpoolBehind(self._directory, self._at)
+
+    def _read(self) -> None:
+        end = min(bounds(self._directory).end, self._at + PORTION_RECORDS)
+        for record in read(self._directory, self._at, end):
+            event = event_of(record, self.group)
+            self._events.append((event, event.id if isinstance(event, View) else None))
+        self._at = end
+
+
+def event_of(record: Record, group: str) -> Event:
+    """A record as the event that it was at the spooler; a gap of unknown size has 0 messages."""
+    its = record.facts
+    match its.kind:
+        case Kind.MESSAGE:
+            service = its.service or Service.AGREED
+            return Message(its.sender, its.groups, record.data, service, record.type, its.place)
+        case Kind.VIEW:
+            return _view(decode_body(record.data, ViewBody), group)
+        case Kind.TRANSITION:
+            signal = decode_body(record.data, TransitionBody)
+            return Transition(group, signal.id, tuple([_member(one) for one in signal.members]))
+        case Kind.GAP:
+            return Gap((group,), decode_body(record.data, GapBody).messages or 0, 0, complete=False)
+
+
+def _view(body: ViewBody, group: str) -> View:
+    members = tuple([_member(one) for one in body.members])
+    return View(
+        group,
+        body.id,
+        members,
+        tuple([members[place] for place in body.together]),
+        body.cause,
+        None if body.who is None else _member(body.who),
+        tuple([tuple([members[place] for place in some]) for some in body.sets]),
+    )
+
+
+def _member(one: MemberBody) -> Member:
+    return Member(one.daemon, one.name, one.incarnation, one.session)

@@ -1,0 +1,113 @@
+"""What a client receives, as records of spools: events to runs, without a look at single messages.
+
+Messages of one bundle that come one after the other become one run, mapped where they lie in the bundle. All
+records carry the view that their group is in, as far as it was shown.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from hopring.client.batch import Batch, Taken
+from hopring.client.events import Gap, Member, Message, Reconnected, Transition, View
+from hopring.groups.names import GroupViewId
+from hopring.services import Service
+from hopring.session.place import Place
+from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, encode_body
+from hopring.spool.record import NO_PLACE, NO_STEP, Facts, GroupStep, Kind, Run, run_of
+
+
+@dataclass(slots=True)
+class Scribe:
+    """Writes events down for the groups that are spooled."""
+
+    views: dict[str, GroupStep] = field(default_factory=dict)  # Of the groups that are spooled.
+
+    def open(self, group: str) -> None:
+        """From now on this group's events are wanted."""
+        self.views.setdefault(group, NO_STEP)
+
+    def runs(self, batch: Batch) -> dict[str, list[Run]]:
+        """The records of a batch, by group, in their order."""
+        out: dict[str, list[Run]] = {}
+        for _, some in groupby(batch.taken, lambda one: id(one.origin or one)):
+            for group, run in self._runs(list(some)):
+                out.setdefault(group, []).append(run)
+        return out
+
+    def _runs(self, taken: list[Taken]) -> Iterator[tuple[str, Run]]:
+        first = taken[0]
+        at_us = first.received_at_us
+        match first.event:
+            case Message():
+                return self._messages(first.event, taken)
+            case View(group=group) as view:
+                if group in self.views:
+                    self.views[group] = step_of(view.id)
+                return self._one((group,), Kind.VIEW, at_us, encode_body(_view_body(view)))
+            case Transition(group=group) as signal:
+                closing = TransitionBody(signal.id, _members(signal.members))
+                return self._one((group,), Kind.TRANSITION, at_us, encode_body(closing))
+            case Reconnected(groups=groups, gap=gap):
+                body = GapBody(f"reconnected: {gap.reason}", gap.lost_at_us, gap.back_at_us, None, gap.last)
+                return self._one(groups, Kind.GAP, at_us, encode_body(body))
+            case Gap() as gap:
+                body = GapBody("the spooler was too slow", at_us, at_us, gap.messages)
+                # If not all groups are named, it may be any.
+                groups = gap.groups if gap.complete else tuple(self.views)
+                return self._one(groups, Kind.GAP, at_us, encode_body(body))
+            case _:
+                return iter(())
+
+    def _one(self, groups: Iterable[str], kind: Kind, at_us: int, body: bytes) -> Iterator[tuple[str, Run]]:
+        for group in groups:
+            if group in self.views:
+                yield group, run_of(Facts(kind, at_us, "", (group,), view=self.views[group]), [body])
+
+    def _messages(self, message: Message, taken: list[Taken]) -> Iterator[tuple[str, Run]]:
+        first = taken[0]
+        assert first.origin is not None, "a message came in a bundle"
+        bundle, begin = first.origin
+        start = first.order - begin
+        end = start + len(taken)
+        types, ends = bundle.types[start:end], bundle.offsets[start : end + 1]
+        place = NO_PLACE if message.service is Service.UNRELIABLE else message.place
+        for group in message.groups:
+            if group in self.views:
+                facts = Facts(
+                    Kind.MESSAGE,
+                    first.received_at_us,
+                    message.sender,
+                    message.groups,
+                    message.service,
+                    place,
+                    self.views[group],
+                )
+                yield group, Run(facts, types, ends, bundle.bodies, start)
+
+
+def step_of(view: GroupViewId) -> GroupStep:
+    """A view's id as records carry it."""
+    return GroupStep(view.view, view.signed)
+
+
+def away(group: str, reason: str, from_us: int, to_us: int, last: Place | None) -> Run:
+    """A record that says that nobody listened for a while."""
+    body = encode_body(GapBody(reason, from_us, to_us, None, last))
+    return run_of(Facts(Kind.GAP, to_us, "", (group,)), [body])
+
+
+def _members(members: Iterable[Member]) -> tuple[MemberBody, ...]:
+    return tuple([MemberBody(one.daemon, one.name, one.incarnation, one.session) for one in members])
+
+
+def _view_body(view: View) -> ViewBody:
+    members = {member: place for place, member in enumerate(view.members)}
+    return ViewBody(
+        view.id,
+        _members(view.members),
+        tuple([members[one] for one in view.together]),
+        view.cause,
+        None if view.who is None else _members([view.who])[0],
+        tuple([tuple([members[one] for one in some]) for some in view.sets]),
+    )

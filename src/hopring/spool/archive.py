@@ -1,0 +1,76 @@
+"""The archive of a spool: sealed segments as Parquet, one file each, for whoever reads tables.
+
+A file has its name when it is whole and on disk, so a reader of the directory sees whole ones only, and an
+archiving that was ended is begun again. The segment stays; retention may wait for its archive.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hopring.spool.arrow import load_arrow, read_batches, schema
+from hopring.spool.disk import Disk
+from hopring.spool.errors import AppendFailed, SpoolFull
+from hopring.spool.layout import NEW, archive_path, bases
+from hopring.spool.reading import Slice
+from hopring.spool.writer import FULL
+
+ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
+COMPRESSION: Final = "zstd"
+
+
+class Archived(NamedTuple):
+    """A segment that is in the archive."""
+
+    base: int
+    end: int
+    path: Path
+    size_bytes: int
+
+
+def archive(directory: Path, *, skip_damaged: bool = False, disk: Disk | None = None) -> Iterator[Archived]:
+    """Archives the sealed segments that are not yet, the oldest first; each is done when it is yielded.
+
+    SpoolDamaged if records of a segment are spoiled, unless those are left out.
+    """
+    arrow = load_arrow(str(directory))
+    disk = disk or Disk()
+    there = bases(directory)
+    for base, end in pairwise(there):
+        path = archive_path(directory, base)
+        if path.exists():
+            continue
+        if not path.parent.exists():
+            path.parent.mkdir()
+            disk.sync_directory(directory)
+        fresh = path.with_suffix(NEW)
+        try:
+            _write(arrow, fresh, Slice(str(directory), base, base, end), skip_damaged)
+            _make_safe(fresh, path, disk)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                fresh.unlink()
+            kind = SpoolFull if error.errno in FULL else AppendFailed
+            raise kind(path, f"the disk said: {error.strerror or error}") from error
+        yield Archived(base, end, path, path.stat().st_size)
+
+
+def _write(arrow: Any, path: Path, portion: Slice, skip_damaged: bool) -> None:
+    parquet = import_module("pyarrow.parquet")
+    batches = read_batches(portion, skip_damaged=skip_damaged, batch_bytes=ROW_GROUP_BYTES)
+    with parquet.ParquetWriter(path, schema(arrow), compression=COMPRESSION) as file:
+        for batch in batches:
+            file.write_batch(batch)
+
+
+def _make_safe(fresh: Path, path: Path, disk: Disk) -> None:
+    file = disk.open(fresh)
+    try:
+        disk.sync(file)
+    finally:
+        os.close(file)
+    disk.rename(fresh, path)

@@ -1,0 +1,145 @@
+"""Blocks to records: a block as it lies in a buffer, checked, and its records. No state, no I/O."""
+
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+from zlib import crc32
+
+from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.services import Service
+from hopring.session.place import Place
+from hopring.spool.encode import NAMES_BETWEEN, Mark
+from hopring.spool.record import Facts, GroupStep, Kind, Record
+from hopring.spool.sections import (
+    HEAD_BYTES,
+    NO_STRING,
+    RUN_COLUMNS,
+    SIZES,
+    Head,
+    Section,
+    sections,
+    unpack_head,
+)
+
+_KINDS = frozenset(Kind)
+_SERVICES = frozenset([0, *Service])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block whose bytes are what was written; columns are views of the buffer."""
+
+    head: Head
+    buffer: memoryview  # Of this block alone.
+    places: dict[str, Section]
+    bodies_at: int
+
+    def column(self, name: str) -> memoryview:
+        """A column, mapped with the type of its items."""
+        return self.section(name).cast(self.places[name].typecode)
+
+    def section(self, name: str) -> memoryview:
+        """The bytes of a column."""
+        at, code, items = self.places[name]
+        return self.buffer[at : at + items * SIZES[code]]
+
+    @property
+    def bodies(self) -> memoryview:
+        """All bodies, end to end."""
+        return self.buffer[self.bodies_at : self.bodies_at + self.head.bodies_bytes]
+
+    @property
+    def strings(self) -> list[str]:
+        """Senders, lists of groups and the application, each once."""
+        whole = bytes(self.section("strings"))
+        return [whole[start:end].decode() for start, end in pairwise(self.column("string_ends").tolist())]
+
+    @property
+    def mark(self) -> Mark | None:
+        """Which batch of which application it is."""
+        head = self.head
+        return None if head.app == NO_STRING else Mark(self.strings[head.app], head.batch)
+
+    def runs(self) -> list[tuple[int, int, Facts]]:
+        """Of each run: where it ends, the number of its first record, and what its records share."""
+        strings = self.strings
+        names = [tuple(text.split(NAMES_BETWEEN)) if text else () for text in strings]
+        columns = [self.column(name).tolist() for name, _ in RUN_COLUMNS]
+        return [_run(row, strings, names) for row in zip(*columns, strict=True)]
+
+    def records(self, start: int = 0, end: int | None = None) -> list[Record]:
+        """The records with offsets from `start` to before `end`."""
+        first = self.head.first
+        low = max(0, start - first)
+        high = self.head.records if end is None else min(self.head.records, end - first)
+        bodies, ends, types = bytes(self.bodies), self.column("ends").tolist(), self.column("types").tolist()
+        out: list[Record] = []
+        begin = 0
+        for run_end, number, facts in self.runs():
+            here, stop = max(begin, low), min(run_end, high)
+            shift = number - begin
+            offsets, numbers = range(first + here, first + stop), range(here + shift, stop + shift)
+            its = [bodies[at:to] for at, to in pairwise(ends[here : stop + 1])]
+            out += map(Record, offsets, numbers, types[here:stop], its, repeat(facts))
+            begin = run_end
+        return out
+
+
+def _run(row: tuple[int, ...], strings: list[str], names: list[tuple[str, ...]]) -> tuple[int, int, Facts]:
+    """A run from its items, which are in the order of RUN_COLUMNS."""
+    counter, nonce, lts, view_counter, view_nonce, step, time_us, *rest = row
+    end, number, sender, groups, representative, site, view_representative, kind, service = rest
+    facts = Facts(
+        Kind(kind),
+        time_us,
+        strings[sender],
+        names[groups],
+        Service(service) if service else None,
+        Place(ViewId(counter, DaemonId(representative), Incarnation(nonce)), lts, site),
+        GroupStep(ViewId(view_counter, DaemonId(view_representative), Incarnation(view_nonce)), step),
+    )
+    return end, number, facts
+
+
+def decode_block(buffer: bytes | memoryview, at: int = 0, key: int | None = None) -> Block | str:
+    """The block at this place, or in words why there is none; nothing is taken on trust but the CRC's word."""
+    head = unpack_head(buffer, at)
+    if isinstance(head, str):
+        return head
+    if key is not None and head.key != key:
+        return "a block of another spool"
+    if len(buffer) - at < head.size_bytes:
+        return "cut short"
+    whole = memoryview(buffer)[at : at + head.size_bytes]
+    if crc32(whole[HEAD_BYTES:]) != head.crc:
+        return "its CRC is wrong"
+    places, bodies_at = sections(head.records, head.runs, head.strings, head.strings_bytes)
+    block = Block(head, whole, places, bodies_at)
+    return _inconsistency(block) or block
+
+
+def _inconsistency(block: Block) -> str:
+    """What no writer of ours writes, even under a right CRC: columns are used as places in others."""
+    head = block.head
+    run_ends = block.column("run_end").tolist()
+    if not _rises(block.column("ends").tolist(), head.bodies_bytes):
+        return "the ends of its bodies do not rise to the last"
+    if not _rises(block.column("string_ends").tolist(), head.strings_bytes):
+        return "the ends of its strings do not rise to the last"
+    if not _rises([0, *run_ends], head.records) or len({0, *run_ends}) != len(run_ends) + 1:
+        return "its runs do not fill it"
+    if max(*block.column("sender"), *block.column("groups")) >= head.strings:
+        return "a string is named that is not there"
+    if not _KINDS.issuperset(block.column("kind").tolist()):
+        return "an unknown kind of record"
+    if not _SERVICES.issuperset(block.column("service").tolist()):
+        return "an unknown service"
+    try:
+        len(block.strings)
+    except UnicodeDecodeError:
+        return "a string is not UTF-8"
+    return ""
+
+
+def _rises(ends: list[int], last: int) -> bool:
+    # Sorting what is sorted is one pass without a Python loop.
+    return ends[0] == 0 and ends[-1] == last and sorted(ends) == ends

@@ -1,0 +1,174 @@
+"""Runs to blocks: one append becomes one block, or several if it is long. No state, no I/O.
+
+Bodies are not copied: a block is a list of buffers, for one gather write.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from hopring.spool.record import Run
+from hopring.spool.sections import (
+    BLOCK_RECORDS_MAX,
+    BODIES_BYTES_MAX,
+    HEAD_BYTES,
+    MORE,
+    NO_BATCH,
+    NO_STRING,
+    RUN_COLUMNS,
+    Head,
+    pack_head,
+    padded,
+)
+
+BLOCK_BYTES_AIM: Final = 4 * 1024 * 1024
+"""A long append is cut at about this size: what one flipped bit can spoil, and what a reader has in hand."""
+
+NAMES_BETWEEN: Final = "\0"
+"""Stands between names of groups, in which it cannot be."""
+
+
+class Mark(NamedTuple):
+    """By which an application knows its appends again: of each batch, one append counts."""
+
+    app: str
+    batch: int
+
+
+class Encoded(NamedTuple):
+    """A block to be written."""
+
+    head: Head
+    buffers: list[bytes | memoryview]
+
+
+def encode_append(
+    runs: Sequence[Run], first: int, key: int, time_us: int, mark: Mark | None = None
+) -> list[Encoded]:
+    """The blocks of an append; all but the last one say that it goes on."""
+    parts = list(_parts(runs))
+    blocks: list[Encoded] = []
+    for number, part in enumerate(parts, 1):
+        flags = 0 if number == len(parts) else MORE
+        blocks.append(_encode_block(part, first, key, time_us, mark, flags))
+        first = blocks[-1].head.end
+    return blocks
+
+
+def _parts(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """The runs in portions that each fit a block."""
+    part: list[Run] = []
+    records = size_bytes = 0
+    for whole in runs:
+        for run in _pieces(whole):
+            run_bytes = run.ends[-1] - run.ends[0]
+            if part and (records + len(run) > BLOCK_RECORDS_MAX or size_bytes + run_bytes > BLOCK_BYTES_AIM):
+                yield part
+                part, records, size_bytes = [], 0, 0
+            part.append(run)
+            records += len(run)
+            size_bytes += run_bytes
+    if part:
+        yield part
+
+
+def _pieces(run: Run) -> Iterator[Run]:
+    """A run that is too long for a block, in pieces; each has the number that its first message has."""
+    ends = run.ends
+    if len(run) <= BLOCK_RECORDS_MAX and ends[-1] - ends[0] <= BLOCK_BYTES_AIM:
+        if len(run):
+            yield run
+        return
+    start = 0
+    for here in range(1, len(run) + 1):
+        full = here - start == BLOCK_RECORDS_MAX
+        if here == len(run) or full or ends[here + 1] - ends[start] > BLOCK_BYTES_AIM:
+            yield part_of(run, start, here)
+            start = here
+
+
+def part_of(run: Run, start: int, end: int) -> Run:
+    """The records of a run from one to before another."""
+    return Run(run.facts, run.types[start:end], run.ends[start : end + 1], run.bodies, run.number + start)
+
+
+def _encode_block(
+    runs: list[Run], first: int, key: int, time_us: int, mark: Mark | None, flags: int
+) -> Encoded:
+    strings: dict[str, int] = {}
+    app = NO_STRING if mark is None else strings.setdefault(mark.app, 0)
+    run_columns = _run_columns(runs, strings)
+    ends, types = _record_columns(runs)
+    assert ends[-1] <= BODIES_BYTES_MAX, "a message is half of it at most"
+    names = [name.encode() for name in strings]
+    columns = [*run_columns, ends, types, array("I", _ends_of(names)), array("B", b"".join(names))]
+    front = b"".join([_pad(bytes(column)) for column in columns])
+    bodies = [memoryview(run.bodies)[run.ends[0] : run.ends[-1]] for run in runs]
+    tail = bytes(padded(ends[-1]) - ends[-1])
+    crc = crc32(front)
+    for body in bodies:
+        crc = crc32(body, crc)
+    crc = crc32(tail, crc)
+    head = Head(
+        flags=flags,
+        size_bytes=HEAD_BYTES + len(front) + ends[-1] + len(tail),
+        records=len(types),
+        runs=len(runs),
+        strings=len(names),
+        strings_bytes=sum(map(len, names)),
+        bodies_bytes=ends[-1],
+        first=first,
+        batch=NO_BATCH if mark is None else mark.batch,
+        time_us=time_us,
+        key=key,
+        app=app,
+        crc=crc,
+    )
+    return Encoded(head, [pack_head(head) + front, *bodies, tail])
+
+
+def _run_columns(runs: list[Run], strings: dict[str, int]) -> "list[array[int]]":
+    rows = []
+    end = 0
+    for run in runs:
+        end += len(run)
+        rows.append(_row(run, end, strings))
+    return [array(code, column) for (_, code), column in zip(RUN_COLUMNS, zip(*rows, strict=True), strict=True)]
+
+
+def _row(run: Run, end: int, strings: dict[str, int]) -> tuple[int, ...]:
+    """A run's items in the order of RUN_COLUMNS."""
+    facts = run.facts
+    place, view = facts.place, facts.view
+    names = NAMES_BETWEEN.join(facts.groups)
+    return (
+        *(place.view.counter, place.view.nonce, place.lts, view.view.counter, view.view.nonce),
+        *(view.step, facts.time_us),
+        *(end, run.number),
+        strings.setdefault(facts.sender, len(strings)),
+        strings.setdefault(names, len(strings)),
+        *(place.view.representative, place.site, view.view.representative),
+        *(facts.kind, facts.service or 0),
+    )
+
+
+def _record_columns(runs: list[Run]) -> "tuple[array[int], array[int]]":
+    ends = array("i", [0])
+    types = array("H")
+    for run in runs:
+        shift = ends[-1] - run.ends[0]
+        ends.extend(run.ends[1:] if not shift else [end + shift for end in run.ends[1:]])
+        types.extend(run.types)
+    return ends, types
+
+
+def _ends_of(names: list[bytes]) -> list[int]:
+    ends = [0]
+    for name in names:
+        ends.append(ends[-1] + len(name))
+    return ends
+
+
+def _pad(column: bytes) -> bytes:
+    return column + bytes(-len(column) % 8)

@@ -1,0 +1,87 @@
+"""Records: what a spool holds, one by one as programs read them, and in runs as they are written.
+
+A *run* is records that share all but type and body: most often the messages of one bundle, which also share
+their place in the order. Runs are the unit of the hot path; nobody touches a record of a run singly.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.services import Service
+from hopring.session.place import Place
+
+
+class Kind(IntEnum):
+    """What a record is; the number is the one in the file. The bodies of all but messages are in bodies.py."""
+
+    MESSAGE = 1
+    VIEW = 2
+    TRANSITION = 3
+    GAP = 4  # Something is missing here, and the body says what is known of it.
+
+
+NO_VIEW: Final = ViewId(0, DaemonId(0), Incarnation(0))
+NO_PLACE: Final = Place(NO_VIEW, 0, 0)
+"""Of records that have none: Unreliable messages, and all that is no message."""
+
+
+class GroupStep(NamedTuple):
+    """The group's view that a record is in: the daemons' view in which it was made, and the step in that.
+
+    A negative step is one of a closing view. Views of the sides of a split may then share it: the record of
+    the view has the whole id.
+    """
+
+    view: ViewId
+    step: int
+
+
+NO_STEP: Final = GroupStep(NO_VIEW, 0)
+
+
+class Facts(NamedTuple):
+    """What all records of a run share."""
+
+    kind: Kind
+    time_us: int  # When the spooler received it; microseconds since 1970, by the clock of its host.
+    sender: str = ""  # The sender's private group.
+    groups: tuple[str, ...] = ()
+    service: Service | None = None  # None if it is no message.
+    place: Place = NO_PLACE
+    view: GroupStep = NO_STEP
+
+
+class Record(NamedTuple):
+    """One record as a program reads it."""
+
+    offset: int
+    number: int  # Among the messages of its bundle, which have one place.
+    type: int
+    data: bytes
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Records that share their facts, in columns; ends rise from `ends[0]`, where the bodies begin, on."""
+
+    facts: Facts
+    types: Sequence[int]
+    ends: Sequence[int]  # One more than types.
+    bodies: bytes | memoryview
+    number: int = 0  # Of its first record, in its bundle.
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+
+def run_of(facts: Facts, bodies: Sequence[bytes], types: Sequence[int] | None = None) -> Run:
+    """A run of these bodies."""
+    assert types is None or len(types) == len(bodies), "one type for each body"
+    ends = list(accumulate(map(len, bodies), initial=0))
+    return Run(facts, array("H", bytes(2 * len(bodies))) if types is None else types, ends, b"".join(bodies))

@@ -1,0 +1,182 @@
+"""Opening the last segment of a spool after whatever ended its writer.
+
+Blocks that the index has were acknowledged: if one of them is spoiled, it stays where it is, as damage that
+readers name. Behind the index stands what was written and perhaps not acknowledged. Whole appends among that
+are kept: they are written once more, because a sync that failed may have left them in memory only, synced, and
+entered. What is no whole append at the end is a torn tail, and cut.
+"""
+
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hopring.spool.block import Block, decode_block
+from hopring.spool.disk import Disk
+from hopring.spool.errors import SpoolDamaged
+from hopring.spool.heads import (
+    ENTRY_BYTES,
+    INDEX_HEAD_BYTES,
+    Entry,
+    SegmentHead,
+    decode_entries,
+    decode_segment_head,
+    encode_entry,
+    encode_index_head,
+    entry_of,
+    is_index_head,
+    stand_in,
+)
+from hopring.spool.layout import INDEX, LOG, NEW, bases, index_path, log_path
+from hopring.spool.reading import read_head
+from hopring.spool.scan import Found, Lost, scan, whole_appends
+from hopring.spool.sections import NO_STRING, unpack_head
+from hopring.spool.segment import OpenSegment
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was found when a spool was opened."""
+
+    cut_bytes: int = 0  # Of a torn tail.
+    kept_records: int = 0  # That were behind the index.
+    damage: tuple[Lost, ...] = ()  # Behind the index, before something whole.
+    removed: tuple[str, ...] = ()  # Files that a crash had left.
+
+
+@dataclass(slots=True)
+class Recovered:
+    """The last segment, ready to be written to, and what its writer has to know."""
+
+    segment: OpenSegment
+    end: int
+    apps: dict[str, int]
+    report: Recovery
+    seal: bool = False  # Whether nothing may be added, because acknowledged bytes at its end are gone.
+
+
+def sweep(directory: Path, disk: Disk) -> tuple[str, ...]:
+    """Removes what a crash left of segments that were being made or removed."""
+    logs = set(bases(directory))
+    left = [path for path in directory.iterdir() if path.suffix == NEW]
+    left += [
+        path
+        for path in directory.iterdir()
+        if path.suffix == INDEX and path.stem.isdecimal() and int(path.stem) not in logs
+    ]
+    for path in left:
+        disk.remove(path)
+    return tuple(sorted([path.name for path in left]))
+
+
+def open_last(directory: Path, disk: Disk) -> Recovered:
+    """The last segment; OSError if the disk refuses, SpoolDamaged if its head is gone."""
+    base = bases(directory)[-1]
+    path = log_path(directory, base)
+    log = disk.open(path)
+    index = -1
+    try:
+        size_bytes = os.fstat(log).st_size
+        # An empty file cannot be mapped, and has no head.
+        whole = (
+            memoryview(mmap.mmap(log, size_bytes, access=mmap.ACCESS_READ)) if size_bytes else memoryview(b"")
+        )
+        missing = not index_path(directory, base).exists()
+        index = disk.open(index_path(directory, base), create=missing)
+        head, spoiled = _head(directory, base, whole, index)
+        found = _recover(head, whole, log, index, disk)
+        found.seal = found.seal or spoiled
+        return found
+    except BaseException:
+        os.close(log)
+        if index >= 0:
+            os.close(index)
+        raise
+
+
+def _head(directory: Path, base: int, whole: memoryview, index: int) -> tuple[SegmentHead, bool]:
+    """The head, and whether it is spoiled: then what the index and the segment before know has to do."""
+    path = log_path(directory, base)
+    try:
+        head = decode_segment_head(whole, str(path))
+    except SpoolDamaged:
+        other = stand_in(os.pread(index, INDEX_HEAD_BYTES, 0), base)
+        before = [one for one in bases(directory) if one < base]
+        if other is None or not before:
+            raise
+        known = read_head(directory, before[-1])
+        return other._replace(spool_id=known.spool_id, group=known.group, apps=known.apps), True
+    if head.base != base:
+        raise SpoolDamaged(path, f"it was {head.base:020}{LOG} and has been renamed", base)
+    return head, False
+
+
+@dataclass(slots=True)
+class _Tail:
+    """What stands behind the index."""
+
+    position: int
+    first: int
+    parts: list[Found | Lost] = field(default_factory=list)
+
+    @property
+    def end_position(self) -> int:
+        last = self.parts[-1] if self.parts else None
+        return last.position + last.block.head.size_bytes if isinstance(last, Found) else self.position
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry_of(one.block.head, one.position) for one in self.parts if isinstance(one, Found)]
+
+
+def _recover(head: SegmentHead, whole: memoryview, log: int, index: int, disk: Disk) -> Recovered:
+    entries = _entries(index, head, disk)
+    last = entries[-1] if entries else None
+    tail = _Tail(last.end_position if last else head.size_bytes, last.end if last else head.base)
+    short = tail.position > len(whole)
+    tail.parts = [] if short else whole_appends(list(scan(whole, tail.position, tail.first, head.key)))
+    kept = tail.entries
+    apps = dict(head.apps) | _marks(whole, entries, head.key) | _marks_of(tail.parts)
+    if kept:
+        disk.write(log, [bytes(whole[tail.position : tail.end_position])], tail.position)
+    cut_bytes = 0 if short else len(whole) - tail.end_position
+    if cut_bytes:
+        disk.cut(log, tail.end_position)
+    disk.sync(log)
+    at = INDEX_HEAD_BYTES + len(entries) * ENTRY_BYTES
+    disk.write(index, [b"".join(map(encode_entry, kept))], at)
+    disk.cut(index, at + len(kept) * ENTRY_BYTES)
+    entries += kept
+    segment = OpenSegment(head, disk, log, index, tail.end_position, len(entries), tail.end_position)
+    damage = tuple([one for one in tail.parts if isinstance(one, Lost)])
+    report = Recovery(cut_bytes, sum([entry.records for entry in kept]), damage)
+    return Recovered(segment, entries[-1].end if entries else head.base, apps, report, seal=short)
+
+
+def _entries(index: int, head: SegmentHead, disk: Disk) -> list[Entry]:
+    """The entries up to the first one that is spoiled; the index begins anew if its head is."""
+    whole = os.pread(index, os.fstat(index).st_size, 0)
+    if is_index_head(whole, head.base, head.key):
+        return decode_entries(whole)
+    disk.cut(index, 0)
+    disk.write(index, [encode_index_head(head.base, head.key)], 0)
+    return []
+
+
+def _marks(whole: memoryview, entries: list[Entry], key: int) -> dict[str, int]:
+    """The last batch of each application among blocks that the index has; a spoiled one has none."""
+    apps: dict[str, int] = {}
+    for entry in entries:
+        head = unpack_head(whole, entry.position) if entry.end_position <= len(whole) else "gone"
+        if isinstance(head, str) or head.app == NO_STRING:
+            continue
+        block = decode_block(whole, entry.position, key)
+        if isinstance(block, Block):
+            apps |= _marks_of([Found(entry.position, block)])
+    return apps
+
+
+def _marks_of(parts: Sequence[Found | Lost]) -> dict[str, int]:
+    marks = [one.block.mark for one in parts if isinstance(one, Found)]
+    return {mark.app: mark.batch for mark in marks if mark is not None}

@@ -1,0 +1,137 @@
+"""How a block lies in its bytes: its head, and where each column begins. No state, no I/O.
+
+A block is one append, or a part of a long one: a head with a CRC of its own, so that lengths can be trusted
+even where the rest is damaged; then columns and bodies under a second CRC. Columns are in the layout of Arrow,
+and each begins at a multiple of 8. `docs/spool.md` has the table.
+
+Limit  columns are mapped in place, so the machine has to be little-endian.
+"""
+
+import sys
+from functools import lru_cache
+from struct import Struct
+from typing import Final, Literal, NamedTuple
+from zlib import crc32
+
+assert sys.byteorder == "little", "columns are mapped in place"
+
+BLOCK_MAGIC: Final = b"HBLK"
+MORE: Final = 0x0001  # The append goes on in the next block; it counts only when its last one is there.
+NO_BATCH: Final = -1
+NO_STRING: Final = 0xFFFF_FFFF
+
+# magic, flags, zero, size, records, runs, strings, strings bytes, bodies bytes,
+# first offset, batch, time, key, application, crc of the rest
+_HEAD: Final = Struct("<4sHHIIIIIIQqqIII")
+_CRC: Final = Struct("<I")
+HEAD_BYTES: Final = _HEAD.size + _CRC.size
+
+BLOCK_RECORDS_MAX: Final = 65_536
+BLOCK_BYTES_MAX: Final = 64 * 1024 * 1024
+BODIES_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A block holds at most so much; the largest message is half of it."""
+
+Code = Literal["Q", "q", "i", "I", "H", "B"]
+"""Of the array module."""
+
+# Columns with one item per run: name and typecode of the array module.
+RUN_COLUMNS: Final[tuple[tuple[str, Code], ...]] = (
+    *(("place_counter", "Q"), ("place_nonce", "Q"), ("lts", "Q"), ("view_counter", "Q"), ("view_nonce", "Q")),
+    *(("view_step", "q"), ("time_us", "q")),
+    *(("run_end", "i"), ("number", "I"), ("sender", "I"), ("groups", "I")),
+    *(("place_representative", "H"), ("site", "H"), ("view_representative", "H")),
+    *(("kind", "B"), ("service", "B")),
+)
+_SHAPES_KEPT_MAX: Final = 1024
+"""Appends of a program are often alike."""
+
+SIZES: Final[dict[Code, int]] = {"Q": 8, "q": 8, "i": 4, "I": 4, "H": 2, "B": 1}
+
+
+class Head(NamedTuple):
+    """The head of a block."""
+
+    flags: int
+    size_bytes: int
+    records: int
+    runs: int
+    strings: int
+    strings_bytes: int
+    bodies_bytes: int
+    first: int  # Offset of the first record.
+    batch: int  # Of the application that appended it, or NO_BATCH.
+    time_us: int  # When it was appended.
+    key: int  # Of the spool: a block of another one is no block of this one.
+    app: int  # Which string is the application, or NO_STRING.
+    crc: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind its last record."""
+        return self.first + self.records
+
+    @property
+    def more(self) -> bool:
+        """Whether the append goes on in the next block."""
+        return bool(self.flags & MORE)
+
+
+class Section(NamedTuple):
+    """Where a column lies in a block."""
+
+    at: int
+    typecode: Code
+    items: int
+
+
+def padded(size_bytes: int) -> int:
+    """The next multiple of 8."""
+    return (size_bytes + 7) & ~7
+
+
+@lru_cache(maxsize=_SHAPES_KEPT_MAX)
+def sections(records: int, runs: int, strings: int, strings_bytes: int) -> tuple[dict[str, Section], int]:
+    """Where everything before the bodies lies, and where the bodies begin."""
+    found: dict[str, Section] = {}
+    at = HEAD_BYTES
+    columns: list[tuple[str, Code, int]] = [(name, code, runs) for name, code in RUN_COLUMNS]
+    columns += [("ends", "i", records + 1), ("types", "H", records)]
+    columns += [("string_ends", "I", strings + 1), ("strings", "B", strings_bytes)]
+    for name, code, items in columns:
+        found[name] = Section(at, code, items)
+        at = padded(at + items * SIZES[code])
+    return found, at
+
+
+def pack_head(head: Head) -> bytes:
+    """The head with its own CRC."""
+    packed = _HEAD.pack(BLOCK_MAGIC, head.flags, 0, *head[1:])
+    return packed + _CRC.pack(crc32(packed))
+
+
+def unpack_head(buffer: bytes | memoryview, at: int = 0) -> Head | str:
+    """The head at this place, or in words why there is none. Amounts are checked, so that they may be used."""
+    if len(buffer) - at < HEAD_BYTES:
+        return "cut short"
+    magic, flags, zero, *rest = _HEAD.unpack_from(buffer, at)
+    if magic != BLOCK_MAGIC:
+        return "no block begins here"
+    (crc,) = _CRC.unpack_from(buffer, at + _HEAD.size)
+    if crc != crc32(memoryview(buffer)[at : at + _HEAD.size]):
+        return "the head's CRC is wrong"
+    return _checked(Head(flags, *rest), zero)
+
+
+def _checked(head: Head, zero: int) -> Head | str:
+    if zero or head.flags & ~MORE:
+        return f"unknown flags {head.flags:#06x} {zero:#06x}"
+    if not 0 < head.runs <= head.records <= BLOCK_RECORDS_MAX or head.bodies_bytes > BODIES_BYTES_MAX:
+        return f"{head.records} records in {head.runs} runs with {head.bodies_bytes} bytes"
+    if head.size_bytes > BLOCK_BYTES_MAX or max(head.strings, head.strings_bytes) > head.size_bytes:
+        return f"a block of {head.size_bytes} bytes"
+    if head.app != NO_STRING and head.app >= head.strings:
+        return "the application is not among the strings"
+    _, bodies_at = sections(head.records, head.runs, head.strings, head.strings_bytes)
+    if head.size_bytes != padded(bodies_at + head.bodies_bytes):
+        return f"{head.size_bytes} bytes are said, its parts have {padded(bodies_at + head.bodies_bytes)}"
+    return head

@@ -1,0 +1,92 @@
+"""Verifying a spool: every byte of every segment is looked at, and all that is wrong is named."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from hopring.spool.errors import SpoolError
+from hopring.spool.heads import SegmentHead, decode_entries, is_index_head
+from hopring.spool.layout import bases, index_path, log_path
+from hopring.spool.reading import bounds, mapped, read_head
+from hopring.spool.scan import Found, Lost, scan
+
+
+class Finding(NamedTuple):
+    """Something that is wrong."""
+
+    file: str
+    what: str
+    start: int | None = None  # The first record that is lost by it, and the one behind the last.
+    end: int | None = None
+
+
+class Verdict(NamedTuple):
+    """What a spool is worth."""
+
+    records: int  # That can be read.
+    blocks: int
+    size_bytes: int
+    findings: tuple[Finding, ...]
+
+
+def verify(directory: Path) -> Verdict:
+    """Reads all that is acknowledged; a writer may go on meanwhile, what it adds is not looked at."""
+    end = bounds(directory).end
+    there = bases(directory)
+    records = blocks = size_bytes = 0
+    findings: list[Finding] = []
+    for base, following in pairwise([*there, end]):
+        path = log_path(directory, base)
+        try:
+            head = read_head(directory, base)
+        except SpoolError as error:
+            findings.append(Finding(path.name, error.reason, base, following))
+            continue
+        log = mapped(path)
+        size_bytes += len(log)
+        parts = list(_parts(log, head, following))
+        whole = [one.block.head for one in parts if isinstance(one, Found)]
+        records += sum([one.records for one in whole])
+        blocks += len(whole)
+        findings += [_finding(path, one, following) for one in parts if isinstance(one, Lost)]
+        findings += _missing(path, parts, head, following)
+        findings += _index_findings(directory, head, parts)
+    return Verdict(records, blocks, size_bytes, tuple(findings))
+
+
+def _parts(log: memoryview, head: SegmentHead, following: int) -> list[Found | Lost]:
+    """What is there of the records before the next segment; what is behind is not acknowledged."""
+    parts: list[Found | Lost] = []
+    for one in scan(log, head.size_bytes, head.base, head.key):
+        first = one.block.head.first if isinstance(one, Found) else one.first
+        if first >= following:
+            break
+        parts.append(one)
+    return parts
+
+
+def _finding(path: Path, lost: Lost, following: int) -> Finding:
+    where = f"bytes {lost.position} to {lost.end_position}: {lost.reason}"
+    return Finding(path.name, where, lost.first, following if lost.end is None else lost.end)
+
+
+def _missing(path: Path, parts: list[Found | Lost], head: SegmentHead, following: int) -> list[Finding]:
+    """Records behind the last block that should be there."""
+    last = parts[-1] if parts else None
+    if isinstance(last, Lost):
+        return []
+    end = last.block.head.end if last else head.base
+    return [Finding(path.name, "the file is cut short", end, following)] if end < following else []
+
+
+def _index_findings(directory: Path, head: SegmentHead, parts: list[Found | Lost]) -> list[Finding]:
+    path = index_path(directory, head.base)
+    try:
+        index = mapped(path)
+    except FileNotFoundError:
+        return [Finding(path.name, "it is not there: reading is slow until the writer is opened again")]
+    if not is_index_head(index, head.base, head.key):
+        return [Finding(path.name, "it does not belong to its log")]
+    positions = {entry.position for entry in decode_entries(index)}
+    lacking = [one for one in parts if isinstance(one, Found) and one.position not in positions]
+    return [Finding(path.name, f"{len(lacking)} blocks are not in it, or are spoiled")] if lacking else []

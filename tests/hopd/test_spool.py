@@ -1,0 +1,274 @@
+"""Spoolers at real daemons: what they hold, and what they say of what they could not hear."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.hopd.lives import Lives
+from tests.hopd.test_clients import SECONDS_MAX, Served, cluster
+
+from hopring import SAFE, Event, Message, View, connect, sync
+from hopring.spool.bodies import GapBody, ViewBody, decode_body
+from hopring.spool.errors import NoSpool
+from hopring.spool.reading import bounds, read
+from hopring.spool.record import Kind, Record
+from hopring.spool.verify import verify
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    config = cluster()
+    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
+        lives.start()
+        lives.wait(lives.together)
+        yield Served(lives, config)
+
+
+class Spooling:
+    """A `hop spool run` that ends with the test."""
+
+    def __init__(self, root: Path, url: str, *words: str) -> None:
+        self.root = root
+        command = [sys.executable, "-m", "hopring.cli.main", "spool", "run", "--spool", str(root), "--at", url]
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        command += ["--sync", "20ms", *words]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def records(self, group: str = "trades") -> list[Record]:
+        try:
+            known = bounds(self.root / group)
+        except NoSpool:
+            return []
+        return list(read(self.root / group, known.start, known.end))
+
+    def messages(self, group: str = "trades") -> list[bytes]:
+        return [one.data for one in self.records(group) if one.facts.kind is Kind.MESSAGE]
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=SECONDS_MAX)
+        return self.process.returncode
+
+    def __enter__(self) -> "Spooling":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=SECONDS_MAX)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < end, "it comes some time"
+        time.sleep(0.02)
+
+
+def both_are_in(session: sync.Session, group: str, members: int) -> bool:
+    return len(session.members(group).members) == members
+
+
+def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(served: Served, tmp_path: Path) -> None:
+    with (
+        Spooling(tmp_path / "one", served.url("eu1"), "--group", "trades") as one,
+        Spooling(tmp_path / "two", served.url("us1"), "--group", "tr*") as two,
+        sync.connect(served.url("eu1")) as anna,
+        sync.connect(served.url("us1")) as bert,
+    ):
+        until(lambda: both_are_in(anna, "trades", 2) and both_are_in(bert, "trades", 2))
+        for number in range(200):
+            (anna if number % 3 else bert).multicast("trades", b"%d" % number, service=SAFE, type=number)
+        until(lambda: len(one.messages()) == len(two.messages()) == 200)
+
+        assert one.end(signal.SIGTERM) == 0
+        assert two.end(signal.SIGINT) == 0
+
+    first, second = (
+        [record for record in spool.records() if record.facts.kind is Kind.MESSAGE] for spool in (one, two)
+    )
+    assert [(a.data, a.type, a.number) for a in first] == [(b.data, b.type, b.number) for b in second]
+    for a, b in zip(first, second, strict=True):
+        assert a.facts[2:] == b.facts[2:], "sender, groups, service, place and view"
+    places = [(record.facts.place, record.number) for record in first]
+    assert places == sorted(places)
+    assert len(set(places)) == 200
+    assert verify(tmp_path / "one" / "trades").findings == ()
+    views = [decode_body(one.data, ViewBody) for one in one.records() if one.facts.kind is Kind.VIEW]
+    assert len(views[-1].members) == 2
+
+
+def test_a_spooler_that_was_killed_goes_on_and_says_that_it_was_away(served: Served, tmp_path: Path) -> None:
+    with sync.connect(served.url("eu1")) as anna:
+        with Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades", "--name", "spooler") as spool:
+            until(lambda: len(spool.records()) > 0)
+            anna.multicast("trades", b"before")
+            until(lambda: spool.messages() == [b"before"])
+            spool.end(signal.SIGKILL)
+        anna.multicast("trades", b"unheard")
+        until(lambda: not anna.groups())
+        with Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades", "--name", "spooler") as spool:
+            until(lambda: both_are_in(anna, "trades", 1))
+            anna.multicast("trades", b"after")
+            until(lambda: spool.messages() == [b"before", b"after"])
+
+            kinds = [record.facts.kind for record in spool.records()]
+            assert kinds == [Kind.VIEW, Kind.MESSAGE, Kind.GAP, Kind.VIEW, Kind.MESSAGE]
+            gap = decode_body(spool.records()[2].data, GapBody)
+            assert gap.reason == "the spooler was not running"
+            assert gap.last == spool.records()[1].facts.place
+            assert 0 < gap.from_us < gap.to_us
+            assert [record.offset for record in spool.records()] == list(range(5))
+
+
+def test_a_second_spooler_of_the_same_directory_is_refused(served: Served, tmp_path: Path) -> None:
+    with Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool:
+        until(lambda: len(spool.records()) > 0)
+        with Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as other:
+            _, said = other.process.communicate(timeout=SECONDS_MAX)
+
+            assert other.process.returncode == 1
+            assert f"another process writes to it (process {spool.process.pid})" in said
+
+
+def test_replay_follows_what_is_spooled(served: Served, tmp_path: Path) -> None:
+    with (
+        Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
+        sync.connect(served.url("us1")) as bert,
+    ):
+        until(lambda: len(spool.records()) > 0)
+        bert.multicast("trades", b"one")
+        until(lambda: len(spool.messages()) == 1)
+        command = [sys.executable, "-m", "hopring.cli.main", "spool", "replay", "trades", "--json", "--follow"]
+        with subprocess.Popen(
+            [*command, "--spool", str(spool.root)], stdout=subprocess.PIPE, text=True
+        ) as replay:
+            assert replay.stdout is not None, "it speaks through a pipe"
+            bert.multicast("trades", b"two")
+            seen = [json.loads(replay.stdout.readline()) for _ in range(len(spool.records()))]
+            while seen[-1].get("data") != "two":
+                seen.append(json.loads(replay.stdout.readline()))
+            replay.kill()
+
+        assert [row["data"] for row in seen if row["kind"] == "message"] == ["one", "two"]
+
+
+@pytest.mark.parametrize("shell", ["asyncio", "blocking"])
+def test_a_join_since_an_offset_has_neither_gap_nor_duplicate(
+    served: Served, tmp_path: Path, shell: str
+) -> None:
+    with (
+        Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
+        sync.connect(served.url("us1")) as bert,
+    ):
+        until(lambda: len(spool.records()) > 0)
+        stop = threading.Event()
+        sent: list[bytes] = []
+
+        def send() -> None:
+            while not stop.is_set():
+                sent.append(b"%d" % len(sent))
+                bert.multicast("trades", sent[-1])
+                time.sleep(0.001)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            until(lambda: len(spool.messages()) > 100)
+            wanted = len(sent) + 300
+            if shell == "asyncio":
+                seen = asyncio.run(since_aio(served, spool.root, wanted))
+            else:
+                seen = since_blocking(served, spool.root, wanted)
+        finally:
+            stop.set()
+            sender.join()
+
+    numbers = [int(one.data) for one in seen if isinstance(one, Message)]
+    # On a busy machine daemons may lose each other for a while before the spooler has heard anything.
+    assert numbers == list(range(int(spool.messages()[0]), wanted))
+    assert sum(isinstance(one, View) and len(one.members) == 2 for one in seen) == 1, "the view of the join"
+
+
+async def since_aio(served: Served, root: Path, wanted: int) -> list[Event]:
+    seen: list[Event] = []
+    async with connect(served.url("us1")) as anna, anna.join("trades", since=0, spool=root) as group:
+        async for event in group:
+            seen.append(event)
+            if isinstance(event, Message) and int(event.data) == wanted - 1:
+                break
+    return seen
+
+
+def since_blocking(served: Served, root: Path, wanted: int) -> list[Event]:
+    seen: list[Event] = []
+    with sync.connect(served.url("us1")) as anna:
+        anna.join("trades", since=0, spool=root)
+        while not (seen and isinstance(seen[-1], Message) and int(seen[-1].data) == wanted - 1):
+            seen += anna.receive_batch(max_messages=1)
+    return seen
+
+
+def test_a_lost_connection_of_the_spooler_is_a_record(served: Served, tmp_path: Path) -> None:
+    with (
+        Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
+        sync.connect(served.url("us1")) as bert,
+    ):
+        until(lambda: len(spool.records()) > 0)
+        bert.multicast("trades", b"before")
+        until(lambda: spool.messages() == [b"before"])
+        served.lives.kill("eu1")
+        served.lives.start("eu1")
+        until(lambda: both_are_in(bert, "trades", 1) and spool.records()[-1].facts.kind is Kind.VIEW)
+        bert.multicast("trades", b"after")
+        until(lambda: spool.messages() == [b"before", b"after"])
+
+        (gap,) = [one for one in spool.records() if one.facts.kind is Kind.GAP]
+        assert decode_body(gap.data, GapBody).reason.startswith("reconnected: ")
+        assert decode_body(gap.data, GapBody).last == spool.records()[1].facts.place
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A file system with 300 kB."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    place = tmp_path / "tiny"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)]
+    mounted = subprocess.run(mount, check=False, capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount: {mounted.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_with_a_full_disk_the_spooler_stays_and_goes_on_when_there_is_room(served: Served, tiny: Path) -> None:
+    ballast = tiny / "ballast"
+    ballast.write_bytes(bytes(200_000))
+    with (
+        Spooling(tiny, served.url("eu1"), "--group", "trades") as spool,
+        sync.connect(served.url("us1")) as bert,
+    ):
+        until(lambda: len(spool.records()) > 0)
+        for number in range(20):
+            bert.multicast("trades", b"%d " % number + bytes(10_000))
+        assert spool.process.stderr is not None, "it speaks through a pipe"
+        while "not appended: the disk said: No space left" not in spool.process.stderr.readline():
+            pass
+        assert both_are_in(bert, "trades", 1)
+
+        ballast.unlink()
+        until(lambda: len(spool.messages()) == 20)
+
+        assert [int(one.split()[0]) for one in spool.messages()] == list(range(20))
+        assert not [one for one in spool.records() if one.facts.kind is Kind.GAP]

@@ -1,0 +1,117 @@
+"""A join that begins in the past, without a daemon: what comes of a spool, and where it ends."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.client.test_spooling import SHOWN, VIEW, batch_of, bundle, scribe
+
+from hopring.client.core import Core
+from hopring.client.events import Event, Gap, Message, Transition, View
+from hopring.client.since import BEHIND_SECONDS, Replay, SpoolBehind
+from hopring.client.spooling import away
+from hopring.client.verbs import join_from, receive, receive_batch
+from hopring.groups.names import GroupViewId
+from hopring.session.messages import Messages
+from hopring.spool.errors import NoSpool, OffsetMissing
+from hopring.spool.writer import SpoolWriter
+
+LIVE = View("trades", GroupViewId(VIEW, (), 4), SHOWN.members, (), "join", None, ())
+
+
+def spooled(root: Path, *parts: Event | Messages) -> None:
+    with SpoolWriter(root, "trades") as writer:
+        runs = scribe("trades").runs(batch_of(*parts))
+        writer.append(runs.get("trades", []))
+
+
+def core_with(root: Path, since: int) -> Core:
+    """A session that has joined, whose first live view and a message wait."""
+    core = Core("hop://nowhere", "me")
+    core.replays["trades"] = Replay(root, "trades", since)
+    core.stream.open("trades")
+    core.groups.add("trades")
+    core.stream.put(LIVE, 0)
+    core.stream.put(Message("#a#b", ("trades",), b"live", SHOWN_SERVICE, 0, bundle(b"x").place), 0)
+    return core
+
+
+SHOWN_SERVICE = bundle(b"x").bundle.run.service
+
+
+def now(verb: object, now_us: int = 0) -> object:
+    """The result of a verb that need not wait."""
+    with pytest.raises(StopIteration) as end:
+        next(verb)  # type: ignore[call-overload]
+    return end.value.value
+
+
+def test_what_the_spool_has_comes_first_up_to_the_view_of_the_join_which_comes_once(tmp_path: Path) -> None:
+    signal = Transition("trades", SHOWN.id, SHOWN.members)
+    spooled(tmp_path, SHOWN, bundle(b"one", b"two", lts=4), signal, bundle(b"three"), LIVE, bundle(b"live"))
+    core = core_with(tmp_path, 0)
+
+    events = [now(receive(core, "trades", 0)) for _ in range(7)]
+
+    assert events[0] == SHOWN
+    assert events[3] == signal
+    assert events[5] == LIVE
+    assert [one.data for one in events if isinstance(one, Message)] == [b"one", b"two", b"three", b"live"]
+    assert isinstance(events[1], Message)
+    assert events[1].place == bundle(b"", lts=4).place
+    assert core.replays == {}
+
+
+@pytest.mark.parametrize("group", [None, "trades"])
+def test_whoever_reads_gets_the_past_first(tmp_path: Path, group: str | None) -> None:
+    spooled(tmp_path, SHOWN, bundle(b"one"), LIVE)
+    core = core_with(tmp_path, 1)
+    assert core.take(group) is None
+
+    batch = now(receive_batch(core, group, 10, 0, None))
+
+    assert [one.data for one in batch if isinstance(one, Message)] == [b"one"]  # type: ignore[attr-defined]
+    assert next(iter(now(receive_batch(core, group, 10, 0, None)))) == LIVE  # type: ignore[call-overload]
+
+
+def test_a_gap_of_the_spooler_is_a_gap(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "trades") as writer:
+        writer.append([away("trades", "not running", 1, 2, None)])
+    core = core_with(tmp_path, 0)
+
+    assert now(receive(core, "trades", 0)) == Gap(("trades",), 0, 0, complete=False)
+
+
+def test_it_waits_for_the_spool_and_says_so_if_that_stays_behind(tmp_path: Path) -> None:
+    spooled(tmp_path, SHOWN)
+    core = core_with(tmp_path, 1)
+    verb = receive(core, "trades", 0)
+
+    wait = next(verb)
+    assert not wait.condition()
+    spooled(tmp_path, bundle(b"late"))
+    with pytest.raises(StopIteration) as end:
+        verb.send(wait.until_us)
+    assert isinstance(end.value.value, Message)
+
+    verb = receive(core, "trades", 0)
+    next(verb)
+    with pytest.raises(SpoolBehind, match="is `hop spool run` alive"):
+        verb.send(int(BEHIND_SECONDS * 1_000_000))
+    assert core.take("trades") is None, "never live with a gap"
+
+
+def test_an_offset_or_a_spool_that_is_not_there_is_an_error_before_anything_is_asked(tmp_path: Path) -> None:
+    spooled(tmp_path, SHOWN)
+    core = Core("hop://nowhere", "me")
+
+    for since, spool, error in (
+        (7, tmp_path, OffsetMissing),
+        (0, tmp_path / "no", NoSpool),
+        (0, None, ValueError),
+        (None, tmp_path, ValueError),
+    ):
+        with pytest.raises(error):
+            next(join_from(core, "trades", since, spool, 0))
+    assert core.replays == {}
+    with pytest.raises(ValueError, match="membership=True"):
+        next(join_from(Core("hop://nowhere", "me", membership=False), "trades", 0, tmp_path, 0))

@@ -1,0 +1,169 @@
+"""Events of a client as records of spools."""
+
+from pathlib import Path
+
+import pytest
+
+from hopring.client.batch import Batch, Taken
+from hopring.client.events import (
+    Event,
+    Gap,
+    Member,
+    Message,
+    Reconnected,
+    ReconnectGap,
+    SlowWarning,
+    Transition,
+    View,
+    messages_of,
+)
+from hopring.client.spooling import Scribe, away
+from hopring.client.stream import Stream
+from hopring.groups.names import GroupViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.services import Service
+from hopring.session.messages import Messages
+from hopring.session.place import Place
+from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
+from hopring.spool.reading import read
+from hopring.spool.record import NO_PLACE, NO_STEP, GroupStep, Kind, Record, Run
+from hopring.spool.writer import SpoolWriter
+from hopring.wire.bundle import Run as BundleRun
+from hopring.wire.bundle import decode_bundle, encode_bundle
+
+VIEW = ViewId(7, DaemonId(1), Incarnation(99))
+ANNA = Member("eu1", "anna", 5, 1)
+BERT = Member("us1", "bert", 6, 2)
+SHOWN = View("trades", GroupViewId(VIEW, (), 3), (ANNA, BERT), (BERT,), "join", BERT, ((ANNA,), (BERT,)))
+
+
+def stream_of(*parts: Event | Messages) -> Stream:
+    stream = Stream(now_us=1_000)
+    for part in parts:
+        if isinstance(part, Messages):
+            stream.put_messages(messages_of(part), part.bundle, 0)
+        else:
+            stream.put(part, 0)
+        stream.now_us += 1
+    return stream
+
+
+def bundle(
+    *bodies: bytes, lts: int = 1, groups: tuple[str, ...] = ("trades",), service: Service = Service.AGREED
+) -> Messages:
+    run = BundleRun(DaemonId(0), 1, service, tuple(map(GroupName, groups)))
+    packed = encode_bundle(run, bodies, range(len(bodies)), bytes(len(bodies)))
+    return Messages("#anna#eu1", Place(VIEW, lts, 0), decode_bundle(packed))
+
+
+def batch_of(*parts: Event | Messages, most: int = 1000) -> Batch:
+    return Batch(tuple(stream_of(*parts).take_batch(most)[0]))
+
+
+def scribe(*groups: str) -> Scribe:
+    one = Scribe()
+    for group in groups:
+        one.open(group)
+    return one
+
+
+def records(tmp_path: Path, runs: list[Run]) -> list[Record]:
+    with SpoolWriter(tmp_path, "trades") as writer:
+        writer.append(runs)
+    return list(read(writer.directory, 0, writer.end))
+
+
+def test_messages_of_a_bundle_are_one_run_and_carry_place_number_and_view(tmp_path: Path) -> None:
+    runs = scribe("trades").runs(batch_of(SHOWN, bundle(b"one", b"two", b"three", lts=9)))["trades"]
+
+    assert [len(run) for run in runs] == [1, 3]
+    view, *messages = records(tmp_path, runs)
+    assert view.facts.kind is Kind.VIEW
+    assert [(one.data, one.number, one.type) for one in messages] == [
+        (b"one", 0, 0),
+        (b"two", 1, 1),
+        (b"three", 2, 2),
+    ]
+    its = messages[0].facts
+    assert (its.sender, its.groups, its.service) == ("#anna#eu1", ("trades",), Service.AGREED)
+    assert (its.place, its.view, its.time_us) == (Place(VIEW, 9, 0), GroupStep(VIEW, 3), 1_001)
+
+
+def test_a_bundle_that_was_taken_in_two_batches_keeps_its_numbers(tmp_path: Path) -> None:
+    stream = stream_of(bundle(b"a", b"b", b"c"))
+    one = scribe("trades")
+
+    runs = [run for _ in range(2) for run in one.runs(Batch(tuple(stream.take_batch(2)[0])))["trades"]]
+
+    assert [(record.number, record.data) for record in records(tmp_path, runs)] == [
+        (0, b"a"),
+        (1, b"b"),
+        (2, b"c"),
+    ]
+
+
+def test_a_message_goes_to_the_spool_of_each_of_its_groups_that_is_spooled() -> None:
+    out = scribe("trades", "news").runs(
+        batch_of(bundle(b"x", groups=("news", "other", "trades")), bundle(b"y"))
+    )
+
+    assert {group: [bytes(run.bodies) for run in runs] for group, runs in out.items()} == {
+        "news": [b"x"],
+        "trades": [b"x", b"y"],
+    }
+
+
+def test_an_unreliable_message_has_no_place() -> None:
+    (run,) = scribe("trades").runs(batch_of(bundle(b"x", service=Service.UNRELIABLE)))["trades"]
+
+    assert run.facts.place == NO_PLACE
+    assert run.facts.view == NO_STEP
+
+
+def test_views_transitions_and_gaps_are_records_with_all_that_is_known(tmp_path: Path) -> None:
+    signal = Transition("trades", SHOWN.id, (BERT,))
+    lost = Reconnected(("news", "trades"), "us1", "#s#us1", ReconnectGap(5, 8, "gone", Place(VIEW, 4, 0), 2, 1))
+    dropped = Gap(("other",), 12, 3_000, complete=False)
+    warning = SlowWarning(("trades",), 1, 2, "drop")
+
+    runs = scribe("trades").runs(batch_of(SHOWN, signal, lost, dropped, warning))["trades"]
+    view, transition, away_, slow = records(tmp_path, runs)
+
+    assert decode_body(view.data, ViewBody) == ViewBody(
+        SHOWN.id,
+        (MemberBody("eu1", "anna", 5, 1), MemberBody("us1", "bert", 6, 2)),
+        (1,),
+        "join",
+        MemberBody("us1", "bert", 6, 2),
+        ((0,), (1,)),
+    )
+    closing = TransitionBody(SHOWN.id, (MemberBody("us1", "bert", 6, 2),))
+    assert decode_body(transition.data, TransitionBody) == closing
+    assert decode_body(away_.data, GapBody) == GapBody("reconnected: gone", 5, 8, None, Place(VIEW, 4, 0))
+    assert decode_body(slow.data, GapBody).messages == 12
+    assert [one.facts.kind for one in (view, transition, away_, slow)] == [
+        Kind.VIEW,
+        Kind.TRANSITION,
+        Kind.GAP,
+        Kind.GAP,
+    ]
+    assert {one.facts.view for one in (view, transition, away_, slow)} == {GroupStep(VIEW, 3)}
+
+
+@pytest.mark.parametrize("event", [SHOWN, Transition("trades", SHOWN.id, ()), bundle(b"x")])
+def test_groups_that_are_not_spooled_leave_no_record(event: Event | Messages) -> None:
+    assert scribe("other").runs(batch_of(event)) == {}
+
+
+def test_a_time_without_a_spooler_is_a_record(tmp_path: Path) -> None:
+    (record,) = records(tmp_path, [away("trades", "not running", 3, 9, None)])
+
+    assert record.facts.kind is Kind.GAP
+    assert decode_body(record.data, GapBody) == GapBody("not running", 3, 9)
+
+
+def test_taken_events_without_a_bundle_do_not_run_together() -> None:
+    taken = (Taken(SHOWN, 1, 0), Taken(SHOWN, 2, 0))
+
+    assert len(scribe("trades").runs(Batch(taken))["trades"]) == 2
+    assert not isinstance(SHOWN, Message)

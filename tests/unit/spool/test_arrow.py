@@ -1,0 +1,175 @@
+"""Tables and the archive say the same as the records."""
+
+import os
+import signal
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.unit.spool.making import FailingDisk, messages
+from tests.unit.spool.test_blocks import some_runs
+
+from hopring.services import Service
+from hopring.spool.archive import archive
+from hopring.spool.arrow import ArrowMissing, read_batches
+from hopring.spool.errors import AppendFailed, SpoolDamaged
+from hopring.spool.layout import archive_path, log_path
+from hopring.spool.options import SpoolOptions
+from hopring.spool.reading import plan, read
+from hopring.spool.record import Facts, Kind, Record, Run, run_of
+from hopring.spool.writer import SpoolWriter
+
+pa = pytest.importorskip("pyarrow")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def row_of(record: Record, group: str) -> dict[str, object]:
+    its = record.facts
+    view, place = its.view, its.place
+    return {
+        "group": group,
+        "offset": record.offset,
+        "timestamp": EPOCH + timedelta(microseconds=its.time_us),
+        "kind": its.kind.name.lower(),
+        "sender": its.sender or None,
+        "groups": list(its.groups),
+        "service": None if its.service is None else its.service.name.lower(),
+        "type": record.type,
+        "view": {
+            "counter": signed(view.view.counter),
+            "representative": view.view.representative,
+            "nonce": signed(view.view.nonce),
+            "step": view.step,
+        },
+        "place": {
+            "counter": signed(place.view.counter),
+            "representative": place.view.representative,
+            "nonce": signed(place.view.nonce),
+            "lts": signed(place.lts),
+            "site": place.site,
+        },
+        "number": record.number,
+        "size": len(record.data),
+        "payload": record.data,
+    }
+
+
+def rows(directory: Path, start: int, end: int, **options: Any) -> list[dict[str, object]]:
+    return [
+        row
+        for portion in plan(directory, start, end, records_max=7)
+        for batch in read_batches(portion, **options)
+        for row in batch.to_pylist()
+    ]
+
+
+def dated(run: Run, number: int) -> Run:
+    """Python's dates end with the year 9999."""
+    return Run(run.facts._replace(time_us=number), run.types, run.ends, run.bodies, run.number)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(first=some_runs(), second=some_runs())
+def test_tables_say_what_records_say(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Run], second: list[Run]
+) -> None:
+    root = tmp_path_factory.mktemp("spool")
+    with SpoolWriter(root, "g", SpoolOptions(sync_seconds=1000)) as writer:
+        for runs in (first, second):
+            writer.append([dated(run, number) for number, run in enumerate(runs)])
+    end = writer.end
+
+    expected = [row_of(record, "g") for record in read(writer.directory, 0, end)]
+
+    assert rows(writer.directory, 0, end) == expected
+    assert rows(writer.directory, 1, end - 1, batch_bytes=1) == expected[1:-1]
+    small = [{name: row[name] for name in row if name != "payload"} for row in expected]
+    assert rows(writer.directory, 0, end, payload=False) == small
+
+
+def sealed(root: Path) -> Path:
+    with SpoolWriter(root, "g", SpoolOptions(segment_bytes=1)) as writer:
+        writer.append(messages(b"one", b"two"))
+        writer.append([run_of(Facts(Kind.MESSAGE, 9, "#a#b", ("g", "h"), Service.SAFE), [b"three"])])
+        writer.append(messages(b"last"))
+    return writer.directory
+
+
+def test_sealed_segments_are_archived_once_and_say_what_records_say(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    directory = sealed(tmp_path)
+
+    done = list(archive(directory))
+
+    assert [(one.base, one.end) for one in done] == [(0, 2), (2, 3)]
+    whole = parquet.read_table(directory / "archive")
+    assert whole.to_pylist() == [row_of(record, "g") for record in read(directory, 0, 3)]
+    assert parquet.ParquetFile(done[0].path).metadata.row_group(0).column(0).compression == "ZSTD"
+    assert list(archive(directory)) == []
+
+
+def test_a_spoiled_segment_is_not_archived_unless_it_is_said_so(tmp_path: Path) -> None:
+    directory = sealed(tmp_path)
+    log = log_path(directory, 0)
+    whole = bytearray(log.read_bytes())
+    whole[-3] ^= 1
+    log.write_bytes(whole)
+
+    with pytest.raises(SpoolDamaged, match="records from 0 to 1"):
+        list(archive(directory))
+
+    assert not archive_path(directory, 0).exists()
+    assert len(list(archive(directory, skip_damaged=True))) == 2
+
+
+@pytest.mark.parametrize("call", ["open", "sync", "rename"])
+def test_an_archive_that_the_disk_refuses_leaves_nothing_and_is_made_later(tmp_path: Path, call: str) -> None:
+    directory = sealed(tmp_path)
+    disk = FailingDisk()
+    disk.failing = {call: 0}
+
+    with pytest.raises(AppendFailed):
+        list(archive(directory, disk=disk))
+
+    assert list((directory / "archive").iterdir()) == []
+    disk.failing = {}
+    assert len(list(archive(directory, disk=disk))) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["open", "sync", "rename"])
+def test_an_archiving_that_is_killed_is_begun_again(tmp_path: Path, call: str) -> None:
+    directory = sealed(tmp_path)
+
+    class Killing(FailingDisk):
+        def _fail(self) -> OSError:
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError("not reached")
+
+    child = os.fork()
+    if not child:
+        disk = Killing()
+        disk.failing = {call: 0}
+        list(archive(directory, disk=disk))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+    assert not archive_path(directory, 0).exists()
+    assert len(list(archive(directory))) == 2
+    assert sorted(path.suffix for path in (directory / "archive").iterdir()) == [".parquet", ".parquet"]
+
+
+def test_without_arrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = sealed(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(ArrowMissing, match=r"pip install 'hopring\[arrow\]'"):
+        list(archive(directory))

@@ -1,0 +1,168 @@
+"""Blocks: what is encoded comes back, and what is spoiled in any way is found out."""
+
+from array import array
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.services import Service
+from hopring.session.place import Place
+from hopring.spool.block import Block, decode_block
+from hopring.spool.encode import BLOCK_BYTES_AIM, Encoded, Mark, encode_append
+from hopring.spool.record import Facts, GroupStep, Kind, Record, Run, run_of
+from hopring.spool.sections import BLOCK_RECORDS_MAX, HEAD_BYTES
+
+KEY = 0xC0FFEE
+
+u16 = st.integers(0, 2**16 - 1)
+u64 = st.integers(0, 2**64 - 1)
+names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=8)
+views = st.builds(ViewId, u64, u16.map(DaemonId), u64.map(Incarnation))
+facts = st.builds(
+    Facts,
+    st.sampled_from(Kind),
+    st.integers(-(2**63), 2**63 - 1),
+    names | st.just(""),
+    st.lists(names, max_size=3).map(tuple),
+    st.none() | st.sampled_from(Service),
+    st.builds(Place, views, u64, u16),
+    st.builds(GroupStep, views, st.integers(-(2**63), 2**63 - 1)),
+)
+
+
+@st.composite
+def some_runs(draw: st.DrawFn) -> list[Run]:
+    runs = []
+    for its in draw(st.lists(facts, min_size=1, max_size=5)):
+        bodies = draw(st.lists(st.binary(max_size=20), min_size=1, max_size=6))
+        types = [draw(u16) for _ in bodies]
+        runs.append(replace(run_of(its, bodies, types), number=draw(st.integers(0, 1000))))
+    return runs
+
+
+def joined(block: Encoded) -> bytes:
+    return b"".join(block.buffers)
+
+
+def decoded(block: bytes) -> Block:
+    found = decode_block(block, 0, KEY)
+    assert isinstance(found, Block), found
+    return found
+
+
+def records_of(runs: list[Run], first: int) -> list[Record]:
+    rows = [
+        (run.number + at, kind, bytes(run.bodies[run.ends[at] : run.ends[at + 1]]), run.facts)
+        for run in runs
+        for at, kind in enumerate(run.types)
+    ]
+    return [Record(first + at, *row) for at, row in enumerate(rows)]
+
+
+@pytest.mark.slow
+@given(some_runs(), st.integers(0, 2**60), st.none() | st.builds(Mark, names, st.integers(0, 2**62)))
+def test_what_is_appended_comes_back(runs: list[Run], first: int, mark: Mark | None) -> None:
+    (block,) = encode_append(runs, first, KEY, 17, mark)
+
+    back = decoded(joined(block))
+
+    assert back.records() == records_of(runs, first)
+    assert back.mark == mark
+    assert (back.head.first, back.head.end) == (first, first + sum(map(len, runs)))
+    assert back.head.size_bytes == len(joined(block)) == len(joined(block)) // 8 * 8
+
+
+@pytest.mark.slow
+@given(some_runs(), st.integers(0, 40), st.integers(0, 40))
+def test_a_part_of_a_block_can_be_read(runs: list[Run], start: int, more: int) -> None:
+    (block,) = encode_append(runs, 7, KEY, 17)
+
+    part = decoded(joined(block)).records(start, start + more)
+
+    assert part == [one for one in records_of(runs, 7) if start <= one.offset < start + more]
+
+
+def small() -> bytes:
+    place = Place(ViewId(3, DaemonId(1), Incarnation(99)), 1234, 2)
+    its = Facts(Kind.MESSAGE, 1_700_000_000_000_000, "#a#b", ("g", "h"), Service.SAFE, place)
+    return joined(
+        encode_append([run_of(its, [b"one", b"", b"three"], [1, 2, 3])], 5, KEY, 17, Mark("app", 4))[0]
+    )
+
+
+def test_every_truncation_is_found_out() -> None:
+    whole = small()
+    decoded(whole)
+
+    for size in range(len(whole)):
+        assert isinstance(decode_block(whole[:size], 0, KEY), str), size
+
+
+def test_every_flipped_bit_is_found_out() -> None:
+    whole = small()
+
+    for at in range(len(whole)):
+        for bit in range(8):
+            spoiled = bytearray(whole)
+            spoiled[at] ^= 1 << bit
+            assert isinstance(decode_block(bytes(spoiled), 0, KEY), str), (at, bit)
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=300))
+def test_random_bytes_are_no_block(noise: bytes) -> None:
+    assert isinstance(decode_block(noise, 0, KEY), str)
+    assert isinstance(decode_block(b"HBLK" + noise, 0, KEY), str)
+
+
+def test_a_block_of_another_spool_is_not_taken() -> None:
+    assert decode_block(small(), 0, KEY + 1) == "a block of another spool"
+
+
+def test_bodies_are_not_copied_and_a_slice_of_a_bundle_is_written_from_where_it_lies() -> None:
+    bodies = memoryview(b"xxone-two-yy")
+    run = Run(Facts(Kind.MESSAGE, 0), array("H", [0, 0]), [2, 6, 10], bodies, number=3)
+
+    (block,) = encode_append([run], 0, KEY, 0)
+
+    assert bytes(block.buffers[1]) == b"one-two-"
+    assert isinstance(block.buffers[1], memoryview)
+    assert [(one.number, one.data) for one in decoded(joined(block)).records()] == [(3, b"one-"), (4, b"two-")]
+
+
+@pytest.mark.slow
+def test_a_long_append_is_several_blocks_and_all_but_the_last_say_so() -> None:
+    big = [bytes(BLOCK_BYTES_AIM // 3)] * 7
+    many = [b"x"] * (BLOCK_RECORDS_MAX + 10)
+    its = Facts(Kind.MESSAGE, 0)
+
+    blocks = encode_append(
+        [run_of(its, big), run_of(its, many), run_of(its, [b"last"])], 100, KEY, 0, Mark("a", 1)
+    )
+
+    assert [block.head.more for block in blocks] == [True] * (len(blocks) - 1) + [False]
+    assert [block.head.records for block in blocks] == [3, 3, 1, BLOCK_RECORDS_MAX, 11]
+    back = [record for block in blocks for record in decoded(joined(block)).records()]
+    assert [one.data for one in back] == [*big, *many, b"last"]
+    assert [one.offset for one in back] == list(range(100, 100 + len(back)))
+    assert [one.number for one in back] == [*range(len(big)), *range(len(many)), 0]
+    assert all(decoded(joined(block)).mark == Mark("a", 1) for block in blocks)
+
+
+def test_a_body_of_the_largest_message_fits() -> None:
+    (block,) = encode_append([run_of(Facts(Kind.MESSAGE, 0), [bytes(16 * 1024 * 1024)])], 0, KEY, 0)
+
+    assert decoded(joined(block)).head.bodies_bytes == 16 * 1024 * 1024
+
+
+@pytest.mark.parametrize("typecode", ["H", "B"])
+def test_the_columns_begin_at_multiples_of_eight(typecode: str) -> None:
+    block = decoded(small())
+
+    assert HEAD_BYTES % 8 == 0
+    assert all(section.at % 8 == 0 for section in block.places.values())
+    assert block.bodies_at % 8 == 0
+    assert any(section.typecode == typecode for section in block.places.values())

@@ -1,0 +1,188 @@
+"""A disk that refuses: every system call of an append in turn, and one that is really full."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.spool.making import FailingDisk, bodies_in, messages
+
+from hopring.spool.encode import Mark
+from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull, SyncFailed, WriterClosed
+from hopring.spool.options import SpoolOptions
+from hopring.spool.verify import verify
+from hopring.spool.writer import SpoolWriter
+
+GROUP = "trades"
+
+
+def calls_of_an_append(root: Path, options: SpoolOptions) -> list[str]:
+    disk = FailingDisk()
+    with SpoolWriter(root, GROUP, options, disk=disk) as writer:
+        writer.append(messages(b"one"))
+        disk.calls.clear()
+        writer.append(messages(b"two"))
+        return list(disk.calls)
+
+
+ROLLING = SpoolOptions(segment_bytes=1)
+
+
+def test_what_an_append_asks_of_the_disk(tmp_path: Path) -> None:
+    assert calls_of_an_append(tmp_path / "a", SpoolOptions()) == ["write", "sync", "write"]
+    rolling = ["sync", "open", "write", "open", "write", "sync", "rename", "write", "sync", "write"]
+    assert calls_of_an_append(tmp_path / "b", ROLLING) == rolling
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("options", [SpoolOptions(), ROLLING], ids=["plain", "rolling"])
+def test_each_call_of_an_append_that_fails(tmp_path: Path, options: SpoolOptions, number: int) -> None:
+    calls = calls_of_an_append(tmp_path / "model", options)
+    for nth, call in enumerate(calls):
+        root = tmp_path / str(nth)
+        disk = FailingDisk()
+        writer = SpoolWriter(root, GROUP, options, disk=disk)
+        writer.append(messages(b"one"), Mark("app", 0))
+        disk.number = number
+        disk.failing = {call: calls[:nth].count(call)}
+
+        with pytest.raises(SpoolError) as caught:
+            writer.append(messages(b"two"), Mark("app", 1))
+
+        # Nothing that is not acknowledged is shown, or counted.
+        assert bodies_in(writer.directory) == [b"one"], (nth, call)
+        assert (writer.end, writer.synced_end, writer.last_batch("app")) == (1, 1, 0)
+        disk.failing = {}
+        if call == "sync" and isinstance(caught.value, SyncFailed):
+            with pytest.raises(WriterClosed, match="a sync has failed"):
+                writer.append(messages(b"two"), Mark("app", 1))
+            writer.close()
+            writer = SpoolWriter(root, GROUP, options)
+        else:
+            assert isinstance(caught.value, SpoolFull if number == errno.ENOSPC else AppendFailed)
+        # When the disk is well again, the same append goes in once.
+        assert not writer.append(messages(b"two"), Mark("app", 1)).replayed
+        writer.close()
+        assert bodies_in(writer.directory) == [b"one", b"two"], (nth, call)
+        assert verify(writer.directory).findings == ()
+
+
+def test_a_failed_sync_acknowledges_nothing_since_the_last_one_and_is_never_a_success_later(
+    tmp_path: Path,
+) -> None:
+    disk = FailingDisk()
+    writer = SpoolWriter(tmp_path, GROUP, SpoolOptions(sync_seconds=1000), disk=disk)
+    writer.append(messages(b"one"))
+    writer.sync()
+    writer.append(messages(b"two"), Mark("app", 1))
+    writer.append(messages(b"three"), Mark("app", 2))
+    disk.failing = {"sync": 0}
+
+    with pytest.raises(SyncFailed, match="records from 1 on are not acknowledged"):
+        writer.sync()
+
+    disk.failing = {}
+    for call in (writer.sync, writer.tick, writer.roll, lambda: writer.append(messages(b"x"))):
+        with pytest.raises(WriterClosed):
+            call()
+    assert writer.synced_end == 1
+    writer.close()
+    with SpoolWriter(tmp_path, GROUP) as again:
+        assert (again.end, again.last_batch("app")) == (1, None)
+
+
+def test_what_the_index_has_no_room_for_waits_and_only_the_append_that_failed_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    disk = FailingDisk()
+    now_us = [1_000_000]
+    writer = SpoolWriter(tmp_path, GROUP, SpoolOptions(sync_seconds=1), disk=disk, clock=lambda: now_us[0])
+    writer.append(messages(b"one"), Mark("app", 1))
+    now_us[0] += 1_000_000
+    disk.failing = {"write": 1}
+
+    with pytest.raises(AppendFailed):
+        writer.append(messages(b"two"), Mark("app", 2))
+
+    assert (writer.end, writer.synced_end, writer.last_batch("app")) == (1, 0, 1)
+    disk.failing = {"write": 0}
+    with pytest.raises(AppendFailed):
+        writer.sync()
+    disk.failing = {}
+    writer.append(messages(b"two"), Mark("app", 2))
+    writer.close()
+    assert bodies_in(writer.directory) == [b"one", b"two"]
+    assert verify(writer.directory).findings == ()
+
+
+def test_if_the_disk_does_not_even_cut_the_writer_ends_and_the_next_one_sees_what_is_there(
+    tmp_path: Path,
+) -> None:
+    disk = FailingDisk()
+    writer = SpoolWriter(tmp_path, GROUP, disk=disk)
+    writer.append(messages(b"one"))
+    disk.failing = {"write": 0, "cut": 0}
+    with pytest.raises(AppendFailed):
+        writer.append(messages(b"two"))
+    disk.failing = {}
+    with pytest.raises(WriterClosed, match="could not be cut off"):
+        writer.append(messages(b"two"))
+    writer.close()
+
+    with SpoolWriter(tmp_path, GROUP) as again:
+        assert again.recovery.cut_bytes > 0
+        again.append(messages(b"two"))
+    assert bodies_in(again.directory) == [b"one", b"two"]
+
+
+def test_after_a_failed_sync_what_is_kept_is_written_once_more(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    writer = SpoolWriter(tmp_path, GROUP, disk=disk)
+    writer.append(messages(b"one"))
+    disk.failing = {"sync": 0, "cut": 0}
+    with pytest.raises(SyncFailed):
+        writer.append(messages(b"two"))
+    writer.close()
+
+    second = FailingDisk()
+    with SpoolWriter(tmp_path, GROUP, disk=second) as again:
+        assert again.recovery.kept_records == 1
+        # The block before the sync, and its entry behind it: memory alone is not believed.
+        assert second.calls[:5] == ["open", "open", "write", "sync", "write"]
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A file system with 256 kB."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    place = tmp_path / "tiny"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount: {mounted.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_refuses_appends_until_there_is_room(tiny: Path) -> None:
+    ballast = tiny / "ballast"
+    ballast.write_bytes(bytes(100_000))
+    acknowledged: list[bytes] = []
+    with SpoolWriter(tiny, GROUP) as writer:
+        bodies = (b"%d" % number + bytes(10_000) for number in range(100))
+        with pytest.raises(SpoolFull, match="make room or tighten the retention"):
+            acknowledged.extend(body for body in bodies if writer.append(messages(body)))
+        assert bodies_in(writer.directory) == acknowledged
+        with pytest.raises(SpoolFull):
+            writer.append(messages(bytes(50_000)))
+
+        ballast.unlink()
+        writer.append(messages(b"again"))
+
+    assert bodies_in(writer.directory) == [*acknowledged, b"again"]
+    assert verify(writer.directory).findings == ()

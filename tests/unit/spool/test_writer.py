@@ -1,0 +1,317 @@
+"""Writer and readers on real files, with nothing going wrong."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.unit.spool.making import VIEW, bodies_in, messages
+
+from hopring.spool.consumers import consumers, forget, permit
+from hopring.spool.encode import Mark
+from hopring.spool.errors import NotASpool, OffsetMissing, SpoolOwned, WriterClosed
+from hopring.spool.layout import archive_path, bases, directory_of, safe_name, spools
+from hopring.spool.options import Retention, SpoolOptions
+from hopring.spool.reading import Bounds, Slice, after_place, bounds, plan, read, slice_blocks
+from hopring.spool.record import Kind
+from hopring.spool.verify import verify
+from hopring.spool.writer import Appended, SpoolWriter
+
+SMALL = SpoolOptions(segment_bytes=1000)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_us = 1_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+def test_what_is_appended_is_read_with_all_that_is_known_of_it(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "trades") as writer:
+        assert writer.append(messages(b"one", b"two", lts=5)) == Appended(0, 2)
+        assert writer.synced_end == writer.end == 2
+
+        first, second = read(writer.directory, 0, 2)
+
+    assert (first.offset, first.number, first.data, first.type) == (0, 0, b"one", 0)
+    assert (second.offset, second.number, second.data) == (1, 1, b"two")
+    assert first.facts.kind is Kind.MESSAGE
+    assert first.facts.sender == "#anna#eu1"
+    assert first.facts.groups == ("trades",)
+    assert (first.facts.place.view, first.facts.place.lts) == (VIEW, 5)
+
+
+def test_a_spool_that_is_opened_again_goes_on(tmp_path: Path) -> None:
+    for number in range(3):
+        with SpoolWriter(tmp_path, "trades") as writer:
+            assert writer.end == number
+            writer.append(messages(b"%d" % number))
+
+    assert bodies_in(directory_of(tmp_path, "trades")) == [b"0", b"1", b"2"]
+
+
+def test_the_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
+    with (
+        SpoolWriter(tmp_path, "trades"),
+        pytest.raises(SpoolOwned, match=rf"process {os.getpid()}\); stop that one first"),
+    ):
+        SpoolWriter(tmp_path, "trades")
+
+    SpoolWriter(tmp_path, "trades").close()
+
+
+def test_a_closed_writer_says_so(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, "trades")
+    writer.close()
+    writer.close()
+
+    with pytest.raises(WriterClosed):
+        writer.append(messages(b"x"))
+
+
+def test_with_an_interval_records_are_seen_when_they_are_safe(tmp_path: Path) -> None:
+    clock = Clock()
+    with SpoolWriter(tmp_path, "trades", SpoolOptions(sync_seconds=1), clock=clock) as writer:
+        writer.append(messages(b"one"))
+        assert (writer.end, writer.synced_end) == (1, 0)
+        assert bodies_in(writer.directory) == []
+
+        clock.now_us += 1_000_000
+        writer.tick()
+
+        assert writer.synced_end == 1
+        assert bodies_in(writer.directory) == [b"one"]
+
+        writer.append(messages(b"two"))
+        assert bodies_in(writer.directory) == [b"one"]
+
+    assert bodies_in(writer.directory) == [b"one", b"two"]
+
+
+def test_segments_roll_by_size_and_by_age(tmp_path: Path) -> None:
+    clock = Clock()
+    options = SpoolOptions(segment_bytes=1000, segment_seconds=10)
+    with SpoolWriter(tmp_path, "trades", options, clock=clock) as writer:
+        for _ in range(3):
+            writer.append(messages(bytes(400)))
+        assert bases(writer.directory) == [0, 1, 2]
+
+        clock.now_us += 10_000_000
+        writer.append(messages(b"x"))
+        assert bases(writer.directory) == [0, 1, 2, 3]
+        clock.now_us += 10_000_000
+        writer.tick()
+        assert bases(writer.directory) == [0, 1, 2, 3, 4]
+        clock.now_us += 10_000_000
+        writer.tick()  # An empty segment does not roll.
+        assert bases(writer.directory) == [0, 1, 2, 3, 4]
+
+    assert len(bodies_in(writer.directory)) == 4
+
+
+def test_a_batch_of_an_application_is_appended_once_also_by_later_writers(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "trades", SMALL) as writer:
+        writer.append(messages(b"a0"), Mark("app", 0))
+        writer.append(messages(b"b7"), Mark("other", 7))
+        assert writer.append(messages(b"a0"), Mark("app", 0)) == Appended(2, 2, replayed=True)
+    with SpoolWriter(tmp_path, "trades", SMALL) as writer:
+        assert (writer.last_batch("app"), writer.last_batch("other"), writer.last_batch("no")) == (0, 7, None)
+        assert writer.append(messages(b"a0"), Mark("app", 0)).replayed
+        assert writer.append(messages(b"a1"), Mark("app", 1)) == Appended(2, 3)
+        writer.append(messages(bytes(900)))  # Another segment, whose head knows of the batches before.
+        writer.roll()
+    with SpoolWriter(tmp_path, "trades", SMALL) as writer:
+        assert (writer.last_batch("app"), writer.last_batch("other")) == (1, 7)
+
+    assert bodies_in(writer.directory)[:3] == [b"a0", b"b7", b"a1"]
+
+
+def test_a_plan_is_cut_at_segments_and_at_so_many_records(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "trades") as writer:
+        writer.append(messages(*[b"x"] * 5))
+        writer.roll()
+        writer.append(messages(*[b"y"] * 5))
+        place = str(writer.directory)
+
+    wanted = plan(writer.directory, 1, 9, records_max=3)
+
+    assert wanted == [
+        Slice(place, 0, 1, 4),
+        Slice(place, 0, 4, 5),
+        Slice(place, 5, 5, 8),
+        Slice(place, 5, 8, 9),
+    ]
+    assert plan(writer.directory, 4, 4) == []
+    back = [
+        record.offset
+        for portion in wanted
+        for block in slice_blocks(portion)
+        for record in block.records(portion.start, portion.end)
+    ]
+    assert back == list(range(1, 9))
+
+
+@pytest.mark.parametrize(("start", "end", "named"), [(0, 3, 0), (2, 7, 6)])
+def test_a_plan_of_offsets_that_are_not_there_is_an_error(
+    tmp_path: Path, start: int, end: int, named: int
+) -> None:
+    options = SpoolOptions(segment_bytes=1, retention=Retention(bytes_max=1))
+    with SpoolWriter(tmp_path, "trades", options) as writer:
+        for _ in range(6):
+            writer.append(messages(b"x", b"y"))
+            writer.append(messages(b"z"))
+        writer.directory.rename(tmp_path / "kept")  # Only to show that a plan needs no writer.
+    directory = tmp_path / "kept"
+    known = bounds(directory)
+    shift = known.start - 2
+
+    with pytest.raises(OffsetMissing) as caught:
+        plan(directory, start + shift, known.end if end == 3 else known.end + 1)
+
+    assert caught.value.offset == (start + shift if named == 0 else known.end)
+    assert (caught.value.start, caught.value.end) == known
+
+
+def test_retention_by_size_by_age_and_by_consumers(tmp_path: Path) -> None:
+    clock = Clock()
+    retention = Retention(bytes_max=3500, seconds_max=100)
+    options = SpoolOptions(segment_bytes=1, retention=retention)
+    with SpoolWriter(tmp_path, "trades", options, clock=clock) as writer:
+        permit(writer.directory, "job", 0)
+        for _ in range(6):
+            writer.append(messages(bytes(700)))
+        assert bounds(writer.directory) == Bounds(0, 6)  # The job has let nothing go.
+
+        permit(writer.directory, "job", 2)
+        permit(writer.directory, "other", 9)
+        writer.tick()
+        assert bounds(writer.directory) == Bounds(2, 6)
+        assert consumers(writer.directory) == {"job": 2, "other": 9}
+
+        forget(writer.directory, "job")
+        writer.tick()
+        assert bounds(writer.directory) == Bounds(3, 6)  # Now three fit the size.
+
+        clock.now_us += 101_000_000
+        writer.tick()
+        assert bounds(writer.directory) == Bounds(6, 6)  # The one that is written to stays.
+
+
+def test_a_slice_whose_segment_was_removed_meanwhile_is_an_error(tmp_path: Path) -> None:
+    options = SpoolOptions(segment_bytes=1, retention=Retention(bytes_max=1))
+    with SpoolWriter(tmp_path, "trades", options) as writer:
+        writer.append(messages(b"x"))
+        (portion,) = plan(writer.directory, 0, 1)
+        reading = slice_blocks(portion)
+        for _ in range(3):
+            writer.append(messages(b"y"))
+
+        with pytest.raises(OffsetMissing, match="offset 0 was removed by retention; begin at 3"):
+            next(reading)
+
+
+def test_a_reader_that_has_begun_is_not_disturbed_by_retention(tmp_path: Path) -> None:
+    options = SpoolOptions(segment_bytes=1000, retention=Retention(bytes_max=1))
+    with SpoolWriter(tmp_path, "trades", options) as writer:
+        writer.append(messages(b"x"))
+        writer.append(messages(b"y"))
+        records = read(writer.directory, 0, 2)
+        first = next(records)
+        for _ in range(3):
+            writer.append(messages(bytes(900)))
+
+        assert bounds(writer.directory).start > 0
+        assert [first.data, *[one.data for one in records]] == [b"x", b"y"]
+
+
+def test_retention_may_wait_for_the_archive(tmp_path: Path) -> None:
+    options = SpoolOptions(segment_bytes=1, retention=Retention(bytes_max=1, archived_only=True))
+    with SpoolWriter(tmp_path, "trades", options) as writer:
+        for _ in range(3):
+            writer.append(messages(b"x"))
+        assert bounds(writer.directory).start == 0
+
+        archive_path(writer.directory, 0).parent.mkdir()
+        archive_path(writer.directory, 0).touch()
+        writer.tick()
+
+        assert bounds(writer.directory).start == 1
+
+
+def test_names_of_groups_are_safe_for_files_and_differ() -> None:
+    names = ["trades", "a/b", "..", ".", "a b", "ä", "%2F", "/", "x" * 128, "x" * 127 + "y", "ä" * 60, "CON~"]
+
+    safe = [safe_name(name) for name in names]
+
+    assert len(set(safe)) == len(names)
+    assert all(len(name) <= 120 and "/" not in name and not name.startswith(".") for name in safe)
+    assert safe[:3] == ["trades", "a%2Fb", "%2E."]
+
+
+def test_spools_are_listed_and_other_directories_are_not(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    for group in ("b", "a/x"):
+        SpoolWriter(tmp_path, group).close()
+
+    assert [path.name for path in spools(tmp_path)] == ["a%2Fx", "b"]
+
+
+def test_a_group_does_not_write_into_the_spool_of_another(tmp_path: Path) -> None:
+    SpoolWriter(tmp_path, "a").close()
+    (tmp_path / "a").rename(tmp_path / "b")
+
+    with pytest.raises(NotASpool, match="the spool of 'a'"):
+        SpoolWriter(tmp_path, "b")
+
+
+def test_a_foreign_file_among_the_segments_is_named(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "a") as writer:
+        writer.append(messages(b"x"))
+    (writer.directory / f"{1:020}.log").write_bytes(b"a letter to my aunt")
+
+    with pytest.raises(NotASpool, match="not a segment of a spool"):
+        SpoolWriter(tmp_path, "a")
+
+    assert [finding.what for finding in verify(writer.directory).findings] == ["not a segment of a spool"]
+
+
+def test_a_whole_spool_is_verified(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "a", SMALL) as writer:
+        for _ in range(5):
+            writer.append(messages(bytes(300), b"x"))
+
+    verdict = verify(writer.directory)
+
+    assert (verdict.records, verdict.blocks, verdict.findings) == (10, 5, ())
+
+
+def test_two_writers_of_the_same_stream_hold_the_same(tmp_path: Path) -> None:
+    for root in ("one", "two"):
+        with SpoolWriter(tmp_path / root, "trades") as writer:
+            writer.append(messages(b"a", b"b", lts=3))
+            writer.append(messages(b"c", lts=4))
+
+    first, second = (list(read(tmp_path / root / "trades", 0, 3)) for root in ("one", "two"))
+
+    assert first == second
+
+
+def test_the_offset_behind_a_bundle_is_found_by_its_place(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "trades", SMALL) as writer:
+        assert after_place(writer.directory, messages(b"")[0].facts.place) is None
+        for lts in range(6):
+            writer.append(messages(bytes(300), b"x", lts=lts))
+
+    assert len(bases(writer.directory)) > 1
+    found = [after_place(writer.directory, messages(b"", lts=lts)[0].facts.place) for lts in range(7)]
+    assert found == [2, 4, 6, 8, 10, 12, None]
+
+
+def test_a_long_append_stays_in_one_segment(tmp_path: Path) -> None:
+    with SpoolWriter(tmp_path, "trades", SMALL) as writer:
+        writer.append(messages(b"x"))
+        writer.append(messages(*[bytes(1_500_000)] * 6), Mark("app", 3))
+        assert bases(writer.directory) == [0, 1]
+
+    assert [len(body) for body in bodies_in(writer.directory)] == [1] + [1_500_000] * 6
