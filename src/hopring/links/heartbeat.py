@@ -7,8 +7,8 @@ Hop asks for another, again and again, before it gives up.
 
 from typing import Final
 
-BEAT_US_MAX: Final = 300_000
-_BEATS_IN_SILENCE: Final = 4
+BEAT_US_MAX: Final = 200_000
+_BEATS_IN_SILENCE: Final = 6
 _RIDE_PART: Final = 3
 
 

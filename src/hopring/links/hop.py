@@ -66,11 +66,13 @@ class HopState:
     bucket: Bucket
     congestion: Congestion | None
     ack_at_us: int = 0
+    reported_at_us: int = 0
     unreported_segments: int = 0
     heard_at_us: int = -1  # -1 until the first step.
     stamp_us: int = 0  # The neighbour's last stamp,
     stamped_at_us: int = 0  # and when it came.
     received: int = 0
+    ride_us: int = 0  # So much before its time the next report may go.
     failure: str = ""
 
 
@@ -138,7 +140,7 @@ class Hop:
         if s.failure:
             return NEVER
         idle = not s.sender.unacked and not s.unreported_segments
-        return s.ack_at_us - ride_us(self._beat_us) if idle else s.ack_at_us
+        return s.ack_at_us - s.ride_us if idle else s.ack_at_us
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event; see the module for the words."""
@@ -197,10 +199,11 @@ class Hop:
             s.round_trip.sample(ack.echo_us, ack.echo_delay_us, now_us)
         self._delivered(ack, now_us)
         s.receiver.learn(ack.max_sent, now_us + s.round_trip.nack_delay_us)
-        if ack.echo_us and ack.echo_delay_us > self._uneasy_after_us:
+        if not ack.echo_us or ack.echo_delay_us > self._uneasy_after_us:
             self._report_by(now_us)
         elif not s.sender.unacked and not s.unreported_segments:
-            s.ack_at_us = max(s.ack_at_us, now_us + self._beat_us // 2)
+            # The two ends speak in turns.
+            s.ack_at_us = max(s.reported_at_us + self._beat_us, now_us + self._beat_us // 2)
         return []
 
     def _delivered(self, ack: Ack, now_us: int) -> None:
@@ -310,12 +313,17 @@ class Hop:
     def _report(self, now_us: int) -> Ack:
         s = self.state
         again_us = self._beat_us
-        if now_us - s.heard_at_us > self._uneasy_after_us:
-            again_us //= 4
+        uneasy_in_us = s.heard_at_us + self._uneasy_after_us - now_us
+        if uneasy_in_us < 0:
+            again_us //= 8
         elif s.sender.unacked:
             # Less and less often while nobody answers.
             again_us = min(again_us, max(self._answer_us, (now_us - s.heard_at_us) // 4))
+        else:
+            again_us = min(again_us, uneasy_in_us + 1)
         s.ack_at_us = now_us + again_us
+        s.ride_us = min(ride_us(self._beat_us), again_us // 3)
+        s.reported_at_us = now_us
         s.unreported_segments = 0
         echo_delay_us = min(now_us - s.stamped_at_us, STAMP_MASK)
         stamp_us = stamp_of(now_us)
@@ -342,7 +350,7 @@ class Hop:
     @property
     def _uneasy_after_us(self) -> int:
         """After so long a silence an end reports more often, and its old echo asks the other to speak."""
-        return 2 * self._beat_us
+        return 3 * self._beat_us // 2
 
     @property
     def _answer_us(self) -> int:

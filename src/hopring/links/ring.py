@@ -105,7 +105,7 @@ class Ring:
             case Hurry():
                 return self._hurry()
             case Held(number):
-                return self._held(sender, number)
+                return self._held(sender, number, now_us)
 
     # Packets.
 
@@ -164,13 +164,16 @@ class Ring:
         # Told unasked, or each member would send its token again and have to be answered.
         return [Transmit((Held(s.token.number),))]
 
-    def _held(self, sender: DaemonId, number: int) -> list[Output]:
+    def _held(self, sender: DaemonId, number: int, now_us: int) -> list[Output]:
         s = self.state
         if number >= s.expected:
             raise PeerError(Drop.INCONSISTENT, f"HELD {number}, but token {s.expected} comes here first")
         if number >= s.passed.number:
             s.timers.resend_at_us = NEVER
             s.keeping.at = sender
+            unasked = s.phase is Phase.WAITING and s.timers.hurry_at_us == NEVER
+            if unasked and (s.hurried or s.store.gap):
+                s.timers.hurry_at_us = now_us
         return []
 
     def _want(self, now_us: int) -> list[Output]:
@@ -184,8 +187,17 @@ class Ring:
         return []
 
     def _held_elsewhere(self) -> bool:
-        if self.state.keeping.at != NOBODY:
-            return True
+        return self.state.keeping.at != NOBODY or self._may_rest
+
+    def _holders(self) -> list[DaemonId]:
+        """Who may have it: whoever said so last may have meant only that it was there."""
+        at, representative = self.state.keeping.at, self.members[0]
+        some = [] if at == NOBODY else [at]
+        return [*some, representative] if self._may_rest and at != representative else some
+
+    @property
+    def _may_rest(self) -> bool:
+        """Whether the representative may have it."""
         index = self.members.index(self.me)
         return index > 0 and may_be_stopped(self.state.passed.quiet, index, len(self.members))
 
@@ -206,8 +218,7 @@ class Ring:
             out.append(TransmitTo(self.after, (self.state.passed,)))
         if now_us >= timers.hurry_at_us:
             timers.hurry_at_us = now_us + self.options.hurry_resend_us
-            holder = self.state.keeping.at
-            out.append(TransmitTo(self.members[0] if holder == NOBODY else holder, (Hurry(),)))
+            out += [TransmitTo(member, (Hurry(),)) for member in self._holders()]
         if now_us >= timers.hold_until_us:
             out += self._visit()
         return out
@@ -256,7 +267,8 @@ class Ring:
             s.keeping.last_seq = s.token.link_seq + len(frames)
             if alone and not wanted and self._keeps(release, now_us):
                 keep_token(s, release, len(frames), last_segments)
-                s.timers = Timers(hold_until_us=now_us + self.options.keep_us)
+                keep_us = min(self.options.keep_us, self.options.token_loss_us // 4)
+                s.timers = Timers(hold_until_us=now_us + keep_us)
                 return [Transmit((*frames, Held(s.token.number)))]
         s.sent_segments += s.keeping.passed()
         loose = send_loose(s, turn, len(self.members)) if s.outbox.loose.objects else ()
@@ -268,7 +280,9 @@ class Ring:
         s = self.state
         if release.busy or release.settle or s.outbox.loose.objects:
             return False
-        return s.keeping.may_go_on(s.sent_segments, now_us, self.options.kept_us_max)
+        # To the others a kept token looks like a lost one.
+        kept_us_max = min(self.options.kept_us_max, self.options.token_loss_us // 4)
+        return s.keeping.may_go_on(s.sent_segments, now_us, kept_us_max)
 
     def _pass(self, token: Token, now_us: int) -> list[Output]:
         s = self.state

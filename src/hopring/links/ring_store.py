@@ -62,6 +62,11 @@ class RingStore:
             if seq not in self.packets
         }
 
+    @property
+    def gap(self) -> bool:
+        """Whether a packet is here that is not next."""
+        return len(self.packets) > self.aru - self.discarded
+
     def count_asked(self, seqs: list[int]) -> None:
         """Notes that these packets, and no others, are being asked for in this visit."""
         self.asked_visits = {seq: self.asked_visits.get(seq, 0) + 1 for seq in seqs}

@@ -27,14 +27,16 @@ class Turn(Value, frozen=True):
     room_bytes: int  # What is sure to be left for local objects.
 
 
-def begin_turn(token: Token, members: int, sent_segments: int, store: RingStore, outbox: Outbox) -> Turn:
+def begin_turn(
+    token: Token, members: int, sent_segments: int, kept_segments: int, store: RingStore, outbox: Outbox
+) -> Turn:
     """Answers the token's requests first and shares out the rest of the window.
 
     Transit and local objects each have half of it if they want it, and what the other leaves.
     """
     options = store.options
     others = max(0, token.flow_control - sent_segments)
-    allowance = allowance_segments(options, members, others)
+    allowance = allowance_segments(options, members, others) - kept_segments
     wanted = expand(token.missing, store.discarded, token.link_seq)
     copies, copies_segments = _take_copies(wanted, store, allowance)
     unstable = token.link_seq - store.discarded

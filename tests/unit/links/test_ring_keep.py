@@ -162,6 +162,65 @@ def test_who_has_had_the_token_since_asks_nobody() -> None:
     assert ring.wake_at_us > 200
 
 
+def waiting_for_the_one_after() -> Ring:
+    """C has passed token 3 on to A."""
+    ring = make_ring(C)
+    ring.step(FromMember(B, token(2)), now_us=0)
+    ring.step(Release(0, 0, 0), now_us=0)
+    return ring
+
+
+def test_who_wished_before_it_heard_asks_then() -> None:
+    ring = waiting_for_the_one_after()
+    ring.step(Wish(), now_us=400)
+    assert ring.wake_at_us > 500
+
+    ring.step(FromMember(B, Held(4)), now_us=500)
+
+    assert ring.wake_at_us == 500
+    assert ring.step(Tick(), now_us=500) == [TransmitTo(B, (Hurry(),))]
+
+
+def test_who_lacks_a_packet_asks_for_a_kept_token() -> None:
+    ring = waiting_for_the_one_after()
+
+    ring.step(FromMember(B, Data(2, b"the one before is lost")), now_us=500)
+    ring.step(FromMember(B, Held(4)), now_us=500)
+
+    assert ring.step(Tick(), now_us=500) == [TransmitTo(B, (Hurry(),))]
+
+
+def test_who_may_have_meant_an_older_token_is_not_asked_alone() -> None:
+    ring = make_ring(B)
+    ring.step(FromMember(A, token(1, quiet=6)), now_us=0)
+    ring.step(Release(0, 0, 0), now_us=0)
+    ring.step(FromMember(C, Held(2)), now_us=11_000)  # C has passed it on to A, where it rests.
+
+    ring.step(Wish(), now_us=12_000)
+
+    assert ring.step(Tick(), now_us=12_000) == [TransmitTo(C, (Hurry(),)), TransmitTo(A, (Hurry(),))]
+
+
+def test_a_kept_token_never_looks_like_a_lost_one() -> None:
+    short = RingOptions(token_resend_us=1_000, token_loss_us=4_000, hold_us=0)
+    ring = make_keeper(short)
+
+    assert ring.wake_at_us == 2_000
+    wish(ring, 2_000)
+    assert passed_token(send(ring, 3, now_us=2_000)).number == 5
+
+
+def test_what_was_sent_while_it_was_kept_counts_in_the_window() -> None:
+    ring = make_keeper()
+    ring.step(Wish(), now_us=1_200)
+    before = ring.options.personal_window_segments
+    visit = ring.step(Tick(), now_us=1_200)[-1]
+
+    assert isinstance(visit, Visit)
+    assert ring.state.turn is not None
+    assert ring.state.turn.new_segments == before - 1
+
+
 # Among others.
 
 
