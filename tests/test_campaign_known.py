@@ -4,9 +4,10 @@ import pytest
 
 from hopring.config.local import local_config
 from hopring.config.model import Config, Link
-from hopring.sim.campaign.draw import LINK, Load, World
+from hopring.sim.campaign.draw import Load, World
 from hopring.sim.campaign.run import run_world
 from hopring.sim.campaign.schedule import Fault
+from hopring.sim.campaign.sites import LINK
 from hopring.sim.path import Quality
 
 

@@ -51,11 +51,14 @@ class Host:
     late_us: int = 0  # Its timers run so much late.
     packet_cost_us: int = 0  # It takes so long over each datagram, and takes them one by one.
     busy_until_us: int = 0
+    numb: bool = False  # Takes nothing in, not even what was under way.
 
     def arrive(self, source: Address, port: int, datagram: bytes) -> Loss | None:
         """Takes a datagram in, or says why it cannot."""
         if self.state is HostState.DOWN:
             return Loss.HOST_DOWN
+        if self.numb:
+            return Loss.CUT
         receive = self.ports.get(port)
         if receive is None:
             return Loss.NO_RECEIVER

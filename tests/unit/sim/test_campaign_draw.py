@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from hopring.sim.campaign.draw import LARGE, REST_US, draw_world
+from hopring.sim.campaign.draw import LARGE, RELAPSES, REST_US, draw_world
+from hopring.sim.campaign.relapse import DAEMONS_MIN
 from hopring.sim.campaign.schedule import CHAOS_US, KINDS, MOMENTS, RARE
 
 MANY = range(1, 201)
@@ -16,7 +17,7 @@ def test_worlds_are_within_their_bounds_and_reach_them() -> None:
     sites = {len(world.config.sites) for world in worlds}
     daemons = {len(world.config.daemons) for world in worlds}
 
-    assert (min(sites), max(sites)) == (1, 4)
+    assert (min(sites), max(sites)) == (1, 5)
     assert (min(daemons), max(daemons)) == (2, 9)
 
 
@@ -32,7 +33,7 @@ def test_every_kind_of_fault_is_drawn() -> None:
     drawn = {fault.kind for seed in MANY for fault in draw_world(seed).schedule}
 
     # A storm and a cascade are made of others; a long pause is a pause.
-    made = {"restart", "patchy", "deaf", "tear", "wake", "speak"}
+    made = {"restart", "patchy", "faint", "deaf", "numb", "tear", "wake", "speak"}
     assert drawn == ({*KINDS, *RARE} | made) - {"storm", "cascade", "long_pause"}
 
 
@@ -41,6 +42,30 @@ def test_faults_lie_in_wait_for_every_moment() -> None:
 
     assert {fault.moment for fault in faults} == set(MOMENTS)
     assert all(fault.count > 0 for fault in faults)
+
+
+def test_every_eighth_world_has_relapses_and_nothing_else() -> None:
+    remainder, number = RELAPSES
+    numb = {seed for seed in MANY if any(fault.kind == "numb" for fault in draw_world(seed).schedule)}
+
+    assert all(seed % number == remainder for seed in numb)
+    assert len(numb) > len(MANY) / number / 2
+    for seed in range(remainder, 201, number):
+        world = draw_world(seed)
+        assert len(world.config.daemons) >= DAEMONS_MIN
+        assert sum(fault.moment == "installed" for fault in world.schedule) == 2
+
+
+def test_in_a_relapse_no_daemon_is_lost_that_is_to_sleep() -> None:
+    remainder, number = RELAPSES
+    for seed in range(remainder, 801, number):
+        faults = [fault for fault in draw_world(seed).schedule if not fault.moment]
+        crashed = {(fault.at_us, fault.what) for fault in faults if fault.kind == "crash"}
+        asleep = {(fault.at_us, fault.what) for fault in faults if fault.kind == "pause"}
+
+        assert crashed
+        assert asleep
+        assert not crashed & asleep
 
 
 def test_a_world_has_about_ten_faults() -> None:

@@ -126,7 +126,7 @@ def _commit_forgotten(break_up: Callable[[View], None]) -> Any:
 
 def _line_forgotten(bind: Callable[[View, Decision], None]) -> Any:
     def bind_without_line(self: View, decision: Decision) -> None:
-        bound = self.bound
+        bound = dict(self.bound)  # As it was: `bind` changes it in its place.
         bind(self, decision)
         self.bound = bound
 

@@ -4,34 +4,32 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from hopring.config.local import local_config
-from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
+from hopring.config.model import Config, LinkProtocol
 from hopring.links.ring_options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
+from hopring.sim.campaign.relapse import draw_relapses
 from hopring.sim.campaign.schedule import CHAOS_US, Fault, Places, draw_lasting, draw_schedule, draw_shuffle
+from hopring.sim.campaign.sites import draw_sites, draw_small_sites, places_of
 from hopring.sim.chance import generator
 from hopring.sim.path import Quality
 from hopring.stack_events import StackOptions
 
-DRAW: Final = 3
+DRAW: Final = 4
 """Changes whenever a seed comes to mean another world; `tests/seeds.txt` says of which draw its seeds are."""
 
 HEALED_US: Final = 2_000_000
 TCP_BACK_OFF_US: Final = 1_400_000
-HOP, TCP = LinkProtocol.HOP, LinkProtocol.TCP
 REST_US: Final = 200_000
 """So long before the end all have to be together if the end is to count as quiet."""
 
 GROUPS_REST_US: Final = 600_000
 """So much longer a world with clients lasts: a join takes a Safe message and an Agreed one after the view."""
 
-SITES: Final = ("ams", "ber", "cai", "del")
+RELAPSES: Final = (5, 8)
+"""The seeds that draw relapses instead of faults of all kinds: those with this remainder by that number."""
 
 # Timers scaled to a world of five seconds.
-LINK: Final = LinkTuning(
-    silence_us=250_000, heartbeat_us=60_000, initial_round_trip_us=20_000, lazy_us=4_000, nacks_max=12
-)
 RING: Final = RingOptions(
     token_loss_us=130_000,
     token_resend_us=15_000,
@@ -125,7 +123,7 @@ class World:
     @property
     def _tcp_us(self) -> int:
         """Where a link is TCP, more: what was lost on it is repeated after 200 ms, then 400 ms, then 800 ms."""
-        return TCP_BACK_OFF_US if any(link.protocol is TCP for link in self.config.links) else 0
+        return TCP_BACK_OFF_US if any(link.protocol is LinkProtocol.TCP for link in self.config.links) else 0
 
     @property
     def _detect_us(self) -> int:
@@ -158,15 +156,6 @@ def _with_clients(world: World) -> World:
     return replace(world, clients=clients, load=load, schedule=in_order)
 
 
-def places_of(config: Config) -> Places:
-    """Where faults can strike."""
-    return Places(
-        daemons=tuple(daemon.name for daemon in config.daemons),
-        sites=tuple(site.name for site in config.sites),
-        first=tuple(site.daemons[0].name for site in config.sites),
-    )
-
-
 def _draw_clients(dice: Random) -> Clients:
     return Clients(
         groups=GROUPS[: dice.choice([1, 2, 3, 3, 5])],
@@ -179,7 +168,9 @@ def _draw_clients(dice: Random) -> Clients:
 
 def _draw_daemons(seed: int) -> World:
     dice = generator(seed, "world")
-    config = _draw_config(dice, generator(seed, "protocols"))
+    config = draw_sites(dice, generator(seed, "protocols"))
+    if _relapses(seed):
+        config = draw_small_sites(generator(seed, "small sites"), generator(seed, "protocols"))
     places = places_of(config)
     quality, load = _draw_quality(dice), _draw_load(dice)
     # What is large and far away takes longer to recover than a world lasts.
@@ -191,12 +182,23 @@ def _draw_daemons(seed: int) -> World:
         quality=quality,
         wide_delay_us=wide_us,
         load=load,
-        schedule=draw_schedule(generator(seed, "faults"), places),
+        schedule=_draw_faults(seed, places),
         starts_us=_draw_starts(generator(seed, "starts"), places.daemons),
         lasting=draw_lasting(generator(seed, "lasting"), places),
         # A guess that is too low lets searches end before anybody far away can have answered.
         membership=replace(MEMBERSHIP, round_trip_us=max(MEMBERSHIP.round_trip_us, 3 * wide_us)),
     )
+
+
+def _relapses(seed: int) -> bool:
+    remainder, number = RELAPSES
+    return seed % number == remainder
+
+
+def _draw_faults(seed: int, places: Places) -> tuple[Fault, ...]:
+    if _relapses(seed):
+        return draw_relapses(generator(seed, "relapses"), places)
+    return draw_schedule(generator(seed, "faults"), places)
 
 
 def _draw_quality(dice: Random) -> Quality:
@@ -229,20 +231,3 @@ def _draw_starts(dice: Random, names: tuple[str, ...]) -> tuple[tuple[str, int],
         return ()
     late = [name for name in names[1:] if dice.random() < 0.5]
     return tuple((name, dice.randint(10_000, CHAOS_US // 2)) for name in late)
-
-
-def _draw_config(dice: Random, protocols: Random) -> Config:
-    site_count = dice.randint(1, 4)
-    counts = dict.fromkeys(SITES[:site_count], 1)
-    for _ in range(dice.randint(max(0, 2 - site_count), 9 - site_count)):
-        counts[dice.choice(sorted(counts))] += 1
-    names = sorted(counts)
-    config = local_config(counts)
-    pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
-    share = 0.5 if protocols.random() < 0.15 else 0.0
-    links = [_draw_link(ends, dice, TCP if protocols.random() < share else HOP) for ends in pairs]
-    return Config(config.cluster, config.sites, tuple(links))
-
-
-def _draw_link(ends: tuple[str, str], dice: Random, protocol: LinkProtocol) -> Link:
-    return Link(ends, dice.randint(1, 9) * 1_000, protocol, tuning=LINK)

@@ -78,7 +78,7 @@ def draw_fault(dice: Random, places: Places, kind: str, at_us: int) -> list[Faul
             end = Fault(at_us, "stop" if kind == "stop" else "crash", (one,))
             return [end, *lost, Fault(back_us, "restart", (one,))]
         case "partition":
-            return [Fault(at_us, "partition", _draw_sides(dice, places.daemons))]
+            return [Fault(at_us, "partition", draw_sides(dice, places.daemons))]
         case "sever" | "one_way":
             return [Fault(at_us, kind, (one, other))] if one != other else []
         case "cut_sites":
@@ -104,7 +104,8 @@ def draw_fault(dice: Random, places: Places, kind: str, at_us: int) -> list[Faul
             return [Fault(at_us, "heal")]
 
 
-def _draw_sides(dice: Random, names: tuple[str, ...]) -> tuple[str, ...]:
+def draw_sides(dice: Random, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Everybody on one of two or three sides."""
     ways = dice.choice([2, 2, 3])
     return tuple(f"{name}={dice.randrange(ways)}" for name in names)
 
@@ -135,13 +136,13 @@ def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
         faults.append(Fault(break_us, "pause", (name,), dice.randint(350, 1_200)))
         faults.append(Fault(wait_us, "wake", (name,), 0, "adrift", 1))
     if not lost and not asleep:
-        faults.append(Fault(break_us, "partition", _draw_sides(dice, places.daemons)))
+        faults.append(Fault(break_us, "partition", draw_sides(dice, places.daemons)))
     struck = Fault(wait_us, "deaf", (), 0, "bound", 1)
     faults.append(struck if whispers else _draw_ambush(dice, places, wait_us))
     if whispers or dice.random() < 0.6:
         faults.append(Fault(wait_us, "tear", (), 0, "installed", 1))
     else:
-        faults.append(Fault(wait_us, "partition", _draw_sides(dice, places.daemons), 0, "installed", 1))
+        faults.append(Fault(wait_us, "partition", draw_sides(dice, places.daemons), 0, "installed", 1))
     faults.append(Fault(break_us + dice.randint(900_000, 1_500_000), "heal"))
     return faults
 
@@ -185,7 +186,7 @@ def _draw_ambush(dice: Random, places: Places, at_us: int) -> Fault:
         case "crash":
             return Fault(at_us, "crash", (dice.choice(places.daemons),), 0, moment, count)
         case _:
-            return Fault(at_us, "partition", _draw_sides(dice, places.daemons), 0, moment, 1)
+            return Fault(at_us, "partition", draw_sides(dice, places.daemons), 0, moment, 1)
 
 
 def draw_shuffle(dice: Random, places: Places) -> tuple[Fault, ...]:
@@ -193,7 +194,7 @@ def draw_shuffle(dice: Random, places: Places) -> tuple[Fault, ...]:
     faults: list[Fault] = []
     at_us = dice.randint(500_000, 1_000_000)
     while at_us < CHAOS_US:
-        sides = _draw_sides(dice, places.daemons)
+        sides = draw_sides(dice, places.daemons)
         waits = dice.random() < 0.6
         count = dice.randint(1, len(places.daemons)) if waits else 0
         faults.append(Fault(at_us, "partition", sides, 0, "installed" if waits else "", count))

@@ -125,16 +125,28 @@ def _deed(fault: Fault) -> str:
             return f"takes {fault.number:g} ms for each packet"
         case "partition":
             return f"partition {_sides(fault.what)}"
+        case "loss":
+            return f"loss of {fault.number:.0%} everywhere"
+        case _:
+            return _cut(fault)
+
+
+def _cut(fault: Fault) -> str:
+    """What is not heard any more."""
+    names = " ".join(fault.what)
+    match fault.kind:
         case "sever" | "cut_sites":
             return f"cut between {fault.what[0]} and {fault.what[1]}"
         case "one_way":
             return f"cut from {fault.what[0]} to {fault.what[1]}, one way"
         case "patchy":
-            return f"cut one way: {' '.join(fault.what)}"
+            return f"cut one way: {names}"
+        case "faint":
+            return f"loss of {fault.number:.0%} one way: {names}"
+        case "numb":
+            return f"one of these, the first in the list {names}, hears nothing for {fault.number:g} ms"
         case "deaf":
-            return f"{' '.join(fault.what) or 'these'} hear nobody"
-        case "loss":
-            return f"loss of {fault.number:.0%} everywhere"
+            return f"{names or 'these'} hear nobody"
         case _:
             return _PLAIN.get(fault.kind, fault.kind)
 

@@ -64,6 +64,14 @@ class Trouble:
             case "tear":
                 network.heal()
                 network.partition(struck)
+            case "numb":
+                # Several may have come so far since the last look; the schedule says who of them it is.
+                for name in [name for name in fault.what if name in struck][:1]:
+                    network.host(name).numb = True
+                    self._cluster.engine.after(int(fault.number * 1_000), self._feel, name)
+            case "faint":
+                for source, target in self._ways(fault, struck):
+                    network.shape(source, target, loss=fault.number)
             case "sever" | "one_way" | "cut_sites" | "patchy" | "deaf":
                 for source, target in self._ways(fault, struck):
                     network.cut(source, target)
@@ -73,7 +81,7 @@ class Trouble:
     def _ways(self, fault: Fault, struck: Sequence[str]) -> Iterator[tuple[str, str]]:
         """The directions that a fault cuts."""
         match fault.kind:
-            case "patchy":
+            case "patchy" | "faint":
                 for way in fault.what:
                     source, _, target = way.partition(">")
                     yield source, target
@@ -111,6 +119,9 @@ class Trouble:
             case "slow":
                 host.packet_cost_us = int(fault.number * 1_000)
 
+    def _feel(self, name: str) -> None:
+        self._cluster.network.host(name).numb = False
+
     def start(self, name: str) -> None:
         """Lets a daemon run, if it does not; whether it ever did makes a difference to its host alone."""
         if name in self._cluster.hosts:
@@ -129,6 +140,7 @@ class Trouble:
         for name in sorted(self._cluster.numbers):
             host = network.host(name)
             host.late_us = host.packet_cost_us = 0
+            host.numb = False
             if host.state is HostState.PAUSED:
                 network.resume(name)
             self.start(name)
