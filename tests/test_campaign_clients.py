@@ -20,7 +20,7 @@ CAUGHT = {
     "once-for-each-group": (1, "EVS-C 2.5 no duplication"),
     "request-lost": (1, "EVS-C what a session asks for is carried out"),
     "sides-share-ids": (1, "EVS-C 2.4 transitional set"),
-    "ways-ignored": (17, "EVS-C 2.8 transitional signals"),
+    "ways-ignored": (27, "EVS-C 2.8 transitional signals"),
 }
 
 
