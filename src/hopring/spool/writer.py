@@ -6,13 +6,12 @@ Invariants  what `synced_end` covers survives any crash; nothing else is shown t
             after a sync that failed nothing is acknowledged ever, and the writer is at its end.
 """
 
-import errno
 import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
@@ -20,24 +19,22 @@ from hopring.spool.disk import Disk
 from hopring.spool.encode import Encoded, Mark, encode_append
 from hopring.spool.errors import (
     AppendFailed,
-    AppendTooLarge,
     NotASpool,
     SpoolError,
     SpoolFull,
     SyncFailed,
     WriterClosed,
+    refusal,
 )
-from hopring.spool.heads import APP_BYTES_MAX, APPS_MAX, SPOOL_ID_BYTES, SegmentHead
-from hopring.spool.layout import bases, directory_of
+from hopring.spool.heads import SPOOL_ID_BYTES, SegmentHead
+from hopring.spool.layout import bases, directory_of, make_directory
+from hopring.spool.limits import check_limits
 from hopring.spool.lock import take_lock
 from hopring.spool.options import SpoolOptions
 from hopring.spool.record import Run
 from hopring.spool.recovery import Recovery, open_last, sweep
 from hopring.spool.retention import retain
 from hopring.spool.segment import OpenSegment, Written, create_segment
-
-APPEND_BYTES_MAX: Final = 1024 * 1024 * 1024
-FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 
 
 class Appended(NamedTuple):
@@ -80,15 +77,17 @@ class SpoolWriter:
         self._synced_at_us = 0
         self.recovery = Recovery()
         self._segment: OpenSegment
-        self._make_directory()
-        self._lock = take_lock(self.directory)
+        try:
+            make_directory(self.directory, self._disk)
+            self._lock = take_lock(self.directory)
+        except OSError as error:
+            raise refusal(self.directory, error) from error
         try:
             self._open()
-        except OSError as error:
+        except BaseException as error:
             os.close(self._lock)
-            raise _refusal(self.directory, error) from error
-        except BaseException:
-            os.close(self._lock)
+            if isinstance(error, OSError) and not isinstance(error, SpoolError):
+                raise refusal(self.directory, error) from error
             raise
 
     # What is known.
@@ -121,7 +120,7 @@ class SpoolWriter:
         blocks = encode_append(runs, self._end, self._segment.head.key, now_us, mark)
         if not blocks:
             return Appended(self._end, self._end)
-        self._check_limits(blocks, mark)
+        check_limits(self.directory, blocks, mark, self._apps)
         start = self._end
         if self._is_due_to_roll(sum([block.head.size_bytes for block in blocks]), now_us):
             self.roll()
@@ -161,7 +160,7 @@ class SpoolWriter:
         except OSError as error:
             if self._segment.broken:
                 self._end_with(self._segment.broken)
-            raise _refusal(self.directory, error) from error
+            raise refusal(self.directory, error) from error
         self._synced_end, self._synced_apps = self._end, self._apps
 
     def tick(self) -> None:
@@ -184,7 +183,7 @@ class SpoolWriter:
         try:
             old.seal()
         except OSError as error:
-            raise _refusal(self.directory, error) from error
+            raise refusal(self.directory, error) from error
         self._begin(old.head.spool_id)
         old.close()
         self._retain()
@@ -210,16 +209,6 @@ class SpoolWriter:
         self.close()
 
     # Within.
-
-    def _make_directory(self) -> None:
-        """Its name is on disk, too, when this returns, and those of all that it is in."""
-        missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            for path in missing:
-                self._disk.sync_directory(path.parent)
-        except OSError as error:
-            raise _refusal(self.directory, error) from error
 
     def _open(self) -> None:
         removed = sweep(self.directory, self._disk)
@@ -248,7 +237,7 @@ class SpoolWriter:
         try:
             self._segment = create_segment(self.directory, head, self._disk)
         except OSError as error:
-            raise _refusal(self.directory, error) from error
+            raise refusal(self.directory, error) from error
 
     def _write(self, blocks: list[Encoded]) -> None:
         try:
@@ -256,13 +245,13 @@ class SpoolWriter:
         except OSError as error:
             if self._segment.broken:
                 self._end_with(self._segment.broken)
-            raise _refusal(self.directory, error) from error
+            raise refusal(self.directory, error) from error
 
     def _retain(self) -> None:
         try:
             retain(self.directory, self.options.retention, self._clock(), self._disk)
         except OSError as error:
-            raise _refusal(self.directory, error) from error
+            raise refusal(self.directory, error) from error
 
     def _take_back(self, before: Written) -> None:
         self._segment.take_back(before)
@@ -281,24 +270,9 @@ class SpoolWriter:
         waited_us = abs(now_us - self._synced_at_us)
         return waited_us >= self.options.sync_seconds * 1_000_000
 
-    def _check_limits(self, blocks: list[Encoded], mark: Mark | None) -> None:
-        if sum([block.head.size_bytes for block in blocks]) > APPEND_BYTES_MAX:
-            raise AppendTooLarge(self.directory, f"an append of more than {APPEND_BYTES_MAX} bytes")
-        if mark is None:
-            return
-        if not 0 < len(mark.app.encode()) <= APP_BYTES_MAX or mark.batch < 0:
-            raise ValueError(f"{mark}: a name of 1 to {APP_BYTES_MAX} bytes, a number that is not negative")
-        if mark.app not in self._apps and len(self._apps) >= APPS_MAX:
-            raise AppendTooLarge(self.directory, f"more than {APPS_MAX} applications")
-
     def _check(self) -> None:
         if self._ended:
             raise WriterClosed(self.directory, self._ended)
 
     def _end_with(self, reason: str) -> None:
         self._ended = reason
-
-
-def _refusal(directory: Path, error: OSError) -> SpoolError:
-    reason = f"the disk said: {error.strerror}"
-    return SpoolFull(directory, reason) if error.errno in FULL else AppendFailed(directory, reason)
