@@ -29,7 +29,7 @@ from hopring.spool.writer import SpoolWriter
 BODY_BYTES: Final = 1024
 BATCH: Final = 200
 TURNS: Final = 5
-SYNC_SECONDS: Final = 0.25
+SYNC_SECONDS: Final = 1.0
 VIEW: Final = ViewId(3, DaemonId(0), Incarnation(17))
 
 
@@ -39,21 +39,27 @@ def batch_of(number: int, bodies: list[bytes]) -> list[Run]:
     return [run_of(Facts(Kind.MESSAGE, number, "#anna#eu1", ("load",), Service.AGREED, place), bodies)]
 
 
-def for_seconds(act: Callable[[int], None], last: Callable[[], None], seconds: float) -> tuple[int, float]:
-    """Does it again and again, and the last thing once; how often, and in how long."""
-    begin = time.perf_counter()
+Turn = tuple[int, float, float]
+"""How often, in how long, and with how much of the processor's time."""
+
+
+def for_seconds(act: Callable[[int], None], last: Callable[[], None], seconds: float) -> Turn:
+    """Does it again and again, and the last thing once."""
+    begin, used = time.perf_counter(), time.process_time()
     count = 0
     while time.perf_counter() - begin < seconds:
         act(count)
         count += 1
     last()
-    return count, time.perf_counter() - begin
+    return count, time.perf_counter() - begin, time.process_time() - used
 
 
-def rates(done: list[tuple[int, float]]) -> dict[str, int]:
-    """Records per second of several turns."""
-    each = [count * BATCH / seconds for count, seconds in done]
-    return {"records_per_s": round(median(each)), "least": round(min(each)), "most": round(max(each))}
+def rates(done: list[Turn]) -> dict[str, float]:
+    """Records per second of several turns, and what of the processor's time each record took."""
+    each = [count * BATCH / seconds for count, seconds, _ in done]
+    cpu_us = median([used * 1e6 / count / BATCH for count, _, used in done])
+    spread = {"least": round(min(each)), "most": round(max(each))}
+    return {"records_per_s": round(median(each)), **spread, "cpu_us_per_record": round(cpu_us, 2)}
 
 
 def appends(root: Path, sync_seconds: float, seconds: float) -> dict[str, object]:
@@ -76,8 +82,8 @@ def appends(root: Path, sync_seconds: float, seconds: float) -> dict[str, object
     def spooled(number: int) -> None:
         writer.append(batch_of(number, bodies))
 
-    ours: list[tuple[int, float]] = []
-    theirs: list[tuple[int, float]] = []
+    ours: list[Turn] = []
+    theirs: list[Turn] = []
     for _ in range(TURNS):
         theirs.append(for_seconds(bare, lambda: os.fdatasync(file), seconds))
         ours.append(for_seconds(spooled, writer.sync, seconds))
@@ -96,12 +102,14 @@ def replay(root: Path, records_max: int = 1_000_000) -> dict[str, object]:
     end = min(known.end, known.start + records_max)
     tables: list[float] = []
     single: list[float] = []
+    used: list[float] = []
     for _ in range(3):
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), time.process_time()
         rows = 0
         for portion in plan(directory, known.start, end):
             rows += sum(batch.num_rows for batch in read_batches(portion))
         tables.append(rows / (time.perf_counter() - begin))
+        used.append((time.process_time() - cpu) * 1e6 / rows)
         assert rows == end - known.start, "all of them"
         begin = time.perf_counter()
         rows = sum(1 for _ in read(directory, known.start, end))
@@ -110,6 +118,7 @@ def replay(root: Path, records_max: int = 1_000_000) -> dict[str, object]:
         "records": end - known.start,
         "tables_records_per_s": round(median(tables)),
         "tables_least": round(min(tables)),
+        "tables_cpu_us_per_record": round(median(used), 2),
         "single_records_per_s": round(median(single)),
         "single_least": round(min(single)),
     }
