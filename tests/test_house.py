@@ -61,6 +61,7 @@ ROOMS = (
         "daemon",
         "local",
         "sync",
+        "spark",
         "cli",
     ),
 )
