@@ -27,6 +27,7 @@ VERBS: Final = {
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
     "trace": "hopring.cli.trace:trace",
+    "pipeline": "hopring.cli.pipeline:pipeline",
 }
 
 

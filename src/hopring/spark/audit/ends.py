@@ -11,6 +11,7 @@ class Ends(Value, frozen=True):
     quiet: bool = False
     components: tuple[frozenset[str], ...] | None = None
     counters_survive: bool = True
+    many_sessions: bool = False  # 2.11 is promised to each session, not to all of a daemon taken together.
 
 
 def rows_of(

@@ -124,6 +124,7 @@ def _report(
 def _judged(ends: Ends) -> list[str]:
     """The properties that can be judged of a history that ended so."""
     left_out = {one.name for one in PROPERTIES if one.when_quiet and not ends.quiet}
+    left_out |= {one.name for one in PROPERTIES if one.per_session and ends.many_sessions}
     if ends.components is None:
         left_out |= {one.name for one in PROPERTIES if one.with_components}
     return [name for name in NAMES if name not in left_out]

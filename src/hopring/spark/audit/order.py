@@ -47,6 +47,7 @@ PROPERTIES = (
         "2.11",
         fifo_order,
         "{event}, after a FIFO or agreed message that the same session sent later",
+        per_session=True,
     ),
     Property(
         order.CAUSAL,

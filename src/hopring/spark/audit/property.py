@@ -18,4 +18,5 @@ class Property(Value, frozen=True):
     query: Callable[[Masks], str]
     witness: str  # A sentence with the names of columns in braces.
     when_quiet: bool = False  # Judged only where all had come to rest at the end.
+    per_session: bool = False  # Not judged where a daemon speaks for several sessions.
     with_components: bool = False  # Judged only where it is known who could reach whom at the end.

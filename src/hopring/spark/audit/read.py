@@ -21,7 +21,7 @@ def read_trace(spark: "SparkSession", where: str) -> "DataFrame":
     """
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
-    _must_be_there(where)
+    must_be_there(where)
     with readable(where):
         found = spark.read.parquet(where)
     check_columns([(name, kind) for name, kind in found.dtypes if name != RUN], where)
@@ -32,14 +32,17 @@ def read_trace(spark: "SparkSession", where: str) -> "DataFrame":
     return trace.withColumn(RUN, F.col(RUN).cast("string"))
 
 
-def _must_be_there(where: str) -> None:
-    if "://" in where or where.startswith("hdfs:"):
+def must_be_there(where: str) -> None:
+    """Whether there is anything to read; of another file system Spark itself will say so."""
+    if ":" in where.partition("/")[0]:
         return
     path = Path(where)
     if not path.exists():
-        raise ForeignInput(f"{where}: not there", "give a directory of traces, or one Parquet file")
-    if path.is_dir() and not any(path.rglob("*.parquet")):
-        raise ForeignInput(f"{where}: holds no Parquet file", "give a directory of traces")
+        raise ForeignInput(f"{where}: not there", "give a directory of traces, or one file")
+    if path.is_dir() and not any(file.suffix in (".parquet", ".jsonl") for file in path.rglob("*")):
+        raise ForeignInput(
+            f"{where}: holds no trace, neither *.parquet nor *.jsonl", "give a directory of traces"
+        )
 
 
 def of_daemons(trace: "DataFrame") -> "DataFrame":

@@ -1,4 +1,4 @@
-"""How a witness names things: a daemon is `a`, in its second start `a.2`; a message `a:12`; a view by number."""
+"""How a witness names things: a daemon is `a`, in its second start `a.2`; a message `a:12`; views by number."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
