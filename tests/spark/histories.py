@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from tests.unit.check.evs_model import run as run_model
 from tests.unit.check.evs_mutants import MUTANTS, Sound, edited
+from tests.unit.check.evs_notation import history
 
 from hopring.check.evs import check_evs
 from hopring.check.trace import Event
@@ -50,6 +51,10 @@ class Histories:
         verdicts = check_evs(events, ends.quiet, ends.components, counters_survive=ends.counters_survive)
         self.broken[run] = {verdict.property for verdict in verdicts if not verdict}
         self.ends[run] = ends
+
+    def add_lines(self, text: str, ends: Ends | None = None) -> None:
+        """A history written by hand; quiet at its end, if nothing is said."""
+        self.add("lines", history(text), Ends(True) if ends is None else ends)
 
     def add_models(self, seeds: Iterable[int]) -> None:
         for seed in seeds:
