@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from bench.audit_trace import write_trace
+from bench._audit_trace import write_trace
 
 SIZES: Final = (1_000_000, 10_000_000, 30_000_000)
 DAEMONS: Final = 16

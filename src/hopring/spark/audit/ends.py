@@ -1,6 +1,6 @@
 """How a history ended, which the trace itself does not say."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hopring.value import Value
 
@@ -15,12 +15,12 @@ class Ends(Value, frozen=True):
 
 
 def rows_of(
-    runs: Iterable[str], ends: dict[str, Ends]
+    runs: Iterable[str], ends: Mapping[str, Ends], otherwise: Ends
 ) -> tuple[list[tuple[str, bool, bool]], list[tuple[str, int, str]]]:
     """The same as rows: flags by run, and the daemons of each component."""
     flags, components = [], []
     for run in runs:
-        one = ends.get(run, Ends())
+        one = ends.get(run, otherwise)
         flags.append((run, one.quiet, one.counters_survive))
         for number, component in enumerate(one.components or ()):
             components += [(run, number, daemon) for daemon in sorted(component)]

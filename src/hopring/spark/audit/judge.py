@@ -68,20 +68,21 @@ def audit(
     trace: "DataFrame",
     where: str = "trace",
     ends: Mapping[str, Ends] | None = None,
+    otherwise: Ends = Ends(),  # noqa: B008  It never changes.
     say: Say = lambda _words: None,
 ) -> Report:
-    """Judges every history in the trace; see `read_trace` for what it has to be."""
-    known = dict(ends or {})
+    """Judges every history in the trace, which `read_trace` gives; `ends` says by run how they ended."""
+    known = ends or {}
     tables = Tables(spark, say)
     with readable(where):
         try:
-            tables.make(trace, where, known)
+            tables.make(trace, where, known, otherwise)
             found = []
             for family, properties in FAMILIES.items():
                 say(family)
                 found += _violations(spark, properties, tables.masks)
             turning = circles(spark)
-            return _report(spark, known, found, turning)
+            return _report(spark, known, otherwise, found, turning)
         finally:
             tables.drop()
 
@@ -98,10 +99,14 @@ def _violations(spark: "SparkSession", family: tuple[Property, ...], masks: Mask
 
 
 def _report(
-    spark: "SparkSession", ends: dict[str, Ends], found: list[dict[str, Any]], turning: dict[str, list[str]]
+    spark: "SparkSession",
+    ends: Mapping[str, Ends],
+    otherwise: Ends,
+    found: list[dict[str, Any]],
+    turning: dict[str, list[str]],
 ) -> Report:
     runs = tuple(sorted(row["run"] for row in spark.sql("SELECT DISTINCT run FROM audit_lives").collect()))
-    judged = {run: tuple(_judged(ends.get(run, Ends()))) for run in runs}
+    judged = {run: tuple(_judged(ends.get(run, otherwise))) for run in runs}
     words = Words(spark, [json.loads(one["facts"]) | {"run": one["run"]} for one in found], sorted(turning))
     findings = [
         Finding(

@@ -23,7 +23,8 @@ def read_trace(spark: "SparkSession", where: str) -> "DataFrame":
 
     must_be_there(where)
     with readable(where):
-        found = spark.read.parquet(where)
+        # What else lies there, such as the same history as lines, is none of our business.
+        found = spark.read.option("pathGlobFilter", "*.parquet").parquet(where)
     check_columns([(name, kind) for name, kind in found.dtypes if name != RUN], where)
     trace = with_later_columns(found.select("*", F.col("_metadata.file_path"), F.col("_metadata.row_index")))
     trace = trace.withColumnRenamed("file_path", FILE).withColumnRenamed("row_index", ROW)

@@ -3,7 +3,7 @@
 Every table is a temporary view whose name begins with `audit_`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from hopring.spark.audit import courses, lives, messages, read
@@ -32,20 +32,20 @@ class Tables:
         self._names: list[str] = []
         self._pieces_before = int(spark.conf.get(_PARTITIONS) or PARTITIONS_MAX)
 
-    def make(self, trace: "DataFrame", where: str, ends: dict[str, Ends]) -> None:
+    def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         """All of them, from the trace."""
         self._say("reading the trace")
         self._put("trace", read.of_daemons(trace))
         self._cut_into(partitions(0))
         self._keep("extent", read.EXTENT)
         self._cut_into(partitions(read.check_extent(self.spark, where)))
-        self._make_lives(ends)
+        self._make_lives(ends, otherwise)
         self._make_messages()
         self._make_order()
 
-    def _make_lives(self, ends: dict[str, Ends]) -> None:
+    def _make_lives(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         runs = [row["run"] for row in self.spark.sql("SELECT DISTINCT run FROM audit_extent").collect()]
-        flags, components = rows_of(sorted(runs), ends)
+        flags, components = rows_of(sorted(runs), ends, otherwise)
         self._put(
             "ends", self.spark.createDataFrame(flags, "run string, quiet boolean, counters_survive boolean")
         )
