@@ -95,6 +95,7 @@ def test_half_a_history_and_foreign_files_are_refused(spark: Any, tmp_path: Path
         audit(spark, whole.withColumn("schema", whole["schema"] + 6), "new")
 
 
+@pytest.mark.slow
 def test_without_a_quiet_end_liveness_is_not_judged(spark: Any, tmp_path: Path) -> None:
     histories = Histories(tmp_path)
     histories.add_lines("a: view 1 a | send 1", Ends())

@@ -4,13 +4,16 @@ A running maximum says whether an event came too late within a stay. What was be
 place so far, carried over on the small table of stays: a long life is as many pieces of work as it has stays.
 """
 
-COURSES = """
+
+def courses(hint: str) -> str:
+    """By stay: its events that came too late, and what was highest before it."""
+    return f"""
 WITH steps AS (
-  SELECT d.stay_id, d.position, false AS sending, d.late, m.place, m.service
-  FROM audit_deliveries d JOIN audit_messages m ON m.key = d.key WHERE m.service > 1
+  SELECT {hint} d.stay_id, d.position, false AS sending, d.late, m.place, m.service
+  FROM audit_deliveries d JOIN audit_order m ON m.key = d.key WHERE m.service > 1
   UNION ALL
-  SELECT s.stay_id, s.position, true, false, m.place, s.service
-  FROM audit_sends s JOIN audit_messages m ON m.key = s.key WHERE s.service > 1),
+  SELECT {hint} s.stay_id, s.position, true, false, m.place, s.service
+  FROM audit_sends s JOIN audit_order m ON m.key = s.key WHERE s.service > 1),
 passed AS (
   SELECT *, NOT sending AND service >= 4 AS agreed, max(place) OVER earlier AS top,
          max(CASE WHEN NOT sending AND service >= 4 THEN place END) OVER earlier AS top_agreed
@@ -34,12 +37,14 @@ FROM done d JOIN audit_stays s ON s.id = d.stay_id
 WINDOW earlier AS (PARTITION BY s.run, s.process ORDER BY s.stay
                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 """
-"""By stay: its events that came too late, and what was highest before it."""
 
-FIFO = """
+
+def fifo(hint: str) -> str:
+    """By stay and sender: a delivery that came after one that was sent later."""
+    return f"""
 WITH steps AS (
-  SELECT d.stay_id, m.session, d.position, m.sent_at, m.service
-  FROM audit_deliveries d JOIN audit_messages m ON m.key = d.key WHERE m.service > 1 AND m.sent),
+  SELECT {hint} d.stay_id, m.session, d.position, m.sent_at, m.service
+  FROM audit_deliveries d JOIN audit_order m ON m.key = d.key WHERE m.service > 1 AND m.sent),
 passed AS (
   SELECT stay_id, session, position, sent_at, service,
          max(CASE WHEN service >= 3 THEN sent_at END) OVER earlier AS last
@@ -55,4 +60,3 @@ SELECT s.run, s.process, s.stay, s.id, s.view, d.session, d.came_late, d.oldest,
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS carried
 FROM done d JOIN audit_stays s ON s.id = d.stay_id
 """
-"""By stay and sender: a delivery that came after one that was sent later."""

@@ -8,7 +8,7 @@ from hopring.spark.audit.property import Property
 def no_duplication(m: Masks) -> str:
     """2.5: more deliveries than processes that have it means that one has it twice."""
     return f"""
-    SELECT r.run, s.process, max(d.position) AS position, min(d.position) AS before
+    SELECT /*+ BROADCAST(r) */ r.run, s.process, max(d.position) AS position, min(d.position) AS before
     FROM audit_reach r JOIN audit_deliveries d ON d.key = r.key JOIN audit_stays s ON s.id = d.stay_id
     WHERE r.times > {m.count("r.got")}
     GROUP BY r.run, s.process, r.key HAVING count(*) > 1

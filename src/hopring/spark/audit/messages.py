@@ -57,9 +57,17 @@ DELIVERIES = _placed(
     """,
 )
 
-NEVER_SENT = """
-SELECT DISTINCT d.key FROM audit_deliveries d LEFT ANTI JOIN audit_sends s ON s.key = d.key
-"""
+
+def never_sent(hint: str) -> str:
+    """Messages that were delivered and of which there is no send."""
+    return f"""
+    SELECT {hint} DISTINCT d.key
+    FROM audit_deliveries d LEFT ANTI JOIN (SELECT key FROM audit_sends) m ON m.key = d.key
+    """
+
+
+ORDER = "SELECT key, place, service, session, sent_at, sent FROM audit_messages"
+"""What of a message a pass over deliveries needs: little enough to be everywhere."""
 
 FIRST_SENDS = """
 SELECT run, message, key, service, stamp, sender, process AS by, position, view, true AS sent,

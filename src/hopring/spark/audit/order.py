@@ -10,7 +10,7 @@ def fifo_order(_m: Masks) -> str:
     return """
     SELECT run, process, came_late AS position FROM audit_fifo WHERE came_late IS NOT NULL
     UNION ALL
-    SELECT f.run, f.process, d.position
+    SELECT /*+ BROADCAST(f) */ f.run, f.process, d.position
     FROM audit_fifo f JOIN audit_deliveries d ON d.stay_id = f.id
          JOIN audit_messages m ON m.key = d.key AND m.session = f.session AND m.sent_at = f.oldest
     WHERE f.oldest < f.carried
@@ -22,7 +22,7 @@ def causal_order(_m: Masks) -> str:
     return """
     SELECT run, process, sent_below AS position FROM audit_courses WHERE sent_below IS NOT NULL
     UNION ALL
-    SELECT c.run, c.process, s.position
+    SELECT /*+ BROADCAST(c) */ c.run, c.process, s.position
     FROM audit_courses c JOIN audit_sends s ON s.stay_id = c.id JOIN audit_messages m
          ON m.key = s.key AND m.place = c.lowest_sent
     WHERE c.lowest_sent <= c.carried
@@ -34,7 +34,7 @@ def agreed_order(_m: Masks) -> str:
     return """
     SELECT run, process, came_late AS position FROM audit_courses WHERE came_late IS NOT NULL
     UNION ALL
-    SELECT c.run, c.process, d.position
+    SELECT /*+ BROADCAST(c) */ c.run, c.process, d.position
     FROM audit_courses c JOIN audit_deliveries d ON d.stay_id = c.id JOIN audit_messages m
          ON m.key = d.key AND m.place = c.lowest_delivered
     WHERE c.lowest_delivered < c.carried_agreed

@@ -57,17 +57,17 @@ def of_daemons(trace: "DataFrame") -> "DataFrame":
 EXTENT: Final = f"""
 SELECT run, process, daemon, count(*) AS events, min(position) AS low, max(position) AS high,
        sum(position) AS positions, min(schema) AS oldest, max(schema) AS newest,
-       min(CASE WHEN kind NOT IN {KINDS!r} THEN kind END) AS foreign_kind
+       bool_or(kind NOT IN {KINDS!r}) AS foreign_kind
 FROM audit_trace GROUP BY run, process, daemon
 """
-"""By process: how many rows, and whether they are all there."""
+"""By process: how many rows, and whether they are all there. The least of texts would need a sort."""
 
 
 def check_extent(spark: "SparkSession", where: str) -> int:
     """Refuses another version, unknown kinds and half a history; says how many rows there are."""
     flaws = spark.sql(
         """
-        SELECT min(oldest) AS oldest, max(newest) AS newest, min(foreign_kind) AS foreign_kind,
+        SELECT min(oldest) AS oldest, max(newest) AS newest, bool_or(foreign_kind) AS foreign_kind,
                sum(events) AS events,
                min(CASE WHEN low <> 0 OR high + 1 <> events OR positions <> high * (high + 1) DIV 2
                    THEN process END) AS incomplete
@@ -78,9 +78,11 @@ def check_extent(spark: "SparkSession", where: str) -> int:
     if flaws["events"] is None:
         raise ForeignInput(f"{where}: the trace has no events of daemons", "give a trace of daemons")
     check_version([flaws["oldest"], flaws["newest"]], where)
-    if flaws["foreign_kind"] is not None:
+    if flaws["foreign_kind"]:
+        foreign = spark.table("audit_trace").where(f"kind NOT IN {KINDS!r}").select("kind").first()
+        kind = "?" if foreign is None else foreign["kind"]
         raise ForeignInput(
-            f"{where}: an event of the kind {flaws['foreign_kind']}, which is not known here",
+            f"{where}: an event of the kind {kind}, which is not known here",
             "read it with the hopring that wrote it",
         )
     if flaws["incomplete"] is not None:

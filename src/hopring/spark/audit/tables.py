@@ -18,6 +18,7 @@ Say = Callable[[str], None]
 """Told what is done next."""
 
 ROWS_PER_PARTITION: Final = 400_000
+BROADCAST_MESSAGES_MAX: Final = 4_000_000
 PARTITIONS_MAX: Final = 2_000
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
@@ -30,6 +31,8 @@ class Tables:
         self.masks = Masks(1)
         self._say = say
         self._names: list[str] = []
+        self._long: list[DataFrame] = []
+        self._messages: int | None = None
         self._pieces_before = int(spark.conf.get(_PARTITIONS) or PARTITIONS_MAX)
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
@@ -66,20 +69,21 @@ class Tables:
         self._say("what was sent")
         self._keep("sends", messages.SENDS)
         self._say("what was delivered")
-        self._keep("deliveries", messages.DELIVERIES)
-        self._keep("never_sent", messages.NEVER_SENT)
+        self._keep_long("deliveries", messages.DELIVERIES)
+        self._keep("never_sent", messages.never_sent(self._hint()))
         first = messages.FIRST_SENDS
         if not self.spark.table("audit_never_sent").isEmpty():
             first = f"{first} UNION ALL {messages.FOUNDLINGS}"
         self._keep("messages", messages.messages(self.masks, first))
         self._say("who has which message")
-        self._keep("holdings", messages.holdings(self.masks))
+        self._keep("order", messages.ORDER)
+        self._keep_long("holdings", messages.holdings(self.masks))
         self._keep("reach", messages.reach(self.masks))
 
     def _make_order(self) -> None:
         self._say("in which order")
-        self._keep("courses", courses.COURSES)
-        self._keep("fifo", courses.FIFO)
+        self._keep("courses", courses.courses(self._hint()))
+        self._keep("fifo", courses.fifo(self._hint()))
 
     def _keep(self, name: str, query: str) -> None:
         """A table that is made now, and of whose making the queries over it know nothing.
@@ -88,6 +92,22 @@ class Tables:
         the powers of two do, and planning would take minutes.
         """
         self._put(name, self.spark.sql(query).localCheckpoint())
+
+    def _keep_long(self, name: str, query: str) -> None:
+        """A table of many rows: kept by columns, which is small and gives Java's collector nothing to do.
+
+        Its making stays in the plans, so it must be made of kept tables only.
+        """
+        table = self.spark.sql(query).persist()
+        table.count()
+        self._long.append(table)
+        self._put(name, table)
+
+    def _hint(self) -> str:
+        """Whether messages are few enough to be given to every worker, which saves sorting the deliveries."""
+        if self._messages is None:
+            self._messages = self.spark.table("audit_sends").count()
+        return "/*+ BROADCAST(m) */" if self._messages <= BROADCAST_MESSAGES_MAX else ""
 
     def _put(self, name: str, table: "DataFrame") -> None:
         table.createOrReplaceTempView(f"audit_{name}")
@@ -99,6 +119,8 @@ class Tables:
 
     def drop(self) -> None:
         """Takes everything away again."""
+        for table in reversed(self._long):
+            table.unpersist()
         for name in self._names:
             self.spark.catalog.dropTempView(name)
         self._cut_into(self._pieces_before)
