@@ -8,7 +8,7 @@ from hopring.spark.audit.property import Property
 def agreed_before_signal(m: Masks) -> str:
     """2.13(3): who delivers an agreed message before the signal delivers all that anyone did below it there."""
     return f"""
-    SELECT h.run, c.process, h.message, h.view
+    SELECT /*+ BROADCAST(c), BROADCAST(s) */ h.run, c.process, h.message, h.view
     FROM audit_holdings h JOIN audit_courses c ON c.room = h.room JOIN audit_stays s ON s.id = c.id
     WHERE h.nth = 1 AND h.service > 1 AND {m.beyond("h.installed", "h.got")}
           AND h.place < c.agreed_early AND {m.beyond("s.self", "h.got")}
@@ -18,7 +18,7 @@ def agreed_before_signal(m: Masks) -> str:
 def agreed_after_signal(m: Masks) -> str:
     """2.13(4): after the signal the same, for messages of those that come along to the next view."""
     return f"""
-    SELECT h.run, c.process, h.message, h.view
+    SELECT /*+ BROADCAST(c), BROADCAST(s) */ h.run, c.process, h.message, h.view
     FROM audit_holdings h JOIN audit_courses c ON c.room = h.room JOIN audit_stays s ON s.id = c.id
     WHERE h.nth = 1 AND h.service > 1 AND {m.beyond("h.installed", "h.got")} AND s.after_view IS NOT NULL
           AND h.place < c.agreed_late AND {m.beyond("s.self", "h.got")}
@@ -29,7 +29,7 @@ def agreed_after_signal(m: Masks) -> str:
 def _safe(m: Masks, side: str, behind: str) -> str:
     """A promise in a view to the same processes is one promise, whoever said it."""
     return f"""
-    SELECT h.run, h.message, h.view,
+    SELECT /*+ BROADCAST(o) */ h.run, h.message, h.view,
            array({m.each("o.owed# & ~(h.installed# & (h.got# | h.ended#))")}) AS lacking
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND {behind} o.behind
     WHERE h.nth = 1 AND h.service = 6 AND h.view IS NOT NULL AND {m.overlap(f"h.{side}", "o.said_by")}

@@ -26,7 +26,7 @@ def delivery_integrity(m: Masks) -> str:
     SELECT run, message, view, 'its sender had not sent it yet, and delivered it'
     FROM audit_holdings WHERE own_at < sent_at AND by = sender
     UNION ALL
-    SELECT h.run, h.message, h.view, 'its sender is not in that view'
+    SELECT /*+ BROADCAST(o) */ h.run, h.message, h.view, 'its sender is not in that view'
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND NOT o.behind
     WHERE h.view IS NOT NULL AND NOT {m.overlap("h.sender", "o.owed")} AND {m.overlap("h.here", "o.said_by")}
     """
@@ -48,7 +48,7 @@ def sane_view_delivery(_m: Masks) -> str:
     SELECT run, message, view, stay_view, '(1) its sender sent it in'
     FROM audit_sends WHERE view < stay_view
     UNION ALL
-    SELECT h.run, h.message, h.view, b.bound, '(2) its daemon had started again in'
+    SELECT /*+ BROADCAST(b) */ h.run, h.message, h.view, b.bound, '(2) its daemon had started again in'
     FROM audit_holdings h JOIN (
       SELECT l.run, l.process, min(s.view) OVER (PARTITION BY l.run, l.daemon ORDER BY l.start
              ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS bound

@@ -112,7 +112,7 @@ def holdings(m: Masks) -> str:
              min(IF(own, position, NULL)) AS own_at, {m.each(f"bit_or({m.bit('number', 'late')}) AS early#")},
              {m.each(f"bit_or({m.bit('number', 'NOT late')}) AS late#")}
       FROM audit_deliveries GROUP BY key, room)
-    SELECT h.*, {m.each("h.early# | h.late# AS here#")},
+    SELECT /*+ BROADCAST(r) */ h.*, {m.each("h.early# | h.late# AS here#")},
            {m.each("bit_or(h.early# | h.late#) OVER (PARTITION BY h.key) AS got#")},
            x.run, x.message, x.place, x.service, x.stamp, x.sent, x.sent_at, x.sent_view, x.sender, x.by,
            {m.columns("x.sender")}, r.view, coalesce(r.nth, 1) AS nth,

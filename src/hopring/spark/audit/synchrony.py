@@ -12,7 +12,7 @@ from hopring.spark.audit.property import Property
 def virtual_synchrony(m: Masks) -> str:
     """2.7: two that move together have delivered the same set in the view they leave."""
     return f"""
-    SELECT h.run, h.message, w.process, w.view, w.after_view,
+    SELECT /*+ BROADCAST(w) */ h.run, h.message, w.process, w.view, w.after_view,
            array({m.each("w.friends# & ~h.here#")}) AS lacking
     FROM audit_holdings h JOIN audit_ways w ON w.room = h.room
     WHERE h.service > 1 AND {m.beyond("h.installed", "h.here")}
@@ -44,7 +44,7 @@ def _side(m: Masks, side: str, word: str) -> str:
     """Of two that both had a signal, one has it on this side and the other has not."""
     lacking = m.each(f"(w.friends# & h.signalled# & ~h.{side}#) <> 0", " OR ")
     return f"""
-    SELECT h.run, w.process, w.view, h.message,
+    SELECT /*+ BROADCAST(w) */ h.run, w.process, w.view, h.message,
            '(2) delivered it {word} the signal, and not so, though moving with it,' AS flaw,
            array({m.each(f"w.friends# & h.signalled# & ~h.{side}#")}) AS lacking
     FROM audit_holdings h JOIN audit_ways w ON w.room = h.room

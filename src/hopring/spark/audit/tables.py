@@ -110,7 +110,9 @@ class Tables:
         return "/*+ BROADCAST(m) */" if self._messages <= BROADCAST_MESSAGES_MAX else ""
 
     def _put(self, name: str, table: "DataFrame") -> None:
-        table.createOrReplaceTempView(f"audit_{name}")
+        # Its columns anew, under the same names: a table that was made of another keeps the other's
+        # columns as its own, and then Spark cannot tell them apart where the two are joined.
+        table.toDF(*table.columns).createOrReplaceTempView(f"audit_{name}")
         self._names.append(f"audit_{name}")
 
     def _cut_into(self, pieces: int) -> None:
