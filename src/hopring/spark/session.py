@@ -9,6 +9,7 @@ stderr is the log file while the session starts, and Java's stays that.
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -66,8 +67,9 @@ def _connected(app: str, remote: str, settings: dict[str, str]) -> "SparkSession
 def _started(app: str, master: str | None, settings: dict[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession  # noqa: PLC0415  An extra, and slow to load.
 
-    ensure_java()
     master = master or os.environ.get("SPARK_MASTER")
+    check_master(master)
+    ensure_java()
     local = master is None or master.startswith("local")
     builder = SparkSession.builder.appName(app)
     if master is not None or not _configured_elsewhere():
@@ -77,6 +79,15 @@ def _started(app: str, master: str | None, settings: dict[str, str]) -> "SparkSe
     builder = builder.config(map=EVERYWHERE | _quiet() | (_at_home() if local else {}) | settings)
     with readable(f"Spark at {master or 'this machine'}"), _stderr_in_log():
         return builder.getOrCreate()
+
+
+def check_master(master: str | None) -> None:
+    """Whether this can be a master: of one that cannot be, Spark says only that Java did not start."""
+    if master is not None and not re.match(r"(local(\[.+\])?|yarn)$|(spark|k8s)://.", master):
+        raise SparkError(
+            f"{master!r} is no address of a cluster",
+            "write it as local[2], spark://HOST:7077, k8s://.. or yarn",
+        )
 
 
 def _configured_elsewhere() -> bool:
