@@ -1,0 +1,19 @@
+"""One session for all tests of Spark: Java takes seconds to start."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+    from hopring.spark import session  # noqa: PLC0415  Only where it is installed.
+
+    # Code that runs for milliseconds is not worth compiling well: that takes most of the time otherwise.
+    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
+    found = session("tests", "local[2]", settings={"spark.sql.adaptive.enabled": "false"})
+    yield found
+    found.stop()

@@ -1,0 +1,25 @@
+import pytest
+
+from hopring.spark.errors import SparkError
+from hopring.spark.session import check_master, memory_mbytes, session
+
+
+@pytest.mark.parametrize(("machine", "java"), [(1_000, 1_024), (6_000, 3_000), (64_000, 8_192)])
+def test_java_gets_half_of_the_machine_within_limits(machine: int, java: int) -> None:
+    assert memory_mbytes(machine) == java
+
+
+def test_a_master_and_a_remote_do_not_go_together() -> None:
+    with pytest.raises(SparkError, match="give one of them"):
+        session("test", master="local[1]", remote="sc://localhost")
+
+
+@pytest.mark.parametrize("master", [None, "local", "local[*]", "spark://head:7077", "yarn", "k8s://head"])
+def test_a_master_that_can_be_one_passes(master: str | None) -> None:
+    check_master(master)
+
+
+@pytest.mark.parametrize("master", ["nonsense", "", "http://head", "spark://", "localhost"])
+def test_a_master_that_cannot_be_one_is_refused_before_java_starts(master: str) -> None:
+    with pytest.raises(SparkError, match=r"is no address of a cluster; write it as local\[2\]"):
+        check_master(master)
