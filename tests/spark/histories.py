@@ -28,10 +28,11 @@ CATCHING = {
     **{"agreed-passes-safe": 1, "discard-unstable": 21, "duplicates-held": 2, "promise-from-clock": 21},
     **{"one-value-aru": 2, "clock-not-raised": 1, "stale-generation": 14, "unstamped-lost": 1},
     **{"delivered-line-missing": 4, "reliable-skipped": 21, "holes-in-store": 2, "dummies-kept": 27},
-    **{"companions-skipped": 12, "old-packet-taken": 517, "commit-forgotten": 262, "line-forgotten": 912},
+    **{"companions-skipped": 12, "old-packet-taken": 517, "commit-forgotten": 262, "line-forgotten": 293},
     **{"foreign-state-counted": 1, "done-too-soon": 5, "last-not-resent": 1, "together-with-all": 1},
     **{"view-id-reused": 1, "counter-not-raised": 4, "old-newmemb": 1, "early-data-dropped": 5},
     **{"installs-alone": 1, "clock-reset": 1, "unreliable-twice": 2, "unreliable-late": 2},
+    **{"kept-counts": 239},
 }
 
 
