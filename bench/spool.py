@@ -29,7 +29,7 @@ from hopring.spool.writer import SpoolWriter
 BODY_BYTES: Final = 1024
 BATCH: Final = 200
 TURNS: Final = 5
-SYNC_SECONDS: Final = 0.25
+SYNC_SECONDS: Final = 1.0
 VIEW: Final = ViewId(3, DaemonId(0), Incarnation(17))
 
 

@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from hopring.spool.arrow import load_arrow, read_batches, schema
 from hopring.spool.disk import Disk
-from hopring.spool.errors import AppendFailed, SpoolFull
-from hopring.spool.layout import NEW, archive_path, bases
+from hopring.spool.errors import refusal
+from hopring.spool.layout import NEW, archive_path, bases, make_directory
 from hopring.spool.reading import Slice
-from hopring.spool.writer import FULL
 
 ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 COMPRESSION: Final = "zstd"
@@ -44,9 +43,7 @@ def archive(directory: Path, *, skip_damaged: bool = False, disk: Disk | None = 
         path = archive_path(directory, base)
         if path.exists():
             continue
-        if not path.parent.exists():
-            path.parent.mkdir()
-            disk.sync_directory(directory)
+        make_directory(path.parent, disk)
         fresh = path.with_suffix(NEW)
         try:
             _write(arrow, fresh, Slice(str(directory), base, base, end), skip_damaged)
@@ -54,8 +51,7 @@ def archive(directory: Path, *, skip_damaged: bool = False, disk: Disk | None = 
         except OSError as error:
             with contextlib.suppress(OSError):
                 fresh.unlink()
-            kind = SpoolFull if error.errno in FULL else AppendFailed
-            raise kind(path, f"the disk said: {error.strerror or error}") from error
+            raise refusal(path, error) from error
         yield Archived(base, end, path, path.stat().st_size)
 
 

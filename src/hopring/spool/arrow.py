@@ -17,7 +17,7 @@ from hopring.spool.block import Block
 from hopring.spool.encode import NAMES_BETWEEN
 from hopring.spool.errors import SpoolError
 from hopring.spool.reading import Slice, read_head, slice_blocks
-from hopring.spool.record import Kind
+from hopring.spool.record import Facts, Kind, Run
 
 BATCH_BYTES_DEFAULT: Final = 4 * 1024 * 1024
 COLUMNS: Final = (
@@ -102,6 +102,15 @@ def to_batch(
     first, last = blocks[0].head, blocks[-1].head
     low = max(0, start - first.first)
     return whole.slice(low, whole.num_rows - low - max(0, last.end - end))
+
+
+def run_of_array(facts: Facts, payloads: Any, types: Sequence[int] | None = None) -> Run:
+    """An array of binaries as a run to be appended, without a copy; a null is an empty body."""
+    _, ends, bodies = payloads.buffers()
+    count, at = len(payloads), payloads.offset
+    column = memoryview(ends).cast("B").cast("i")[at : at + count + 1] if count else array("i", [0])
+    whole = memoryview(b"") if bodies is None else memoryview(bodies)
+    return Run(facts, array("H", bytes(2 * count)) if types is None else types, column, whole)
 
 
 class _Columns:

@@ -1,8 +1,12 @@
 """What can go wrong with a spool: each error says what happened and what to do, and carries fields."""
 
+import errno
 from pathlib import Path
+from typing import Final
 
 from hopring.errors import HopError
+
+_FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 
 
 class SpoolError(HopError):
@@ -105,3 +109,9 @@ class AppendTooLarge(SpoolError, ValueError):
 
     def __init__(self, path: Path | str, what: str) -> None:
         super().__init__(path, what, "append it in smaller parts")
+
+
+def refusal(path: Path | str, error: OSError) -> SpoolError:
+    """What a disk that refuses means for an append."""
+    reason = f"the disk said: {error.strerror or error}"
+    return SpoolFull(path, reason) if error.errno in _FULL else AppendFailed(path, reason)

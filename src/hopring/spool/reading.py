@@ -122,6 +122,19 @@ def _head(directory: Path, base: int, skip_damaged: bool) -> SegmentHead:
         return other
 
 
+def since_time(directory: Path, time_us: int) -> int:
+    """The offset of the first append that was made at this time or later; the end if there is none."""
+    known = bounds(directory)
+    there = bases(directory)
+    for base, following in zip(there, [*there[1:], known.end], strict=True):
+        if following != known.end and read_head(directory, following).time_us <= time_us:
+            continue
+        for entry in _entries(directory, read_head(directory, base), base, following):
+            if entry.time_us >= time_us:
+                return entry.first
+    return known.end
+
+
 def after_place(directory: Path, place: Place) -> int | None:
     """The offset behind the last message with this place, looked for from the end; None if it is not there."""
     known = bounds(directory)

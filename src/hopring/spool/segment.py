@@ -68,27 +68,21 @@ class OpenSegment:
         self.position = entries[-1].end_position
         self.waiting += entries
 
-    def sync(self) -> None:
-        """Makes what was written safe; after an OSError nobody knows what of it is."""
-        if self.waiting:
-            self.disk.sync(self.log)
-
-    def write_index(self) -> None:
-        """Shows what is safe to readers; OSError if they see none of it."""
-        if not self.waiting:
-            return
+    def write_index(self, count: int) -> None:
+        """Shows the first so many blocks that wait, which are safe, to readers; OSError if they see none."""
+        safe = self.waiting[:count]
         at = INDEX_HEAD_BYTES + self.entries * ENTRY_BYTES
         try:
-            self.disk.write(self.index, [b"".join(map(encode_entry, self.waiting))], at)
+            self.disk.write(self.index, [b"".join(map(encode_entry, safe))], at)
         except OSError:
             try:
                 self.disk.cut(self.index, at)
             except OSError as error:
                 self.broken = f"its index could not be cut back ({error.strerror})"
             raise
-        self.entries += len(self.waiting)
-        self.waiting = []
-        self.synced_position = self.position
+        self.entries += count
+        del self.waiting[:count]
+        self.synced_position = safe[-1].end_position
 
     def seal(self) -> None:
         """Makes the index safe as well: nobody makes that of a sealed segment again. OSError if it is not."""

@@ -6,38 +6,35 @@ Invariants  what `synced_end` covers survives any crash; nothing else is shown t
             after a sync that failed nothing is acknowledged ever, and the writer is at its end.
 """
 
-import errno
 import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
+from hopring.spool.background import BackgroundSync
 from hopring.spool.disk import Disk
 from hopring.spool.encode import Encoded, Mark, encode_append
 from hopring.spool.errors import (
     AppendFailed,
-    AppendTooLarge,
-    NotASpool,
     SpoolError,
     SpoolFull,
     SyncFailed,
     WriterClosed,
+    refusal,
 )
-from hopring.spool.heads import APP_BYTES_MAX, APPS_MAX, SPOOL_ID_BYTES, SegmentHead
-from hopring.spool.layout import bases, directory_of
+from hopring.spool.heads import SegmentHead
+from hopring.spool.layout import directory_of, make_directory
+from hopring.spool.limits import check_limits
 from hopring.spool.lock import take_lock
+from hopring.spool.opening import open_spool
 from hopring.spool.options import SpoolOptions
 from hopring.spool.record import Run
-from hopring.spool.recovery import Recovery, open_last, sweep
 from hopring.spool.retention import retain
-from hopring.spool.segment import OpenSegment, Written, create_segment
-
-APPEND_BYTES_MAX: Final = 1024 * 1024 * 1024
-FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+from hopring.spool.segment import Written, create_segment
 
 
 class Appended(NamedTuple):
@@ -51,6 +48,14 @@ class Appended(NamedTuple):
 def wall_us() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+class _State(NamedTuple):
+    """How far a spool is written."""
+
+    waiting: int  # Blocks that are not in the index.
+    end: int
+    apps: dict[str, int]
 
 
 class SpoolWriter:
@@ -74,22 +79,25 @@ class SpoolWriter:
         self._disk = disk or Disk()
         self._clock = clock
         self._ended = ""
-        self._end = self._synced_end = 0
-        self._apps: dict[str, int] = {}
-        self._synced_apps: dict[str, int] = {}
-        self._synced_at_us = 0
-        self.recovery = Recovery()
-        self._segment: OpenSegment
-        self._make_directory()
-        self._lock = take_lock(self.directory)
+        self._background = BackgroundSync(self._disk)
+        self._under_way = _State(0, 0, {})
         try:
-            self._open()
+            make_directory(self.directory, self._disk)
+            self._lock = take_lock(self.directory)
         except OSError as error:
+            raise refusal(self.directory, error) from error
+        try:
+            found = open_spool(self.directory, group, self._disk, clock())
+        except BaseException as error:
             os.close(self._lock)
-            raise _refusal(self.directory, error) from error
-        except BaseException:
-            os.close(self._lock)
+            if isinstance(error, OSError) and not isinstance(error, SpoolError):
+                raise refusal(self.directory, error) from error
             raise
+        self.recovery = found.report
+        self._segment = found.segment
+        self._end = self._synced_end = found.end
+        self._apps = self._synced_apps = found.apps
+        self._synced_at_us = clock()
 
     # What is known.
 
@@ -115,13 +123,14 @@ class SpoolWriter:
         They are safe when `synced_end` has reached the end that is returned: at once if `sync_seconds` is 0.
         """
         self._check()
+        self._settle()
         if mark is not None and mark.batch <= self._apps.get(mark.app, -1):
             return Appended(self._end, self._end, replayed=True)
         now_us = self._clock()
         blocks = encode_append(runs, self._end, self._segment.head.key, now_us, mark)
         if not blocks:
             return Appended(self._end, self._end)
-        self._check_limits(blocks, mark)
+        check_limits(self.directory, blocks, mark, self._apps)
         start = self._end
         if self._is_due_to_roll(sum([block.head.size_bytes for block in blocks]), now_us):
             self.roll()
@@ -130,13 +139,15 @@ class SpoolWriter:
         self._end = blocks[-1].head.end
         if mark is not None:
             self._apps = {**apps, mark.app: mark.batch}
-        if self._is_due_to_sync(now_us):
-            try:
-                self.sync()
-            except (SpoolFull, AppendFailed):
-                self._end, self._apps = start, apps
-                self._take_back(before)
-                raise
+        if self.options.sync_seconds:
+            self._sync_if_due(now_us)
+            return Appended(start, self._end)
+        try:
+            self.sync()
+        except (SpoolFull, AppendFailed):
+            self._end, self._apps = start, apps
+            self._take_back(before)
+            raise
         return Appended(start, self._end)
 
     def sync(self) -> None:
@@ -146,30 +157,21 @@ class SpoolWriter:
         writer is at its end.
         """
         self._check()
-        self._synced_at_us = self._clock()
-        if self._end == self._synced_end:
-            return
-        try:
-            self._segment.sync()
-        except OSError as error:
-            self._end, self._apps = self._synced_end, self._synced_apps
-            self._take_back(self._segment.synced)
-            self._end_with(f"a sync has failed ({error.strerror})")
-            raise SyncFailed(self.directory, f"the disk said: {error.strerror}", self._end) from error
-        try:
-            self._segment.write_index()
-        except OSError as error:
-            if self._segment.broken:
-                self._end_with(self._segment.broken)
-            raise _refusal(self.directory, error) from error
-        self._synced_end, self._synced_apps = self._end, self._apps
+        self._settle(wait=True)
+        if self._end != self._synced_end:
+            self._synced_at_us = self._clock()
+            try:
+                self._disk.sync(self._segment.log)
+            except OSError as error:
+                raise self._sync_failed(error) from error
+            self._show(self._written())
 
     def tick(self) -> None:
         """What time asks for: a sync, a new segment, the end of old ones. Call it when nothing is appended."""
         self._check()
+        self._settle()
         now_us = self._clock()
-        if self._is_due_to_sync(now_us):
-            self.sync()
+        self._sync_if_due(now_us)
         if self._is_due_to_roll(0, now_us):
             self.roll()
         else:
@@ -183,9 +185,10 @@ class SpoolWriter:
         old = self._segment
         try:
             old.seal()
+            head = SegmentHead(self._end, self._clock(), old.head.spool_id, self.group, self._apps)
+            self._segment = create_segment(self.directory, head, self._disk)
         except OSError as error:
-            raise _refusal(self.directory, error) from error
-        self._begin(old.head.spool_id)
+            raise refusal(self.directory, error) from error
         old.close()
         self._retain()
 
@@ -197,6 +200,7 @@ class SpoolWriter:
             if not self._ended:
                 self.sync()
         finally:
+            self._background.close()
             self._segment.close()
             os.close(self._lock)
             self._ended = "it was closed"
@@ -211,58 +215,55 @@ class SpoolWriter:
 
     # Within.
 
-    def _make_directory(self) -> None:
-        """Its name is on disk, too, when this returns, and those of all that it is in."""
-        missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            for path in missing:
-                self._disk.sync_directory(path.parent)
-        except OSError as error:
-            raise _refusal(self.directory, error) from error
-
-    def _open(self) -> None:
-        removed = sweep(self.directory, self._disk)
-        if not bases(self.directory):
-            self.recovery = Recovery(removed=removed)
-            self._begin(os.urandom(SPOOL_ID_BYTES))
-        else:
-            last = open_last(self.directory, self._disk)
-            self._segment = last.segment
-            if last.segment.head.group != self.group:
-                last.segment.close()
-                held = f"the spool of {last.segment.head.group!r}"
-                raise NotASpool(self.directory, held, "each group has a directory of its own")
-            self._end = self._synced_end = last.end
-            self._apps = last.apps
-            report = last.report
-            self.recovery = Recovery(report.cut_bytes, report.kept_records, report.damage, removed)
-            if last.seal:
-                self._begin(last.segment.head.spool_id)
-                last.segment.close()
-        self._synced_apps = self._apps
-        self._synced_at_us = self._clock()
-
-    def _begin(self, spool_id: bytes) -> None:
-        head = SegmentHead(self._end, self._clock(), spool_id, self.group, dict(self._apps))
-        try:
-            self._segment = create_segment(self.directory, head, self._disk)
-        except OSError as error:
-            raise _refusal(self.directory, error) from error
-
     def _write(self, blocks: list[Encoded]) -> None:
         try:
             self._segment.write(blocks)
         except OSError as error:
             if self._segment.broken:
                 self._end_with(self._segment.broken)
-            raise _refusal(self.directory, error) from error
+            raise refusal(self.directory, error) from error
+
+    def _sync_if_due(self, now_us: int) -> None:
+        """Begins a sync in the background; what came of it is seen by a later call."""
+        # A clock that was set back must not put it off.
+        due = abs(now_us - self._synced_at_us) >= self.options.sync_seconds * 1_000_000
+        if due and not self._background.busy and self._end != self._synced_end:
+            self._synced_at_us = now_us
+            self._under_way = self._written()
+            self._background.start(self._segment.log)
+
+    def _settle(self, *, wait: bool = False) -> None:
+        """Shows to readers what a sync in the background has made safe."""
+        try:
+            ended = self._background.has_ended(wait=wait)
+        except OSError as error:
+            raise self._sync_failed(error) from error
+        if ended:
+            self._show(self._under_way)
+
+    def _written(self) -> _State:
+        return _State(len(self._segment.waiting), self._end, self._apps)
+
+    def _show(self, safe: _State) -> None:
+        try:
+            self._segment.write_index(safe.waiting)
+        except OSError as error:
+            if self._segment.broken:
+                self._end_with(self._segment.broken)
+            raise refusal(self.directory, error) from error
+        self._synced_end, self._synced_apps = safe.end, safe.apps
+
+    def _sync_failed(self, error: OSError) -> SyncFailed:
+        self._end, self._apps = self._synced_end, self._synced_apps
+        self._take_back(self._segment.synced)
+        self._end_with(f"a sync has failed ({error.strerror})")
+        return SyncFailed(self.directory, f"the disk said: {error.strerror}", self._end)
 
     def _retain(self) -> None:
         try:
             retain(self.directory, self.options.retention, self._clock(), self._disk)
         except OSError as error:
-            raise _refusal(self.directory, error) from error
+            raise refusal(self.directory, error) from error
 
     def _take_back(self, before: Written) -> None:
         self._segment.take_back(before)
@@ -276,29 +277,9 @@ class SpoolWriter:
         too_old = now_us - segment.head.time_us >= self.options.segment_seconds * 1_000_000
         return too_old or segment.position + more_bytes > self.options.segment_bytes
 
-    def _is_due_to_sync(self, now_us: int) -> bool:
-        # A clock that was set back must not put it off.
-        waited_us = abs(now_us - self._synced_at_us)
-        return waited_us >= self.options.sync_seconds * 1_000_000
-
-    def _check_limits(self, blocks: list[Encoded], mark: Mark | None) -> None:
-        if sum([block.head.size_bytes for block in blocks]) > APPEND_BYTES_MAX:
-            raise AppendTooLarge(self.directory, f"an append of more than {APPEND_BYTES_MAX} bytes")
-        if mark is None:
-            return
-        if not 0 < len(mark.app.encode()) <= APP_BYTES_MAX or mark.batch < 0:
-            raise ValueError(f"{mark}: a name of 1 to {APP_BYTES_MAX} bytes, a number that is not negative")
-        if mark.app not in self._apps and len(self._apps) >= APPS_MAX:
-            raise AppendTooLarge(self.directory, f"more than {APPS_MAX} applications")
-
     def _check(self) -> None:
         if self._ended:
             raise WriterClosed(self.directory, self._ended)
 
     def _end_with(self, reason: str) -> None:
         self._ended = reason
-
-
-def _refusal(directory: Path, error: OSError) -> SpoolError:
-    reason = f"the disk said: {error.strerror}"
-    return SpoolFull(directory, reason) if error.errno in FULL else AppendFailed(directory, reason)

@@ -14,7 +14,7 @@ from tests.unit.spool.test_blocks import some_runs
 
 from hopring.services import Service
 from hopring.spool.archive import archive
-from hopring.spool.arrow import ArrowMissing, read_batches
+from hopring.spool.arrow import ArrowMissing, read_batches, run_of_array
 from hopring.spool.errors import AppendFailed, SpoolDamaged
 from hopring.spool.layout import archive_path, log_path
 from hopring.spool.options import SpoolOptions
@@ -93,6 +93,20 @@ def test_tables_say_what_records_say(
     assert rows(writer.directory, 1, end - 1, batch_bytes=1) == expected[1:-1]
     small = [{name: row[name] for name in row if name != "payload"} for row in expected]
     assert rows(writer.directory, 0, end, payload=False) == small
+
+
+def test_an_array_is_appended_as_it_lies(tmp_path: Path) -> None:
+    payloads = pa.array([b"zero", b"one", None, b"", b"four"], pa.binary())
+    its = Facts(Kind.MESSAGE, 5)
+
+    with SpoolWriter(tmp_path, "g") as writer:
+        writer.append([run_of_array(its, payloads.slice(1, 4), [1, 2, 3, 4])])
+        writer.append([run_of_array(its, payloads), run_of_array(its, payloads.slice(5))])
+        writer.append([run_of_array(its, pa.array([], pa.binary()))])
+
+    records = list(read(writer.directory, 0, writer.end))
+    assert [(one.type, one.data) for one in records[:4]] == [(1, b"one"), (2, b""), (3, b""), (4, b"four")]
+    assert [one.data for one in records[4:]] == [b"zero", b"one", b"", b"", b"four"]
 
 
 def sealed(root: Path) -> Path:

@@ -93,28 +93,48 @@ def test_a_failed_sync_acknowledges_nothing_since_the_last_one_and_is_never_a_su
         assert (again.end, again.last_batch("app")) == (1, None)
 
 
-def test_what_the_index_has_no_room_for_waits_and_only_the_append_that_failed_is_taken_back(
-    tmp_path: Path,
-) -> None:
-    disk = FailingDisk()
+def due_to_sync(root: Path, disk: FailingDisk) -> SpoolWriter:
+    """A writer with a record, whose sync in the background has been begun by an append."""
     now_us = [1_000_000]
-    writer = SpoolWriter(tmp_path, GROUP, SpoolOptions(sync_seconds=1), disk=disk, clock=lambda: now_us[0])
-    writer.append(messages(b"one"), Mark("app", 1))
+    writer = SpoolWriter(root, GROUP, SpoolOptions(sync_seconds=1), disk=disk, clock=lambda: now_us[0])
     now_us[0] += 1_000_000
-    disk.failing = {"write": 1}
+    writer.append(messages(b"one"), Mark("app", 1))
+    return writer
 
+
+def test_what_the_index_has_no_room_for_waits_and_only_the_append_that_meets_it_fails(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    writer = due_to_sync(tmp_path, disk)
+    disk.failing = {"write": 0}
+
+    with pytest.raises(AppendFailed):
+        writer.sync()
     with pytest.raises(AppendFailed):
         writer.append(messages(b"two"), Mark("app", 2))
 
     assert (writer.end, writer.synced_end, writer.last_batch("app")) == (1, 0, 1)
-    disk.failing = {"write": 0}
-    with pytest.raises(AppendFailed):
-        writer.sync()
     disk.failing = {}
     writer.append(messages(b"two"), Mark("app", 2))
     writer.close()
     assert bodies_in(writer.directory) == [b"one", b"two"]
     assert verify(writer.directory).findings == ()
+
+
+def test_a_sync_that_fails_in_the_background_is_told_by_the_next_call(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    writer = SpoolWriter(tmp_path, GROUP, SpoolOptions(sync_seconds=0.000001), disk=disk)
+    disk.failing = {"sync": 0}
+    writer.append(messages(b"one"), Mark("app", 1))
+
+    with pytest.raises(SyncFailed, match="records from 0 on are not acknowledged"):
+        writer.sync()
+
+    disk.failing = {}
+    with pytest.raises(WriterClosed):
+        writer.append(messages(b"two"))
+    writer.close()
+    with SpoolWriter(tmp_path, GROUP) as again:
+        assert (again.end, again.last_batch("app")) == (0, None)
 
 
 def test_if_the_disk_does_not_even_cut_the_writer_ends_and_the_next_one_sees_what_is_there(

@@ -26,7 +26,7 @@ from hopring.spool.record import Facts, Kind, run_of
 from hopring.spool.writer import SpoolWriter
 
 root, sync_seconds = sys.argv[1], float(sys.argv[2])
-writer = SpoolWriter(root, "trades", SpoolOptions(sync_seconds=sync_seconds, segment_bytes=30_000))
+writer = SpoolWriter(root, "trades", SpoolOptions(sync_seconds=sync_seconds, segment_bytes=3_000))
 batch = -1 if writer.last_batch("app") is None else writer.last_batch("app")
 said = writer.synced_end
 print(said, flush=True)

@@ -1,6 +1,7 @@
 """Writer and readers on real files, with nothing going wrong."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hopring.spool.encode import Mark
 from hopring.spool.errors import NotASpool, OffsetMissing, SpoolOwned, WriterClosed
 from hopring.spool.layout import archive_path, bases, directory_of, safe_name, spools
 from hopring.spool.options import Retention, SpoolOptions
-from hopring.spool.reading import Bounds, Slice, after_place, bounds, plan, read, slice_blocks
+from hopring.spool.reading import Bounds, Slice, after_place, bounds, plan, read, since_time, slice_blocks
 from hopring.spool.record import Kind
 from hopring.spool.verify import verify
 from hopring.spool.writer import Appended, SpoolWriter
@@ -70,6 +71,15 @@ def test_a_closed_writer_says_so(tmp_path: Path) -> None:
         writer.append(messages(b"x"))
 
 
+def tick_until(writer: SpoolWriter, synced_end: int) -> None:
+    """The sync is made in the background."""
+    end = time.monotonic() + 20
+    while writer.synced_end < synced_end:
+        assert time.monotonic() < end, "it comes some time"
+        writer.tick()
+        time.sleep(0.001)
+
+
 def test_with_an_interval_records_are_seen_when_they_are_safe(tmp_path: Path) -> None:
     clock = Clock()
     with SpoolWriter(tmp_path, "trades", SpoolOptions(sync_seconds=1), clock=clock) as writer:
@@ -78,9 +88,8 @@ def test_with_an_interval_records_are_seen_when_they_are_safe(tmp_path: Path) ->
         assert bodies_in(writer.directory) == []
 
         clock.now_us += 1_000_000
-        writer.tick()
+        tick_until(writer, 1)
 
-        assert writer.synced_end == 1
         assert bodies_in(writer.directory) == [b"one"]
 
         writer.append(messages(b"two"))
@@ -306,6 +315,20 @@ def test_the_offset_behind_a_bundle_is_found_by_its_place(tmp_path: Path) -> Non
     assert len(bases(writer.directory)) > 1
     found = [after_place(writer.directory, messages(b"", lts=lts)[0].facts.place) for lts in range(7)]
     assert found == [2, 4, 6, 8, 10, 12, None]
+
+
+def test_the_first_offset_since_a_time_is_found(tmp_path: Path) -> None:
+    clock = Clock()
+    begin_us = clock.now_us
+    with SpoolWriter(tmp_path, "trades", SMALL, clock=clock) as writer:
+        for _ in range(6):
+            writer.append(messages(bytes(300), b"x"))
+            clock.now_us += 1_000_000
+
+        assert len(bases(writer.directory)) > 1
+        found = [since_time(writer.directory, begin_us + at * 500_000) for at in range(-1, 12)]
+
+    assert found == [0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12]
 
 
 def test_a_long_append_stays_in_one_segment(tmp_path: Path) -> None:
