@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test test-net check bench fuzz pictures clean
+.PHONY: help setup compile demo test test-net test-spark check bench fuzz pictures clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "hopring needs Python 3.11 or later: install it, or run make PYTHON=/path/to/python3"; exit 1; }
 	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev,spark,jdk]'
 	@touch $@
 
 compile: setup ## compile the hot modules, where there is a C compiler (quick when nothing changed)
@@ -29,17 +29,21 @@ demo: setup ## run the product's main job on this machine
 
 test: compile ## all that CI runs: format, lint, types, tests, interpreted and compiled
 	@$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -q -n 2 -m 'not netns'
-	HOPRING_PURE=0 $(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow'
+	$(BIN)/python -m pytest -q -n 2 -m 'not netns and not spark'
+	HOPRING_PURE=0 $(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow and not spark'
+	$(BIN)/python -m pytest -q -m 'spark and not long'
 	$(BIN)/hop sim --seeds 400
 	$(BIN)/python -m pytest -q -m 'netns and not long'
 
 test-net: setup ## faults in network namespaces, judged by what clients saw; needs root
 	$(BIN)/python -m pytest -q -m netns
 
+test-spark: setup ## all tests on Spark, the long ones too: both checkers on hundreds of histories
+	$(BIN)/python -m pytest -q -m spark
+
 check: setup ## the fast part: format, lint, types, fast tests
 	@$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow'
+	$(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow and not spark'
 
 .PHONY: lint
 lint:

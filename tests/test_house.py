@@ -64,6 +64,7 @@ ROOMS = (
         "daemon",
         "local",
         "sync",
+        "spark",
         "cli",
     ),
 )

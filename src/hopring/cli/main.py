@@ -28,6 +28,7 @@ VERBS: Final = {
     "sim": "hopring.cli.sim:sim",
     "trace": "hopring.cli.trace:trace",
     "spool": "hopring.cli.spool.verb:spool",
+    "pipeline": "hopring.cli.pipeline:pipeline",
 }
 
 

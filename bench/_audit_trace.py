@@ -1,0 +1,201 @@
+"""A long trace that keeps every promise, made column by column: splits and merges with signals in between.
+
+Daemons are in two halves that part and come together again by turns. In a view everybody delivers everything in
+the order of the stamps, half of it before the signal; of what was sent in a view that splits, the other half
+is delivered after the signal, on each side only what its own daemons sent.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hopring.check.trace import Process, ViewName
+from hopring.check.trace_files import SCHEMA_VERSION
+from hopring.check.trace_names import process_text, view_text
+from hopring.spark.schema import TRACE
+
+VIEWS: Final = 60
+SERVICES: Final = ("agreed", "safe", "fifo", "reliable")
+DELIVERED: Final = 0.935
+"""Of what would be delivered if nothing were split: behind the signal, half of a quarter is not."""
+_ARROW: Final = {"bigint": pa.int64(), "string": pa.string(), "array<string>": pa.list_(pa.string())}
+SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in TRACE.items()])
+
+Columns = dict[str, Any]
+
+
+@dataclass
+class Made:
+    """What a trace has in it."""
+
+    deliveries: int = 0
+    events: int = 0
+    views: int = 0
+
+
+class Writer:
+    """One file per daemon, row groups in the order of its life."""
+
+    def __init__(self, directory: Path, daemons: int) -> None:
+        self.names = [process_text(Process(f"d{number:02d}", number + 1)) for number in range(daemons)]
+        self.files = [
+            pq.ParquetWriter(directory / f"d{n:02d}.parquet", SCHEMA, compression="zstd")
+            for n in range(daemons)
+        ]
+        self.positions = [0] * daemons
+        self.made = Made()
+
+    def write(self, daemon: int, columns: Columns) -> None:
+        """The next events of a daemon; columns that are not given are empty."""
+        rows = len(columns["kind"])
+        first = self.positions[daemon]
+        self.positions[daemon] += rows
+        fixed = {
+            "schema": np.full(rows, SCHEMA_VERSION),
+            "process": _same(self.names[daemon], rows),
+            "daemon": _same(f"d{daemon:02d}", rows),
+            "position": np.arange(first, first + rows),
+            "time_us": np.arange(first, first + rows),
+            "group": _same("", rows),
+        }
+        whole = fixed | columns
+        arrays = [
+            pa.array(whole[field.name], field.type)
+            if not isinstance(whole.get(field.name), pa.Array) and field.name in whole
+            else whole.get(field.name, pa.nulls(rows, field.type))
+            for field in SCHEMA
+        ]
+        self.files[daemon].write_table(pa.table(arrays, schema=SCHEMA))
+        self.made.events += rows
+
+    def close(self) -> Made:
+        for file in self.files:
+            file.close()
+        return self.made
+
+
+def _same(text: str, rows: int) -> Any:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)
+
+
+def write_trace(directory: Path, deliveries: int, daemons: int) -> Made:
+    """About so many deliveries."""
+    writer = Writer(directory, daemons)
+    half = daemons // 2
+    everybody, halves = list(range(daemons)), (list(range(half)), list(range(half, daemons)))
+    messages = max(8, round(deliveries / (VIEWS * daemons * DELIVERED)))
+    for daemon in everybody:
+        writer.write(daemon, {"kind": _same("recover", 1)})
+    clock = 0
+    numbers = np.zeros(daemons, np.int64)
+    for counter in range(1, VIEWS + 1):
+        whole = counter % 2 == 1
+        for members in [everybody] if whole else halves:
+            view = View(writer, counter, members, first=counter == 1, halves=halves)
+            view.open()
+            view.traffic(messages * len(everybody) // len(members) // (1 if whole else 2), clock, numbers)
+            if counter < VIEWS:
+                view.close()
+        clock += 4 * messages
+    return writer.close()
+
+
+class View:
+    """One view and what happens in it."""
+
+    def __init__(
+        self, writer: Writer, counter: int, members: list[int], first: bool, halves: tuple[list[int], list[int]]
+    ) -> None:
+        self.writer, self.members, self.first, self.halves = writer, members, first, halves
+        self.name = view_text(ViewName(counter, members[0], 1))
+        self.late: dict[int, Columns] = {}
+        writer.made.views += 1
+
+    def _side(self, daemon: int) -> list[int]:
+        return self.halves[0] if daemon in self.halves[0] else self.halves[1]
+
+    def _names(self, daemons: list[int]) -> list[str]:
+        return [self.writer.names[one] for one in daemons]
+
+    def open(self) -> None:
+        """All members install it; those who come along are the own half, whether it splits or merges."""
+        for daemon in self.members:
+            together = [daemon] if self.first else self._side(daemon)
+            self.writer.write(
+                daemon,
+                {
+                    "kind": _same("view", 1),
+                    "view": _same(self.name, 1),
+                    "cause": _same("network", 1),
+                    "members": [self._names(self.members)],
+                    "transitional_set": [self._names(together)],
+                },
+            )
+
+    def traffic(self, messages: int, clock: int, numbers: Any) -> None:
+        """Sends first, then deliveries in the order of the stamps; the last quarter waits for the signal."""
+        dice = np.random.default_rng(clock + self.members[0])
+        senders = np.sort(dice.choice(self.members, messages))
+        number = np.zeros(messages, np.int64)
+        for daemon in self.members:
+            own = senders == daemon
+            number[own] = numbers[daemon] + np.arange(1, own.sum() + 1)
+            numbers[daemon] += own.sum()
+        # Stamps rise with the sends of each daemon, and those of the daemons lie between each other.
+        lts = (
+            clock
+            + 1
+            + number
+            - np.array(
+                [number[senders == one].min() if (senders == one).any() else 0 for one in range(len(numbers))]
+            )[senders]
+        )
+        order = np.lexsort((senders, lts))
+        senders, number, lts = senders[order], number[order], lts[order]
+        service = np.array(SERVICES)[dice.integers(0, len(SERVICES), messages)]
+        names = np.array(self.writer.names)[senders]
+        columns = {
+            "view": np.full(messages, self.name),
+            "message": np.char.add(np.char.add(names, ":"), number.astype(str)),
+            "sender": names,
+            "service": service,
+            "ord_lts": lts,
+            "ord_site": senders.astype(np.int64),
+            "ord_view": np.full(messages, self.name),
+            "ord_place": np.zeros(messages, np.int64),
+        }
+        early = np.arange(messages) < messages * 3 // 4
+        for daemon in self.members:
+            self._send(daemon, {name: values[senders == daemon] for name, values in columns.items()})
+            self._deliver(daemon, columns, early)
+            mine = ~early & np.isin(senders, self._side(daemon))
+            self.late[daemon] = {name: values[mine] for name, values in columns.items()}
+
+    def _send(self, daemon: int, columns: Columns) -> None:
+        rows = len(columns["view"])
+        self.writer.write(daemon, columns | {"kind": _same("send", rows), "size": np.full(rows, 100)})
+
+    def _deliver(self, daemon: int, columns: Columns, which: Any) -> None:
+        chosen = {name: values[which] for name, values in columns.items()}
+        self.writer.write(daemon, chosen | {"kind": _same("deliver", int(which.sum()))})
+        self.writer.made.deliveries += int(which.sum())
+
+    def close(self) -> None:
+        """The signal, and behind it what the own side sent last."""
+        for daemon in self.members:
+            self.writer.write(
+                daemon,
+                {
+                    "kind": _same("transitional", 1),
+                    "view": _same(self.name, 1),
+                    "transitional_set": [self._names(self._side(daemon))],
+                },
+            )
+            late = self.late[daemon]
+            rows = len(late["view"])
+            self.writer.write(daemon, late | {"kind": _same("deliver", rows)})
+            self.writer.made.deliveries += rows

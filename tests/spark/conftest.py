@@ -1,0 +1,16 @@
+"""One session for all tests of Spark: Java takes seconds to start."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+    from hopring.spark import session  # noqa: PLC0415  Only where it is installed.
+
+    found = session("tests", "local[2]", settings={"spark.sql.adaptive.enabled": "false"})
+    yield found
+    found.stop()

@@ -1,0 +1,108 @@
+"""Histories for both checkers: of the model, of campaigns, with planted bugs, and with small wrongs in them.
+
+They are written below one directory, each as a run, and the plain checker's verdict is kept beside it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.unit.check.evs_model import run as run_model
+from tests.unit.check.evs_mutants import MUTANTS, Sound, edited
+from tests.unit.check.evs_notation import history
+
+from hopring.check.evs import check_evs
+from hopring.check.trace import Event
+from hopring.check.trace_files import write_parquet
+from hopring.sim.campaign import motion
+from hopring.sim.campaign.bugs import all_bugs, plant
+from hopring.sim.campaign.run import run_seed
+from hopring.spark.audit import Ends
+
+# By planted bug among daemons: a seed of a world that shows it.
+CATCHING = {
+    **{"promise-before-data": 2, "gap-ignored": 3, "tie-ignored": 1, "safe-unstable": 2, "fifo-at-once": 1},
+    **{"agreed-passes-safe": 1, "discard-unstable": 21, "duplicates-held": 2, "promise-from-clock": 21},
+    **{"one-value-aru": 2, "clock-not-raised": 1, "stale-generation": 14, "unstamped-lost": 1},
+    **{"delivered-line-missing": 4, "reliable-skipped": 21, "holes-in-store": 2, "dummies-kept": 27},
+    **{"companions-skipped": 12, "old-packet-taken": 517, "commit-forgotten": 262, "line-forgotten": 912},
+    **{"foreign-state-counted": 1, "done-too-soon": 5, "last-not-resent": 1, "together-with-all": 1},
+    **{"view-id-reused": 1, "counter-not-raised": 4, "old-newmemb": 1, "early-data-dropped": 5},
+    **{"installs-alone": 1, "clock-reset": 1, "unreliable-twice": 2, "unreliable-late": 2},
+}
+
+
+@dataclass
+class Histories:
+    """Runs below a directory, with what the plain checker says of them."""
+
+    directory: Path
+    broken: dict[str, set[str]] = field(default_factory=dict)
+    ends: dict[str, Ends] = field(default_factory=dict)
+
+    def add(self, run: str, events: Iterable[Event], ends: Ends) -> None:
+        events = list(events)
+        directory = self.directory / f"run={run}"
+        directory.mkdir(parents=True)
+        write_parquet(events, directory / "trace.parquet")
+        verdicts = check_evs(events, ends.quiet, ends.components, counters_survive=ends.counters_survive)
+        self.broken[run] = {verdict.property for verdict in verdicts if not verdict}
+        self.ends[run] = ends
+
+    def add_lines(self, text: str, ends: Ends | None = None) -> None:
+        """A history written by hand; quiet at its end, if nothing is said."""
+        self.add("lines", history(text), Ends(True) if ends is None else ends)
+
+    def add_models(self, seeds: Iterable[int]) -> None:
+        for seed in seeds:
+            done = run_model(seed)
+            self.add(f"model-{seed}", done.events, settled(done.components))
+
+    def add_mutants(self, of_each: int) -> None:
+        """So many of each kind of wrong, done to histories of the model."""
+        dice = Random(1)
+        for mutant in MUTANTS:
+            found = 0
+            for seed in range(300):
+                done = run_model(seed)
+                edits = list(mutant(Sound(done.events)))
+                if edits and found < of_each:
+                    found += 1
+                    events = edited(done.events, dice.choice(edits))
+                    self.add(f"{mutant.__name__}-{seed}", events, settled(done.components))
+                if found == of_each:
+                    break
+
+    def add_campaign(self, seeds: Iterable[int]) -> None:
+        for seed in seeds:
+            with overheard() as said:
+                outcome = run_seed(seed)
+            self.add(f"seed-{seed}", outcome.history, said[0] if said else Ends())
+
+    def add_bugs(self, names: Iterable[str]) -> None:
+        for name in names:
+            with plant(all_bugs()[name]), overheard() as said:
+                outcome = run_seed(CATCHING[name])
+            self.add(f"bug-{name}", outcome.history, said[0] if said else Ends())
+
+
+def settled(components: Iterable[Collection[str]]) -> Ends:
+    return Ends(True, tuple(frozenset(component) for component in components))
+
+
+@contextmanager
+def overheard() -> Iterator[list[Ends]]:
+    """What the campaign tells the checker of the end of each world."""
+    said: list[Ends] = []
+
+    def listen(events, quiet_end, components=None, *, counters_survive=True):  # type: ignore[no-untyped-def]
+        parts = None if components is None else tuple(frozenset(component) for component in components)
+        said.append(Ends(quiet_end, parts, counters_survive))
+        return check_evs(events, quiet_end, components, counters_survive=counters_survive)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(motion, "check_evs", listen)
+        yield said

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from hopring.spark.errors import ForeignInput, SparkError, explained, one_line, readable
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "hopring" / "spark.log"
+
+
+class FromSpark(Exception):
+    __module__ = "pyspark.errors"
+
+
+def test_a_long_story_becomes_one_line_and_the_rest_is_in_the_log(log: Path) -> None:
+    story = "Could not parse Master URL: 'nonsense'\n\tat org.apache.spark.SparkContext\n" * 40
+
+    error = explained(FromSpark(story), "Spark at nonsense")
+
+    assert "\n" not in str(error)
+    assert str(error).startswith("Spark at nonsense: this is no address of a cluster; write --master as")
+    assert error.detail == log
+    assert log.read_text().count("org.apache.spark.SparkContext") == 40
+
+
+def test_an_unknown_story_gives_its_first_sentence() -> None:
+    text = "An error occurred while calling o42.collect.\n: java.lang.Exception: the reason\n\tat somewhere"
+
+    assert one_line(text) == ": java.lang.Exception: the reason"
+    assert one_line("\n\n") == "no reason given"
+    assert len(one_line("x" * 1000)) == 300
+
+
+def test_our_own_errors_pass_as_they_are() -> None:
+    with pytest.raises(ForeignInput, match="no trace; look again"), readable("reading"):
+        raise ForeignInput("no trace", "look again")
+
+
+def test_what_is_not_of_spark_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError), readable("reading"):
+        raise ZeroDivisionError
+
+
+def test_what_spark_raises_is_explained() -> None:
+    with pytest.raises(SparkError, match="Java ran out of memory"), readable("auditing"):
+        raise FromSpark("java.lang.OutOfMemoryError: Java heap space")
