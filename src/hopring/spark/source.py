@@ -1,0 +1,30 @@
+"""The data source `hopring`: spools as tables and streams of Spark, and as sinks."""
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from hopring.spark.options import STREAMS_ONLY, read_options, refuse
+from hopring.spark.reader import SpoolPushReader, SpoolReader
+from hopring.spark.schema import check_records, records_ddl
+
+NAME = "hopring"
+
+
+class SpoolDataSource(DataSource):
+    """What `format("hopring")` is."""
+
+    @classmethod
+    def name(cls) -> str:
+        """By which Spark finds it."""
+        return NAME
+
+    def schema(self) -> str:
+        """The columns of records; the first moment at which a wrong option can be refused."""
+        return records_ddl(payload=read_options(self.options).payload)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        check_records(schema.names)
+        refuse(self.options, STREAMS_ONLY, "without a stream")
+        options = read_options(self.options)
+        return (SpoolPushReader if options.push_filters else SpoolReader)(options)
