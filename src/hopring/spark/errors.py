@@ -40,6 +40,10 @@ class NoSpark(SparkError):
     """PySpark is not installed."""
 
 
+class DataLost(SparkError):
+    """What a stream was to read is not there any more."""
+
+
 class ForeignInput(SparkError, ValueError):
     """A file that is not what the job reads."""
 

@@ -1,11 +1,12 @@
 """The data source `hopring`: spools as tables and streams of Spark, and as sinks."""
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from hopring.spark.options import STREAMS_ONLY, read_options, refuse
+from hopring.spark.options import BATCHES_ONLY, STREAMS_ONLY, read_options, refuse
 from hopring.spark.reader import SpoolPushReader, SpoolReader
 from hopring.spark.schema import check_records, records_ddl
+from hopring.spark.stream import SpoolStreamReader
 
 NAME = "hopring"
 
@@ -28,3 +29,9 @@ class SpoolDataSource(DataSource):
         refuse(self.options, STREAMS_ONLY, "without a stream")
         options = read_options(self.options)
         return (SpoolPushReader if options.push_filters else SpoolReader)(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For `spark.readStream`."""
+        check_records(schema.names)
+        refuse(self.options, BATCHES_ONLY, "in a stream, which has no end")
+        return SpoolStreamReader(read_options(self.options))

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from hopring.spark.options import EARLIEST, LATEST, ReadOptions, WrongOption
+from hopring.spark.options import EARLIEST, LATEST, Offsets, ReadOptions, WrongOption
 from hopring.spool.errors import NoSpool, OffsetMissing
 from hopring.spool.layout import ARCHIVE, DIGITS, PARQUET, archive_path, bases, spools
 from hopring.spool.reading import bounds, read_head, since_time
@@ -36,17 +36,25 @@ class Part(Value, frozen=True):
 def chosen(options: ReadOptions) -> dict[str, Path]:
     """The spools that are asked for by their groups, in their order; NoSpool if a named one is not there."""
     there = all_spools(Path(options.path))
+    for name in options.groups:
+        if name not in there and not _GLOB.search(name):
+            remedy = "look with `hop spool ls` which there are"
+            raise NoSpool(options.path, f"there is no spool of {name!r}", remedy)
+    return matching(options, there)
+
+
+def matching(options: ReadOptions, there: dict[str, Path]) -> dict[str, Path]:
+    """Those of them that are asked for."""
     if options.group_pattern:
         wanted = re.compile(options.group_pattern)
         return {group: there[group] for group in there if wanted.fullmatch(group)}
-    named = [name for name in options.groups if not _GLOB.search(name)]
-    for name in named:
-        if name not in there:
-            raise NoSpool(
-                options.path, f"there is no spool of {name!r}", "look with `hop spool ls` which there are"
-            )
     globs = options.groups or ("*",)
-    return {group: there[group] for group in there if any(fnmatchcase(group, glob) for glob in globs)}
+    # A name that has a sign of globs in it is still a name.
+    return {
+        group: there[group]
+        for group in there
+        if group in globs or any(fnmatchcase(group, glob) for glob in globs)
+    }
 
 
 def all_spools(path: Path) -> dict[str, Path]:
@@ -109,10 +117,8 @@ def resolved(directory: Path, offset: int) -> int:
 
 def ranges_of(spools_there: dict[str, Path], options: ReadOptions) -> dict[str, range]:
     """What a batch reads of each group."""
-    for name, offsets in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
-        strangers = sorted(set(offsets) - set(spools_there)) if isinstance(offsets, dict) else []
-        if strangers:
-            raise WrongOption(name, f"{strangers[0]!r} is none of the groups that are read", "name those only")
+    check_named("startingOffsets", options.starting, spools_there)
+    check_named("endingOffsets", options.ending, spools_there)
     ending = options.ending
     return {
         group: range(
@@ -121,6 +127,13 @@ def ranges_of(spools_there: dict[str, Path], options: ReadOptions) -> dict[str, 
         )
         for group, directory in spools_there.items()
     }
+
+
+def check_named(option: str, offsets: Offsets, spools_there: dict[str, Path]) -> None:
+    """WrongOption if an offset is given for a group that is not read."""
+    strangers = sorted(set(offsets) - set(spools_there)) if isinstance(offsets, dict) else []
+    if strangers:
+        raise WrongOption(option, f"{strangers[0]!r} is none of the groups that are read", "name those only")
 
 
 def checked(directory: Path, wanted: range, parts: list[Part], *, fail: bool) -> range:
