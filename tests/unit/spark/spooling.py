@@ -25,7 +25,7 @@ def numbered(first: int, count: int, group: str = "g") -> list[Run]:
 def fill(root: Path, group: str, count: int, *, segment_bytes: int = 1000) -> Path:
     """Appends so many, ten at a time, with segments of some tens; the clock shows what the messages say."""
     now = [0]
-    with SpoolWriter(root, group, SpoolOptions(segment_bytes=segment_bytes), clock=lambda: now[0]) as writer:
+    with SpoolWriter(root, group, SpoolOptions(1000.0, segment_bytes), clock=lambda: now[0]) as writer:
         end = writer.end + count
         while writer.end < end:
             now[0] = writer.end * 1_000_000

@@ -1,0 +1,102 @@
+"""Queries that are killed at any moment and started again: nothing is lost, nothing is published twice."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.spark.piping import APP, SOURCE, TARGET
+from tests.spark.test_streaming import copied, expected
+from tests.unit.spark.spooling import fill
+
+from hopring.spool.writer import SpoolWriter
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+PER_BATCH = 50
+
+
+class Killed:
+    """Runs of one query, of which each is killed after a while."""
+
+    def __init__(self, root: Path, records: int) -> None:
+        """Fills the source."""
+        self.root = root
+        self.records = records
+        self.made_again = 0  # Batches that were published before they were killed, and came again.
+        fill(root, SOURCE, records, segment_bytes=20_000)
+
+    def start(self) -> subprocess.Popen[str]:
+        """A run that is at work on batches."""
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "tests.spark.piping",
+            str(self.root),
+            str(self.checkpoint),
+            str(PER_BATCH),
+        ]
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        assert run.stdout is not None
+        assert run.stdout.readline() == "running\n"
+        return run
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    def kill_after(self, seconds: float) -> bool:
+        """Whether the run was still at work then; Java goes with it, its workers find out by themselves."""
+        run = self.start()
+        time.sleep(seconds)
+        at_work = run.poll() is None
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+        self.made_again += self._is_published_and_not_noted()
+        return at_work
+
+    def finish(self) -> None:
+        """A run that comes to its end."""
+        run = self.start()
+        assert run.communicate()[0] == "through\n"
+
+    def _is_published_and_not_noted(self) -> bool:
+        """Whether the next run makes a batch again that is in the spool."""
+        noted = [int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")]
+        for _ in range(50):
+            try:
+                with SpoolWriter(self.root, TARGET) as writer:
+                    return (writer.last_batch(APP) or -1) > max(noted, default=-1)
+            except Exception:
+                time.sleep(0.2)
+        raise AssertionError("the spool is held by a process that was killed")
+
+
+def check(root: Path, kills: int, records: int, seconds_max: float, seed: int) -> None:
+    chance = random.Random(seed)
+    killed = Killed(root, records)
+    at_work = sum([killed.kill_after(chance.uniform(0.0, seconds_max)) for _ in range(kills)])
+    before = len(copied(root))
+    killed.finish()
+
+    print(
+        f"{at_work} of {kills} runs killed at work; {before} of {records} records by then; {killed.made_again} batches made again"
+    )
+    assert at_work == kills
+    assert copied(root) == expected(records)
+
+
+def test_a_query_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    check(tmp_path, kills=2, records=4_000, seconds_max=8.0, seed=1)
+
+
+@pytest.mark.long
+def test_twenty_kills_lose_nothing_and_publish_nothing_twice(tmp_path: Path) -> None:
+    check(
+        tmp_path, kills=20, records=40_000, seconds_max=10.0, seed=int(os.environ.get("HOPRING_SEED", "4711"))
+    )
