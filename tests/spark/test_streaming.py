@@ -56,10 +56,9 @@ def test_a_stream_is_copied_in_batches_once_also_if_its_last_one_is_made_again(
     assert copied(tmp_path) == expected(280)
 
     # Another checkpoint under the same name would have its batches dropped: it is told so.
-    with pytest.raises(
-        SparkError, match="batch 0 of 'pipe' comes behind batch 3; a query with another checkpoint"
-    ), readable("copying"):
-        other = pipe(hopring, str(tmp_path), str(tmp_path / "other"), 100)
+    other = pipe(hopring, str(tmp_path), str(tmp_path / "other"), 100)
+    behind = "batch 0 of 'pipe' comes behind batch 3; a query with another checkpoint"
+    with pytest.raises(SparkError, match=behind), readable("copying"):
         other.awaitTermination()
     assert copied(tmp_path) == expected(280)
 
