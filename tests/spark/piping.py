@@ -20,12 +20,15 @@ def pipe(spark: Any, root: str, checkpoint: str, per_batch: int, app: str = APP)
 
 
 def main() -> None:
-    """Says when the query runs, and when it is through."""
+    """Says when the query runs, when its first batch is done, and when it is through."""
     root, checkpoint, per_batch = sys.argv[1:]
     spark = session("pipe", "local[2]")
     register(spark)
     query = pipe(spark, root, checkpoint, int(per_batch))
     print("running", flush=True)
+    while query.isActive and not query.recentProgress:
+        query.awaitTermination(0.1)
+    print("moving", flush=True)
     query.awaitTermination()
     print("through", flush=True)
     spark.stop()
