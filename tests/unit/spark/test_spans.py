@@ -6,16 +6,17 @@ from typing import Any
 import pytest
 from tests.unit.spark.spooling import fill, remove
 
+from hopring.spark.errors import ForeignInput
 from hopring.spark.options import ReadOptions, WrongOption
-from hopring.spark.schema import RECORDS
+from hopring.spark.schema import RECORDS, check_records
 from hopring.spark.spans import Span, cut, read_span, spans_of
 from hopring.spark.stock import Part, all_spools, checked, chosen, earliest_of, parts_of, ranges_of, start_of
 from hopring.spool.archive import archive
-from hopring.spool.arrow import COLUMNS
+from hopring.spool.arrow import COLUMNS, schema
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
 from hopring.spool.layout import archive_path, bases, log_path
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 
 
 def read(spans: list[Span], *, payload: bool = True, fail: bool = True) -> list[dict[str, Any]]:
@@ -37,8 +38,26 @@ def of(directory: Path, start: int, end: int, *, fail: bool = True, **options: A
     return spans_of({directory: range(start, end)}, fail=fail, **options)
 
 
-def test_the_columns_are_those_of_a_spool_in_their_order() -> None:
+def as_sql(kind: Any) -> str:
+    """A type of Arrow as SQL writes it."""
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{as_sql(field.type)}' for field in kind)}>"
+    if pa.types.is_list(kind):
+        return f"array<{as_sql(kind.value_type)}>"
+    if pa.types.is_timestamp(kind):
+        assert (kind.unit, kind.tz) == ("us", "UTC")
+        return "timestamp"
+    return {"int64": "bigint", "int32": "int"}.get(str(kind), str(kind))
+
+
+def test_the_columns_are_those_of_a_spool_in_their_order_and_types() -> None:
     assert tuple(RECORDS) == COLUMNS
+    assert {field.name: as_sql(field.type) for field in schema(pa)} == RECORDS
+    assert tuple(schema(pa, payload=False).names) == COLUMNS[:-1]
+    check_records(COLUMNS)
+    check_records(COLUMNS[:-1])
+    with pytest.raises(ForeignInput, match="leave .schema"):
+        check_records(["offset"])
 
 
 def test_portions_end_at_segments_and_are_about_equal() -> None:
