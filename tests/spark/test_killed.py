@@ -14,6 +14,7 @@ from tests.spark.test_streaming import copied, expected
 from tests.unit.spark.spooling import fill
 
 from hopring.spool.errors import SpoolOwned
+from hopring.spool.reading import bounds
 from hopring.spool.writer import SpoolWriter
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
@@ -42,7 +43,11 @@ class Killed:
             str(self.checkpoint),
             str(PER_BATCH),
         ]
-        run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        # Java that is killed leaves its temporary files behind.
+        environment = {**os.environ, "SPARK_LOCAL_DIRS": str(self.root / "java")}
+        run = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         assert run.stdout is not None
         while (said := run.stdout.readline()) != f"{until}\n":
             assert said, "it has ended"
@@ -54,13 +59,22 @@ class Killed:
 
     def kill(self, until: str, seconds: float) -> bool:
         """Whether the run was still at work then; Java goes with it, its workers find out by themselves."""
-        run = self.start(until)
-        time.sleep(seconds)
+        run = self.start("moving" if until == "appended" else until)
+        if until == "appended":
+            self._wait_for_append()
+        else:
+            time.sleep(seconds)
         at_work = run.poll() is None
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate()
         self.made_again += self._is_published_and_not_noted()
         return at_work
+
+    def _wait_for_append(self) -> None:
+        """Until a batch is in the spool, of which Spark has most likely no note yet."""
+        before = bounds(self.root / TARGET).end
+        while bounds(self.root / TARGET).end == before:
+            time.sleep(0.001)
 
     def finish(self) -> None:
         """A run that comes to its end."""
@@ -81,12 +95,12 @@ class Killed:
 
 
 def check(root: Path, kills: int, records: int, seconds_max: float, seed: int) -> None:
-    """Every fourth run is killed on its way to its first batch, the others later."""
+    """Runs are killed in turn right after an append, on the way to their first batch, and at other moments."""
     chance = random.Random(seed)
     killed = Killed(root, records)
     at_work = 0
     for number in range(kills):
-        until = "running" if number % 4 == 1 else "moving"
+        until = ("appended", "running", "moving", "moving")[number % 4]
         at_work += killed.kill(until, chance.uniform(0.0, seconds_max))
     before = len(copied(root))
     killed.finish()
