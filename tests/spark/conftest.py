@@ -17,3 +17,12 @@ def spark() -> Iterator[Any]:
     found = session("tests", "local[2]", settings={"spark.sql.adaptive.enabled": "false"})
     yield found
     found.stop()
+
+
+@pytest.fixture(scope="session")
+def hopring(spark: Any) -> Any:
+    """The session, with our data source."""
+    from hopring.spark import register  # noqa: PLC0415  Only where it is installed.
+
+    register(spark)
+    return spark

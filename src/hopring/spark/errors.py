@@ -4,6 +4,7 @@ Spark tells of a mistake in hundreds of lines of Java. Whoever calls a job wants
 `one_line` finds the sentence, and `keep_detail` keeps the rest where it can be read.
 """
 
+import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from hopring.errors import HopError
 from hopring.spark.places import log_file
 
 LINE_CHARS_MAX: Final = 300
+_OURS: Final = re.compile(r"^hopring\.[\w.]+: (.+; .+)$", re.MULTILINE)
 
 
 class SparkError(HopError, RuntimeError):
@@ -36,6 +38,10 @@ class NoJava(SparkError):
 
 class NoSpark(SparkError):
     """PySpark is not installed."""
+
+
+class DataLost(SparkError):
+    """What a stream was to read is not there any more."""
 
 
 class ForeignInput(SparkError, ValueError):
@@ -64,6 +70,11 @@ def explained(error: BaseException, doing: str) -> SparkError:
     """One line of a long story, which is kept in a file."""
     detail = keep_detail(error)
     text = str(error)
+    ours = _OURS.findall(text)
+    if ours:
+        # Raised in a Python process of Spark's: what its traceback ends with.
+        problem, _, remedy = ours[-1].rpartition("; ")
+        return SparkError(f"{doing}: {problem}", remedy, detail)
     for sign, problem, remedy in _KNOWN:
         if sign in text or sign in type(error).__name__:
             return SparkError(f"{doing}: {problem}", remedy, detail)

@@ -1,7 +1,7 @@
 """The schemas of the pipeline, in one place.
 
-The trace's columns are those of `check/trace_row`, in their order; a test holds the two together. A trace comes
-from outside, so `check_trace` looks at it before any job does.
+The trace's columns are those of `check/trace_row`, in their order, those of records are of `spool/arrow`; tests
+hold them together. A trace comes from outside, so `check_trace` looks at it before any job does.
 """
 
 from collections.abc import Iterable
@@ -35,6 +35,38 @@ KINDS: Final = (
     *("recover", "crash", "view", "transitional", "send", "deliver", "counters"),
     *("connect", "join", "leave", "disconnect", "left", "gone"),
 )
+
+_VIEW: Final = "counter:bigint,representative:int,nonce:bigint"
+
+RECORDS: Final = {
+    "group": "string",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "kind": "string",
+    "sender": "string",
+    "groups": "array<string>",
+    "service": "string",
+    "type": "int",
+    "view": f"struct<{_VIEW},step:bigint>",
+    "place": f"struct<{_VIEW},lts:bigint,site:int>",
+    "number": "int",
+    "size": "int",
+    "payload": "binary",
+}
+"""The columns of a spool's records and their types, as SQL writes them."""
+
+
+def records_ddl(*, payload: bool) -> str:
+    """The schema of a spool; without payload there are only sizes."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in RECORDS.items() if payload or name != "payload")
+
+
+def check_records(columns: Iterable[str]) -> None:
+    """Whether a schema that was given to a reader is what spools have; raises ForeignInput if not."""
+    if tuple(columns) not in (tuple(RECORDS), tuple(name for name in RECORDS if name != "payload")):
+        raise ForeignInput(
+            "a schema was given, and that of spools is another", "leave .schema() out, and select"
+        )
 
 
 def trace_schema() -> "StructType":

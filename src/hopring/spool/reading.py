@@ -122,6 +122,12 @@ def _head(directory: Path, base: int, skip_damaged: bool) -> SegmentHead:
         return other
 
 
+def entries(directory: Path, start: int, end: int) -> Iterator[Entry]:
+    """Where the blocks are that hold these records, and how long they are; nothing of them is read."""
+    for portion in plan(directory, start, end, records_max=max(1, end - start)):
+        yield from _entries(directory, read_head(directory, portion.base), portion.start, portion.end)
+
+
 def since_time(directory: Path, time_us: int) -> int:
     """The offset of the first append that was made at this time or later; the end if there is none."""
     known = bounds(directory)

@@ -47,3 +47,16 @@ def test_what_is_not_of_spark_is_not_hidden() -> None:
 def test_what_spark_raises_is_explained() -> None:
     with pytest.raises(SparkError, match="Java ran out of memory"), readable("auditing"):
         raise FromSpark("java.lang.OutOfMemoryError: Java heap space")
+
+
+def test_an_error_of_ours_from_a_process_of_spark_is_shown_as_we_said_it() -> None:
+    said = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source hopring in Python: Traceback:
+  File "x.py", line 1, in count
+    raise WrongOption(option)
+hopring.spark.options.WrongOption: option payload: 'no' is neither true nor false; write true or false
+ SQLSTATE: 38000"""
+
+    error = explained(ValueError(said), "reading")
+
+    assert error.problem == "reading: option payload: 'no' is neither true nor false"
+    assert error.remedy == "write true or false"

@@ -1,0 +1,82 @@
+"""How much a batch of a stream takes: shares of a limit, and the offsets that they reach. No pyspark here."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+from hopring.spark.stock import parts_of
+from hopring.spool.layout import archive_path
+from hopring.spool.reading import entries
+
+
+def shares(limit: int, waiting: dict[str, int]) -> dict[str, int]:
+    """A limit dealt out in proportion to what waits; whole numbers that add up, and none above what waits."""
+    total = sum(waiting.values())
+    if total <= limit:
+        return dict(waiting)
+    ends = 0
+    dealt: dict[str, int] = {}
+    before = 0
+    for name in sorted(waiting):
+        ends += waiting[name]
+        dealt[name] = limit * ends // total - before
+        before += dealt[name]
+    return dealt
+
+
+def bounded(start: dict[str, int], end: dict[str, int], offsets_max: int) -> dict[str, int]:
+    """An earlier end, with no more offsets in all than this."""
+    waiting = {group: end[group] - start.get(group, end[group]) for group in end}
+    dealt = shares(offsets_max, waiting)
+    return {group: end[group] - waiting[group] + dealt[group] for group in sorted(end)}
+
+
+def bounded_by_bytes(
+    directories: dict[str, Path], start: dict[str, int], end: dict[str, int], bytes_max: int
+) -> dict[str, int]:
+    """An earlier end, with about so many bytes in all; each group that waits moves by a record at least."""
+    waiting = {group: end[group] - start.get(group, end[group]) for group in end}
+    total = max(1, sum(waiting.values()))
+    reached = dict(end)
+    for group in sorted(end):
+        if waiting[group] and group in directories:
+            share = bytes_max * waiting[group] // total
+            reached[group] = reach(directories[group], start[group], end[group], share)
+    return reached
+
+
+def reach(directory: Path, start: int, end: int, bytes_max: int) -> int:
+    """The offset up to which records have about so many bytes; at least one behind the start."""
+    at = start
+    for first, stop, size_bytes in _sizes(directory, start, end):
+        each = size_bytes / (stop - first)  # Within a block records count alike.
+        low, high = max(first, at), min(stop, end)
+        fitting = int(bytes_max / each) if each else high - low
+        if fitting < high - low:
+            return max(start + 1, low + fitting)
+        bytes_max -= int(each * (high - low))
+        at = high
+    return end
+
+
+def _sizes(directory: Path, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """First offset, end and bytes of each block, or group of rows, with these records."""
+    for part in parts_of(directory, start):
+        low, high = max(start, part.base), min(end, part.end)
+        if low >= high:
+            continue
+        if part.archived:
+            yield from _row_groups(directory, part.base, low, high)
+        else:
+            for entry in entries(directory, low, high):
+                yield entry.first, entry.end, entry.size_bytes
+
+
+def _row_groups(directory: Path, base: int, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+    facts = import_module("pyarrow.parquet").read_metadata(archive_path(directory, base))
+    first = base
+    for number in range(facts.num_row_groups):
+        group = facts.row_group(number)
+        if first < high and first + group.num_rows > low:
+            yield first, first + group.num_rows, group.total_byte_size
+        first += group.num_rows

@@ -1,0 +1,170 @@
+"""What a reader of spools is told, parsed once and refused in one line if it is wrong.
+
+Names are Kafka's where Kafka has the same thing, because whoever knows Spark knows those. Spark hands over all
+options as text and does not mind upper and lower case.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, Final
+
+from hopring.spark.errors import SparkError
+from hopring.value import Value
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+_WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
+_TRUTHS: Final = {"true": True, "false": False}
+
+Offsets = int | dict[str, int]
+"""One for all groups, or one for each group that is named; EARLIEST and LATEST stand for the ends."""
+
+
+class WrongOption(SparkError, ValueError):
+    """An option that is not known, or that says what cannot be."""
+
+    def __init__(self, option: str, problem: str, remedy: str) -> None:
+        super().__init__(f"option {option}: {problem}", remedy)
+        self.option = option
+
+
+class ReadOptions(Value, frozen=True, kw_only=True):
+    """What is read, from where to where, and how."""
+
+    path: str
+    groups: tuple[str, ...] = ()  # Names, and globs as of a shell; empty for all.
+    group_pattern: str = ""  # A regular expression instead.
+    starting: Offsets = EARLIEST
+    ending: Offsets = LATEST
+    starting_time_us: int | None = None
+    offsets_max: int | None = None  # In a batch of a stream.
+    bytes_max: int | None = None
+    fail_on_data_loss: bool = True
+    payload: bool = True
+    partitions_min: int = 1
+    push_filters: bool = True
+
+
+def text(option: str, said: str) -> str:
+    """Not empty."""
+    if not said.strip():
+        raise WrongOption(option, "it is empty", "give it a value or leave it out")
+    return said.strip()
+
+
+def truth(option: str, said: str) -> bool:
+    """True or false."""
+    if said.strip().lower() not in _TRUTHS:
+        raise WrongOption(option, f"{said!r} is neither true nor false", "write true or false")
+    return _TRUTHS[said.strip().lower()]
+
+
+def count(option: str, said: str) -> int:
+    """A whole number from 1 on."""
+    if not said.strip().isdecimal() or not int(said):
+        raise WrongOption(option, f"{said!r} is no number from 1 on", "write a whole number, such as 100000")
+    return int(said)
+
+
+def _names(option: str, said: str) -> tuple[str, ...]:
+    return tuple([text(option, name) for name in said.split(",")])
+
+
+def _pattern(option: str, said: str) -> str:
+    try:
+        re.compile(text(option, said))
+    except re.error as error:
+        raise WrongOption(
+            option, f"{said!r} is no regular expression ({error})", "quote signs with \\"
+        ) from None
+    return said.strip()
+
+
+def _offsets(option: str, said: str) -> Offsets:
+    word = said.strip().lower()
+    if word in _WORDS:
+        return _WORDS[word]
+    remedy = 'write earliest, latest or, for instance, {"trades.eu": 100}'
+    try:
+        found = json.loads(said)
+    except ValueError:
+        raise WrongOption(option, f"{said!r} is neither a word nor JSON", remedy) from None
+    if not isinstance(found, dict) or not all(type(one) is int and one >= EARLIEST for one in found.values()):
+        raise WrongOption(option, f"{said!r} does not give a number for each group", remedy)
+    return {group: found[group] for group in sorted(found)}
+
+
+def _time_us(option: str, said: str) -> int:
+    word = text(option, said)
+    if word.isdecimal():
+        return int(word) * 1000
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError:
+        moment = datetime(1, 1, 1)
+    if moment.tzinfo is None:
+        remedy = "write milliseconds since 1970, or a time with its zone: 2026-07-01T12:00:00Z"
+        raise WrongOption(option, f"{said!r} is no moment", remedy)
+    return round(moment.timestamp() * 1_000_000)
+
+
+Parsers = dict[str, tuple[str, Callable[[str, str], Any]]]
+
+READING: Final[Parsers] = {
+    "path": ("path", text),
+    "groups": ("groups", _names),
+    "groupPattern": ("group_pattern", _pattern),
+    "startingOffsets": ("starting", _offsets),
+    "endingOffsets": ("ending", _offsets),
+    "startingTimestamp": ("starting_time_us", _time_us),
+    "maxOffsetsPerTrigger": ("offsets_max", count),
+    "maxBytesPerTrigger": ("bytes_max", count),
+    "failOnDataLoss": ("fail_on_data_loss", truth),
+    "payload": ("payload", truth),
+    "minPartitions": ("partitions_min", count),
+    "pushFilters": ("push_filters", truth),
+}
+STREAMS_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
+BATCHES_ONLY: Final = ("endingOffsets",)
+
+
+def parsed(options: Mapping[str, str], parsers: Parsers, reading: str) -> dict[str, Any]:
+    """The fields that these options give; WrongOption for one that is not known."""
+    names = {name.lower(): name for name in parsers}
+    found: dict[str, Any] = {}
+    for option, said in sorted(options.items()):
+        name = names.get(option.lower())
+        if name is None:
+            near = get_close_matches(option.lower(), names, 1)
+            remedy = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(parsers)}"
+            raise WrongOption(option, f"{reading} has no such option", remedy)
+        field, parse = parsers[name]
+        found[field] = parse(name, said)
+    if "path" not in found:
+        raise WrongOption(
+            "path", "it is missing", "give the directory of the spools: .load('/var/lib/hop/spool')"
+        )
+    return found
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """All that a reader is told; WrongOption says what is wrong with it."""
+    found = ReadOptions(**parsed(options, READING, "a reader of spools"))
+    if found.groups and found.group_pattern:
+        raise WrongOption("groupPattern", "groups are given, too", "give one of them")
+    if found.starting_time_us is not None and found.starting != EARLIEST:
+        raise WrongOption("startingTimestamp", "startingOffsets are given, too", "give one of them")
+    if found.starting == LATEST and found.ending == EARLIEST:
+        raise WrongOption("endingOffsets", "they end before they start", "leave it out to read to the end")
+    return found
+
+
+def refuse(options: Mapping[str, str], names: tuple[str, ...], where: str) -> None:
+    """WrongOption if one of these is given where it means nothing."""
+    given = {option.lower() for option in options}
+    for name in names:
+        if name.lower() in given:
+            raise WrongOption(name, f"it means nothing {where}", "leave it out")

@@ -1,0 +1,77 @@
+"""Filters that the source itself applies: on `offset` and `group`, exactly. The others are left to Spark.
+
+They are known by the names of their classes, so that this needs no pyspark.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from hopring.value import Value
+
+OFFSETS_END: Final = 2**63
+
+
+class Pushed(Value, frozen=True):
+    """What is left to read by the filters that were taken."""
+
+    start: int = 0
+    end: int = OFFSETS_END
+    groups: frozenset[str] | None = None  # None for all.
+
+    def applied(self, group: str, wanted: range) -> range:
+        """What of these offsets is left."""
+        if self.groups is not None and group not in self.groups:
+            return range(0)
+        return range(max(wanted.start, self.start), min(wanted.stop, self.end))
+
+
+def push(filters: Iterable[Any]) -> tuple[Pushed, list[Any]]:
+    """What the filters leave to read, and those that Spark has to apply itself."""
+    pushed, left = Pushed(), []
+    for one in filters:
+        narrower = _narrower(pushed, one)
+        if narrower is None:
+            left.append(one)
+        else:
+            pushed = narrower
+    return pushed, left
+
+
+def _narrower(pushed: Pushed, one: Any) -> Pushed | None:
+    """With this filter, too; None if it is none of ours."""
+    kind, column = type(one).__name__, getattr(one, "attribute", None)
+    value = getattr(one, "value", None)
+    match kind, column:
+        case ("IsNotNull", ("offset",) | ("group",)):
+            return pushed  # They never are; it comes with every comparison.
+        case ("EqualTo", ("group",)) if isinstance(value, str):
+            return _among(pushed, {value})
+        case ("In", ("group",)) if isinstance(value, tuple):
+            return _among(pushed, {name for name in value if isinstance(name, str)})
+        case (_, ("offset",)) if type(value) is int:
+            return _between(pushed, kind, value)
+        case _:
+            return None
+
+
+def _among(pushed: Pushed, groups: set[str]) -> Pushed:
+    return Pushed(
+        pushed.start, pushed.end, frozenset(groups if pushed.groups is None else pushed.groups & groups)
+    )
+
+
+def _between(pushed: Pushed, kind: str, value: int) -> Pushed | None:
+    match kind:
+        case "EqualTo":
+            low, high = value, value + 1
+        case "GreaterThan":
+            low, high = value + 1, OFFSETS_END
+        case "GreaterThanOrEqual":
+            low, high = value, OFFSETS_END
+        case "LessThan":
+            low, high = 0, value
+        case "LessThanOrEqual":
+            low, high = 0, value + 1
+        case _:
+            return None
+    return Pushed(max(pushed.start, low), min(pushed.end, high), pushed.groups)

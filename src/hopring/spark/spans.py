@@ -1,0 +1,129 @@
+"""Spans: what one task reads, and how it does. No pyspark here.
+
+Invariant   a span gives each of its offsets once, in order, or an error says which are lost; losses are passed
+            over in silence only if that is asked for. The files behind a span may change meanwhile (an
+            archive is made, retention removes the segment), its records do not.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from hopring.spark.stock import Part, checked, parts_of
+from hopring.spool.arrow import load_arrow, read_batches, schema
+from hopring.spool.errors import OffsetMissing, SpoolDamaged
+from hopring.spool.layout import archive_path, log_path
+from hopring.spool.reading import Slice, bounds
+from hopring.value import Value
+
+SPAN_RECORDS: Final = 50_000
+"""What a task reads at most, unless segments are shorter."""
+
+BATCH_ROWS: Final = 65_536
+
+
+class Span(Value, frozen=True):
+    """Records of one segment, and where to look for them first."""
+
+    directory: str
+    base: int
+    start: int
+    end: int
+    archived: bool = False
+
+
+def spans_of(
+    wanted: dict[Path, range], *, fail: bool, partitions_min: int = 1, records_max: int = SPAN_RECORDS
+) -> list[Span]:
+    """The tasks for these offsets; OffsetMissing if some are gone, unless losses are passed over."""
+    parts = {directory: parts_of(directory, its.start) for directory, its in wanted.items() if its}
+    there = {
+        directory: checked(directory, wanted[directory], parts[directory], fail=fail) for directory in parts
+    }
+    total = sum([len(its) for its in there.values()])
+    step = max(1, min(records_max, -(-total // partitions_min)))
+    return [span for directory, its in there.items() for span in cut(directory, parts[directory], its, step)]
+
+
+def cut(directory: Path, parts: list[Part], wanted: range, step: int) -> Iterator[Span]:
+    """Offsets in portions: at the borders of segments, and so that no portion is longer than a step."""
+    for part in parts:
+        low, high = max(part.base, wanted.start), min(part.end, wanted.stop)
+        pieces = -(-(high - low) // step)
+        for piece in range(pieces):
+            start = low + (high - low) * piece // pieces
+            end = low + (high - low) * (piece + 1) // pieces
+            yield Span(str(directory), part.base, start, end, part.archived)
+
+
+def read_span(span: Span, *, payload: bool, fail: bool) -> Iterator[Any]:
+    """Record batches with the columns of a spool."""
+    arrow = load_arrow(span.directory)
+    wanted = relaxed(arrow, payload=payload)
+    expected = span.start
+    for batch in _batches(span, payload, fail):
+        if batch.num_rows:
+            expected = _followed(span, batch, expected, fail)
+            yield arrow.RecordBatch.from_arrays(batch.columns, schema=wanted)
+    if fail and expected < span.end:
+        raise SpoolDamaged(span.directory, "they are not in its files", expected, span.end)
+
+
+def relaxed(arrow: Any, *, payload: bool) -> Any:
+    """The schema as Spark has it: there, every column may be null."""
+    return arrow.schema([field.with_nullable(True) for field in schema(arrow, payload=payload)])
+
+
+def _followed(span: Span, batch: Any, expected: int, fail: bool) -> int:
+    """The offset behind a batch; SpoolDamaged if some are missing before its end. Archives may have holes."""
+    offsets = batch.column(1)
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    if fail and (first != expected or last - first + 1 != batch.num_rows):
+        raise SpoolDamaged(span.directory, "they are not in its files", expected, last + 1)
+    return int(last) + 1
+
+
+def _batches(span: Span, payload: bool, fail: bool) -> Iterator[Any]:
+    """From the archive or the segment, whichever is there."""
+    directory = Path(span.directory)
+    archived = archive_path(directory, span.base)
+    has_archive = archived.exists()
+    if has_archive and (span.archived or not log_path(directory, span.base).exists()):
+        return _archived(archived, span, payload)
+    portion = Slice(span.directory, span.base, span.start, span.end)
+    return _logged(portion, payload, fail)
+
+
+def _logged(portion: Slice, payload: bool, fail: bool) -> Iterator[Any]:
+    try:
+        yield from read_batches(portion, payload=payload, skip_damaged=not fail)
+    except (OffsetMissing, FileNotFoundError):
+        # Retention was here after the plan was made.
+        if fail:
+            raise OffsetMissing(portion.directory, portion.start, *bounds(Path(portion.directory))) from None
+
+
+def _archived(path: Path, span: Span, payload: bool) -> Iterator[Any]:
+    """The rows of these offsets; groups of rows without any are not read."""
+    compute = import_module("pyarrow.compute")
+    arrow = load_arrow(span.directory)
+    names = schema(arrow, payload=payload).names
+    with import_module("pyarrow.parquet").ParquetFile(path, memory_map=True) as file:
+        groups = [
+            number for number in range(file.num_row_groups) if _touches(file.metadata.row_group(number), span)
+        ]
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False):
+            offsets = batch.column(1)
+            inside = compute.and_(compute.greater_equal(offsets, span.start), compute.less(offsets, span.end))
+            rows = inside.true_count
+            if rows == batch.num_rows:
+                yield batch
+            elif rows:
+                low = compute.index(inside, True).as_py()
+                yield batch.slice(low, rows)  # Rows are sorted by offset.
+
+
+def _touches(group: Any, span: Span) -> bool:
+    its = group.column(1).statistics
+    return its is None or not its.has_min_max or (its.max >= span.start and its.min < span.end)

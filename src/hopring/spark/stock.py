@@ -1,0 +1,193 @@
+"""What spools have to be read: which groups, from which offset to which, and in which files.
+
+A sealed segment that is in the archive is read from there, the others and the tail as they were written. An
+archived segment stays readable when retention has removed the segment itself, as long as nothing is missing
+between it and what is left.
+
+No pyspark here: these are functions of directories, and are tested as such.
+"""
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from hopring.spark.options import EARLIEST, LATEST, Offsets, ReadOptions, WrongOption
+from hopring.spool.errors import NoSpool, OffsetMissing
+from hopring.spool.layout import ARCHIVE, DIGITS, PARQUET, archive_path, bases, spools
+from hopring.spool.reading import bounds, read_head, since_time
+from hopring.value import Value
+
+_GLOB: Final = re.compile(r"[*?\[]")
+
+
+class Part(Value, frozen=True):
+    """A segment: its offsets, and whether it is read from the archive."""
+
+    base: int
+    end: int
+    archived: bool = False
+
+
+def chosen(options: ReadOptions) -> dict[str, Path]:
+    """The spools that are asked for by their groups, in their order; NoSpool if a named one is not there."""
+    there = all_spools(Path(options.path))
+    for name in options.groups:
+        if name not in there and not _GLOB.search(name):
+            remedy = "look with `hop spool ls` which there are"
+            raise NoSpool(options.path, f"there is no spool of {name!r}", remedy)
+    return matching(options, there)
+
+
+def matching(options: ReadOptions, there: dict[str, Path]) -> dict[str, Path]:
+    """Those of them that are asked for."""
+    if options.group_pattern:
+        wanted = re.compile(options.group_pattern)
+        return {group: there[group] for group in there if wanted.fullmatch(group)}
+    globs = options.groups or ("*",)
+    # A name that has a sign of globs in it is still a name.
+    return {
+        group: there[group]
+        for group in there
+        if group in globs or any(fnmatchcase(group, glob) for glob in globs)
+    }
+
+
+def all_spools(path: Path) -> dict[str, Path]:
+    """Those below a root, or the one that this directory is, by their groups."""
+    found = [path] if path.is_dir() and bases(path) else spools(path)
+    named = {read_head(directory, bases(directory)[-1]).group: directory for directory in found}
+    return {group: named[group] for group in sorted(named)}
+
+
+def end_of(directory: Path) -> int:
+    """The offset behind the last record that can be read."""
+    return bounds(directory).end
+
+
+def earliest_of(directory: Path) -> int:
+    """The oldest offset from which on nothing is missing, in the archive or not."""
+    first = bases(directory)[0]
+    return min([first, *[part.base for part in _older(directory, first)]])
+
+
+def parts_of(directory: Path, start: int) -> list[Part]:
+    """The segments from the one with this offset on, or from the oldest that there is."""
+    known = bounds(directory)
+    there = bases(directory)
+    tail = [
+        Part(base, end, archive_path(directory, base).exists())
+        for base, end in pairwise([*there, known.end])
+        if end > start
+    ]
+    if start >= there[0]:
+        return tail
+    older: list[Part] = []
+    for part in _older(directory, there[0]):
+        older.insert(0, part)
+        if part.base <= start:
+            break
+    return older + tail
+
+
+def start_of(directory: Path, group: str, options: ReadOptions) -> int:
+    """Where a reader begins that has read nothing yet."""
+    if options.starting_time_us is not None:
+        return _since(directory, options.starting_time_us)
+    return resolved(
+        directory,
+        options.starting if isinstance(options.starting, int) else options.starting.get(group, EARLIEST),
+    )
+
+
+def resolved(directory: Path, offset: int) -> int:
+    """An offset, of which the ends have words."""
+    match offset:
+        case -2:
+            return earliest_of(directory)
+        case -1:
+            return end_of(directory)
+        case _:
+            return offset
+
+
+def ranges_of(spools_there: dict[str, Path], options: ReadOptions) -> dict[str, range]:
+    """What a batch reads of each group."""
+    check_named("startingOffsets", options.starting, spools_there)
+    check_named("endingOffsets", options.ending, spools_there)
+    ending = options.ending
+    return {
+        group: range(
+            start_of(directory, group, options),
+            resolved(directory, ending if isinstance(ending, int) else ending.get(group, LATEST)),
+        )
+        for group, directory in spools_there.items()
+    }
+
+
+def check_named(option: str, offsets: Offsets, spools_there: dict[str, Path]) -> None:
+    """WrongOption if an offset is given for a group that is not read."""
+    strangers = sorted(set(offsets) - set(spools_there)) if isinstance(offsets, dict) else []
+    if strangers:
+        raise WrongOption(option, f"{strangers[0]!r} is none of the groups that are read", "name those only")
+
+
+def checked(directory: Path, wanted: range, parts: list[Part], *, fail: bool) -> range:
+    """What of it is there; OffsetMissing if that is not all, unless losses are passed over."""
+    low, high = parts[0].base if parts else end_of(directory), end_of(directory)
+    if wanted and fail and (wanted.start < low or wanted.stop > high):
+        raise OffsetMissing(directory, wanted.start if wanted.start < low else wanted.stop - 1, low, high)
+    return range(max(wanted.start, low), min(wanted.stop, high))
+
+
+def _since(directory: Path, time_us: int) -> int:
+    """The first append since then; where only the archive is left, the first segment with records since."""
+    found = since_time(directory, time_us)
+    first = bases(directory)[0]
+    if found == first:
+        for part in _older(directory, first):
+            if last_time_us(directory, part.base) < time_us:
+                break
+            found = part.base
+    return found
+
+
+def _older(directory: Path, first: int) -> Iterator[Part]:
+    """Segments that only the archive has, the last one first, up to a gap."""
+    place = directory / ARCHIVE
+    names = [path.stem for path in place.iterdir() if path.suffix == PARQUET] if place.is_dir() else []
+    there = [int(name) for name in names if len(name) == DIGITS and name.isdecimal()]
+    for base in sorted([base for base in there if base < first], reverse=True):
+        if archived_end(directory, base) != first:
+            return
+        yield Part(base, first, archived=True)
+        first = base
+
+
+def archived_end(directory: Path, base: int) -> int:
+    """The offset behind the last record of a file of the archive."""
+    found = _statistics(str(archive_path(directory, base)), "offset")
+    return base if found is None else int(found) + 1
+
+
+def last_time_us(directory: Path, base: int) -> int:
+    """The latest time in a file of the archive."""
+    found = _statistics(str(archive_path(directory, base)), "timestamp")
+    return 0 if found is None else round(found.timestamp() * 1_000_000)
+
+
+@lru_cache(maxsize=4096)
+def _statistics(path: str, column: str) -> Any:
+    """The largest value of a column, by the file's own word; the file never changes."""
+    facts = import_module("pyarrow.parquet").read_metadata(path)
+    most = None
+    for number in range(facts.num_row_groups):
+        group = facts.row_group(number)
+        its = next(one for one in map(group.column, range(group.num_columns)) if one.path_in_schema == column)
+        if its.statistics is not None and its.statistics.has_min_max:
+            most = its.statistics.max if most is None else max(most, its.statistics.max)
+    return most

@@ -1,0 +1,67 @@
+"""Sinks to spools: executors stage, the driver publishes. A batch is one append, with its number in it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from hopring.spark.publishing import publish
+from hopring.spark.staging import Staged, clear, stage, staging_directory
+from hopring.spark.write_options import WriteOptions
+from hopring.spool.encode import Mark
+from hopring.spool.layout import directory_of
+
+SENDER: Final = "spark"
+
+
+@dataclass
+class Done(WriterCommitMessage):
+    """A task's word to the driver."""
+
+    staged: Staged
+
+
+class _Sink:
+    """What both writers do; one object stands for one run, on the driver and, as a copy, on executors."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+        directory = directory_of(Path(options.path), options.group)
+        self.place = staging_directory(directory, options.app or SENDER)
+
+    def write(self, iterator: Iterator[Any]) -> Done:
+        """On an executor: the rows of a task."""
+        return Done(stage(iterator, self.place))
+
+    def publish(self, messages: Sequence[Done | None], mark: Mark | None) -> None:
+        """On the driver: the rows of all tasks, in the order of the tasks."""
+        its = self.options
+        staged = [message.staged for message in messages if message is not None]
+        publish(Path(its.path), its.group, its.sender or its.app or SENDER, staged, mark)
+        clear(self.place)
+
+
+class SpoolWriter(_Sink, DataSourceArrowWriter):
+    """For `df.write`."""
+
+    def commit(self, messages: Sequence[Done | None]) -> None:
+        """All tasks are done."""
+        self.publish(messages, self.options.mark)
+
+    def abort(self, messages: Sequence[Done | None]) -> None:  # noqa: ARG002  Its files are all in one place.
+        """One has failed, and nothing is published."""
+        clear(self.place)
+
+
+class SpoolStreamWriter(_Sink, DataSourceStreamArrowWriter):
+    """For `df.writeStream`."""
+
+    def commit(self, messages: Sequence[Done | None], batchId: int) -> None:
+        """All tasks of a batch are done; they may have been before, in a run that was killed."""
+        self.publish(messages, Mark(self.options.app, batchId))
+
+    def abort(self, messages: Sequence[Done | None], batchId: int) -> None:  # noqa: ARG002
+        """One has failed, and nothing is published."""
+        clear(self.place)

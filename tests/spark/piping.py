@@ -1,0 +1,38 @@
+"""A query from one spool to another, as a process that can be killed.
+
+python -m tests.spark.piping ROOT CHECKPOINT OFFSETS_PER_BATCH
+"""
+
+import sys
+from typing import Any
+
+from hopring.spark import register, session
+
+SOURCE, TARGET, APP = "from", "to", "pipe"
+
+
+def pipe(spark: Any, root: str, checkpoint: str, per_batch: int, app: str = APP) -> Any:
+    """The query, started; it ends when all that is there now has been copied."""
+    read = spark.readStream.format("hopring").option("groups", SOURCE).option("maxOffsetsPerTrigger", per_batch)
+    write = read.load(root).select("payload", "type").writeStream.format("hopring").option("group", TARGET)
+    write = write.option("txnAppId", app).option("checkpointLocation", checkpoint)
+    return write.trigger(availableNow=True).start(root)
+
+
+def main() -> None:
+    """Says when the query runs, when its first batch is done, and when it is through."""
+    root, checkpoint, per_batch = sys.argv[1:]
+    spark = session("pipe", "local[2]")
+    register(spark)
+    query = pipe(spark, root, checkpoint, int(per_batch))
+    print("running", flush=True)
+    while query.isActive and not query.recentProgress:
+        query.awaitTermination(0.1)
+    print("moving", flush=True)
+    query.awaitTermination()
+    print("through", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Queries that are killed at any moment and started again: nothing is lost, nothing is published twice."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.spark.piping import APP, SOURCE, TARGET
+from tests.spark.test_streaming import copied, expected
+from tests.unit.spark.spooling import fill
+
+from hopring.spool.errors import SpoolOwned
+from hopring.spool.reading import bounds
+from hopring.spool.writer import SpoolWriter
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+PER_BATCH = 50
+
+
+class Killed:
+    """Runs of one query, of which each is killed after a while."""
+
+    def __init__(self, root: Path, records: int) -> None:
+        """Fills the source."""
+        self.root = root
+        self.records = records
+        self.made_again = 0  # Batches that were published before they were killed, and came again.
+        fill(root, SOURCE, records, segment_bytes=20_000)
+
+    def start(self, until: str) -> subprocess.Popen[str]:
+        """A run that has said so much: it begins, or is done with a batch."""
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "tests.spark.piping",
+            str(self.root),
+            str(self.checkpoint),
+            str(PER_BATCH),
+        ]
+        # Java that is killed leaves its temporary files behind.
+        environment = {**os.environ, "SPARK_LOCAL_DIRS": str(self.root / "java")}
+        run = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert run.stdout is not None
+        while (said := run.stdout.readline()) != f"{until}\n":
+            assert said, "it has ended"
+        return run
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    def kill(self, until: str, seconds: float) -> bool:
+        """Whether the run was still at work then; Java goes with it, its workers find out by themselves."""
+        run = self.start("moving" if until == "appended" else until)
+        if until == "appended":
+            self._wait_for_append()
+        else:
+            time.sleep(seconds)
+        at_work = run.poll() is None
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+        self.made_again += self._is_published_and_not_noted()
+        return at_work
+
+    def _wait_for_append(self) -> None:
+        """Until a batch is in the spool, of which Spark has most likely no note yet."""
+        before = bounds(self.root / TARGET).end
+        while bounds(self.root / TARGET).end == before:
+            time.sleep(0.001)
+
+    def finish(self) -> None:
+        """A run that comes to its end."""
+        run = self.start("moving")
+        assert run.communicate()[0] == "through\n"
+
+    def _is_published_and_not_noted(self) -> bool:
+        """Whether the next run makes a batch again that is in the spool."""
+        noted = [int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")]
+        for _ in range(50):
+            try:
+                with SpoolWriter(self.root, TARGET) as writer:
+                    last = writer.last_batch(APP)
+                    return last is not None and last > max(noted, default=-1)
+            except SpoolOwned:
+                time.sleep(0.2)  # The process that publishes may outlive Java by a moment.
+        raise AssertionError("the spool is held by a process that was killed")
+
+
+def check(root: Path, kills: int, records: int, seconds_max: float, seed: int) -> None:
+    """Runs are killed in turn right after an append, on the way to their first batch, and at other moments."""
+    chance = random.Random(seed)
+    killed = Killed(root, records)
+    at_work = 0
+    for number in range(kills):
+        until = ("appended", "running", "moving", "moving")[number % 4]
+        at_work += killed.kill(until, chance.uniform(0.0, seconds_max))
+    before = len(copied(root))
+    killed.finish()
+
+    found = f"{at_work} of {kills} runs killed at work, {before} of {records} records by then"
+    print(f"{found}, {killed.made_again} batches made again")
+    assert at_work == kills
+    assert copied(root) == expected(records)
+
+
+def test_a_query_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    check(tmp_path, kills=2, records=2_000, seconds_max=2.0, seed=1)
+
+
+@pytest.mark.long
+def test_twenty_kills_lose_nothing_and_publish_nothing_twice(tmp_path: Path) -> None:
+    seed = int(os.environ.get("HOPRING_SEED", "4711"))
+    check(tmp_path, kills=20, records=20_000, seconds_max=4.0, seed=seed)

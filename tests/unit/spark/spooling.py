@@ -1,0 +1,40 @@
+"""What tests of the data source share: spools of numbered messages."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.services import Service
+from hopring.session.place import Place
+from hopring.spool.options import SpoolOptions
+from hopring.spool.record import Facts, Kind, Run, run_of
+from hopring.spool.writer import SpoolWriter
+
+VIEW = ViewId(3, DaemonId(1), Incarnation(2**63 + 5))
+APPEND = 10
+
+
+def numbered(first: int, count: int, group: str = "g") -> list[Run]:
+    """Messages whose bodies say how manieth they are; they were received in their order, one each second."""
+    facts = Facts(
+        Kind.MESSAGE, first * 1_000_000, "#anna#eu1", (group, "other"), Service.SAFE, Place(VIEW, first, 4)
+    )
+    return [run_of(facts, [b"%08d" % (first + at) for at in range(count)], [at % 7 for at in range(count)])]
+
+
+def fill(root: Path, group: str, count: int, *, segment_bytes: int = 1000) -> Path:
+    """Appends so many, ten at a time, with segments of some tens; the clock shows what the messages say."""
+    now = [0]
+    with SpoolWriter(root, group, SpoolOptions(1000.0, segment_bytes), clock=lambda: now[0]) as writer:
+        end = writer.end + count
+        while writer.end < end:
+            now[0] = writer.end * 1_000_000
+            writer.append(numbered(writer.end, min(APPEND, end - writer.end), group))
+    return writer.directory
+
+
+def remove(directory: Path, bases: Sequence[int]) -> None:
+    """As retention does."""
+    for base in bases:
+        for suffix in (".log", ".idx"):
+            (directory / f"{base:020}{suffix}").unlink()

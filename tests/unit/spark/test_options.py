@@ -1,0 +1,87 @@
+import pytest
+
+from hopring.spark.options import EARLIEST, LATEST, ReadOptions, WrongOption, read_options, refuse
+
+
+def test_only_the_path_has_to_be_given() -> None:
+    assert read_options({"path": "/s"}) == ReadOptions(path="/s")
+
+
+def test_all_options_are_read_whatever_their_case() -> None:
+    said = {
+        "PATH": "/s",
+        "groups": "trades.eu, trades.*",
+        "startingoffsets": '{"b": 7, "a": -1}',
+        "endingOffsets": "latest",
+        "maxOffsetsPerTrigger": "100",
+        "maxBytesPerTrigger": "4096",
+        "failOnDataLoss": "False",
+        "payload": "false",
+        "minPartitions": "3",
+        "pushFilters": "false",
+    }
+
+    assert read_options(said) == ReadOptions(
+        path="/s",
+        groups=("trades.eu", "trades.*"),
+        starting={"a": LATEST, "b": 7},
+        ending=LATEST,
+        offsets_max=100,
+        bytes_max=4096,
+        fail_on_data_loss=False,
+        payload=False,
+        partitions_min=3,
+        push_filters=False,
+    )
+
+
+@pytest.mark.parametrize("said", ["1700000000000", "2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00"])
+def test_a_moment_is_milliseconds_or_a_time_with_its_zone(said: str) -> None:
+    assert read_options({"path": "/s", "startingTimestamp": said}).starting_time_us == 1_700_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [
+        ({}, "option path: it is missing; give the directory"),
+        ({"path": " "}, "option path: it is empty; give it a value"),
+        ({"path": "/s", "startingOffset": "3"}, "option startingOffset: .* did you mean startingOffsets"),
+        ({"path": "/s", "zzz": "3"}, "has no such option; there are path, groups"),
+        ({"path": "/s", "payload": "no"}, "option payload: 'no' is neither true nor false; write true"),
+        ({"path": "/s", "minPartitions": "0"}, "option minPartitions: '0' is no number from 1 on"),
+        ({"path": "/s", "startingOffsets": "first"}, "'first' is neither a word nor JSON; write earliest"),
+        ({"path": "/s", "startingOffsets": '{"a": "x"}'}, "does not give a number for each group"),
+        ({"path": "/s", "endingOffsets": '{"a": -3}'}, "does not give a number for each group"),
+        ({"path": "/s", "endingOffsets": '{"a": true}'}, "does not give a number for each group"),
+        ({"path": "/s", "startingTimestamp": "2023-11-14T22:13:20"}, "is no moment; write milliseconds"),
+        ({"path": "/s", "groupPattern": "("}, "is no regular expression"),
+        ({"path": "/s", "groups": "a", "groupPattern": "a"}, "groups are given, too; give one"),
+        ({"path": "/s", "groups": "a,,b"}, "option groups: it is empty"),
+        (
+            {"path": "/s", "startingTimestamp": "1", "startingOffsets": "latest"},
+            "startingOffsets are given, too",
+        ),
+        (
+            {"path": "/s", "startingOffsets": "latest", "endingOffsets": "earliest"},
+            "they end before they start",
+        ),
+    ],
+)
+def test_what_is_wrong_is_refused_in_one_line_with_the_remedy(said: dict[str, str], match: str) -> None:
+    with pytest.raises(WrongOption, match=match) as caught:
+        read_options(said)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_an_option_where_it_means_nothing_is_refused() -> None:
+    refuse({"path": "/s"}, ("maxOffsetsPerTrigger",), "without a stream")
+
+    with pytest.raises(
+        WrongOption, match="maxOffsetsPerTrigger: it means nothing without a stream; leave it out"
+    ):
+        refuse({"maxoffsetspertrigger": "3"}, ("maxOffsetsPerTrigger",), "without a stream")
+
+
+def test_the_earliest_is_the_default() -> None:
+    assert read_options({"path": "/s"}).starting == EARLIEST

@@ -1,0 +1,142 @@
+"""The sink without Spark: staged on executors, published once."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopring.spark.errors import DataLost, ForeignInput, SparkError
+from hopring.spark.options import WrongOption
+from hopring.spark.publishing import publish
+from hopring.spark.staging import ABANDONED_SECONDS, INLINE_BYTES_MAX, Staged, clear, stage, staging_directory
+from hopring.spark.write_options import WriteOptions, check_written, write_options
+from hopring.spool.encode import Mark
+from hopring.spool.reading import read
+from hopring.spool.writer import SpoolWriter
+
+pa = pytest.importorskip("pyarrow")
+
+
+def batch(*payloads: bytes | str, types: list[int | None] | None = None) -> Any:
+    columns: dict[str, Any] = {"payload": list(payloads)}
+    return pa.RecordBatch.from_pydict(
+        columns if types is None else {**columns, "type": pa.array(types, pa.int32())}
+    )
+
+
+def rows(root: Path) -> list[tuple[int, bytes]]:
+    with SpoolWriter(root, "g") as writer:
+        return [(record.type, record.data) for record in read(writer.directory, 0, writer.end)]
+
+
+def test_rows_are_published_in_the_order_of_tasks_with_their_types(tmp_path: Path) -> None:
+    place = tmp_path / "staging"
+    staged = [
+        stage([batch(b"one", "two"), batch("three")], place),
+        stage([], place),
+        stage([batch(b"four", types=[7]), batch(b"five", types=[None])], place),
+    ]
+
+    done = publish(tmp_path, "g", "me", staged, None)
+
+    assert (done.start, done.end) == (0, 5)
+    assert rows(tmp_path) == [(0, b"one"), (0, b"two"), (0, b"three"), (7, b"four"), (0, b"five")]
+    assert not place.exists()
+
+
+def test_much_of_it_goes_through_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
+    place = staging_directory(tmp_path / "g", "app")
+    payloads = [bytes([at]) * 1000 for at in range(200)]
+    big = [batch(*payloads, types=list(range(200))) for _ in range(3)]
+
+    staged = stage(big, place)
+
+    assert sum(map(len, payloads)) < INLINE_BYTES_MAX
+    assert staged.rows == 600
+    assert Path(staged.file).parent == place
+    publish(tmp_path, "g", "me", [staged], Mark("app", 0))
+    clear(place)
+    assert rows(tmp_path) == list(enumerate(payloads)) * 3
+    assert not place.exists()
+
+
+def test_a_batch_that_comes_again_is_published_once(tmp_path: Path) -> None:
+    first, second = stage([batch("a")], tmp_path), stage([batch("b")], tmp_path)
+
+    publish(tmp_path, "g", "me", [first], Mark("app", 0))
+    assert publish(tmp_path, "g", "me", [first], Mark("app", 0)).replayed
+    publish(tmp_path, "g", "me", [second], Mark("app", 1))
+    # Nothing that was staged is looked at: a file of it may be gone by now.
+    assert publish(tmp_path, "g", "me", [Staged(3, file="/nowhere")], Mark("app", 1)).replayed
+    publish(tmp_path, "g", "me", [first], Mark("other", 0))
+
+    assert [data for _, data in rows(tmp_path)] == [b"a", b"b", b"a"]
+
+
+def test_an_older_batch_is_an_error_and_not_dropped_in_silence(tmp_path: Path) -> None:
+    staged = [stage([batch("a")], tmp_path)]
+    publish(tmp_path, "g", "me", staged, Mark("app", 5))
+
+    with pytest.raises(
+        DataLost, match="batch 0 of 'app' comes behind batch 5; a query with another checkpoint"
+    ):
+        publish(tmp_path, "g", "me", staged, Mark("app", 0))
+
+
+def test_payloads_are_never_null_and_types_are_16_bits(tmp_path: Path) -> None:
+    with pytest.raises(ForeignInput, match="a payload is null; leave those rows out"):
+        stage([pa.RecordBatch.from_pydict({"payload": pa.array([b"a", None], pa.binary())})], tmp_path)
+    with pytest.raises(ForeignInput, match="a type is not from 0 to 65535"):
+        stage([batch(b"a", types=[-1])], tmp_path)
+
+
+def test_what_killed_runs_left_goes_after_a_while_and_a_neighbour_stays(tmp_path: Path) -> None:
+    mine, old, neighbour = [staging_directory(tmp_path, "app") for _ in range(3)]
+    for place in (mine, old, neighbour):
+        place.mkdir(parents=True)
+    long_ago = os.stat(old).st_mtime - 2 * ABANDONED_SECONDS
+    os.utime(old, (long_ago, long_ago))
+
+    clear(mine)
+
+    assert (mine.exists(), old.exists(), neighbour.exists()) == (False, False, True)
+
+
+def test_what_a_sink_is_told_is_read() -> None:
+    said = {"path": "/s", "GROUP": "alarms", "txnAppId": "detector", "checkpointLocation": "/c"}
+
+    its = write_options(said, stream=True)
+
+    assert its == WriteOptions(path="/s", group="alarms", app="detector", checkpoint="/c")
+    assert its.mark is None
+    numbered = {"path": "/s", "group": "g", "txnAppId": "a", "txnVersion": "7"}
+    assert write_options(numbered, stream=False).mark == Mark("a", 7)
+
+
+@pytest.mark.parametrize(
+    ("said", "stream", "match"),
+    [
+        ({"path": "/s"}, False, "option group: it is missing; name the group"),
+        ({"path": "/s", "group": "#a"}, False, "'#a' is no name of a group"),
+        ({"path": "/s", "group": "g"}, True, "option txnAppId: it is missing; give the query a name"),
+        ({"path": "/s", "group": "g", "txnAppId": "a"}, False, "belong together; give both or none"),
+        ({"path": "/s", "group": "g", "txnAppId": "a", "txnVersion": "1"}, True, "means nothing in a stream"),
+        ({"path": "/s", "group": "g", "txnAppId": "a", "txnVersion": "x"}, False, "'x' is no number"),
+        ({"path": "/s", "group": "g", "topic": "a"}, False, "a sink to spools has no such option"),
+    ],
+)
+def test_what_is_wrong_is_refused(said: dict[str, str], stream: bool, match: str) -> None:
+    with pytest.raises(WrongOption, match=match):
+        write_options(said, stream=stream)
+
+
+def test_columns_that_a_spool_has_no_place_for_are_refused() -> None:
+    check_written([("payload", "string"), ("type", "smallint")])
+
+    with pytest.raises(SparkError, match="there is no column payload to be written; select payload"):
+        check_written([("value", "string")])
+    with pytest.raises(SparkError, match="no place for the column offset"):
+        check_written([("payload", "binary"), ("offset", "bigint")])
+    with pytest.raises(SparkError, match="the column payload is int"):
+        check_written([("payload", "int")])

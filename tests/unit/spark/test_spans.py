@@ -1,0 +1,219 @@
+"""Planning and reading spools without Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.spark.spooling import fill, remove
+
+from hopring.spark.errors import ForeignInput
+from hopring.spark.options import ReadOptions, WrongOption
+from hopring.spark.schema import RECORDS, check_records
+from hopring.spark.spans import Span, cut, read_span, spans_of
+from hopring.spark.stock import Part, all_spools, checked, chosen, earliest_of, parts_of, ranges_of, start_of
+from hopring.spool.archive import archive
+from hopring.spool.arrow import COLUMNS, schema
+from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
+from hopring.spool.layout import archive_path, bases, log_path
+
+pa = pytest.importorskip("pyarrow")
+
+
+def read(spans: list[Span], *, payload: bool = True, fail: bool = True) -> list[dict[str, Any]]:
+    return [
+        row
+        for span in spans
+        for batch in read_span(span, payload=payload, fail=fail)
+        for row in batch.to_pylist()
+    ]
+
+
+def numbers(spans: list[Span], *, fail: bool = True) -> list[int]:
+    rows = read(spans, fail=fail)
+    assert [int(row["payload"]) for row in rows] == [row["offset"] for row in rows]
+    return [row["offset"] for row in rows]
+
+
+def of(directory: Path, start: int, end: int, *, fail: bool = True, **options: Any) -> list[Span]:
+    return spans_of({directory: range(start, end)}, fail=fail, **options)
+
+
+def as_sql(kind: Any) -> str:
+    """A type of Arrow as SQL writes it."""
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{as_sql(field.type)}' for field in kind)}>"
+    if pa.types.is_list(kind):
+        return f"array<{as_sql(kind.value_type)}>"
+    if pa.types.is_timestamp(kind):
+        assert (kind.unit, kind.tz) == ("us", "UTC")
+        return "timestamp"
+    return {"int64": "bigint", "int32": "int"}.get(str(kind), str(kind))
+
+
+def test_the_columns_are_those_of_a_spool_in_their_order_and_types() -> None:
+    assert tuple(RECORDS) == COLUMNS
+    assert {field.name: as_sql(field.type) for field in schema(pa)} == RECORDS
+    assert tuple(schema(pa, payload=False).names) == COLUMNS[:-1]
+    check_records(COLUMNS)
+    check_records(COLUMNS[:-1])
+    with pytest.raises(ForeignInput, match=r"leave \.schema"):
+        check_records(["offset"])
+
+
+def test_portions_end_at_segments_and_are_about_equal() -> None:
+    parts = [Part(0, 10), Part(10, 20, archived=True), Part(20, 30)]
+
+    spans = list(cut(Path("/g"), parts, range(5, 22), 4))
+
+    assert [(span.base, span.start, span.end, span.archived) for span in spans] == [
+        (0, 5, 7, False),
+        (0, 7, 10, False),
+        (10, 10, 13, True),
+        (10, 13, 16, True),
+        (10, 16, 20, True),
+        (20, 20, 22, False),
+    ]
+
+
+def test_all_is_read_once_whether_it_is_archived_or_not(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 100)
+    plain = read(of(directory, 0, 100))
+    list(archive(directory))
+    spans = of(directory, 0, 100)
+
+    assert len(bases(directory)) > 2
+    assert {span.archived for span in spans} == {True, False}
+    assert read(spans) == plain
+    assert [row["offset"] for row in plain] == list(range(100))
+    assert numbers(of(directory, 13, 57, records_max=4)) == list(range(13, 57))
+
+
+def test_without_payload_there_are_sizes(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 60)
+    list(archive(directory))
+
+    rows = read(of(directory, 0, 60), payload=False)
+
+    assert [row["size"] for row in rows] == [8] * 60
+    assert "payload" not in rows[0]
+
+
+def test_more_partitions_are_made_if_they_are_wanted(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 100, segment_bytes=10**6)
+
+    assert len(of(directory, 0, 100)) == 1
+    spans = of(directory, 0, 100, partitions_min=8)
+
+    assert len(spans) == 8
+    assert numbers(spans) == list(range(100))
+    assert len(of(directory, 0, 3, partitions_min=8)) == 3
+
+
+def test_what_only_the_archive_has_is_read_from_there(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 100)
+    list(archive(directory))
+    there = bases(directory)
+    spans = of(directory, 0, 100)
+    remove(directory, there[:2])
+
+    assert earliest_of(directory) == 0
+    assert numbers(of(directory, 0, 100)) == list(range(100))
+    assert numbers(spans) == list(range(100))  # A plan that was made before.
+    assert [part.base for part in parts_of(directory, there[1] + 1)] == there[1:]
+
+
+def test_an_archive_before_a_gap_does_not_count(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 100)
+    list(archive(directory))
+    there = bases(directory)
+    remove(directory, there[:2])
+    archive_path(directory, there[1]).unlink()
+
+    assert earliest_of(directory) == there[2]
+    with pytest.raises(OffsetMissing, match=f"offset 0 was removed by retention; begin at {there[2]}"):
+        of(directory, 0, 100)
+    assert numbers(of(directory, 0, 100, fail=False)) == list(range(there[2], 100))
+
+
+def test_what_is_not_written_yet_is_a_loss_too(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 20)
+
+    with pytest.raises(OffsetMissing, match="offset 29 is not there yet"):
+        of(directory, 10, 30)
+    assert numbers(of(directory, 10, 30, fail=False)) == list(range(10, 20))
+    assert checked(directory, range(0), [], fail=True) == range(20, 0)
+
+
+def test_retention_after_the_plan_is_an_error_or_passed_over(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 100)
+    spans = of(directory, 0, 100)
+    there = bases(directory)
+    remove(directory, there[:1])
+
+    with pytest.raises(OffsetMissing):
+        numbers(spans)
+    assert numbers(spans, fail=False) == list(range(there[1], 100))
+
+
+def test_damage_is_an_error_or_passed_over_and_an_archive_hides_none(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 100)
+    log = log_path(directory, 0)
+    whole = bytearray(log.read_bytes())
+    whole[-3] ^= 1  # In the last block of the segment.
+    log.write_bytes(whole)
+    end = bases(directory)[1]
+    kept = [*range(end - 10), *range(end, 100)]
+
+    with pytest.raises(SpoolDamaged):
+        numbers(of(directory, 0, 100))
+    assert numbers(of(directory, 0, 100, fail=False), fail=False) == kept
+    list(archive(directory, skip_damaged=True))
+    with pytest.raises(SpoolDamaged, match="they are not in its files"):
+        numbers(of(directory, 0, 100))
+    assert numbers(of(directory, 0, 100, fail=False), fail=False) == kept
+
+
+def test_groups_are_chosen_by_name_glob_or_pattern(tmp_path: Path) -> None:
+    for group in ("trades.eu", "trades.us", "alarms", "a/b"):
+        fill(tmp_path, group, 10)
+
+    def groups(**options: Any) -> list[str]:
+        return list(chosen(ReadOptions(path=str(tmp_path), **options)))
+
+    assert groups() == ["a/b", "alarms", "trades.eu", "trades.us"]
+    assert groups(groups=("trades.*", "a/b")) == ["a/b", "trades.eu", "trades.us"]
+    assert groups(group_pattern=r"trades\.(eu|fr)") == ["trades.eu"]
+    assert list(all_spools(tmp_path / "alarms")) == ["alarms"]
+    with pytest.raises(NoSpool, match=r"there is no spool of 'news'; look with"):
+        groups(groups=("news",))
+    with pytest.raises(NoSpool, match="there is no such directory"):
+        all_spools(tmp_path / "nowhere")
+
+
+def test_a_batch_is_from_where_to_where_it_is_told(tmp_path: Path) -> None:
+    for group in ("a", "b"):
+        fill(tmp_path, group, 30)
+    there = all_spools(tmp_path)
+
+    def ranges(**options: Any) -> dict[str, range]:
+        return ranges_of(there, ReadOptions(path=str(tmp_path), **options))
+
+    assert ranges() == {"a": range(30), "b": range(30)}
+    assert ranges(starting={"b": 7}, ending={"a": 9}) == {"a": range(9), "b": range(7, 30)}
+    assert ranges(starting=-1) == {"a": range(30, 30), "b": range(30, 30)}
+    with pytest.raises(WrongOption, match="'c' is none of the groups that are read"):
+        ranges(starting={"c": 1})
+
+
+def test_a_moment_is_the_first_append_since_then_also_in_the_archive(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 100)
+
+    def start(seconds: int) -> int:
+        return start_of(directory, "g", ReadOptions(path=str(tmp_path), starting_time_us=seconds * 1_000_000))
+
+    assert [start(0), start(21), start(95)] == [0, 30, 100]
+    list(archive(directory))
+    there = bases(directory)
+    remove(directory, there[:2])
+    assert start(there[1] + 5) == there[1]
+    assert start(95) == 100

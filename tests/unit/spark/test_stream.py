@@ -1,0 +1,118 @@
+"""The classes that Spark calls, called as it does; they need PySpark, and no session."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.spark.spooling import fill
+
+from hopring.spark.errors import SparkError
+from hopring.spark.options import ReadOptions, WrongOption
+from hopring.spark.write_options import WriteOptions
+from hopring.spool.reading import bounds
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pa = pytest.importorskip("pyarrow")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows  # noqa: E402
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType  # noqa: E402
+
+from hopring.spark.reader import SpoolPushReader, SpoolReader  # noqa: E402
+from hopring.spark.source import SpoolDataSource  # noqa: E402
+from hopring.spark.stream import SpoolStreamReader  # noqa: E402
+from hopring.spark.writer import SpoolStreamWriter, SpoolWriter  # noqa: E402
+
+PAYLOADS = StructType([StructField("payload", BinaryType())])
+
+
+def stream(root: Path, **options: Any) -> SpoolStreamReader:
+    return SpoolStreamReader(ReadOptions(path=str(root), **options))
+
+
+def offsets(reader: Any, partitions: Any) -> list[int]:
+    """What executors read, each with a copy."""
+    there = pickle.loads(pickle.dumps(reader))
+    found = [pickle.loads(pickle.dumps(one)) for one in partitions]
+    return [
+        offset for one in found for batch in there.read(one) for offset in batch.column("offset").to_pylist()
+    ]
+
+
+def run(reader: SpoolStreamReader) -> list[list[int]]:
+    """The batches of a query that reads what is available now, as Spark asks for them."""
+    reader.prepareForTriggerAvailableNow()
+    start, batches = reader.initialOffset(), []
+    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+        planned = reader.partitions(start, end)
+        again = type(reader)(reader.options).partitions(start, end)
+        assert [one.value for one in planned] == [one.value for one in again]
+        batches.append(offsets(reader, planned))
+        reader.commit(end)
+        start = end
+    assert reader.reportLatestOffset() == start
+    return batches
+
+
+def test_batches_are_within_the_limits_and_hold_everything_once(tmp_path: Path) -> None:
+    fill(tmp_path, "g", 230)
+
+    assert run(stream(tmp_path)) == [[*range(230)]]
+    assert run(stream(tmp_path, offsets_max=100)) == [[*range(100)], [*range(100, 200)], [*range(200, 230)]]
+    small = run(stream(tmp_path, bytes_max=2000))
+    assert [offset for batch in small for offset in batch] == [*range(230)]
+    assert 3 < len(small) < 30
+    both = run(stream(tmp_path, bytes_max=2000, offsets_max=7))
+    assert max(map(len, both)) == 7
+
+
+def test_the_limit_is_what_the_options_say(tmp_path: Path) -> None:
+    assert stream(tmp_path).getDefaultReadLimit() == ReadAllAvailable()
+    assert stream(tmp_path, offsets_max=5).getDefaultReadLimit() == ReadMaxRows(5)
+    assert stream(tmp_path, bytes_max=5).getDefaultReadLimit() == ReadMaxBytes(5)
+    fill(tmp_path, "g", 30)
+    assert stream(tmp_path, offsets_max=5).latestOffset({"g": 0}, ReadAllAvailable()) == {"g": 30}
+
+
+def test_the_source_hands_out_what_the_options_ask_for(tmp_path: Path) -> None:
+    source = SpoolDataSource({"path": str(tmp_path)})
+    own = StructType([StructField(name, LongType()) for name in source_names(source)])
+
+    assert SpoolDataSource.name() == "hopring"
+    assert type(source.reader(own)) is SpoolPushReader
+    assert type(SpoolDataSource({"path": "/s", "pushFilters": "false"}).reader(own)) is SpoolReader
+    assert "payload" not in SpoolDataSource({"path": "/s", "payload": "false"}).schema()
+    with pytest.raises(WrongOption, match="maxOffsetsPerTrigger: it means nothing without a stream"):
+        SpoolDataSource({"path": "/s", "maxOffsetsPerTrigger": "3"}).reader(own)
+    with pytest.raises(WrongOption, match="endingOffsets: it means nothing in a stream"):
+        SpoolDataSource({"path": "/s", "endingOffsets": "latest"}).streamReader(own)
+    with pytest.raises(SparkError, match="a spool is never written over"):
+        source.writer(PAYLOADS, overwrite=True)
+    with pytest.raises(WrongOption, match="txnAppId: it is missing"):
+        SpoolDataSource({"path": "/s", "group": "g"}).streamWriter(PAYLOADS, overwrite=False)
+
+
+def source_names(source: SpoolDataSource) -> list[str]:
+    return [part.split("`")[1] for part in source.schema().split(", ")]
+
+
+def test_a_sink_publishes_a_batch_once_and_nothing_of_one_that_failed(tmp_path: Path) -> None:
+    options = WriteOptions(path=str(tmp_path), group="g", app="job")
+    rows = pa.RecordBatch.from_pydict({"payload": [b"x" * 100_000] * 5})
+
+    def staged(writer: Any) -> list[Any]:
+        there = pickle.loads(pickle.dumps(writer))
+        return [None, pickle.loads(pickle.dumps(there.write(iter([rows]))))]
+
+    for batch in (0, 0, 1, 1):
+        writer = SpoolStreamWriter(options)
+        writer.commit(staged(writer), batch)
+    failed = SpoolStreamWriter(options)
+    failed.abort(staged(failed), 2)
+    once = SpoolWriter(WriteOptions(path=str(tmp_path), group="g"))
+    once.commit(staged(once))
+    gone = SpoolWriter(WriteOptions(path=str(tmp_path), group="g"))
+    gone.abort(staged(gone))
+
+    assert bounds(tmp_path / "g") == (0, 15)
+    assert not [*(tmp_path / "g").rglob("*.arrow")]
