@@ -91,7 +91,7 @@ def write_trace(directory: Path, deliveries: int, daemons: int) -> Made:
     for daemon in everybody:
         writer.write(daemon, {"kind": _same("recover", 1)})
     clock = 0
-    numbers = np.zeros(daemons, np.int64)
+    numbers: Any = np.zeros(daemons, np.int64)
     for counter in range(1, VIEWS + 1):
         whole = counter % 2 == 1
         for members in [everybody] if whole else halves:
@@ -140,7 +140,7 @@ class View:
         """Sends first, then deliveries in the order of the stamps; the last quarter waits for the signal."""
         dice = np.random.default_rng(clock + self.members[0])
         senders = np.sort(dice.choice(self.members, messages))
-        number = np.zeros(messages, np.int64)
+        number: Any = np.zeros(messages, np.int64)
         for daemon in self.members:
             own = senders == daemon
             number[own] = numbers[daemon] + np.arange(1, own.sum() + 1)
