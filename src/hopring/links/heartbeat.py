@@ -7,10 +7,10 @@ Hop asks for another, again and again, before it gives up.
 
 from typing import Final
 
-BEAT_US_MAX: Final = 240_000
-"""A little more than two turns of a resting token, so that it rides with every second one."""
+BEAT_US_MAX: Final = 330_000
+"""A little more than three turns of a resting token, so that it rides with every third one."""
 
-_BEATS_IN_SILENCE: Final = 5
+_BEATS_IN_SILENCE: Final = 3
 _RIDE_PART: Final = 3
 
 
