@@ -20,6 +20,7 @@ from hopring.spool.writer import SpoolWriter
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PER_BATCH = 50
+REPOSITORY = Path(__file__).parents[2]
 
 
 class Killed:
@@ -44,7 +45,8 @@ class Killed:
             str(PER_BATCH),
         ]
         # Java that is killed leaves its temporary files behind.
-        environment = {**os.environ, "SPARK_LOCAL_DIRS": str(self.root / "java")}
+        places = {"SPARK_LOCAL_DIRS": str(self.root / "java"), "PYTHONPATH": str(REPOSITORY)}
+        environment = {**os.environ, **places}
         run = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
