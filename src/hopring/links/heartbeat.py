@@ -19,6 +19,6 @@ def beat_us(heartbeat_us: int, silence_us: int) -> int:
     return heartbeat_us or min(BEAT_US_MAX, silence_us // _BEATS_IN_SILENCE)
 
 
-def ride_us(beat: int) -> int:
-    """So much before its time a sign of life may be given."""
-    return beat // _RIDE_PART
+def ride_us(again_us: int) -> int:
+    """So much before its time the next sign of life, which is due after this, may be given."""
+    return again_us // _RIDE_PART

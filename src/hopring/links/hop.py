@@ -322,7 +322,7 @@ class Hop:
         else:
             again_us = min(again_us, uneasy_in_us + 1)
         s.ack_at_us = now_us + again_us
-        s.ride_us = min(ride_us(self._beat_us), again_us // 3)
+        s.ride_us = ride_us(again_us)
         s.reported_at_us = now_us
         s.unreported_segments = 0
         echo_delay_us = min(now_us - s.stamped_at_us, STAMP_MASK)

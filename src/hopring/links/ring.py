@@ -262,14 +262,15 @@ class Ring:
         wanted = bool(missing or turn.copies or s.outbox.waiting)  # By others, or for them.
         last_segments = s.sent_segments
         frames = send(s, turn, release.objects) if len(self.members) > 1 else ()
-        if frames:
-            alone = s.keeping.last_seq == s.token.link_seq
-            s.keeping.last_seq = s.token.link_seq + len(frames)
-            if alone and not wanted and self._keeps(release, now_us):
-                keep_token(s, release, len(frames), last_segments)
-                keep_us = min(self.options.keep_us, self.options.token_loss_us // 4)
-                s.timers = Timers(hold_until_us=now_us + keep_us)
-                return [Transmit((*frames, Held(s.token.number)))]
+        if (
+            frames
+            and s.keeping.sent(s.token.link_seq, len(frames))
+            and not wanted
+            and self._keeps(release, now_us)
+        ):
+            keep_token(s, release, len(frames), last_segments)
+            s.timers = Timers(hold_until_us=now_us + min(self.options.keep_us, self.options.kept_limit_us))
+            return [Transmit((*frames, Held(s.token.number)))]
         s.sent_segments += s.keeping.passed()
         loose = send_loose(s, turn, len(self.members)) if s.outbox.loose.objects else ()
         token = write_token(s, self.me, turn, release, packets=len(frames), missing=missing)
@@ -280,9 +281,7 @@ class Ring:
         s = self.state
         if release.busy or release.settle or s.outbox.loose.objects:
             return False
-        # To the others a kept token looks like a lost one.
-        kept_us_max = min(self.options.kept_us_max, self.options.token_loss_us // 4)
-        return s.keeping.may_go_on(s.sent_segments, now_us, kept_us_max)
+        return s.keeping.may_go_on(s.sent_segments, now_us, self.options.kept_limit_us)
 
     def _pass(self, token: Token, now_us: int) -> list[Output]:
         s = self.state

@@ -26,6 +26,12 @@ class Keeping:
     asked: bool = False  # Somebody said HURRY since it was last passed on,
     at: DaemonId = NOBODY  # and this one said HELD.
 
+    def sent(self, link_seq: int, packets: int) -> bool:
+        """Packets behind this number were sent; whether the one before them was this member's too."""
+        alone = self.last_seq == link_seq
+        self.last_seq = link_seq + packets
+        return alone
+
     def may_go_on(self, sent_segments: int, now_us: int, kept_us_max: int) -> bool:
         """Whether the token may stay after a visit that sent so much."""
         few = self.segments + sent_segments <= KEPT_SEGMENTS_MAX

@@ -63,6 +63,11 @@ class RingOptions:
         )
 
     @property
+    def kept_limit_us(self) -> int:
+        """How long a token may be kept altogether: to the others it looks like a lost one."""
+        return min(self.kept_us_max, self.token_loss_us // 4)
+
+    @property
     def requests_max(self) -> int:
         """How many requests a token carries: it has to fit in one datagram."""
         room_bytes = self.segment_bytes - HEAD_BYTES - FRAME_HEAD_BYTES - TOKEN_BYTES

@@ -114,4 +114,5 @@ def test_killed_at_each_call_of_an_append(tmp_path: Path, at: int) -> None:
 def test_a_writer_that_was_killed_has_let_the_lock_go(tmp_path: Path) -> None:
     killed_after(tmp_path, 0.0, 0.0)
 
-    SpoolWriter(tmp_path, "trades").close()
+    with SpoolWriter(tmp_path, "trades") as writer:
+        assert (writer.directory / "lock").read_text() == f"process {os.getpid()}\n"
