@@ -6,12 +6,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.test_clients import SECONDS_MAX, Served, cluster
+from tests.hopd.test_clients import SECONDS_MAX, Served
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import connect, sync
@@ -20,15 +18,6 @@ from hopring.session.words import Ask, encode_word
 pytestmark = pytest.mark.slow
 
 MANY = 5_000
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    config = cluster()
-    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield Served(lives, config)
 
 
 def hop(*words: str) -> subprocess.Popen[str]:

@@ -2,25 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.test_clients import SECONDS_MAX, Served, cluster
+from tests.hopd.test_clients import SECONDS_MAX, Served
 
 from hopring import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, InDoubt, Message, NoReceipt, connect, sync
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    config = cluster()
-    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield Served(lives, config)
 
 
 def test_receipts_tell_the_place_that_a_member_far_away_sees(served: Served) -> None:

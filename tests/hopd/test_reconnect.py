@@ -2,13 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from tests.hopd.lives import Lives
 from tests.hopd.proxy import Proxy
-from tests.hopd.test_clients import SECONDS_MAX, Served, cluster, data, meet, take
+from tests.hopd.test_clients import SECONDS_MAX, Served, data, meet, take
 
 from hopring import (
     Event,
@@ -24,15 +21,6 @@ from hopring import (
 )
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    config = cluster()
-    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield Served(lives, config)
 
 
 async def until_back(stream: Group | Session) -> tuple[list[Event], Reconnected]:

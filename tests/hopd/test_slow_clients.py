@@ -1,12 +1,10 @@
 """Slow receivers at real daemons: what each policy does with forty megabytes that a client does not take."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.test_clients import SECONDS_MAX, Served, cluster, take
+from tests.hopd.test_clients import SECONDS_MAX, Served, take
 
 from hopring import Event, Gap, Message, Session, SlowWarning, View, connect
 
@@ -14,15 +12,6 @@ pytestmark = pytest.mark.slow
 
 MESSAGES = 400
 BODY_BYTES = 100_000
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    config = cluster()
-    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield Served(lives, config)
 
 
 def number(event: Message) -> int:

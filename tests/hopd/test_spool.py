@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.test_clients import SECONDS_MAX, Served, cluster
+from tests.hopd.test_clients import SECONDS_MAX, Served
 
 from hopring import SAFE, Event, Message, View, connect, sync
 from hopring.spool.bodies import GapBody, ViewBody, decode_body
@@ -23,15 +22,6 @@ from hopring.spool.record import Kind, Record
 from hopring.spool.verify import verify
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    config = cluster()
-    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield Served(lives, config)
 
 
 class Spooling:
