@@ -24,10 +24,13 @@ SOURCE = ROOT / "src" / "hopring"
 os.environ["HOPRING_PURE"] = "1"  # What is being compiled is not what compiles.
 sys.path.insert(0, str(SOURCE.parent))
 
+import expand  # noqa: E402
+
 from hopring import compiled  # noqa: E402
 
 HOT = (
-    *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "membership/*.py"),
+    *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "stack_events.py", "native.py"),
+    "membership/*.py",
     *(
         f"sim/{name}.py"
         for name in ("engine", "path", "host", "faults", "network", "drive", "cluster", "clients")
@@ -57,19 +60,15 @@ HOT = (
 LEFT_OUT = frozenset(
     {
         *(
-            "links/events.py",
-            "links/ring_events.py",
-            "membership/events.py",
             "membership/words.py",
             "wire/word.py",
         ),
         *("routing/weights.py", "links/ring_options.py", "membership/options.py"),
-        *("groups/words.py", "groups/names.py", "groups/events.py", "groups/options.py"),
+        *("groups/words.py", "groups/names.py", "groups/options.py"),
         *(
             "session/words.py",
             "session/answers.py",
             "session/options.py",
-            "session/events.py",
             "session/place.py",
             "session/dialect.py",
         ),
@@ -120,7 +119,7 @@ def compile_core(directory: Path, scratch: Path) -> int:
     files = hot_files()
     # Taken before they are read: who edits a file meanwhile gets a record that does not fit, and no wrong code.
     digests = {file.relative_to(SOURCE).as_posix(): compiled.digest_of(file) for file in sources_of(files)}
-    extensions = _translate(files, scratch)
+    extensions = _translate(expand.write_expanded(files, SOURCE, scratch / "expanded"), scratch)
     jobs = [(extension, source) for extension in extensions for source in extension.sources]
     # The headers are everybody's, and this file says how to compile.
     shared_s = max(file.stat().st_mtime for file in [*scratch.glob("c/*.h"), Path(__file__)])
@@ -155,12 +154,15 @@ def _translate(files: list[Path], scratch: Path) -> list[Any]:
     """Python to C."""
     from mypyc.build import mypycify  # noqa: PLC0415
 
-    os.environ["MYPYPATH"] = str(SOURCE.parent)
+    sources = scratch / "expanded"
+    os.environ["MYPYPATH"] = str(sources)
     options = ["--strict", "--explicit-package-bases", "--namespace-packages", f"--config-file={os.devnull}"]
-    arguments = [*options, f"--cache-dir={scratch / 'mypy'}", *[str(file.relative_to(ROOT)) for file in files]]
+    names = [str(file.relative_to(sources)) for file in files]
+    arguments = [*options, f"--cache-dir={scratch / 'mypy'}", *names]
     said = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        # From there, so that tracebacks name files as the package does.
+        with contextlib.chdir(sources), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             _refuse_struct_comparisons(arguments)
             extensions: list[Any] = mypycify(
                 arguments,
@@ -253,7 +255,7 @@ def main() -> None:
 
 
 def _newer_than_this(file: Path) -> bool:
-    return file.stat().st_mtime > Path(__file__).stat().st_mtime
+    return file.stat().st_mtime > max(Path(one).stat().st_mtime for one in (__file__, expand.__file__))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,19 @@ IMPURE = {
 }
 # Rooms from the ground up; a room imports only from itself and from rooms below.
 ROOMS = (
-    *("compiled", "value", "ids", "errors", "services", "wire", "config", "links", "routing", "ordering"),
+    *(
+        "compiled",
+        "native",
+        "value",
+        "ids",
+        "errors",
+        "services",
+        "wire",
+        "config",
+        "links",
+        "routing",
+        "ordering",
+    ),
     *(
         "stack_events",
         "stack",

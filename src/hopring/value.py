@@ -6,6 +6,8 @@ mypyc also takes `==` of two such structs for `is`: compiled code asks for `same
 anything else.
 """
 
+from typing import Any, Self
+
 import msgspec
 
 
@@ -15,3 +17,7 @@ class Value(msgspec.Struct, frozen=True):
     def same(self, other: object) -> bool:
         """Whether the other is equal, which compiled code cannot ask with `==`."""
         return self == other
+
+    def but(self, **changes: Any) -> Self:
+        """The same with some fields otherwise."""
+        return msgspec.structs.replace(self, **changes)

@@ -8,8 +8,6 @@ waits with it, or it would overtake.
 
 from dataclasses import dataclass, field
 
-import msgspec
-
 from hopring.groups.events import Deliver
 from hopring.ids import DaemonId, GroupName
 from hopring.ordering.entry import Position
@@ -48,7 +46,7 @@ class Early:
             return deliver
         self.withheld.extend([(one, deliver) for one in waiting])
         rest = tuple([one for one in deliver.sessions if one not in waiting])
-        return msgspec.structs.replace(deliver, sessions=rest)
+        return deliver.but(sessions=rest)
 
     def take(self, at: Position) -> list[Deliver]:
         """The join at this place is delivered: what its session is owed, in order."""
@@ -70,7 +68,7 @@ class Early:
         if not self.joins:
             self.kept.clear()
         out.sort(key=lambda one: one.position)
-        return [msgspec.structs.replace(one, sessions=(session,)) for one in out]
+        return [one.but(sessions=(session,)) for one in out]
 
     def clear(self) -> None:
         """The daemons' view is over, and all of it delivered."""
@@ -98,7 +96,7 @@ class Early:
 
 
 def _also(deliver: Deliver, session: int) -> Deliver:
-    return msgspec.structs.replace(deliver, sessions=(*deliver.sessions, session))
+    return deliver.but(sessions=(*deliver.sessions, session))
 
 
 def _same_sender(one: Deliver, other: Deliver) -> bool:

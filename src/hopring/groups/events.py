@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-import msgspec
-
 from hopring.groups.names import GroupViewId, Member
 from hopring.ids import GroupName, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import Position
+from hopring.value import Value
 from hopring.wire.bundle import Bundle, Run
 
 # From sessions.
@@ -47,7 +46,7 @@ class LeaveGroup:
     group: GroupName
 
 
-class Send(msgspec.Struct, frozen=True):
+class Send(Value, frozen=True):
     """A run of messages of one session, sealed; its groups may be any, private ones too."""
 
     session: int
@@ -141,7 +140,7 @@ class Gone:
     name: str
 
 
-class Deliver(msgspec.Struct, frozen=True):
+class Deliver(Value, frozen=True):
     """A bundle for these sessions, each once."""
 
     sessions: tuple[int, ...]

@@ -74,7 +74,9 @@ class Ring:
     def wake_at_us(self) -> int:
         """When the next `Tick` is due."""
         timers = self.state.timers
-        return min(timers.hold_until_us, timers.resend_at_us, timers.loss_at_us, timers.hurry_at_us)
+        wake_us = min(timers.hold_until_us, timers.resend_at_us)  # By twos: compiled, these are comparisons.
+        wake_us = min(wake_us, timers.loss_at_us)
+        return min(wake_us, timers.hurry_at_us)
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event and says what is to be done about it."""

@@ -1,7 +1,5 @@
 """The two halves of a token visit: what happens to the state before and after the layer above has the word."""
 
-from msgspec import structs
-
 from hopring.ids import DaemonId
 from hopring.links.aru import usable
 from hopring.links.ring_events import Release
@@ -70,12 +68,7 @@ def send_loose(s: RingState, turn: Turn, members: int) -> tuple[Loose, ...]:
 
 def keep_token(s: RingState, release: Release, packets: int, last_segments: int) -> None:
     """The token stays for another visit, with the numbers that were given; all else is written when it goes."""
-    s.token = structs.replace(
-        s.token,
-        link_seq=s.token.link_seq + packets,
-        site_seq=release.site_seq,
-        site_lts=release.site_lts,
-    )
+    s.token = s.token.kept(s.token.link_seq + packets, release.site_seq, release.site_lts)
     s.keeping.segments += s.sent_segments
     s.sent_segments = last_segments  # What the token says of the last rotation.
     s.phase = Phase.HOLDING

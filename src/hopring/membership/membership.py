@@ -160,7 +160,8 @@ class Membership:
         """When the next tick is due."""
         if self._out:
             return 0
-        wake_us = min(self.deadline_us, self.repeat_at_us, self.probe_at_us)
+        wake_us = min(self.deadline_us, self.repeat_at_us)
+        wake_us = min(wake_us, self.probe_at_us)
         gather, stack = self.search.gather, self.present.stack
         if gather is not None:
             wake_us = min(wake_us, gather.wake_at_us)

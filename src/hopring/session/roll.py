@@ -33,7 +33,8 @@ class Roll:
         """When somebody has had its time."""
         oldest = next(iter(self._strangers.values()), None)
         hello_by_us = NEVER if oldest is None else oldest.hello_by_us
-        return min(hello_by_us, self.queries.wake_at_us, self.slow.wake_at_us)
+        wake_us = min(hello_by_us, self.queries.wake_at_us)
+        return min(wake_us, self.slow.wake_at_us)
 
     def flush(self) -> list[Output]:
         """What is to be done."""

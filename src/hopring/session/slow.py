@@ -34,7 +34,7 @@ class SlowReceivers:
     @property
     def wake_at_us(self) -> int:
         """When the next look is due."""
-        return min(self._look_at_us.values(), default=NEVER)
+        return min(self._look_at_us.values()) if self._look_at_us else NEVER
 
     def tune(self, options: SessionOptions, sessions: Collection[Session]) -> None:
         """Other limits from now on."""

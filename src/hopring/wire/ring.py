@@ -40,6 +40,23 @@ class Token(Value, frozen=True):
     quiet: int = 0  # Visits in a row in which nobody had anything to do.
     kind: TokenKind = TokenKind.REGULAR
 
+    def kept(self, link_seq: int, site_seq: int, site_lts: int) -> "Token":
+        """The same with what was numbered since it came."""
+        return Token(
+            self.number,
+            link_seq,
+            self.link_aru,
+            self.link_aru_modifier,
+            self.flow_control,
+            site_seq,
+            site_lts,
+            self.site_aru,
+            self.site_aru_modifier,
+            self.missing,
+            self.quiet,
+            self.kind,
+        )
+
 
 class Hurry(Value, frozen=True):
     """Somebody has work: a held token must go round."""

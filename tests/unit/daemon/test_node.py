@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
-import msgspec
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.waiting import run_until
@@ -160,7 +159,7 @@ def test_packets_that_are_not_for_the_network_are_counted_by_reason(
         stack = eu1.stack
         assert stack is not None
         assert not stack.drops
-        forged = msgspec.structs.replace(header, cluster=cluster_hash(config))
+        forged = header.but(cluster=cluster_hash(config))
         (train,) = encode(encode_header(forged), (frame,), 1400)
         cluster.nodes["us2"].wires.datagrams.endpoint.send(train, eu1.wires.datagrams.endpoint.address)
         run_until(cluster.loop, lambda: bool(stack.drops))
@@ -177,7 +176,7 @@ def test_noise_never_ends_the_loop() -> None:
         there = cluster.nodes["us2"].wires.datagrams.endpoint
         here = cluster.nodes["eu1"].wires.datagrams.endpoint.address
         random = Random(4711)
-        header = msgspec.structs.replace(from_us1(), cluster=cluster_hash(config))
+        header = from_us1().but(cluster=cluster_hash(config))
         good = encode(encode_header(header), (Data(1, b"x" * 50),), 1400)[0].buffer
         for _ in range(500):
             bent = bytearray(good)

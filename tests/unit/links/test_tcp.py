@@ -2,7 +2,6 @@ import dataclasses
 from random import Random
 
 import pytest
-from msgspec.structs import replace
 
 from hopring.ids import NEVER, DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick
@@ -105,10 +104,10 @@ def test_packets_may_come_right_behind_the_greeting() -> None:
 @pytest.mark.parametrize(
     ("greeting", "reason"),
     [
-        (replace(THEIRS, cluster=98), "cluster"),
-        (replace(THEIRS, sender=DaemonId(3)), "foreign_sender"),
-        (replace(THEIRS, incarnation=Incarnation(23)), "stale_incarnation"),
-        (replace(THEIRS, generation=Generation(6)), "stale_generation"),
+        (THEIRS.but(cluster=98), "cluster"),
+        (THEIRS.but(sender=DaemonId(3)), "foreign_sender"),
+        (THEIRS.but(incarnation=Incarnation(23)), "stale_incarnation"),
+        (THEIRS.but(generation=Generation(6)), "stale_generation"),
     ],
 )
 def test_a_wrong_greeting_fails_the_link_and_nothing_behind_it_is_delivered(

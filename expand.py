@@ -1,0 +1,180 @@
+"""Writes values and dataclasses out as plain classes, for mypyc: only of those does it make native classes.
+
+Interpreted, a frozen msgspec struct is the quickest value there is, and a dataclass is the shortest to write.
+To mypyc the first is a stranger, whose every attribute is looked up by name, and the second has an `__init__`
+that Python made at run time. So before it compiles, each such class gets the `__init__` that its fields say,
+and a `Value` is one of `hopring.native`. What cannot be written out so plainly stays as it is.
+
+Nothing but classes changes, and nothing that a caller sees but that compiled values can be written to; the type
+checker, which reads the sources, does not let them.
+"""
+
+import ast
+from pathlib import Path
+
+VALUE = "from hopring.value import Value"
+NATIVE = "from typing import ClassVar as _ClassVar, Literal as _Literal; from hopring.native import Value"
+
+
+class Unclear(Exception):
+    """A class whose `__init__` is not to be read off its fields."""
+
+
+class Field:
+    """A field of a class: what it is called, of which type it is and what it is if nobody says."""
+
+    def __init__(self, source: str, node: ast.AnnAssign) -> None:
+        if not isinstance(node.target, ast.Name):
+            raise Unclear("no plain field")
+        self.name = node.target.id
+        self.type = _text(source, node.annotation)
+        if any(word in self.type for word in ("InitVar", "KW_ONLY")):
+            raise Unclear("fields that are none")
+        self.default = self.factory = ""
+        if isinstance(node.value, ast.Call) and _text(source, node.value.func) == "field":
+            self._read_field(source, node.value)
+        elif node.value is not None:
+            self.default = _text(source, node.value)
+
+    def _read_field(self, source: str, call: ast.Call) -> None:
+        given = {word.arg: word.value for word in call.keywords}
+        if call.args or len(given) != 1 or not {"default", "default_factory"} & set(given):
+            raise Unclear("a field with more than a default")
+        (kind, value) = given.popitem()
+        if kind == "default":
+            self.default = _text(source, value)
+        elif "None" in self.type:
+            raise Unclear("nothing would be taken for not said")
+        else:
+            self.factory = _text(source, value)
+
+    @property
+    def parameter(self) -> str:
+        """As `__init__` takes it."""
+        if self.factory:
+            return f"{self.name}: {self.type} | None = None"
+        return f"{self.name}: {self.type}" + (f" = ({self.default})" if self.default else "")
+
+    @property
+    def statement(self) -> str:
+        """As `__init__` keeps it."""
+        if self.factory:
+            return f"self.{self.name} = ({self.factory})() if {self.name} is None else {self.name}"
+        return f"self.{self.name} = {self.name}"
+
+
+def expanded(source: str) -> str:
+    """A module with its values and dataclasses written out."""
+    edits: list[tuple[int, int, str]] = []
+    starts = _line_starts(source)
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            try:
+                edits += _expand(source, starts, node)
+            except Unclear:
+                continue
+    for begin, end, text in sorted(edits, reverse=True):
+        source = source[:begin] + text + source[end:]
+    return source.replace(VALUE, NATIVE)
+
+
+def _expand(source: str, starts: list[int], node: ast.ClassDef) -> list[tuple[int, int, str]]:
+    """What changes in one class."""
+    is_value = [_text(source, base) for base in node.bases] == ["Value"]
+    decorator = next((one for one in node.decorator_list if _is_dataclass(source, one)), None)
+    if not is_value and (decorator is None or node.bases or node.keywords):
+        return []
+    nodes = [
+        one for one in node.body if isinstance(one, ast.AnnAssign) and "ClassVar" not in _text(source, one)
+    ]
+    fields = [Field(source, one) for one in nodes]
+    methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+    if "__init__" in methods:
+        return []
+    edits = [
+        (_place(starts, one.annotation, end=True), _place(starts, one, end=True), "")
+        for one in nodes
+        if one.value is not None
+    ]
+    last = _place(starts, node.body[-1], end=True)
+    line_end = source.find("\n", last)
+    edits.append((line_end, line_end, _init(fields, "__post_init__" in methods, is_value)))
+    if is_value:
+        edits.append(
+            (_place(starts, node.bases[0], end=True), source.index(":\n", _head_end(starts, node)), ")")
+        )
+    elif decorator is not None:
+        begin, end = _place(starts, decorator), _place(starts, decorator, end=True)
+        edits.append((begin, end, _decorator(source, decorator)))
+    return edits
+
+
+def _init(fields: list[Field], post: bool, is_value: bool) -> str:
+    lines = []
+    if is_value:
+        names = "".join(f'"{field.name}", ' for field in fields)
+        kinds = "".join(f'_Literal["{field.name}"], ' for field in fields) or "()"
+        lines.append(f"    __match_args__: _ClassVar[tuple[{kinds}]] = ({names})")
+    if fields or post:
+        keyword = "".join(f", {field.parameter}" for field in fields)
+        lines.append(f"    def __init__(self{keyword}) -> None:")
+        lines += [f"        {field.statement}" for field in fields]
+        lines += ["        self.__post_init__()"] * post
+    return "".join(f"\n{line}" for line in lines)
+
+
+def _decorator(source: str, node: ast.expr) -> str:
+    words = (
+        {word.arg: _text(source, word.value) for word in node.keywords} if isinstance(node, ast.Call) else {}
+    )
+    if "kw_only" in words:
+        raise Unclear("fields by name only")
+    if words.pop("frozen", "") and words.get("eq") != "False":
+        words["unsafe_hash"] = "True"
+    words["init"] = "False"
+    return f"dataclass({', '.join(f'{name}={value}' for name, value in words.items())})"
+
+
+def _is_dataclass(source: str, node: ast.expr) -> bool:
+    return _text(source, node.func if isinstance(node, ast.Call) else node) == "dataclass"
+
+
+def _head_end(starts: list[int], node: ast.ClassDef) -> int:
+    ends = [one.value for one in node.keywords] or node.bases
+    return _place(starts, ends[-1], end=True)
+
+
+def _text(source: str, node: ast.AST) -> str:
+    return ast.get_source_segment(source, node) or ""
+
+
+def _line_starts(source: str) -> list[int]:
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return starts
+
+
+def _place(starts: list[int], node: ast.expr | ast.stmt | None, *, end: bool = False) -> int:
+    assert node is not None, "there is one"
+    line, column = (node.end_lineno, node.end_col_offset) if end else (node.lineno, node.col_offset)
+    assert line is not None, "parsed from text"
+    assert column is not None, "parsed from text"
+    return starts[line - 1] + column
+
+
+def write_expanded(files: list[Path], package: Path, target: Path) -> list[Path]:
+    """All modules of the package below that directory, these expanded; what has not changed is not touched."""
+    chosen = set(files)
+    written = {}
+    for file in sorted(package.rglob("*.py")):
+        text = file.read_text()
+        new = target / package.name / file.relative_to(package)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        text = expanded(text) if file in chosen else text
+        if not new.exists() or new.read_text() != text:
+            new.write_text(text)
+        written[file] = new
+    for stale in set((target / package.name).rglob("*.py")) - set(written.values()):
+        stale.unlink()
+    return [written[file] for file in files]
