@@ -35,9 +35,9 @@ class Stream:
         if not self.waits(group):
             self.by_group.pop(group, None)
 
-    def put_messages(self, messages: list[Message], bundle: Bundle, credit_bytes: int) -> None:
-        """A bundle; taking its last message gives that much credit back."""
-        origin = Origin(bundle, self.last + 1)
+    def put_messages(self, messages: list[Message], bundle: Bundle, credit_bytes: int, first: int = 0) -> None:
+        """Messages of a bundle from this one on; taking the last gives that much credit back."""
+        origin = Origin(bundle, self.last + 1 - first)
         for message in messages[:-1]:
             self.put(message, 0, origin)
         self.put(messages[-1], credit_bytes, origin)

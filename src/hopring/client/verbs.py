@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from hopring.client.batch import Batch, Taken
-from hopring.client.connection import Request
 from hopring.client.core import Core
 from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut
 from hopring.client.events import Event, Message, Receipt, View
+from hopring.client.kept import Request
 from hopring.client.outgoing import Sending
 from hopring.client.queries import Query
 from hopring.client.since import BEHIND_SECONDS, LOOK_US, Replay
