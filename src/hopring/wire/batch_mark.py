@@ -31,12 +31,12 @@ class BatchMark(NamedTuple):
 
     app: str
     batch: int
-    index: int = 0
+    first: int = 0
 
     @property
     def number(self) -> int:
         """Of its first message, among all of the application."""
-        return self.batch << INDEX_BITS | self.index
+        return self.batch << INDEX_BITS | self.first
 
 
 def is_legal_app(app: str) -> bool:
@@ -52,21 +52,21 @@ def encode_mark(mark: BatchMark, messages: int) -> bytes:
     """The mark of a bundle of so many messages."""
     assert is_legal_app(mark.app), "names are judged before"
     assert 0 <= mark.batch <= BATCH_MAX, "so many batches there are"
-    assert 0 <= mark.index <= INDEXES - messages, "so many messages a batch has"
-    return _HEAD.pack(mark.batch, mark.index) + mark.app.encode()
+    assert 0 <= mark.first <= INDEXES - messages, "so many messages a batch has"
+    return _HEAD.pack(mark.batch, mark.first) + mark.app.encode()
 
 
 def decode_mark(mark: bytes, messages: int) -> BatchMark:
     """The mark that fills these bytes, of a bundle of so many messages."""
     if not _HEAD_BYTES < len(mark) <= MARK_BYTES_MAX:
         raise PeerError(Drop.LENGTH, f"a mark of {len(mark)} bytes")
-    batch, index = _HEAD.unpack_from(mark)
-    if batch > BATCH_MAX or index > INDEXES - messages:
-        raise PeerError(Drop.LIMIT, f"a mark of batch {batch} from {index} on, of {messages} messages")
+    batch, first = _HEAD.unpack_from(mark)
+    if batch > BATCH_MAX or first > INDEXES - messages:
+        raise PeerError(Drop.LIMIT, f"a mark of batch {batch} from {first} on, of {messages} messages")
     try:
         app = mark[_HEAD_BYTES:].decode()
     except UnicodeDecodeError as error:
         raise PeerError(Drop.INCONSISTENT, "a mark whose name is not UTF-8") from error
     if "\0" in app:
         raise PeerError(Drop.INCONSISTENT, f"a mark whose name {app!r} holds a NUL")
-    return BatchMark(app, batch, index)
+    return BatchMark(app, batch, first)
