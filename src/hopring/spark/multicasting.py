@@ -1,7 +1,7 @@
 """Publishing to a live group, once: a batch goes through a daemon, and is done when all of it is delivered.
 
 No pyspark here. After a crash Spark makes its last batch again, under the same number. It is sent again as it
-was (outbox.py), and receivers drop what they have had (client/once.py), whatever daemons still hold of the first.
+was (outbox.py), and receivers drop what they have had (client/once.py), whatever is under way.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """The outbox of a sink to a live group: its last batch, as it was sent first. No pyspark here.
 
 A batch goes out as many messages, so a crash may leave a part of it delivered. Made again, its rows have to be
-the same in the same order, or some would be missing and others there twice; Spark does not promise that behind a
-shuffle. So the driver writes a batch down before it sends the first message, and sends what is written there.
+the same in the same order, or some would be missing and others there twice; behind a shuffle Spark does not
+promise that. So the driver writes a batch down before it sends the first message, and sends what is written.
 """
 
 import contextlib
