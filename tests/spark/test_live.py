@@ -1,4 +1,4 @@
-"""Queries that multicast to a live group: each record once at all who were there, whatever is killed meanwhile."""
+"""Queries that multicast to a live group: each record once at all who were there, whatever is killed."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ from tests.spark.piping import FILLING, SOURCE, TARGET, live
 from tests.spark.test_killed import Killed, kill_all
 from tests.unit.spark.spooling import fill
 
-from hopring import Message, TimedOut, sync
+from hopring import sync
 from hopring.spark.errors import SparkError, readable
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
@@ -34,12 +34,8 @@ class Subscriber(threading.Thread):
 
     def run(self) -> None:
         while not self.stopped:
-            try:
-                event = self._session.receive(timeout_seconds=0.1)
-            except TimedOut:
-                continue
-            if isinstance(event, Message):
-                self.seen.append((event.type, event.data))
+            batch = self._session.receive_batch(max_messages=1, max_wait_seconds=0.1)
+            self.seen += [(message.type, message.data) for message in batch.messages]
             self.dropped_again = self._session.dropped_again
         self._session.close()
 
@@ -93,7 +89,7 @@ def check(
 ) -> None:
     """A subscriber at one daemon and a spooler at the other hear all."""
     with Spooling(root / "spool", cluster.url("eu1"), "--group", TARGET) as spooler:
-        until(lambda: (root / "spool" / TARGET).exists())
+        until((root / "spool" / TARGET).exists)
         killed = KilledLive(root, records, cluster, subscriber)
         at_work = kill_all(killed, kills, 2.0 if kills == 2 else 4.0, seed)
         before = len(subscriber.seen)
