@@ -45,7 +45,8 @@ class Killed:
             *self.words(),
         ]
         # Java that is killed leaves its temporary files behind.
-        places = {"SPARK_LOCAL_DIRS": str(self.root / "java"), "PYTHONPATH": str(REPOSITORY)}
+        code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
+        places = {"SPARK_LOCAL_DIRS": str(self.root / "java"), "PYTHONPATH": code}
         environment = {**os.environ, **places}
         run = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True

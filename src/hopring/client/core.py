@@ -116,6 +116,14 @@ class Core(Connections):
         """What has to be replayed before the live events of this group, or of all."""
         return next(iter(self.replays.values()), None) if group is None else self.replays.get(group)
 
+    def end_replay(self, replay: Replay) -> None:
+        """From here on it is live; of what waits, and of what comes, that is dropped which the past had."""
+        del self.replays[replay.group]
+        for app, number in self.kept.once.remember(replay.group, replay.marks).items():
+            messages, credit_bytes = self.stream.drop(replay.group, app, number)
+            self.kept.once.dropped += messages
+            self.connection.credit(credit_bytes)
+
     def is_in(self, group: str | None) -> bool:
         """Whether more may come of this group, or at all."""
         return group is None or group in self.groups

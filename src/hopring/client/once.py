@@ -18,6 +18,7 @@ Limit       of a stream the oldest ranges are forgotten first, and all below the
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +27,9 @@ from hopring.wire.batch_mark import BatchMark
 STREAMS_MAX: Final = 256
 RANGES_MAX: Final = 256
 """A batch that came whole, and in order, is one range."""
+
+LIVE: Final = "live:"
+"""In the marks of a spool, before the name of an application whose batches came through the group."""
 
 Piece = tuple[int, int]
 """From one to before another."""
@@ -91,9 +95,12 @@ class Once:
         self.dropped += messages - sum([end - start for start, end in pieces])
         return [(start - first, end - first) for start, end in pieces]
 
-    def remember(self, group: str, app: str, number: int) -> None:
-        """All up to this number was had, in another life."""
-        self._stream(group, app).skip(number + 1)
+    def remember(self, group: str, marks: Mapping[str, int]) -> dict[str, int]:
+        """All up to the marks of a spool was had, in another life; returns those of live batches, by app."""
+        lives = {app.removeprefix(LIVE): number for app, number in marks.items() if app.startswith(LIVE)}
+        for app, number in lives.items():
+            self._stream(group, app).skip(number + 1)
+        return lives
 
     def _stream(self, group: str, app: str) -> Had:
         had = self.streams.pop((group, app), None) or Had()

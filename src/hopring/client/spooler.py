@@ -14,7 +14,7 @@ from typing import Final
 
 from hopring.client.blocking import Session
 from hopring.client.errors import TimedOut
-from hopring.client.spooling import LIVE, Portion, Scribe, away, portions
+from hopring.client.spooling import Portion, Scribe, away, portions
 from hopring.groups.names import is_private
 from hopring.ids import GroupName
 from hopring.session.place import Place
@@ -112,9 +112,7 @@ class Spooler:
         if found.cut_bytes or found.damage:
             lost = ", ".join(f"{one.first} to {one.end}" for one in found.damage) or "none"
             self._say(f"{writer.directory}: cut a torn tail of {found.cut_bytes} bytes; damaged: {lost}")
-        for app, number in writer.marks.items():
-            if app.startswith(LIVE):
-                self.session._core.kept.once.remember(group, app.removeprefix(LIVE), number)
+        self.session._core.kept.once.remember(group, writer.marks)
         if writer.end:
             since_us, last = _last(writer)
             writer.append([away(group, "the spooler was not running", since_us, wall_us(), last)])

@@ -8,19 +8,17 @@ appended with their mark, so that a spooler knows after a restart what its spool
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hopring.client.batch import Batch, Taken
 from hopring.client.events import Gap, Member, Message, Reconnected, Transition, View
+from hopring.client.once import LIVE
 from hopring.groups.names import GroupViewId
 from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, encode_body
 from hopring.spool.encode import Mark
 from hopring.spool.record import NO_PLACE, NO_STEP, Facts, GroupStep, Kind, Run, run_of
-
-LIVE: Final = "live:"
-"""Before the name of an application whose batches came through the group, and were not appended by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,14 @@ class Portion(NamedTuple):
 
 
 def portions(runs: Iterable[Run]) -> list[Portion]:
-    """Runs in their order, cut only where batches of two applications meet."""
+    """Runs in their order, cut where batches of two applications meet, and before each view.
+
+    The latter is for joins that begin in the past (since.py): marks before a view are of what was before it.
+    """
     out = [Portion([])]
     for run in runs:
+        if run.facts.kind is Kind.VIEW and out[-1].runs:
+            out.append(Portion([]))
         before = out[-1].mark
         mark = run.mark if isinstance(run, BatchRun) else before
         if before is not None and mark is not None and mark.app != before.app:

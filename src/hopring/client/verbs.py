@@ -157,7 +157,7 @@ def _replayed(core: Core, group: str | None, now_us: int, end_us: int) -> Verb[E
         if event is not None:
             return event
         if replay.done or (replay.upto is None and core.ended is not None):
-            del core.replays[replay.group]
+            core.end_replay(replay)
             continue
         if now_us >= end_us:
             return None

@@ -122,7 +122,8 @@ def test_members_that_see_one_order_drop_the_same() -> None:
 
 def test_what_was_had_in_another_life_is_dropped() -> None:
     once = Once()
-    once.remember("g", "a", BatchMark("a", 2, 4).number)
+    marks = {"live:a": BatchMark("a", 2, 4).number, "a": 99 << 32}  # The other appends to the spool itself.
+    assert once.remember("g", marks) == {"a": (2 << 32) + 4}
 
     assert delivered(once, [(1, 0, 2), (2, 0, 8), (3, 0, 1)]) == [(2, 5), (2, 6), (2, 7), (3, 0)]
     assert once.dropped == 7
