@@ -164,3 +164,34 @@ def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: Served, tmp_pa
             publish(where, bytes(200_000), 1)
         anna.multicast("g", b"end")
         assert heard(anna, 2) == [b"x", b"end"]
+
+
+def test_a_sink_that_moves_to_the_other_side_of_a_split_is_heard_once_on_each(tmp_path: Path) -> None:
+    def send(daemon: str, messages: list[bytes], batch: int) -> None:
+        with cluster.connect(daemon) as sink:
+            sink.multicast_batch("g", messages, app="app", batch=batch, timeout_seconds=SECONDS_MAX)
+
+    with (
+        sync.local_cluster({"eu": 1, "us": 1}, directory=tmp_path, patience="2s", trace=False) as cluster,
+        cluster.connect("eu1") as anna,
+        cluster.connect("us1") as bert,
+    ):
+        for session in (anna, bert):
+            session.join("g")
+        until(lambda: both_are_in(anna, "g", 2))
+        cluster.partition({"eu"}, {"us"})
+        cluster.settled()
+        send("eu1", numbered(10)[:7], 0)  # Killed here, and started again there.
+        send("us1", numbered(10), 0)
+        cluster.heal()
+        cluster.settled()
+        send("us1", [b"next"], 1)
+        assert heard(anna, 8) == [*numbered(10)[:7], b"next"]
+        assert heard(bert, 11) == [*numbered(10), b"next"]
+
+        # Sent once more to all, it reaches those who have not had all of it.
+        send("eu1", numbered(10), 0)
+        send("eu1", [b"end"], 2)
+        assert heard(anna, 4) == [*numbered(10)[7:], b"end"]
+        assert heard(bert, 1) == [b"end"]
+        assert (anna.dropped_again, bert.dropped_again) == (7, 10)
