@@ -52,8 +52,12 @@ Column = memoryview
 def bundle_bytes_of(message_bytes_max: int) -> int:
     """The largest bundle whose bodies together have this many bytes."""
     columns_bytes = _OFFSET_BYTES + MESSAGES_MAX * _COLUMNS_BYTES
+    # With a mark it goes to one group, and has room for it where the names of others would be.
     names_bytes = GROUPS_MAX * (1 + GROUP_NAME_BYTES_MAX)
-    return BUNDLE_HEAD_BYTES + columns_bytes + names_bytes + MARK_BYTES_MAX + message_bytes_max
+    return BUNDLE_HEAD_BYTES + columns_bytes + names_bytes + message_bytes_max
+
+
+assert MARK_BYTES_MAX <= (GROUPS_MAX - 1) * (1 + GROUP_NAME_BYTES_MAX), "names of others are longer than a mark"
 
 
 BUNDLE_BYTES_DEFAULT: Final = bundle_bytes_of(MESSAGE_BYTES_DEFAULT)
