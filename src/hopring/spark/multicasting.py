@@ -27,25 +27,31 @@ def multicast(options: WriteOptions, directory: Path | None, staged: Sequence[St
     full = [one for one in staged if one.rows]
     if not full:
         return
-    batch = full if directory is None else [keep(directory, mark, full)]
     with sync.connect(options.daemons, membership=False, reconnect=False) as session:
-        longest = max(map(longest_bytes, batch))
+        # Before it is kept: what is kept is sent for good, and a query that was mended makes another batch.
+        longest = max(map(longest_bytes, full))
         if longest > session.message_bytes_max:
             raise _too_large(MessageTooLarge(longest, session.message_bytes_max))
-        try:
-            session.multicast_batch(
-                options.group,
-                (row for one in batch for row in rows(one)),
-                app=mark.app,
-                batch=mark.batch,
-                service=options.service,
-                timeout_seconds=STILL_SECONDS_MAX,
-            )
-        except BatchInDoubt as error:
-            what = f"batch {mark.batch} of {mark.app!r} to {options.group}"
-            raise SparkError(f"{what}: {error.reason}", _AGAIN) from error
-        except SessionClosed as error:
-            raise SparkError(f"daemon {session.daemon}: {error.reason}", _AGAIN) from error
+        _send(session, options, full if directory is None else [keep(directory, mark, full)], mark)
+
+
+def _send(session: sync.Session, options: WriteOptions, batch: Sequence[Staged], mark: Mark) -> None:
+    try:
+        session.multicast_batch(
+            options.group,
+            (row for one in batch for row in rows(one)),
+            app=mark.app,
+            batch=mark.batch,
+            service=options.service,
+            timeout_seconds=STILL_SECONDS_MAX,
+        )
+    except BatchInDoubt as error:
+        what = f"batch {mark.batch} of {mark.app!r} to {options.group}"
+        raise SparkError(f"{what}: {error.reason}", _AGAIN) from error
+    except SessionClosed as error:
+        raise SparkError(f"daemon {session.daemon}: {error.reason}", _AGAIN) from error
+    except MessageTooLarge as error:  # Of a batch that was kept for a daemon with another limit.
+        raise _too_large(error) from error
 
 
 def _too_large(error: MessageTooLarge) -> SparkError:
