@@ -64,6 +64,7 @@ def multicast_batch(
         room = partial(way.has_room, len(bodies), sum(map(len, bodies)))
         now_us = yield from _moved(batch, room, now_us, seconds)
         way.send(bodies, types)
+        way.settle()  # So that as many tickets are kept as can be out, however long the batch.
     while not way.settle():
         now_us = yield from _moved(batch, way.has_news, now_us, seconds)
     return way.last
