@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hopring.client.batch import Batch, Taken
     from hopring.client.errors import (
         AlreadyMember,
+        BatchInDoubt,
         ConnectError,
         InDoubt,
         MessageTooLarge,
@@ -55,6 +56,7 @@ __all__ = [
     "UNRELIABLE",
     "AlreadyMember",
     "Batch",
+    "BatchInDoubt",
     "Cluster",
     "ClusterError",
     "ConnectError",

@@ -1,6 +1,6 @@
-"""A query from one spool to another, as a process that can be killed.
+"""A query from a spool to another one, or to a live group, as a process that can be killed.
 
-python -m tests.spark.piping ROOT CHECKPOINT OFFSETS_PER_BATCH
+python -m tests.spark.piping ROOT CHECKPOINT OFFSETS_PER_BATCH [DAEMON]
 """
 
 import sys
@@ -9,6 +9,8 @@ from typing import Any
 from hopring.spark import register, session
 
 SOURCE, TARGET, APP = "from", "to", "pipe"
+FILLING = 1500
+"""So many bytes are behind what is multicast, so that a batch is more than one bundle."""
 
 
 def pipe(spark: Any, root: str, checkpoint: str, per_batch: int, app: str = APP) -> Any:
@@ -19,12 +21,21 @@ def pipe(spark: Any, root: str, checkpoint: str, per_batch: int, app: str = APP)
     return write.trigger(availableNow=True).start(root)
 
 
+def live(spark: Any, root: str, checkpoint: str, per_batch: int, daemon: str) -> Any:
+    """The same to a live group, with longer payloads."""
+    read = spark.readStream.format("hopring").option("groups", SOURCE).option("maxOffsetsPerTrigger", per_batch)
+    longer = f"concat(cast(payload as string), repeat('.', {FILLING})) as payload"
+    write = read.load(root).selectExpr(longer, "type").writeStream.format("hopring").option("group", TARGET)
+    write = write.option("txnAppId", APP).option("checkpointLocation", checkpoint).option("daemon", daemon)
+    return write.trigger(availableNow=True).start()
+
+
 def main() -> None:
     """Says when the query runs, when its first batch is done, and when it is through."""
-    root, checkpoint, per_batch = sys.argv[1:]
+    root, checkpoint, per_batch, *daemon = sys.argv[1:]
     spark = session("pipe", "local[2]")
     register(spark)
-    query = pipe(spark, root, checkpoint, int(per_batch))
+    query = (live if daemon else pipe)(spark, root, checkpoint, int(per_batch), *daemon)
     print("running", flush=True)
     while query.isActive and not query.recentProgress:
         query.awaitTermination(0.1)

@@ -42,10 +42,11 @@ class Killed:
             "tests.spark.piping",
             str(self.root),
             str(self.checkpoint),
-            str(PER_BATCH),
+            *self.words(),
         ]
         # Java that is killed leaves its temporary files behind.
-        places = {"SPARK_LOCAL_DIRS": str(self.root / "java"), "PYTHONPATH": str(REPOSITORY)}
+        code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
+        places = {"SPARK_LOCAL_DIRS": str(self.root / "java"), "PYTHONPATH": code}
         environment = {**os.environ, **places}
         run = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -55,6 +56,10 @@ class Killed:
             assert said, "it has ended"
         return run
 
+    def words(self) -> tuple[str, ...]:
+        """How much is in a batch, and where it goes if not to a spool."""
+        return (str(PER_BATCH),)
+
     @property
     def checkpoint(self) -> Path:
         return self.root / "checkpoint"
@@ -63,16 +68,16 @@ class Killed:
         """Whether the run was still at work then; Java goes with it, its workers find out by themselves."""
         run = self.start("moving" if until == "appended" else until)
         if until == "appended":
-            self._wait_for_append()
+            self.wait_for_append()
         else:
             time.sleep(seconds)
         at_work = run.poll() is None
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate()
-        self.made_again += self._is_published_and_not_noted()
+        self.made_again += self.is_published_and_not_noted()
         return at_work
 
-    def _wait_for_append(self) -> None:
+    def wait_for_append(self) -> None:
         """Until a batch is in the spool, of which Spark has most likely no note yet."""
         before = bounds(self.root / TARGET).end
         while bounds(self.root / TARGET).end == before:
@@ -83,7 +88,7 @@ class Killed:
         run = self.start("moving")
         assert run.communicate()[0] == "through\n"
 
-    def _is_published_and_not_noted(self) -> bool:
+    def is_published_and_not_noted(self) -> bool:
         """Whether the next run makes a batch again that is in the spool."""
         noted = [int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")]
         for _ in range(50):
@@ -96,14 +101,20 @@ class Killed:
         raise AssertionError("the spool is held by a process that was killed")
 
 
-def check(root: Path, kills: int, records: int, seconds_max: float, seed: int) -> None:
+def kill_all(killed: Killed, kills: int, seconds_max: float, seed: int) -> int:
     """Runs are killed in turn right after an append, on the way to their first batch, and at other moments."""
     chance = random.Random(seed)
-    killed = Killed(root, records)
     at_work = 0
     for number in range(kills):
         until = ("appended", "running", "moving", "moving")[number % 4]
         at_work += killed.kill(until, chance.uniform(0.0, seconds_max))
+    return at_work
+
+
+def check(root: Path, kills: int, records: int, seconds_max: float, seed: int) -> None:
+    """Kills, and looks at what is there in the end."""
+    killed = Killed(root, records)
+    at_work = kill_all(killed, kills, seconds_max, seed)
     before = len(copied(root))
     killed.finish()
 

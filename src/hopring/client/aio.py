@@ -10,7 +10,7 @@ out is carried out nevertheless. Behind it is one timer and, while a connection 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -19,6 +19,7 @@ from hopring.client import queries, verbs
 from hopring.client.aio_group import Group, Joining
 from hopring.client.aio_wire import Wire, dial
 from hopring.client.batch import Batch
+from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
 from hopring.client.events import Event, Receipt
@@ -96,6 +97,26 @@ class Session(SessionFacts):
         """
         sending = sending_of(groups, data, service, type, self_discard)
         return await self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
+
+    async def multicast_batch(
+        self,
+        group: str,
+        messages: Iterable[Numbered],
+        *,
+        app: str,
+        batch: int,
+        service: Service = Service.SAFE,
+        timeout_seconds: float | None = None,
+    ) -> Receipt | None:
+        """Sends messages, of which each may have a type, as a batch of an application that counts once.
+
+        Returns the receipt of the last one (None if there is none) when the session's daemon has delivered all.
+        BatchInDoubt says that the connection was lost, or that nothing moved for `timeout_seconds`: the same
+        messages may then be sent again under the same number, by whichever session, and receivers drop those
+        that they have had.
+        """
+        which = batch_of(group, app, batch, service)
+        return await self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
     async def receive(self) -> Event:
         """The next event of all; SessionClosed if there will be none."""

@@ -4,13 +4,14 @@ A session belongs to one thread at a time. It reads from its daemon, and comes b
 waits, so a program that calls nothing for long is a slow receiver.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 from hopring.client import queries, verbs
 from hopring.client.batch import Batch
+from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
 from hopring.client.dialing import Line
@@ -88,6 +89,26 @@ class Session(SessionFacts):
         """
         sending = sending_of(groups, data, service, type, self_discard)
         return self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
+
+    def multicast_batch(
+        self,
+        group: str,
+        messages: Iterable[Numbered],
+        *,
+        app: str,
+        batch: int,
+        service: Service = Service.SAFE,
+        timeout_seconds: float | None = None,
+    ) -> Receipt | None:
+        """Sends messages, of which each may have a type, as a batch of an application that counts once.
+
+        Returns the receipt of the last one (None if there is none) when the session's daemon has delivered all.
+        BatchInDoubt says that the connection was lost, or that nothing moved for `timeout_seconds`: the same
+        messages may then be sent again under the same number, by whichever session, and receivers drop those
+        that they have had.
+        """
+        which = batch_of(group, app, batch, service)
+        return self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
         """The next event of all; SessionClosed if there will be none, TimedOut if it does not come in time."""

@@ -1,6 +1,6 @@
 """One connection of a session to a daemon, without the socket: frames in and out, and why it ended.
 
-What outlives it, the stream of events and who is a member of what, is in `Kept`, which belongs to the session.
+What outlives it is in `Kept`, which belongs to the session.
 """
 
 from dataclasses import dataclass, field
@@ -15,15 +15,14 @@ from hopring.client.errors import (
     SessionClosed,
     SlowConsumer,
 )
-from hopring.client.events import Member, SlowWarning, gap_of, messages_of, transition_of, view_of
+from hopring.client.events import Member, SlowWarning, gap_of, transition_of, view_of
+from hopring.client.kept import Kept
 from hopring.client.outgoing import Outgoing
-from hopring.client.stream import Stream
 from hopring.errors import Drop, HopError, PeerError
-from hopring.session.answers import Told, decode_told
+from hopring.session.answers import decode_told
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
 from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Messages, decode_messages
 from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
-from hopring.session.place import Place
 from hopring.session.words import (
     Answer,
     Credit,
@@ -48,27 +47,6 @@ _FRAME_BYTES_MAX: Final = MESSAGES_HEAD_BYTES + BUNDLE_BYTES_MAX + SENDER_BYTES_
 
 PASSING: Final = frozenset({"the daemon ends", "too many clients", "no HELLO in time"})
 """Reasons of ERROR that another daemon, or a later try, does not have."""
-
-Request = tuple[str, str]
-"""What was asked for, join or leave, and the group."""
-
-
-@dataclass(slots=True)
-class Kept:
-    """What a session keeps from one connection to the next."""
-
-    stream: Stream = field(default_factory=Stream)
-    groups: set[str] = field(default_factory=set)  # Joined, and the leave is not through.
-    answers: dict[Request, HopError | None] = field(default_factory=dict)
-    pending: list[Request] = field(default_factory=list)  # Asked and not answered, the oldest first.
-    last: Place | None = None  # Of the last message that came.
-    told: dict[int, Told | None] = field(default_factory=dict)  # Of questions, by serial; None until it comes.
-
-    def answer(self, request: Request, answer: HopError | None) -> None:
-        """The answer to a request, or to a join that was made again by itself, which nobody waits for."""
-        if request in self.pending:
-            self.pending.remove(request)
-            self.answers[request] = answer
 
 
 @dataclass(slots=True)
@@ -189,8 +167,8 @@ class Connection:
                 raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
 
     def _messages(self, messages: Messages, cost: int) -> None:
-        self.kept.stream.put_messages(messages_of(messages), messages.bundle, cost)
-        self.kept.last = messages.place
+        if not self.kept.put_messages(messages, cost):
+            self.credit(cost)
 
     def _told(self, serial: int, body: bytes) -> None:
         told = decode_told(body)

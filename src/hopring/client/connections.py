@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.client.connection import Connection, Kept, Request
+from hopring.client.connection import Connection
 from hopring.client.errors import ConnectError, SessionClosed
 from hopring.client.events import Reconnected, ReconnectGap
+from hopring.client.kept import Kept, Request
 from hopring.client.outgoing import Outgoing
 from hopring.client.retrying import Reconnect, Tries
 from hopring.client.stream import Stream

@@ -8,12 +8,13 @@ Invariants  no message is sent twice; nothing is asked for before the groups of 
 from dataclasses import dataclass, field
 
 from hopring.client.batch import Batch
-from hopring.client.connection import Request
 from hopring.client.connections import Connections
 from hopring.client.errors import SessionClosed
 from hopring.client.events import Event
+from hopring.client.kept import Request
 from hopring.client.outgoing import Outgoing, Sending, Ticket
 from hopring.client.since import Replay
+from hopring.ids import GroupName
 from hopring.session.answers import Told
 from hopring.session.options import REQUEST_COST_BYTES
 from hopring.session.words import Ask, Join, Leave, Quit
@@ -97,6 +98,10 @@ class Core(Connections):
         """Sends a message and asks for its receipt; look at `has_room_and_ticket` first."""
         return self.outgoing.put_with_ticket(sending)
 
+    def has_room_for_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
+        """Whether the daemon takes a bundle of a batch now, and a receipt can be asked for."""
+        return self._ready and self._outgoing.takes_bundle(group, messages, bodies_bytes)
+
     def quit(self) -> None:
         """Asks for the end, when all that was asked for is done; without a connection this is it."""
         self._quitting = True
@@ -110,6 +115,14 @@ class Core(Connections):
     def replay(self, group: str | None) -> Replay | None:
         """What has to be replayed before the live events of this group, or of all."""
         return next(iter(self.replays.values()), None) if group is None else self.replays.get(group)
+
+    def end_replay(self, replay: Replay) -> None:
+        """From here on it is live; of what waits, and of what comes, that is dropped which the past had."""
+        del self.replays[replay.group]
+        for app, number in self.kept.once.remember(replay.group, replay.marks).items():
+            messages, credit_bytes = self.stream.drop(replay.group, app, number)
+            self.kept.once.dropped += messages
+            self.connection.credit(credit_bytes)
 
     def is_in(self, group: str | None) -> bool:
         """Whether more may come of this group, or at all."""

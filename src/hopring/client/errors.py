@@ -64,6 +64,18 @@ class NoReceipt(InDoubt, TimedOut):
         HopError.__init__(self, text)
 
 
+class BatchInDoubt(InDoubt):
+    """A batch that was not sent to its end, or whose receipts did not all come. It may be sent again."""
+
+    def __init__(self, group: str, app: str, batch: int, reason: str) -> None:
+        self.groups = (group,)
+        self.app = app
+        self.batch = batch
+        self.reason = reason
+        again = "send it again under the same number: receivers drop what they have had"
+        HopError.__init__(self, f"batch {batch} of {app!r} to {group}: {reason}; {again}")
+
+
 class MessageTooLarge(HopError, ValueError):
     """A message above the daemon's limit."""
 

@@ -53,6 +53,11 @@ class SessionFacts:
         return tuple(sorted(self._core.groups))
 
     @property
+    def dropped_again(self) -> int:
+        """Messages of batches that came again and that the session had had, so that it dropped them."""
+        return self._core.kept.once.dropped
+
+    @property
     def connected(self) -> bool:
         """Whether there is a daemon at the other end now."""
         return self._core.connected

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,12 +15,14 @@ from hopring.session.frames import Kind, encode_frame
 from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
 from hopring.session.words import Receipt as ReceiptWord
 from hopring.session.words import Welcome, Word, encode_word
+from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark
 from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
     GROUP_NAME_BYTES_MAX,
     GROUPS_MAX,
     BundleBuilder,
     Run,
+    encode_bundle,
     encode_groups,
 )
 
@@ -98,10 +100,28 @@ class Outgoing:
 
     def put_with_ticket(self, sending: Sending) -> Ticket:
         """Adds a message and asks for its receipt; look at `takes` and `has_ticket` first."""
-        number = next(one for one in range(1, TICKETS_MAX + 1) if one not in self.tickets)
+        number, ticket = self._ticket(sending)
         self.send(self._run_of(sending), sending.data, sending.message_type, number)
-        ticket = Ticket()
-        self.tickets[number] = (ticket, sending)
+        return ticket
+
+    def takes_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
+        """Whether the daemon takes a bundle of a batch now, and another receipt can be asked for."""
+        cost = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups((group,))) + MARK_BYTES_MAX
+        cost += _EACH_BYTES * messages + bodies_bytes
+        has_room = not self.charged_bytes or self.charged_bytes + cost <= self.welcome.window_bytes
+        return has_room and self.has_ticket
+
+    def put_bundle(
+        self, sending: Sending, mark: BatchMark, bodies: Sequence[bytes], types: Sequence[int]
+    ) -> Ticket:
+        """Adds messages of a batch as a bundle of its own, with a ticket for the last; see `takes_bundle`."""
+        self.seal()
+        number, ticket = self._ticket(sending)
+        run = replace(self.run(sending.groups, sending.service, sending.self_discard), mark=mark)
+        hints = bytes([*bytes(len(bodies) - 1), number])
+        bundle = encode_bundle(run, bodies, types, hints)
+        self.charged_bytes += REQUEST_COST_BYTES + len(bundle)
+        self._out(bundle, len(bodies))
         return ticket
 
     def settle(self, word: ReceiptWord) -> None:
@@ -118,6 +138,12 @@ class Outgoing:
         for ticket, _ in self.tickets.values():
             ticket.lost = True
         self.tickets.clear()
+
+    def _ticket(self, sending: Sending) -> tuple[int, Ticket]:
+        number = next(one for one in range(1, TICKETS_MAX + 1) if one not in self.tickets)
+        ticket = Ticket()
+        self.tickets[number] = (ticket, sending)
+        return number, ticket
 
     def _run_of(self, sending: Sending) -> Run:
         """The key of a message; that of the last one again, if it is the same."""
@@ -171,10 +197,12 @@ class Outgoing:
     def seal(self) -> None:
         """Ends the bundle that is open."""
         if self.builder is not None:
-            bundle = self.builder.seal()
-            self.requests.append((REQUEST_COST_BYTES + len(bundle), len(self.builder)))
-            self.out.append(encode_frame(Kind.SEND, bundle))
+            self._out(self.builder.seal(), len(self.builder))
             self.builder = None
+
+    def _out(self, bundle: bytes, messages: int) -> None:
+        self.requests.append((REQUEST_COST_BYTES + len(bundle), messages))
+        self.out.append(encode_frame(Kind.SEND, bundle))
 
     def _fits(self, run: Run, data: bytes) -> bool:
         builder = self.builder

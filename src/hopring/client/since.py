@@ -3,6 +3,7 @@
 That view is in the spool, too, because the spooler is a member; it is where the spool's part ends and the live
 part begins. So nothing is missing between them and nothing comes twice, as far as the order goes: for Causal,
 Agreed and Safe messages. Reliable and FIFO ones may be on different sides of a view at different members.
+Of a batch that counts once (once.py) and is sent again after the join, what the spool has is dropped, too.
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from hopring.services import Service
 from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
 from hopring.spool.errors import OffsetMissing, SpoolError
 from hopring.spool.layout import directory_of
-from hopring.spool.reading import bounds, read
+from hopring.spool.reading import bounds, marks_before, read
 from hopring.spool.record import Kind, Record
 
 PORTION_RECORDS: Final = 1_000
@@ -42,7 +43,8 @@ class Replay:
         self.upto: GroupViewId | None = None  # The first view of the live part, once it is known.
         self._directory = directory_of(Path(root), group)
         self._at = since
-        self._events: deque[tuple[Event, GroupViewId | None]] = deque()
+        self.marks: dict[str, int] = {}  # What the spool has of batches up to the live part, once it is done.
+        self._events: deque[tuple[Event, int]] = deque()
         known = bounds(self._directory)
         if not known.start <= since <= known.end:
             raise OffsetMissing(self._directory, since, *known)
@@ -54,9 +56,10 @@ class Replay:
             self._read()
         if self.done or not self._events:
             return None
-        event, made = self._events.popleft()
-        if made == self.upto:
+        event, offset = self._events.popleft()
+        if isinstance(event, View) and event.id == self.upto:
             self.done = True
+            self.marks = marks_before(self._directory, offset)
             return None
         return event
 
@@ -67,8 +70,7 @@ class Replay:
     def _read(self) -> None:
         end = min(bounds(self._directory).end, self._at + PORTION_RECORDS)
         for record in read(self._directory, self._at, end):
-            event = event_of(record, self.group)
-            self._events.append((event, event.id if isinstance(event, View) else None))
+            self._events.append((event_of(record, self.group), record.offset))
         self._at = end
 
 

@@ -2,7 +2,8 @@
 
 It takes nothing more from its daemon while a disk refuses what it has: the daemon keeps what waits, by the
 policy that the session was connected with. What it could not hear is a record of its own: after it was not
-running, after a reconnection, and where its daemon had to drop messages.
+running, after a reconnection, and where its daemon had to drop messages. Of batches that count once (once.py)
+the spool keeps how far they came, so that a spooler that was started again drops what its spool has.
 """
 
 import time
@@ -13,14 +14,14 @@ from typing import Final
 
 from hopring.client.blocking import Session
 from hopring.client.errors import TimedOut
-from hopring.client.spooling import Scribe, away
+from hopring.client.spooling import Portion, Scribe, away, portions
 from hopring.groups.names import is_private
 from hopring.ids import GroupName
 from hopring.session.place import Place
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull
 from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import read
-from hopring.spool.record import NO_PLACE, Run
+from hopring.spool.record import NO_PLACE
 from hopring.spool.writer import SpoolWriter, wall_us
 
 BATCH_MESSAGES: Final = 4_000
@@ -50,7 +51,7 @@ class Spooler:
         self._options = options
         self._say = say
         self._scribe = Scribe()
-        self._waiting: dict[str, list[Run]] = {}  # What a disk has refused.
+        self._waiting: dict[str, list[Portion]] = {}  # What a disk has refused.
         self._look_at = 0.0
         self._stopped = False
 
@@ -74,9 +75,8 @@ class Spooler:
         if self._waiting:
             self._retry(wait_seconds)
             return
-        self._waiting = self._scribe.runs(
-            self.session.receive_batch(max_messages=BATCH_MESSAGES, max_wait_seconds=wait_seconds)
-        )
+        batch = self.session.receive_batch(max_messages=BATCH_MESSAGES, max_wait_seconds=wait_seconds)
+        self._waiting = {group: portions(runs) for group, runs in self._scribe.runs(batch).items()}
         self._write()
         self._tick()
 
@@ -112,6 +112,7 @@ class Spooler:
         if found.cut_bytes or found.damage:
             lost = ", ".join(f"{one.first} to {one.end}" for one in found.damage) or "none"
             self._say(f"{writer.directory}: cut a torn tail of {found.cut_bytes} bytes; damaged: {lost}")
+        self.session._core.kept.once.remember(group, writer.marks)
         if writer.end:
             since_us, last = _last(writer)
             writer.append([away(group, "the spooler was not running", since_us, wall_us(), last)])
@@ -120,11 +121,19 @@ class Spooler:
         """Appends what waits, group by group; what a disk refuses goes on waiting."""
         for group in sorted(self._waiting):
             try:
-                self.writers[group].append(self._waiting[group])
+                self._append(self.writers[group], self._waiting[group])
             except (SpoolFull, AppendFailed) as error:
                 self._say(f"{error} (tried again every {LOOK_SECONDS:g} s; nothing more is taken meanwhile)")
                 return
             del self._waiting[group]
+
+    def _append(self, writer: SpoolWriter, waiting: list[Portion]) -> None:
+        while waiting:
+            runs, mark = waiting[0]
+            # The session has dropped what came again. What is new with a lower number was overtaken, as FIFO
+            # and Reliable messages may be: it is written, and the mark of the others stays.
+            writer.append(runs, mark if mark is not None and writer.takes_mark(mark) else None)
+            del waiting[0]
 
     def _retry(self, wait_seconds: float) -> None:
         time.sleep(min(LOOK_SECONDS, max(wait_seconds, 0.01)))

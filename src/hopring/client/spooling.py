@@ -1,20 +1,57 @@
 """What a client receives, as records of spools: events to runs, without a look at single messages.
 
 Messages of one bundle that come one after the other become one run, mapped where they lie in the bundle. All
-records carry the view that their group is in, as far as it was shown.
+records carry the view that their group is in, as far as it was shown. Messages of batches that count once are
+appended with their mark, so that a spooler knows after a restart what its spool has of them.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 from hopring.client.batch import Batch, Taken
 from hopring.client.events import Gap, Member, Message, Reconnected, Transition, View
+from hopring.client.once import LIVE
 from hopring.groups.names import GroupViewId
 from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, encode_body
+from hopring.spool.encode import Mark
 from hopring.spool.record import NO_PLACE, NO_STEP, Facts, GroupStep, Kind, Run, run_of
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRun(Run):
+    """Messages of a batch that counts once, and the mark that says so in the spool."""
+
+    mark: Mark = field(kw_only=True)  # Its number is that of the last message (wire/batch_mark.py).
+
+
+class Portion(NamedTuple):
+    """What is appended at once; an append has one mark."""
+
+    runs: list[Run]
+    mark: Mark | None = None
+
+
+def portions(runs: Iterable[Run]) -> list[Portion]:
+    """Runs in their order, cut where batches of two applications meet, and before each view.
+
+    The latter is for joins that begin in the past (since.py): marks before a view are of what was before it.
+    """
+    out = [Portion([])]
+    for run in runs:
+        if run.facts.kind is Kind.VIEW and out[-1].runs:
+            out.append(Portion([]))
+        before = out[-1].mark
+        mark = run.mark if isinstance(run, BatchRun) else before
+        if before is not None and mark is not None and mark.app != before.app:
+            out.append(Portion([], mark))
+        elif mark is not None:
+            out[-1] = out[-1]._replace(mark=mark if before is None else max(mark, before))
+        out[-1].runs.append(run)
+    return out
 
 
 @dataclass(slots=True)
@@ -83,7 +120,12 @@ class Scribe:
                     place,
                     self.views[group],
                 )
-                yield group, Run(facts, types, ends, bundle.bodies, start)
+                mark = bundle.run.mark
+                if mark is None:
+                    yield group, Run(facts, types, ends, bundle.bodies, start)
+                else:
+                    last = Mark(LIVE + mark.app, mark.number + end - 1)
+                    yield group, BatchRun(facts, types, ends, bundle.bodies, start, mark=last)
 
 
 def step_of(view: GroupViewId) -> GroupStep:

@@ -35,9 +35,9 @@ class Stream:
         if not self.waits(group):
             self.by_group.pop(group, None)
 
-    def put_messages(self, messages: list[Message], bundle: Bundle, credit_bytes: int) -> None:
-        """A bundle; taking its last message gives that much credit back."""
-        origin = Origin(bundle, self.last + 1)
+    def put_messages(self, messages: list[Message], bundle: Bundle, credit_bytes: int, first: int = 0) -> None:
+        """Messages of a bundle from this one on; taking the last gives that much credit back."""
+        origin = Origin(bundle, self.last + 1 - first)
         for message in messages[:-1]:
             self.put(message, 0, origin)
         self.put(messages[-1], credit_bytes, origin)
@@ -96,6 +96,12 @@ class Stream:
             self._first(name)
         return event, credit_bytes
 
+    def drop(self, group: str, app: str, number: int) -> tuple[int, int]:
+        """Drops what waits of an application's batches up to this number; how much, and the credit for it."""
+        waiting = [at for at in self.by_group.get(group, ()) if at in self.events]
+        gone = [at for at in waiting if _is_upto(at, self.events[at][3], app, number)]
+        return len(gone), sum([self._take(at, None)[1] for at in gone])
+
     def forget_credits(self) -> None:
         """Nobody wants credit any more for what waits: it came by a connection that is gone."""
         for number, (event, _, at_us, origin) in self.events.items():
@@ -112,3 +118,10 @@ class Stream:
                 return numbers[0]
             numbers.popleft()
         return None
+
+
+def _is_upto(at: int, origin: Origin | None, app: str, number: int) -> bool:
+    mark = None if origin is None else origin.bundle.run.mark
+    if origin is None or mark is None or mark.app != app:
+        return False
+    return mark.number + at - origin.first <= number

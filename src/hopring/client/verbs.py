@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from hopring.client.batch import Batch, Taken
-from hopring.client.connection import Request
 from hopring.client.core import Core
 from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut
 from hopring.client.events import Event, Message, Receipt, View
+from hopring.client.kept import Request
 from hopring.client.outgoing import Sending
 from hopring.client.queries import Query
 from hopring.client.since import BEHIND_SECONDS, LOOK_US, Replay
@@ -157,7 +157,7 @@ def _replayed(core: Core, group: str | None, now_us: int, end_us: int) -> Verb[E
         if event is not None:
             return event
         if replay.done or (replay.upto is None and core.ended is not None):
-            del core.replays[replay.group]
+            core.end_replay(replay)
             continue
         if now_us >= end_us:
             return None

@@ -143,16 +143,17 @@ def parsed(options: Mapping[str, str], parsers: Parsers, reading: str) -> dict[s
             raise WrongOption(option, f"{reading} has no such option", remedy)
         field, parse = parsers[name]
         found[field] = parse(name, said)
-    if "path" not in found:
-        raise WrongOption(
-            "path", "it is missing", "give the directory of the spools: .load('/var/lib/hop/spool')"
-        )
     return found
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """All that a reader is told; WrongOption says what is wrong with it."""
-    found = ReadOptions(**parsed(options, READING, "a reader of spools"))
+    said = parsed(options, READING, "a reader of spools")
+    if "path" not in said:
+        raise WrongOption(
+            "path", "it is missing", "give the directory of the spools: .load('/var/lib/hop/spool')"
+        )
+    found = ReadOptions(**said)
     if found.groups and found.group_pattern:
         raise WrongOption("groupPattern", "groups are given, too", "give one of them")
     if found.starting_time_us is not None and found.starting != EARLIEST:

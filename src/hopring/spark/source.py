@@ -1,4 +1,4 @@
-"""The data source `hopring`: spools as tables and streams of Spark, and as sinks."""
+"""The data source `hopring`: spools as tables and streams of Spark; spools and live groups as sinks."""
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -56,7 +56,7 @@ class SpoolDataSource(DataSource):
     def _writing(self, schema: StructType, overwrite: bool, *, stream: bool) -> WriteOptions:
         if overwrite:
             raise SparkError(
-                "a spool is never written over", "append to it: .mode('append'), outputMode('append')"
+                "what was written is never written over", "append: .mode('append'), outputMode('append')"
             )
         check_written([(field.name, field.dataType.simpleString()) for field in schema])
         return write_options(self.options, stream=stream)

@@ -101,12 +101,17 @@ def staged_runs(staged: Iterable[Staged], facts: Facts) -> Iterator[Run]:
             yield from _runs(one, facts)
 
 
-def _runs(staged: Staged, facts: Facts) -> Iterator[Run]:
+def opened(staged: Staged) -> Iterator[Any]:
+    """The record batches that are there, as they lie."""
     arrow = load_arrow(staged.file)
     source = arrow.memory_map(staged.file) if staged.file else arrow.BufferReader(staged.inline)
     file = import_module("pyarrow.ipc").open_file(source)
     for number in range(file.num_record_batches):
-        batch = file.get_batch(number)
+        yield file.get_batch(number)
+
+
+def _runs(staged: Staged, facts: Facts) -> Iterator[Run]:
+    for batch in opened(staged):
         if not batch.num_rows:
             continue
         types = None

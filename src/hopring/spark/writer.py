@@ -1,12 +1,17 @@
-"""Sinks to spools: executors stage, the driver publishes. A batch is one append, with its number in it."""
+"""Sinks to spools and live groups: executors stage, the driver publishes, a batch with its number in it.
+
+To a spool it is one append; to a live group it is messages, each with the batch and its index.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from hopring.spark.multicasting import multicast
 from hopring.spark.publishing import publish
 from hopring.spark.staging import Staged, clear, stage, staging_directory
 from hopring.spark.write_options import WriteOptions
@@ -28,8 +33,10 @@ class _Sink:
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
-        directory = directory_of(Path(options.path), options.group)
-        self.place = staging_directory(directory, options.app or SENDER)
+        root = options.path or options.kept
+        self.directory = directory_of(Path(root), options.group) if root else None
+        temporary = Path(gettempdir()) / "hopring-staging"
+        self.place = staging_directory(self.directory or temporary, options.app or SENDER)
 
     def write(self, iterator: Iterator[Any]) -> Done:
         """On an executor: the rows of a task."""
@@ -39,7 +46,11 @@ class _Sink:
         """On the driver: the rows of all tasks, in the order of the tasks."""
         its = self.options
         staged = [message.staged for message in messages if message is not None]
-        publish(Path(its.path), its.group, its.sender or its.app or SENDER, staged, mark)
+        if its.path:
+            publish(Path(its.path), its.group, its.sender or its.app or SENDER, staged, mark)
+        else:
+            assert mark is not None, "options for live groups are refused without"
+            multicast(its, self.directory, staged, mark)
         clear(self.place)
 
 

@@ -141,6 +141,16 @@ def since_time(directory: Path, time_us: int) -> int:
     return known.end
 
 
+def marks_before(directory: Path, offset: int) -> dict[str, int]:
+    """The last batch of each application among the blocks that end at this offset or before."""
+    base = max([one for one in bases(directory) if one <= offset], default=offset)
+    marks = dict(read_head(directory, base).apps)
+    for block in read_blocks(directory, base, offset):
+        if block.mark is not None and block.head.end <= offset:
+            marks[block.mark.app] = block.mark.batch
+    return marks
+
+
 def after_place(directory: Path, place: Place) -> int | None:
     """The offset behind the last message with this place, looked for from the end; None if it is not there."""
     known = bounds(directory)

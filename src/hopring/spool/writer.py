@@ -26,7 +26,7 @@ from hopring.spool.errors import (
     WriterClosed,
     refusal,
 )
-from hopring.spool.heads import SegmentHead
+from hopring.spool.heads import APPS_MAX, SegmentHead
 from hopring.spool.layout import directory_of, make_directory
 from hopring.spool.limits import check_limits
 from hopring.spool.lock import take_lock
@@ -114,6 +114,16 @@ class SpoolWriter:
     def last_batch(self, app: str) -> int | None:
         """The last batch of this application that was appended."""
         return self._apps.get(app)
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """The last batch of each application."""
+        return dict(self._apps)
+
+    def takes_mark(self, mark: Mark) -> bool:
+        """Whether an append with this mark would be new, and there is room for its application."""
+        last = self._apps.get(mark.app)
+        return len(self._apps) < APPS_MAX if last is None else mark.batch > last
 
     # What is done.
 

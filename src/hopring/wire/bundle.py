@@ -1,9 +1,9 @@
 """Bundles: a run of messages of one session, in columns; the unit that is stamped and ordered.
 
-A bundle is a head, the columns of its messages (offsets, types, hints), the names of its groups, and then all
-bodies end to end. Offsets and bodies are Arrow's binary layout, and the offsets start at a multiple of 8, so
-that both can be mapped without a copy. Daemons look at the head; they never parse a body. Sequence and stamp
-are not in here: they come with the fragments (wire.routed).
+A bundle is a head, the columns of its messages (offsets, types, hints), the names of its groups, a mark if it
+is of a batch (wire/batch_mark.py), and then all bodies end to end. Offsets and bodies are Arrow's binary
+layout, and the offsets start at a multiple of 8, so that both can be mapped without a copy. Daemons look at the
+head; they never parse a body. Sequence and stamp are not in here: they come with the fragments (wire.routed).
 
 Invariant   offsets rise from 0 to the bytes of all bodies; whoever holds a Bundle may slice by them.
 Limit       columns are mapped in place, so the machine has to be little-endian.
@@ -21,10 +21,11 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, DaemonId, GroupName
 from hopring.services import Service
+from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark, decode_mark, encode_mark
 
 assert sys.byteorder == "little", "columns are mapped in place"
 
-# service, flags, channel, zero, daemon, groups, session, messages, names bytes, bodies bytes
+# service, flags, channel, mark bytes, daemon, groups, session, messages, names bytes, bodies bytes
 _HEAD: Final = Struct("<BBBBHHIIII")
 BUNDLE_HEAD_BYTES: Final = _HEAD.size
 _DAEMON_AT: Final = 4
@@ -51,7 +52,12 @@ Column = memoryview
 def bundle_bytes_of(message_bytes_max: int) -> int:
     """The largest bundle whose bodies together have this many bytes."""
     columns_bytes = _OFFSET_BYTES + MESSAGES_MAX * _COLUMNS_BYTES
-    return BUNDLE_HEAD_BYTES + columns_bytes + GROUPS_MAX * (1 + GROUP_NAME_BYTES_MAX) + message_bytes_max
+    # With a mark it goes to one group, and has room for it where the names of others would be.
+    names_bytes = GROUPS_MAX * (1 + GROUP_NAME_BYTES_MAX)
+    return BUNDLE_HEAD_BYTES + columns_bytes + names_bytes + message_bytes_max
+
+
+assert MARK_BYTES_MAX <= (GROUPS_MAX - 1) * (1 + GROUP_NAME_BYTES_MAX), "names of others are longer than a mark"
 
 
 BUNDLE_BYTES_DEFAULT: Final = bundle_bytes_of(MESSAGE_BYTES_DEFAULT)
@@ -69,6 +75,7 @@ class Run:
     self_discard: bool = False
     channel: int = 0
     big_endian: bool = False  # Whether its sender writes integers so; for receivers that want to know.
+    mark: BatchMark | None = None  # Of a batch that may come again; such a bundle goes to one group.
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +126,12 @@ def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints
     offsets = array("i", list(accumulate(map(len, bodies), initial=0)))
     assert offsets[-1] <= MESSAGE_BYTES_MAX, "the bodies are too long for one bundle"
     names = encode_groups(run.groups)
+    mark = b"" if run.mark is None else _mark(run, len(bodies))
     head = _HEAD.pack(
         run.service,
         _flags(run),
         run.channel,
-        0,
+        len(mark),
         run.daemon,
         len(run.groups),
         run.session,
@@ -131,18 +139,19 @@ def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints
         len(names),
         offsets[-1],
     )
-    return b"".join([head, offsets, array("H", types), bytes(hints), names, *bodies])
+    return b"".join([head, offsets, array("H", types), bytes(hints), names, mark, *bodies])
 
 
 def encode_again(bundle: Bundle) -> bytes:
     """The bytes that this bundle was decoded from; no message is touched singly."""
     run = bundle.run
     names = encode_groups(run.groups)
+    mark = b"" if run.mark is None else _mark(run, len(bundle.types))
     head = _HEAD.pack(
         run.service,
         _flags(run),
         run.channel,
-        0,
+        len(mark),
         run.daemon,
         len(run.groups),
         run.session,
@@ -150,7 +159,13 @@ def encode_again(bundle: Bundle) -> bytes:
         len(names),
         len(bundle.bodies),
     )
-    return b"".join([head, bundle.offsets, bundle.types, bundle.hints, names, bundle.bodies])
+    return b"".join([head, bundle.offsets, bundle.types, bundle.hints, names, mark, bundle.bodies])
+
+
+def _mark(run: Run, messages: int) -> bytes:
+    assert run.mark is not None, "look first"
+    assert len(run.groups) == 1, "a bundle with a mark goes to one group"
+    return encode_mark(run.mark, messages)
 
 
 def _flags(run: Run) -> int:
@@ -162,26 +177,29 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     size = len(buffer)
     if size < BUNDLE_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
-    service, flags, channel, zero, daemon, groups, session, count, names_bytes, bodies_bytes = (
+    service, flags, channel, mark_bytes, daemon, groups, session, count, names_bytes, bodies_bytes = (
         _HEAD.unpack_from(buffer)
     )
     if service not in _SERVICES:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
-    if flags > _SELF_DISCARD | _BIG_ENDIAN or zero:
-        raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x} and {zero:#04x}")
+    if flags > _SELF_DISCARD | _BIG_ENDIAN:
+        raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x}")
     if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
         raise PeerError(Drop.LIMIT, f"bundle of daemon {daemon} on channel {channel}")
     _check_amounts(groups, names_bytes, count, bodies_bytes)
     types_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES * (count + 1)
     hints_at = types_at + 2 * count
     names_at = hints_at + count
-    bodies_at = names_at + names_bytes
+    mark_at = names_at + names_bytes
+    bodies_at = mark_at + mark_bytes
     if size != bodies_at + bodies_bytes:
         raise PeerError(Drop.LENGTH, f"bundle of {bodies_at + bodies_bytes} bytes in {size}")
     view = memoryview(buffer)
     offsets = view[BUNDLE_HEAD_BYTES:types_at].cast("i")
     _check_offsets(offsets.tolist(), bodies_bytes)
-    names = decode_groups(bytes(view[names_at:bodies_at]), groups)
+    names = decode_groups(bytes(view[names_at:mark_at]), groups)
+    if mark_bytes and groups != 1:
+        raise PeerError(Drop.INCONSISTENT, f"bundle with a mark for {groups} groups")
     return Bundle(
         Run(
             DaemonId(daemon),
@@ -191,6 +209,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
             bool(flags & _SELF_DISCARD),
             channel,
             bool(flags & _BIG_ENDIAN),
+            decode_mark(bytes(view[mark_at:bodies_at]), count) if mark_bytes else None,
         ),
         offsets,
         view[types_at:hints_at].cast("H"),

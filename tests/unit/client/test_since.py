@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.client.test_spooling import SHOWN, VIEW, batch_of, bundle, scribe
+from tests.unit.client.test_spooling import SHOWN, VIEW, batch_of, bundle, of_batch, scribe
 
 from hopring.client.core import Core
 from hopring.client.events import Event, Gap, Message, Transition, View
 from hopring.client.since import BEHIND_SECONDS, Replay, SpoolBehind
-from hopring.client.spooling import away
+from hopring.client.spooling import away, portions
 from hopring.client.verbs import join_from, receive, receive_batch
 from hopring.groups.names import GroupViewId
 from hopring.session.messages import Messages
@@ -115,3 +115,30 @@ def test_an_offset_or_a_spool_that_is_not_there_is_an_error_before_anything_is_a
     assert core.replays == {}
     with pytest.raises(ValueError, match="membership=True"):
         next(join_from(Core("hop://nowhere", "me", membership=False), "trades", 0, tmp_path, 0))
+
+
+def test_of_a_batch_that_is_sent_again_what_the_spool_has_is_dropped(tmp_path: Path) -> None:
+    before = of_batch("a", 0, 0, b"0", b"1", b"2")
+    after = of_batch("a", 0, 3, b"3")  # In the same read of the spooler as the view of the join.
+    with SpoolWriter(tmp_path, "trades") as writer:
+        for runs, mark in portions(scribe("trades").runs(batch_of(SHOWN, before, LIVE, after))["trades"]):
+            writer.append(runs, mark)
+    core = Core("hop://nowhere", "me")
+    core.replays["trades"] = Replay(tmp_path, "trades", 2)
+    core.stream.open("trades")
+    core.groups.add("trades")
+    core.stream.put(LIVE, 0)
+    core.kept.put_messages(after, 10)
+    core.kept.put_messages(of_batch("a", 0, 0, b"0", b"1"), 20)
+    core.kept.put_messages(of_batch("b", 0, 0, b"other"), 30)
+    core.kept.put_messages(of_batch("a", 0, 2, b"2", b"3", b"4"), 40)
+    verb = receive_batch(core, None, 100, 0, None)
+    with pytest.raises(StopIteration) as past:
+        next(verb)
+    with pytest.raises(StopIteration) as present:
+        next(receive_batch(core, None, 100, 0, None))
+
+    assert [one.data for one in past.value.value.messages] == [b"1", b"2"]
+    assert [one.data for one in present.value.value.messages] == [b"3", b"other", b"4"]
+    assert core.kept.once.dropped == 4
+    assert core.stream.credit_bytes == 0

@@ -17,7 +17,7 @@ from hopring.client.events import (
     View,
     messages_of,
 )
-from hopring.client.spooling import Scribe, away
+from hopring.client.spooling import Scribe, away, portions
 from hopring.client.stream import Stream
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
@@ -25,9 +25,11 @@ from hopring.services import Service
 from hopring.session.messages import Messages
 from hopring.session.place import Place
 from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
+from hopring.spool.encode import Mark
 from hopring.spool.reading import read
 from hopring.spool.record import NO_PLACE, NO_STEP, GroupStep, Kind, Record, Run
 from hopring.spool.writer import SpoolWriter
+from hopring.wire.batch_mark import BatchMark
 from hopring.wire.bundle import Run as BundleRun
 from hopring.wire.bundle import decode_bundle, encode_bundle
 
@@ -167,3 +169,38 @@ def test_taken_events_without_a_bundle_do_not_run_together() -> None:
 
     assert len(scribe("trades").runs(Batch(taken))["trades"]) == 2
     assert not isinstance(SHOWN, Message)
+
+
+def of_batch(app: str, batch: int, first: int, *bodies: bytes) -> Messages:
+    run = BundleRun(
+        *(DaemonId(0), 1, Service.AGREED, (GroupName("trades"),)), mark=BatchMark(app, batch, first)
+    )
+    packed = encode_bundle(run, bodies, range(len(bodies)), bytes(len(bodies)))
+    return Messages("#anna#eu1", Place(VIEW, 1, 0), decode_bundle(packed))
+
+
+def test_messages_of_batches_are_appended_with_their_last_number() -> None:
+    parts = (SHOWN, of_batch("a", 1, 5, b"x", b"y"), bundle(b"plain"), of_batch("a", 2, 0, b"z"))
+    (portion,) = portions(scribe("trades").runs(batch_of(*parts))["trades"])
+
+    assert [len(run) for run in portion.runs] == [1, 2, 1, 1]
+    assert portion.mark == Mark("live:a", 2 << 32)
+    first, *_ = portions(scribe("trades").runs(batch_of(*parts, most=1))["trades"])
+    assert first.mark == Mark("live:a", (1 << 32) + 5)
+
+
+def test_an_append_has_the_mark_of_one_application_and_nothing_changes_its_place() -> None:
+    parts = (
+        *(bundle(b"0"), of_batch("a", 0, 0, b"1", b"2"), of_batch("b", 7, 3, b"3"), bundle(b"4")),
+        *(of_batch("b", 7, 0, b"5"), of_batch("a", 0, 2, b"6"), bundle(b"7")),
+    )
+    found = portions(scribe("trades").runs(batch_of(*parts))["trades"])
+
+    assert [portion.mark for portion in found] == [
+        Mark("live:a", 1),
+        Mark("live:b", (7 << 32) + 3),
+        Mark("live:a", 2),
+    ]
+    assert [len(portion.runs) for portion in found] == [2, 3, 2]
+    (plain,) = portions(scribe("trades").runs(batch_of(bundle(b"x")))["trades"])
+    assert plain.mark is None

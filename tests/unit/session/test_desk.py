@@ -202,6 +202,13 @@ def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0) ->
     return encode_frame(Kind.SEND, encode_bundle(run, [bytes(size)], [0], [0]))
 
 
+def with_mark(mark: bytes) -> bytes:
+    """A bundle with a mark that may be none, of an empty message."""
+    plain = bytearray(bundle(1, size=0)[FRAME_HEAD_BYTES:])
+    plain[3] = len(mark)
+    return encode_frame(Kind.SEND, bytes(plain), mark)
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
@@ -210,6 +217,9 @@ def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0) ->
         (bundle(1, channel=1), "inconsistent"),
         (bundle(1, size=147_450), "limit"),
         (encode_frame(Kind.SEND, bundle(1)[FRAME_HEAD_BYTES:-1]), "length"),
+        (with_mark(b"\0" * 12), "length"),
+        (with_mark(b"\xff" * 12 + b"app"), "limit"),
+        (with_mark(b"\0" * 12 + b"\xff"), "inconsistent"),
         (encode_word(Hello("anna", 1 << 20)), "inconsistent"),
         (encode_word(Credit(1 << 40)), "out_of_window"),
         (encode_frame(Kind.VIEW, b"\x90"), "inconsistent"),

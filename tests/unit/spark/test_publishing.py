@@ -123,7 +123,7 @@ def test_what_a_sink_is_told_is_read() -> None:
         ({"path": "/s", "group": "g", "txnAppId": "a"}, False, "belong together; give both or none"),
         ({"path": "/s", "group": "g", "txnAppId": "a", "txnVersion": "1"}, True, "means nothing in a stream"),
         ({"path": "/s", "group": "g", "txnAppId": "a", "txnVersion": "x"}, False, "'x' is no number"),
-        ({"path": "/s", "group": "g", "topic": "a"}, False, "a sink to spools has no such option"),
+        ({"path": "/s", "group": "g", "topic": "a"}, False, "a sink has no such option"),
     ],
 )
 def test_what_is_wrong_is_refused(said: dict[str, str], stream: bool, match: str) -> None:

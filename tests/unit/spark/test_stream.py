@@ -86,7 +86,7 @@ def test_the_source_hands_out_what_the_options_ask_for(tmp_path: Path) -> None:
         SpoolDataSource({"path": "/s", "maxOffsetsPerTrigger": "3"}).reader(own)
     with pytest.raises(WrongOption, match="endingOffsets: it means nothing in a stream"):
         SpoolDataSource({"path": "/s", "endingOffsets": "latest"}).streamReader(own)
-    with pytest.raises(SparkError, match="a spool is never written over"):
+    with pytest.raises(SparkError, match="never written over"):
         source.writer(PAYLOADS, overwrite=True)
     with pytest.raises(WrongOption, match="txnAppId: it is missing"):
         SpoolDataSource({"path": "/s", "group": "g"}).streamWriter(PAYLOADS, overwrite=False)

@@ -123,7 +123,7 @@ def test_a_bundle_that_is_longer_or_shorter_than_it_says_is_refused() -> None:
         (0, 7, Drop.UNKNOWN_TYPE),
         (1, 4, Drop.INCONSISTENT),  # flags
         (2, 8, Drop.LIMIT),  # channel
-        (3, 1, Drop.INCONSISTENT),  # the byte that is zero
+        (3, 1, Drop.LENGTH),  # bytes of the mark
         (5, 0x10, Drop.LIMIT),  # daemon
         (6, 0, Drop.LIMIT),  # groups
         (7, 1, Drop.LIMIT),

@@ -1,0 +1,156 @@
+"""Queries that multicast to a live group: each record once at all who were there, whatever is killed."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.hopd.test_spool import Spooling, until
+from tests.spark.piping import FILLING, SOURCE, TARGET, live
+from tests.spark.test_killed import Killed, kill_all
+from tests.unit.spark.spooling import fill
+
+from hopring import sync
+from hopring.spark.errors import SparkError, readable
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+PER_BATCH = 100
+
+
+class Subscriber(threading.Thread):
+    """A member of the group from the beginning to the end."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self.seen: list[tuple[int, bytes]] = []
+        self.dropped_again = 0
+        self.stopped = False
+        self._session = sync.connect(url)
+        self._session.join(TARGET)
+
+    def run(self) -> None:
+        while not self.stopped:
+            batch = self._session.receive_batch(max_messages=1, max_wait_seconds=0.1)
+            self.seen += [(message.type, message.data) for message in batch.messages]
+            self.dropped_again = self._session.dropped_again
+        self._session.close()
+
+
+@pytest.fixture
+def cluster() -> Iterator[sync.Cluster]:
+    with sync.local_cluster({"eu": 1, "us": 1}, patience="4s", trace=False) as found:
+        yield found
+
+
+@pytest.fixture
+def subscriber(cluster: sync.Cluster) -> Iterator[Subscriber]:
+    found = Subscriber(cluster.url("us1"))
+    found.start()
+    yield found
+    found.stopped = True
+    found.join()
+
+
+def longer(records: int) -> list[tuple[int, bytes]]:
+    return [(at % 10 % 7, b"%08d" % at + b"." * FILLING) for at in range(records)]
+
+
+class KilledLive(Killed):
+    """The same to a live group, through one daemon and then through the other."""
+
+    def __init__(self, root: Path, records: int, cluster: sync.Cluster, subscriber: Subscriber) -> None:
+        super().__init__(root, records)
+        self._cluster = cluster
+        self._subscriber = subscriber
+        self._runs = 0
+
+    def words(self) -> tuple[str, ...]:
+        self._runs += 1
+        return str(PER_BATCH), self._cluster.url(("eu1", "us1")[self._runs % 2])
+
+    def wait_for_append(self) -> None:
+        """Until a first message of a batch is there; others, and their receipts, are under way."""
+        before = len(self._subscriber.seen)
+        while len(self._subscriber.seen) == before:
+            time.sleep(0.001)
+
+    def is_published_and_not_noted(self) -> bool:
+        """Whether the next run has something of a batch to send again."""
+        noted = [int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")]
+        return len(self._subscriber.seen) > PER_BATCH * (max(noted, default=-1) + 1)
+
+
+def check(
+    root: Path, cluster: sync.Cluster, subscriber: Subscriber, kills: int, records: int, seed: int
+) -> None:
+    """A subscriber at one daemon and a spooler at the other hear all."""
+    with Spooling(root / "spool", cluster.url("eu1"), "--group", TARGET) as spooler:
+        until((root / "spool" / TARGET).exists)
+        killed = KilledLive(root, records, cluster, subscriber)
+        at_work = kill_all(killed, kills, 2.0 if kills == 2 else 4.0, seed)
+        before = len(subscriber.seen)
+        killed.finish()
+        until(lambda: len(subscriber.seen) >= records and len(spooler.messages(TARGET)) >= records)
+
+        found = f"{at_work} of {kills} runs killed at work, {before} of {records} records by then"
+        print(f"{found}, {killed.made_again} batches made again, {subscriber.dropped_again} messages dropped")
+        assert at_work == kills
+        assert subscriber.seen == longer(records)
+        assert spooler.messages(TARGET) == [data for _, data in longer(records)]
+
+
+def test_a_query_that_is_killed_is_heard_once(
+    tmp_path: Path, cluster: sync.Cluster, subscriber: Subscriber
+) -> None:
+    check(tmp_path, cluster, subscriber, kills=2, records=4_000, seed=1)
+
+
+@pytest.mark.long
+def test_twenty_kills_are_heard_by_nobody(
+    tmp_path: Path, cluster: sync.Cluster, subscriber: Subscriber
+) -> None:
+    seed = int(os.environ.get("HOPRING_SEED", "4711"))
+    check(tmp_path, cluster, subscriber, kills=20, records=40_000, seed=seed)
+
+
+def test_a_stream_and_a_table_reach_a_live_group_once_also_if_a_batch_is_made_again(
+    hopring: Any, tmp_path: Path, cluster: sync.Cluster, subscriber: Subscriber
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    where = cluster.url("eu1").removeprefix("hop://")
+    fill(tmp_path, SOURCE, 250)
+
+    def run() -> None:
+        with readable("multicasting"):
+            live(hopring, str(tmp_path), str(checkpoint), 100, where).awaitTermination()
+
+    run()
+    until(lambda: len(subscriber.seen) >= 250)
+    # Killed between the delivery and Spark's own note of it: Spark makes the batch again.
+    (checkpoint / "commits" / "2").unlink()
+    (checkpoint / "commits" / ".2.crc").unlink(missing_ok=True)
+    run()
+    until(lambda: subscriber.dropped_again == 50)
+    assert subscriber.seen == longer(250)
+
+    rows = hopring.range(0, 3000, 1, 3).selectExpr("repeat(cast(id as string), 100) as payload", "1 as type")
+    its = {"group": TARGET, "txnAppId": "job", "daemon": where, "service": "agreed"}
+    for version in (0, 0, 1):
+        rows.write.format("hopring").options(**its, txnVersion=version).mode("append").save()
+    until(lambda: len(subscriber.seen) >= 250 + 6000)
+    assert subscriber.seen[250:] == [(1, str(at).encode() * 100) for at in range(3000)] * 2
+
+    cluster.stop("eu1")
+    refused = r"multicasting: hop://.*Connection refused; start hopd there, or correct the address"
+    fill(tmp_path, SOURCE, 10)
+    with pytest.raises(SparkError, match=refused):
+        run()
+    cluster.restart("eu1")
+    cluster.settled()
+    run()
+    until(lambda: len(subscriber.seen) >= 6260)
+    assert subscriber.seen[6250:] == longer(260)[250:]

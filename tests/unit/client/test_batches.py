@@ -1,0 +1,276 @@
+"""Batches that count once: sent in order and known to be delivered, or in doubt and sent again."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+from tests.unit.client.test_reconnect import OPTIONS, connected
+from tests.unit.session.front import Front
+from tests.unit.spread.test_dialect import Desk
+
+from hopring.client.batches import BUNDLE_BYTES, Numbered, batch_of, multicast_batch
+from hopring.client.core import Core
+from hopring.client.errors import BatchInDoubt, InDoubt, MessageTooLarge, RequestRefused
+from hopring.client.events import Message, Receipt
+from hopring.client.outgoing import Sending
+from hopring.client.retrying import Reconnect
+from hopring.client.verbs import Verb
+from hopring.ids import GroupName
+from hopring.services import Service
+from hopring.session.options import TICKETS_MAX
+from hopring.wire.batch_mark import BatchMark
+
+SECOND = 1_000_000
+
+
+def sent(core: Core, messages: Iterable[Numbered], batch: int = 0) -> Verb[Receipt | None]:
+    return multicast_batch(core, batch_of("g", "app", batch, Service.SAFE), messages, 0, 5.0)
+
+
+def finish(verb: Verb[Receipt | None], exchange: Callable[[], None], *, begun: bool = False) -> Receipt | None:
+    """What a shell does; time passes only while nothing else happens."""
+    now_us = 0
+    try:
+        wait = verb.send(now_us) if begun else next(verb)
+        while True:
+            exchange()
+            if not wait.condition():
+                now_us = max(now_us, wait.until_us)
+            wait = verb.send(now_us)
+    except StopIteration as stop:
+        receipt: Receipt | None = stop.value
+        return receipt
+
+
+def send(front: Front, number: int, core: Core, messages: Iterable[Numbered], batch: int = 0) -> Receipt | None:
+    return finish(sent(core, messages, batch), lambda: front.exchange(number, core))
+
+
+def member(front: Front, number: int = 50, name: str = "bert", window_bytes: int = 1 << 20) -> Core:
+    core = front.client(number, name, window_bytes)
+    core.join("g")
+    front.exchange(number, core)
+    return core
+
+
+def messages_of(core: Core) -> list[Message]:
+    return [event for event in iter(core.take, None) if isinstance(event, Message)]
+
+
+def bodies(core: Core) -> list[bytes]:
+    return [message.data for message in messages_of(core)]
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % at for at in range(count)]
+
+
+def test_a_batch_is_delivered_in_order_and_the_receipt_is_that_of_the_last() -> None:
+    front = Front()
+    bert, sink = member(front), front.client(1, "sink")
+    receipt = send(front, 1, sink, [b"one", (b"two", 7), b""])
+    front.exchange(50, bert)
+    events = messages_of(bert)
+
+    assert [(one.data, one.type) for one in events] == [(b"one", 0), (b"two", 7), (b"", 0)]
+    assert receipt == Receipt(("g",), Service.SAFE, events[-1].place, False)
+    assert send(front, 1, sink, [], batch=1) is None
+
+
+def test_a_batch_that_is_sent_again_reaches_only_those_who_have_not_had_it() -> None:
+    front = Front()
+    bert, sink = member(front), front.client(1, "sink")
+    send(front, 1, sink, numbered(5))
+    carl = member(front, 51, "carl")
+    for _ in range(3):
+        send(front, 1, sink, numbered(5))
+        send(front, 1, sink, numbered(5), batch=1)
+    front.exchange(50, bert)
+    front.exchange(51, carl)
+
+    assert bodies(bert) == bodies(carl) == numbered(5) * 2
+    assert (bert.kept.once.dropped, carl.kept.once.dropped) == (25, 20)
+
+
+def test_clients_of_spread_get_the_messages_without_marks_and_as_often_as_they_are_sent() -> None:
+    desk = Desk()
+    alice = desk.client(50, "alice")
+    alice.join("g")
+    alice.view()
+    sink = desk.front.client(1, "sink")
+    for _ in range(2):
+        send(desk.front, 1, sink, [b"one", b"two"])
+
+    assert [alice.message().body for _ in range(4)] == [b"one", b"two"] * 2
+
+
+def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tables() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    front = Front()
+    bert, first, second = member(front), front.client(1, "first"), front.client(2, "second")
+    send(front, 1, first, numbered(30))
+    send(front, 2, second, numbered(100))
+    front.exchange(50, bert)
+    bert.take()  # The view.
+    batch = bert.take_batch(1000, "g")
+
+    assert [message.data for message in batch.messages] == numbered(100)
+    table = batch.to_arrow()
+    assert table["data"] == arrow.chunked_array([numbered(30), numbered(100)[30:]], arrow.binary())
+
+
+def test_dropped_bundles_use_no_window_up() -> None:
+    front = Front()
+    bert, sink = member(front, window_bytes=64 * 1024), front.client(1, "sink")
+    for _ in range(20):
+        send(front, 1, sink, [bytes(20_000)])
+        front.exchange(50, bert)
+    send(front, 1, sink, [b"next"], batch=1)
+    front.exchange(50, bert)
+
+    assert bodies(bert) == [bytes(20_000), b"next"]
+
+
+def test_a_batch_is_taken_as_there_is_room_and_not_before() -> None:
+    front = Front()
+    sink = front.client(1, "sink")
+    front.stopped = True
+    taken = 0
+
+    def many() -> Iterator[bytes]:
+        nonlocal taken
+        for _ in range(1000):
+            taken += 1
+            yield bytes(16 * 1024)
+
+    verb = sent(sink, many())
+    wait = next(verb)
+    front.exchange(1, sink)
+
+    assert not wait.condition()
+    window_bytes = sink.welcomed.window_bytes
+    assert window_bytes - 2 * BUNDLE_BYTES < taken * 16 * 1024 < window_bytes + 2 * BUNDLE_BYTES
+    front.stopped = False
+    front.pump()
+    finish(verb, lambda: front.exchange(1, sink), begun=True)
+    assert taken == 1000
+
+
+def test_there_are_no_more_bundles_under_way_than_tickets() -> None:
+    front = Front()
+    sink = front.client(1, "sink")
+    front.stopped = True
+    for index in range(TICKETS_MAX):
+        assert sink.has_room_for_bundle(GroupName("g"), 1, 0)
+        put(sink, [b""], index)
+    assert not sink.has_room_for_bundle(GroupName("g"), 1, 0)
+    front.exchange(1, sink)
+    front.stopped = False
+    front.pump()
+    front.exchange(1, sink)
+
+    assert sink.has_room_for_bundle(GroupName("g"), 1, 0)
+    assert (sink.outgoing.tickets, sink.outgoing.charged_bytes) == ({}, 0)
+
+
+@pytest.mark.parametrize("cut", range(0, 700, 13))
+def test_a_sender_that_is_killed_anywhere_and_one_that_repeats_its_batch_while_it_is_under_way(
+    cut: int,
+) -> None:
+    front = Front()
+    bert, killed, later = member(front), front.client(1, "killed"), front.client(2, "later")
+    front.stopped = True
+    for part in range(4):  # Bundles that end in other places than those of the second.
+        put(killed, numbered(12)[part * 3 : part * 3 + 3], part * 3)
+    front.say(1, killed.output()[:cut])
+    front.lose(1)
+    verb = sent(later, numbered(12))
+    next(verb)
+    front.say(2, later.output())
+    front.stopped = False
+    front.pump()
+    finish(verb, lambda: front.exchange(2, later), begun=True)
+    front.exchange(50, bert)
+
+    assert bodies(bert) == numbered(12)
+
+
+def put(core: Core, messages: list[bytes], index: int) -> None:
+    """A bundle in the middle of a batch."""
+    sending = Sending((GroupName("g"),), b"", Service.SAFE)
+    core.outgoing.put_bundle(sending, BatchMark("app", 0, index), messages, [0] * len(messages))
+
+
+@pytest.mark.parametrize("options", [OPTIONS, None], ids=["comes back", "ends"])
+def test_a_lost_connection_leaves_the_batch_in_doubt_and_it_may_be_sent_again(
+    options: Reconnect | None,
+) -> None:
+    front = Front()
+    bert, wire = member(front), connected(front, options=options)
+    front.stopped = True
+    verb = sent(wire.core, numbered(5), batch=3)
+    wait = next(verb)
+    wire.exchange(0)
+    assert not wait.condition()
+    wire.lose(SECOND)
+    assert wait.condition()
+    with pytest.raises(BatchInDoubt) as caught:
+        verb.send(SECOND)
+
+    assert str(caught.value) == (
+        "batch 3 of 'app' to g: the connection was lost before all its receipts came (the daemon is gone); "
+        "send it again under the same number: receivers drop what they have had"
+    )
+    assert isinstance(caught.value, InDoubt)
+    assert (caught.value.groups, caught.value.app, caught.value.batch) == (("g",), "app", 3)
+    front.stopped = False
+    front.pump()
+    send(front, 9, front.client(9, "next"), numbered(5), batch=3)
+    front.exchange(50, bert)
+    assert bodies(bert) == numbered(5)
+    assert bert.kept.once.dropped == 5
+
+
+def test_a_batch_never_goes_on_by_another_connection() -> None:
+    front = Front()
+    wire = connected(front)
+    front.stopped = True
+    verb = sent(wire.core, [bytes(100_000)] * 20)
+    wait = next(verb)
+    wire.lose(0)
+    front.stopped = False
+    front.pump()
+    wire.dial(wire.core.wake_at_us)
+
+    assert wire.core.connected
+    assert wait.condition()
+    with pytest.raises(BatchInDoubt, match="the connection was lost"):
+        verb.send(SECOND)
+    receipt = finish(sent(wire.core, [b"x"]), lambda: wire.exchange(SECOND))
+    assert receipt is not None
+
+
+def test_a_batch_that_does_not_move_is_given_up() -> None:
+    front = Front()
+    sink = front.client(1, "sink")
+    front.stopped = True
+    with pytest.raises(BatchInDoubt, match="nothing moved for 5 s"):
+        send(front, 1, sink, numbered(3))
+
+
+def test_what_cannot_be_a_batch_is_refused_before_anything_is_sent() -> None:
+    sink = Front().client(1, "sink")
+    for app in ("", "a\0b", "x" * 129, "\ud800"):
+        with pytest.raises(ValueError, match="no name of an application"):
+            batch_of("g", app, 0, Service.SAFE)
+    for number in (-1, 2**31):
+        with pytest.raises(ValueError, match="is not from 0 to 2147483647"):
+            batch_of("g", "app", number, Service.SAFE)
+    with pytest.raises(ValueError, match="no receipt"):
+        batch_of("g", "app", 0, Service.UNRELIABLE)
+    with pytest.raises(RequestRefused):
+        batch_of("", "app", 0, Service.SAFE)
+    with pytest.raises(MessageTooLarge):
+        next(sent(sink, [bytes(sink.welcomed.message_bytes_max + 1)]))
+    with pytest.raises(ValueError, match="not of 16 bits"):
+        next(sent(sink, [(b"", 65_536)]))
+    assert sink.output() == b""

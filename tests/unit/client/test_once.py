@@ -1,0 +1,156 @@
+"""What a session delivers of batches that come again, whatever the mixture."""
+
+from collections.abc import Iterator
+from itertools import combinations, permutations
+from random import Random
+
+import pytest
+
+from hopring.client.once import RANGES_MAX, STREAMS_MAX, Had, Once
+from hopring.wire.batch_mark import INDEXES, BatchMark
+
+Bundle = tuple[int, int, int]
+"""Batch, index of the first message, messages."""
+
+
+def delivered(once: Once, bundles: list[Bundle], app: str = "a") -> list[tuple[int, int]]:
+    """Batch and index of what comes out."""
+    out: list[tuple[int, int]] = []
+    for batch, index, count in bundles:
+        for start, end in once.new("g", BatchMark(app, batch, index), count):
+            out += [(batch, index + at) for at in range(start, end)]
+    return out
+
+
+def mixtures(one: list[Bundle], two: list[Bundle]) -> Iterator[list[Bundle]]:
+    """All ways in which two senders' bundles can be ordered, each in its own order."""
+    length = len(one) + len(two)
+    for places in combinations(range(length), len(one)):
+        first, second = iter(one), iter(two)
+        yield [next(first) if at in places else next(second) for at in range(length)]
+
+
+def singles(batch: int, count: int) -> list[Bundle]:
+    return [(batch, at, 1) for at in range(count)]
+
+
+def test_a_batch_that_comes_again_is_dropped_and_counted() -> None:
+    once = Once()
+
+    assert once.new("g", BatchMark("a", 0, 0), 3) == [(0, 3)]
+    assert once.new("g", BatchMark("a", 0, 0), 3) == []
+    assert once.dropped == 3
+    assert once.new("g", BatchMark("a", 0, 1), 4) == [(2, 4)]
+    assert once.dropped == 5
+    assert once.new("g", BatchMark("a", 1, 0), 1) == [(0, 1)]
+
+
+def test_groups_and_applications_are_counted_each_for_itself() -> None:
+    once = Once()
+    for group in ("g", "h"):
+        for app in ("a", "b"):
+            assert once.new(group, BatchMark(app, 0, 0), 2) == [(0, 2)]
+
+    assert once.dropped == 0
+
+
+@pytest.mark.parametrize("sent", range(7))
+def test_whatever_a_killed_sender_left_under_way_the_batch_comes_out_once_and_in_order(sent: int) -> None:
+    whole = [(3, at) for at in range(6)]
+    for mixture in mixtures(singles(3, sent), singles(3, 6)):
+        assert delivered(Once(), mixture) == whole
+
+
+def test_bundles_of_the_second_try_may_be_cut_in_other_places() -> None:
+    cuts = [[(0, 0, 4), (0, 4, 4)], [(0, 0, 1), (0, 1, 5), (0, 6, 2)], [(0, 0, 3), (0, 3, 1), (0, 4, 4)]]
+    for one, two in permutations(cuts, 2):
+        for sent in range(len(one) + 1):
+            for mixture in mixtures(one[:sent], two):
+                assert delivered(Once(), mixture) == [(0, at) for at in range(8)]
+
+
+def test_a_killed_sender_that_was_at_the_next_batch_already() -> None:
+    # The first had all of batch 0 acknowledged, else it had not begun batch 1; the second repeats batch 1.
+    ended, begun, again = singles(0, 2), singles(1, 2), singles(1, 3)
+    for mixture in mixtures(begun, again):
+        assert delivered(Once(), ended + mixture) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
+
+
+def test_where_only_sessions_keep_their_order_an_overtaken_batch_is_not_lost() -> None:
+    # By FIFO the second sender's batch may pass what the first has sent, elsewhere, before it.
+    for mixture in mixtures(singles(0, 3), singles(1, 3)):
+        out = delivered(Once(), mixture)
+        assert sorted(out) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+        assert [one for one in out if one[0] == 0] == [(0, 0), (0, 1), (0, 2)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_messages_in_any_order_with_any_repetition_come_out_once(seed: int) -> None:
+    chance = Random(seed)
+    total = [(batch, at) for batch in range(4) for at in range(30)]
+    bundles = [(batch, at, min(chance.randint(1, 9), 30 - at)) for batch, at in total]
+    bundles += chance.sample(bundles, 60)
+    chance.shuffle(bundles)
+    once = Once()
+    out = delivered(once, bundles)
+
+    assert sorted(out) == total
+    assert once.dropped == sum(count for *_, count in bundles) - len(total)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranges_are_as_a_set_would_be(seed: int) -> None:
+    chance = Random(seed)
+    had, model = Had(), set[int]()
+    for _ in range(300):
+        start = chance.randint(0, 200)
+        end = start + chance.randint(1, 20)
+        new = [at for low, high in had.take(start, end) for at in range(low, high)]
+        assert new == [at for at in range(start, end) if at not in model]
+        model |= set(range(start, end))
+        assert all(low < high for low, high in zip(had.starts, had.ends, strict=True))
+        assert all(high < low for high, low in zip(had.ends, had.starts[1:], strict=False))
+
+
+def test_members_that_see_one_order_drop_the_same() -> None:
+    chance = Random(5)
+    bundles = [(batch, at, 1) for batch in range(3) for at in range(10)] * 2
+    chance.shuffle(bundles)
+
+    assert delivered(Once(), bundles) == delivered(Once(), bundles)
+
+
+def test_what_was_had_in_another_life_is_dropped() -> None:
+    once = Once()
+    marks = {"live:a": BatchMark("a", 2, 4).number, "a": 99 << 32}  # The other appends to the spool itself.
+    assert once.remember("g", marks) == {"a": (2 << 32) + 4}
+
+    assert delivered(once, [(1, 0, 2), (2, 0, 8), (3, 0, 1)]) == [(2, 5), (2, 6), (2, 7), (3, 0)]
+    assert once.dropped == 7
+
+
+def test_memory_has_a_limit_and_the_oldest_goes_first() -> None:
+    once = Once()
+    for batch in range(RANGES_MAX + 10):
+        assert delivered(once, [(batch, 0, 2)]) == [(batch, 0), (batch, 1)]
+    had = once.streams["g", "a"]
+
+    assert len(had.starts) == len(had.ends) == RANGES_MAX
+    assert delivered(once, [(batch, 0, 2) for batch in range(RANGES_MAX + 10)]) == []
+    # What is behind the end of a batch is no part of the next, however far it reaches.
+    assert delivered(once, [(RANGES_MAX, 2, 1), (RANGES_MAX, INDEXES - 1, 1)]) == [
+        (RANGES_MAX, 2),
+        (RANGES_MAX, INDEXES - 1),
+    ]
+
+
+def test_hostile_holes_do_not_grow() -> None:
+    once = Once()
+    for at in range(0, 10_000, 2):
+        once.new("g", BatchMark("a", 0, at), 1)
+    assert len(once.streams["g", "a"].starts) == RANGES_MAX
+    for number in range(10_000):
+        once.new("g", BatchMark(f"app {number}", 0), 1)
+
+    assert len(once.streams) == STREAMS_MAX
+    assert ("g", "app 9999") in once.streams

@@ -1,0 +1,118 @@
+"""The sink to a live group without Spark: its options, and the batch that is kept until the next one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.spark.test_publishing import batch
+
+from hopring.services import Service
+from hopring.spark.errors import DataLost
+from hopring.spark.options import WrongOption
+from hopring.spark.outbox import keep, longest_bytes, rows
+from hopring.spark.staging import Staged, stage
+from hopring.spark.write_options import WriteOptions, write_options
+from hopring.spool.encode import Mark
+
+pytest.importorskip("pyarrow")
+
+LIVE = {"daemon": "h:1", "group": "g", "txnAppId": "a", "checkpointLocation": "/c"}
+
+
+def told(**said: str) -> WriteOptions:
+    return write_options({**LIVE, **said}, stream=True)
+
+
+def test_what_a_sink_to_a_live_group_is_told_is_read() -> None:
+    its = write_options({**LIVE, "SERVICE": "Agreed"}, stream=True)
+
+    assert its == WriteOptions(
+        daemons=("hop://h:1",), group="g", service=Service.AGREED, app="a", checkpoint="/c"
+    )
+    assert told().service is Service.SAFE
+    table = {"daemon": "h:1", "group": "g", "txnAppId": "a", "txnVersion": "7"}
+    assert write_options(table, stream=False).mark == Mark("a", 7)
+
+
+@pytest.mark.parametrize(
+    ("said", "urls"),
+    [
+        ("localhost:4893", ("hop://localhost:4893",)),
+        ("/run/hop d.sock", ("hop+unix:///run/hop%20d.sock",)),
+        ("hop://eu1:1, us1:2", ("hop://eu1:1", "hop://us1:2")),
+        ("hop+unix:///run/hopd.sock", ("hop+unix:///run/hopd.sock",)),
+    ],
+)
+def test_where_the_daemon_is(said: str, urls: tuple[str, ...]) -> None:
+    assert told(daemon=said).daemons == urls
+
+
+def test_the_last_batch_is_kept_beside_the_checkpoint_or_where_it_is_said() -> None:
+    assert told().kept == "/c/hopring"
+    assert told(checkpointLocation="file:///some%20where/c").kept == "/some where/c/hopring"
+    assert told(checkpointLocation="c").kept == str(Path("c/hopring").absolute())
+    assert told(checkpointLocation="hdfs://h/c", staging="/mnt/s").kept == "/mnt/s"
+
+
+@pytest.mark.parametrize(
+    ("said", "stream", "match"),
+    [
+        ({"path": "/s", **LIVE}, True, "option daemon: path is given, too; give path for a spool or daemon"),
+        ({"group": "g", "txnAppId": "a"}, True, "option path: it is missing; .*option daemon, as host:port"),
+        (
+            {**LIVE, "service": "fast"},
+            True,
+            "no service 'fast' for it; write reliable, fifo, causal, agreed, safe",
+        ),
+        ({**LIVE, "service": "unreliable"}, True, "no service 'unreliable' for it"),
+        ({**LIVE, "daemon": "ftp://x"}, True, "'ftp://x' is no address of a daemon; write host:port"),
+        ({**LIVE, "daemon": "h:1,"}, True, "option daemon: it is empty"),
+        ({**LIVE, "sender": "me"}, True, "option sender: it means nothing in a live group"),
+        ({**LIVE, "txnAppId": "x" * 129}, True, "option txnAppId: it is too long"),
+        ({**LIVE, "checkpointLocation": "s3://b/c"}, True, "option staging: it is missing"),
+        ({"daemon": "h:1", "group": "g"}, False, "txnAppId and txnVersion are missing"),
+        ({**LIVE, "txnVersion": "2147483648"}, False, "it is above 2147483647; count the writes"),
+        ({"path": "/s", "group": "g", "service": "safe"}, False, "means nothing in a sink to a spool"),
+        ({"path": "/s", "group": "g", "staging": "/t"}, False, "means nothing in a sink to a spool"),
+    ],
+)
+def test_what_is_wrong_is_refused(said: dict[str, str], stream: bool, match: str) -> None:
+    with pytest.raises(WrongOption, match=match):
+        write_options(said, stream=stream)
+
+
+def staged(tmp_path: Path, *batches: Any) -> list[Staged]:
+    return [stage([one], tmp_path / "staging") for one in batches]
+
+
+def test_a_batch_is_sent_as_it_was_kept_first(tmp_path: Path) -> None:
+    first = keep(tmp_path, Mark("a", 0), staged(tmp_path, batch("x", types=[3]), batch("y", "z", types=[1, 2])))
+    assert list(rows(first)) == [(b"x", 3), (b"y", 1), (b"z", 2)]
+    assert (first.rows, longest_bytes(first)) == (3, 1)
+
+    # Made again, its rows may come in another order.
+    again = keep(tmp_path, Mark("a", 0), staged(tmp_path, batch("z", "y", "x")))
+    assert (again, list(rows(again))) == (first, list(rows(first)))
+
+    other = keep(tmp_path, Mark("b", 0), staged(tmp_path, batch("longer")))
+    assert (list(rows(other)), longest_bytes(other)) == ([(b"longer", 0)], 6)
+
+
+def test_the_next_batch_takes_the_place_of_the_last_and_an_older_one_is_an_error(tmp_path: Path) -> None:
+    for number in (0, 1, 5):
+        keep(tmp_path, Mark("a", number), staged(tmp_path, batch("x")))
+
+    assert [path.name for path in tmp_path.rglob("*.arrow")] == ["5.arrow"]
+    with pytest.raises(DataLost, match="batch 2 of 'a' comes behind batch 5; a query with another checkpoint"):
+        keep(tmp_path, Mark("a", 2), staged(tmp_path, batch("x")))
+
+
+def test_half_of_a_batch_is_not_kept(tmp_path: Path) -> None:
+    place = tmp_path / "outbox" / "a"
+    place.mkdir(parents=True)
+    (place / "0.half").write_bytes(b"what a crash has left")
+
+    kept = keep(tmp_path, Mark("a", 0), staged(tmp_path, batch("x")))
+
+    assert list(rows(kept)) == [(b"x", 0)]
+    assert [path.name for path in place.iterdir()] == ["0.arrow"]
