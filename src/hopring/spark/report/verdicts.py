@@ -11,7 +11,7 @@ from hopring.spark.report.rows import Audit, Finding
 BROKEN_MAX: Final = 12
 COLUMNS: Final = (
     Column("property", number=False),
-    Column("in a sentence, and the witness if it is broken", number=False),
+    Column("in a sentence", number=False),
     Column("verdict", number=False),
 )
 
