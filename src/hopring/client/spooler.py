@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from hopring.client.batch import Batch
 from hopring.client.blocking import Session
 from hopring.client.errors import TimedOut
 from hopring.client.spooling import Scribe, away
@@ -41,14 +42,16 @@ class Spooler:
         patterns: Sequence[str],
         options: SpoolOptions,
         say: Callable[[str], None] = lambda _: None,
+        heard: Callable[[Batch], None] = lambda _: None,
     ) -> None:
-        """Joins nothing yet; `say` is told in words what happens."""
+        """Joins nothing yet; `say` is told in words what happens, `heard` is shown all that comes."""
         self.session = session
         self.writers: dict[str, SpoolWriter] = {}
         self._root = root
         self._patterns = tuple(patterns)
         self._options = options
         self._say = say
+        self._heard = heard
         self._scribe = Scribe()
         self._waiting: dict[str, list[Run]] = {}  # What a disk has refused.
         self._look_at = 0.0
@@ -74,9 +77,9 @@ class Spooler:
         if self._waiting:
             self._retry(wait_seconds)
             return
-        self._waiting = self._scribe.runs(
-            self.session.receive_batch(max_messages=BATCH_MESSAGES, max_wait_seconds=wait_seconds)
-        )
+        batch = self.session.receive_batch(max_messages=BATCH_MESSAGES, max_wait_seconds=wait_seconds)
+        self._heard(batch)
+        self._waiting = self._scribe.runs(batch)
         self._write()
         self._tick()
 

@@ -1,0 +1,51 @@
+"""The last act: the pipeline on Spark over what was recorded. Without Spark the demonstration is whole too."""
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Protocol
+
+from hopring.spark.audit.ends import Ends
+from hopring.spark.errors import NoJava
+from hopring.spark.java import decide, look
+
+DIRECTORY: Final = "pipeline"
+INSTALL: Final = "no report: it is made with Spark, which is not installed; pip install 'hopring[spark,jdk]'"
+LEFT_OUT: Final = "no report: left out by --no-spark"
+
+
+class Outcome(Protocol):
+    """What came of a pipeline."""
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the audit found nothing broken."""
+
+
+def lacking() -> str | None:
+    """What has to be installed first, in one line; None if all is there."""
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        return INSTALL
+    if find_spec("hopring.spark.pipeline") is None:
+        return "no report: this hopring has no pipeline"
+    try:
+        decide(look(os.environ))
+    except NoJava as error:
+        return f"no report: {error}"
+    return None
+
+
+def run_pipeline(
+    spools: Mapping[str, Path], trace: Path, directory: Path, ends: Ends, say: Callable[[str], None]
+) -> Outcome:
+    """Tables, audit and report; SparkError if it cannot be done."""
+    # Loaded here: it takes Spark with it, and a demonstration without it should not wait.
+    run = import_module("hopring.spark.pipeline").run
+    outcome: Outcome = run(spools, trace, directory / DIRECTORY, say=say, ends=ends)
+    return outcome
