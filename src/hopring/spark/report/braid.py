@@ -11,6 +11,7 @@ Deviation   changes that come within `knot_us` of each other are one knot: daemo
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import groupby, pairwise
+from math import sqrt
 
 from hopring.spark.report.braid_order import ranks
 from hopring.spark.report.rows import Stay
@@ -30,8 +31,12 @@ class Spacing(Value, frozen=True):
     """Distances between strands, in pixels."""
 
     strand: float = 11.0
-    gap: float = 72.0  # Between two views.
+    gap: float = 72.0  # Between two views; less where there are more of them.
     home: float = 17.0  # Where names stand, before the first view.
+
+    def between(self, parts: int) -> float:
+        """The gap between so many views: their whole grows with the root of their number."""
+        return max(self.gap / sqrt(max(parts - 1, 1)), 2 * self.strand)
 
 
 class Bundle(Value, frozen=True):
@@ -155,7 +160,8 @@ def _parts(present: Present) -> list[tuple[str, ...]]:
 
 
 def _height(parts: Sequence[Sequence[str]], spacing: Spacing) -> float:
-    return sum(spacing.strand * (len(part) - 1) for part in parts) + spacing.gap * max(len(parts) - 1, 0)
+    gaps = spacing.between(len(parts)) * max(len(parts) - 1, 0)
+    return sum(spacing.strand * (len(part) - 1) for part in parts) + gaps
 
 
 def _epoch(
@@ -170,6 +176,6 @@ def _epoch(
         for daemon in part:
             places[daemon] = y
             y += spacing.strand
-        y += spacing.gap - spacing.strand
+        y += spacing.between(len(parts)) - spacing.strand
     bundles = tuple([Bundle(present[part[0]], part) for part in parts])
     return Epoch(begin_us, end_us, bundles, places)

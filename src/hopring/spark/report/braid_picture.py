@@ -106,15 +106,16 @@ class _Picture:
         return parts
 
     def _runs(self) -> list[tuple[str, int, int]]:
-        found: set[tuple[str, int, int]] = set()
-        for daemon in self.braid.daemons:
-            for view, first, last in views_of(self.braid, daemon):
-                found.add((view, first, last))
-        widest: dict[str, tuple[int, int]] = {}
-        for view, first, last in sorted(found):
-            begin, end = widest.get(view, (first, last))
-            widest[view] = (min(begin, first), max(end, last))
-        return sorted((view, *ends) for view, ends in widest.items())
+        """Each view with its first and last epoch; twice if there was nobody in it in between."""
+        found: dict[str, list[list[int]]] = {}
+        for at, epoch in enumerate(self.braid.epochs):
+            for bundle in epoch.bundles:
+                runs = found.setdefault(bundle.view, [])
+                if runs and runs[-1][1] == at - 1:
+                    runs[-1][1] = at
+                else:
+                    runs.append([at, at])
+        return sorted((view, first, last) for view, runs in found.items() for first, last in runs)
 
     def _edges(self, view: str, first: int, last: int) -> tuple[list[Step], list[Step]]:
         """The upper edge from left to right, and the lower one back."""
@@ -127,12 +128,11 @@ class _Picture:
                 if bundle.view == view
                 for daemon in bundle.daemons
             ]
-            if places:
-                begin = knots[at].x + knots[at].half
-                end = self.course.right
-                if at + 1 < len(knots):
-                    end = knots[at + 1].x - knots[at + 1].half
-                spans.append((begin, max(end, begin + 2), min(places) - BAND_PX, max(places) + BAND_PX))
+            begin = knots[at].x + knots[at].half
+            end = self.course.right
+            if at + 1 < len(knots):
+                end = knots[at + 1].x - knots[at + 1].half
+            spans.append((begin, max(end, begin + 2), min(places) - BAND_PX, max(places) + BAND_PX))
         top: list[Step] = [("M", (spans[0][0], spans[0][2]))]
         bottom: list[Step] = [("L", (spans[-1][1], spans[-1][3]))]
         for number, (_, end, high, _low) in enumerate(spans):

@@ -87,7 +87,9 @@ def what_changed(before: Epoch | None, behind: Epoch) -> str:
 def _who(daemons: Sequence[str], what: str) -> list[str]:
     if not daemons:
         return []
-    return [f"{words.short(daemons[0], 16)} {what}" if len(daemons) == 1 else f"{len(daemons)} {what}"]
+    if len(daemons) == 1:
+        return [f"{words.short(daemons[0], 16)} {what}"]
+    return [f"{len(daemons)} {what.removesuffix('s')}"]
 
 
 def counted(knots: Iterable[tuple[Epoch | None, Epoch]]) -> Counter[str]:

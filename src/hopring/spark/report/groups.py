@@ -1,8 +1,8 @@
-"""Views of groups, and gaps: tables of what sessions saw, and of what was not heard."""
+"""Groups: the views that their members were shown, as braids of sessions and as a table."""
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from hopring.spark.report import words
 from hopring.spark.report.braid_picture import draw_braid
@@ -13,7 +13,6 @@ from hopring.value import Value
 
 PICTURES_MAX: Final = 3
 STRANDS_MAX: Final = 24
-GAP_COLUMNS_MAX: Final = 12
 COLUMNS: Final = (
     *(Column("group", number=False), Column("view", number=False), Column("installed", number=False)),
     *(Column("lasted"), Column("members"), Column("who", number=False), Column("cause", number=False)),
@@ -67,52 +66,42 @@ def _lasted(one: GroupView, end_us: int) -> str:
     return words.span(one.end_us - one.begin_us)
 
 
-def gap_table(gaps: Any) -> str:
-    """Whatever columns there are; rows in the order of their text, so that the page is always the same."""
-    names = gaps.column_names[:GAP_COLUMNS_MAX]
-    rows = sorted([_cell(row[name]) for name in names] for row in gaps.select(names).to_pylist())
-    columns = [Column(words.short(name), number=False) for name in names]
-    return table("Gaps: where messages were not heard", columns, rows)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return words.NOTHING
-    if isinstance(value, float):
-        return words.digits(value) if value == value else words.NOTHING  # noqa: PLR0124  Not a number.
-    if isinstance(value, list):
-        return words.names([str(one) for one in value], 8)
-    return words.short(str(value), 90)
-
-
 def section(
     gold: Gold, window: tuple[int, int] | None, site_class: dict[str, str]
 ) -> tuple[str, str, str, str] | None:
     """Views of groups; nothing if the table was not made."""
     if gold.group_views is None:
         return None
-    end_us = window[1] if window is not None else 0
     if not gold.group_views:
         return "groups", "Groups", "", said("No views of groups were recorded.", "empty")
+    window = window or window_us(gold.group_views)
     found = len({stay.group for stay in gold.group_views})
     told = (
         f"Views of {words.plural(found, 'group')}, as their members were shown them: a strand for each member."
     )
-    listed = group_table(gold.group_views, end_us, gold.left_out.get("group_views", 0))
-    pictures = braids(gold.group_views, window, site_class) if window is not None else ""
+    listed = group_table(gold.group_views, window[1], gold.left_out.get("group_views", 0))
+    pictures = braids(gold.group_views, window, site_class)
     return "groups", "Groups", told, pictures + folded("The same as a table", listed)
+
+
+def window_us(stays: Sequence[GroupStay]) -> tuple[int, int]:
+    """From the first view to the last end that is known."""
+    times = [at for stay in stays for at in (stay.begin_us, stay.end_us) if at is not None]
+    return min(times), max(*times, min(times) + 1)
 
 
 def braids(stays: Sequence[GroupStay], window: tuple[int, int], site_class: dict[str, str]) -> str:
     """The groups with most members, each as a braid of its sessions."""
+    # A clock that is far off would squeeze all others into a corner.
+    inside = [stay for stay in stays if window[0] <= stay.begin_us <= window[1]]
     members: dict[str, set[str]] = {}
-    for stay in stays:
+    for stay in inside:
         members.setdefault(stay.group, set()).add(stay.session)
     order = sorted(members, key=lambda group: (-len(members[group]), group))
     parts = []
     for group in order[:PICTURES_MAX]:
         shown = set(sorted(members[group])[:STRANDS_MAX])
-        them = [_as_stay(stay) for stay in stays if stay.group == group and stay.session in shown]
+        them = [_as_stay(stay) for stay in inside if stay.group == group and stay.session in shown]
         classes = {stay.daemon: _class(stay.daemon, site_class) for stay in them}
         label = f"Views of the group {words.short(group)} over time; the table below has them all"
         draw = partial(draw_braid, them, window, site_class=classes, label=label)
@@ -121,6 +110,9 @@ def braids(stays: Sequence[GroupStay], window: tuple[int, int], site_class: dict
         parts.append(figure(words.short(group), note, at_widths(draw, WIDTHS)))
     more = len(order) - PICTURES_MAX
     note = said(f"{words.plural(more, 'more group')} in the table only.", "note") if more > 0 else ""
+    if len(inside) < len(stays):
+        away = len(stays) - len(inside)
+        note += said(f"{words.plural(away, 'stay')} outside the time of this page in the table only.", "note")
     return "".join(parts) + note
 
 
@@ -136,12 +128,3 @@ def _class(session: str, site_class: dict[str, str]) -> str:
         if daemon in site_class:
             return site_class[daemon]
     return "site7"
-
-
-def gap_section(gold: Gold) -> tuple[str, str, str, str] | None:
-    """Gaps; nothing if the table was not made."""
-    if gold.gaps is None:
-        return None
-    if not gold.gaps.num_rows:
-        return "gaps", "Gaps", "", said("No gaps: the spools have all that was delivered to them.", "empty")
-    return "gaps", "Gaps", "Where a spooler could not hear its group.", gap_table(gold.gaps)

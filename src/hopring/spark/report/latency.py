@@ -103,7 +103,7 @@ def _panel(pair: Pair, found: Sequence[Hill], scale: Log) -> str:
     rows = sorted(found, key=lambda hill: order.index(hill.service))
     bottom = ROW_PX * len(rows) + 6
     parts = []
-    for value in log_ticks(scale.low, scale.high, 5):
+    for value in log_ticks(scale.low, scale.high, 7):
         x = scale.at(value)
         parts.append(line(x, 0, x, bottom + 4, "level"))
         side = "" if x < 30 else " end" if x > scale.end - 30 else " middle"

@@ -60,9 +60,9 @@ def moments(gold: Gold, window: tuple[int, int] | None) -> list[tuple[int, str]]
     """When membership changed, for the other plots; nothing where it changed all the time."""
     if not gold.membership or window is None:
         return []
-    braid = lay_out(gold.membership, window[1], (window[1] - window[0]) // 100)
+    braid = lay_out(gold.membership, window[1], (window[1] - window[0]) // MOMENTS_MAX)
     found = [(behind.begin_us, what_changed(before, behind)) for before, behind in braid.knots if before]
-    return found if len(found) <= MOMENTS_MAX else []
+    return found if len(found) < MOMENTS_MAX // 2 else []
 
 
 def _chosen(stays: Sequence[Stay]) -> tuple[list[Stay], int]:

@@ -8,6 +8,7 @@ from hopring import __version__
 from hopring.check.picture.svg import escape
 from hopring.spark.report import (
     colours,
+    gaps,
     groups,
     latency,
     links,
@@ -103,7 +104,7 @@ def _sections(gold: Gold, window: tuple[int, int] | None, sites: dict[str, str])
         latency.section(gold),
         links.section(gold),
         groups.section(gold, window, by_daemon),
-        groups.gap_section(gold),
+        gaps.section(gold),
         verdicts.section(gold.audit),
         summary.section(gold),
     ]

@@ -4,6 +4,7 @@ from hopring.check.picture.svg import escape
 from hopring.spark.report import words
 from hopring.spark.report.braid import lay_out
 from hopring.spark.report.braid_words import counted, views
+from hopring.spark.report.gaps import unexplained
 from hopring.spark.report.html import Column, table, tag
 from hopring.spark.report.links import worst
 from hopring.spark.report.rows import ALL_GROUPS, Gold, Latency
@@ -78,7 +79,11 @@ def _of_links(gold: Gold) -> list[Tile]:
 def _of_gaps(gold: Gold) -> list[Tile]:
     if gold.gaps is None:
         return []
-    return [Tile("Gaps", words.count(gold.gaps.num_rows) if gold.gaps.num_rows else "none", "in spools")]
+    if not gold.gaps.num_rows:
+        return [Tile("Gaps", "none", "in spools")]
+    open_ones = unexplained(gold.gaps)
+    told = {None: "", 0: ", all explained"}.get(open_ones, f", {open_ones} unexplained")
+    return [Tile("Gaps", words.count(gold.gaps.num_rows), f"in spools{told}")]
 
 
 def tile_list(found: list[Tile]) -> str:
@@ -104,6 +109,8 @@ def figure_table(summary: dict[str, float]) -> str:
 
 def _figure(name: str, value: float) -> tuple[str, str]:
     shown = {"us": words.span, "bytes": words.size, "ratio": words.share, "share": words.share}
+    if name.startswith("bytes "):
+        return words.short(name), words.some(value, words.size)
     stem, _, unit = name.rpartition("_")
     if value == value and unit == "seconds":  # noqa: PLR0124  Not a number is not itself.
         return words.short(stem.replace("_", " ")), words.span(value * 1e6)
