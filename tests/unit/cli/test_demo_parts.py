@@ -1,7 +1,11 @@
 """The pure parts of the demonstration: figures, verdict, and what is shown."""
 
 import io
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console, RenderableType
@@ -11,6 +15,7 @@ from hopring.check.verdict import broken, holds
 from hopring.cli.demo import show
 from hopring.cli.demo.facts import Change, Client, Demo, Flow, Judged, Latency, Reached
 from hopring.cli.demo.figures import Figures, changes
+from hopring.cli.demo.pipeline import INSTALL, LEFT_OUT, lacking, run_pipeline
 from hopring.cli.demo.screen import Screen
 from hopring.cli.demo.verdict import judge
 from hopring.cli.demo.world import (
@@ -27,6 +32,7 @@ from hopring.cli.demo.world import (
     site_of,
 )
 from hopring.services import AGREED, SAFE, Service
+from hopring.spark.audit.ends import Ends
 
 VIEW = trace.ViewName(1, 0, 1)
 GROUP_VIEW = trace.GroupViewName(VIEW, (), 1)
@@ -236,6 +242,52 @@ def test_what_is_broken_is_shown_with_its_witness_and_what_did_not_come_too() ->
     assert "✗ clients, EVS-C: 1 of 2 properties hold over 9 events" in text
     assert "EVS-C 2.5: eu1 got it twice" in text
     assert "✗ waited in vain" in text
+
+
+def test_the_last_lines_say_where_the_report_is_or_why_there_is_none() -> None:
+    reported = replace(FACTS, report="out/demo-1/pipeline/report.html", pipeline="pipeline on Spark: all hold")
+
+    assert (
+        text_of(show.last_line(reported))
+        == "pipeline on Spark: all hold\nreport out/demo-1/pipeline/report.html\n"
+    )
+    assert text_of(show.last_line(replace(FACTS, pipeline=LEFT_OUT))) == f"{LEFT_OUT}\n"
+
+
+def test_where_there_is_no_spark_one_line_says_what_to_install() -> None:
+    nothing: dict[str, object] = {}
+    assert lacking(nothing.get) == INSTALL
+    assert "\n" not in INSTALL
+    assert "pip install 'hopring[spark,jdk]'" in INSTALL
+
+
+def test_the_pipeline_is_given_spools_trace_and_how_it_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[object] = []
+
+    def run(spools: object, trace: object, out: object, *, say: Callable[[str], None], ends: Ends) -> object:
+        given.extend([spools, trace, out, ends])
+        say("ingest")
+        return SimpleNamespace(report=tmp_path / "report.html", holds=True)
+
+    monkeypatch.setitem(sys.modules, "hopring.spark.pipeline", SimpleNamespace(run=run))
+    spools, trace, ends = {"eu": tmp_path / "eu"}, tmp_path / "trace.jsonl", Ends(quiet=True)
+    steps: list[str] = []
+    outcome = run_pipeline(spools, trace, tmp_path, ends, steps.append)
+
+    assert given == [spools, trace, tmp_path / "pipeline", ends]
+    assert (steps, outcome.holds, outcome.report) == (["ingest"], True, tmp_path / "report.html")
+
+
+def test_where_nothing_moves_each_step_of_a_job_has_a_line_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Screen(True) as screen, screen.steps() as say:
+        say("starting Spark")
+        say("ingest")
+
+    assert capsys.readouterr() == ("", "starting Spark ...\ningest ...\n")
 
 
 class Shown:

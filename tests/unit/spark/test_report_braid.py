@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from docs.pictures.braid import FILE, picture
 
 from hopring.spark.report.braid import Braid, End, Epoch, Spacing, closed, lay_out
 from hopring.spark.report.braid_order import ranks
@@ -185,3 +186,8 @@ def test_the_view_of_a_daemon_is_found() -> None:
     epoch: Epoch = laid_out(split_and_merge()).epochs[1]
 
     assert (view_in(epoch, "a"), view_in(epoch, "d"), view_in(epoch, "x")) == ("2", "3", None)
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_docs_is_what_the_simulator_does() -> None:
+    assert FILE.read_text() == picture()

@@ -28,11 +28,11 @@ class Outcome(Protocol):
         """Whether the audit found nothing broken."""
 
 
-def lacking() -> str | None:
+def lacking(find: Callable[[str], object] = find_spec) -> str | None:
     """What has to be installed first, in one line; None if all is there."""
-    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+    if find("pyspark") is None or find("pyarrow") is None:
         return INSTALL
-    if find_spec("hopring.spark.pipeline") is None:
+    if find("hopring.spark.pipeline") is None:
         return "no report: this hopring has no pipeline"
     try:
         decide(look(os.environ))

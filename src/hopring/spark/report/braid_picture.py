@@ -86,9 +86,10 @@ class _Picture:
             space: Attributes = {"x": x - 16, "y": 0, "width": 32, "height": TOP_PX - 14, "class": "hit"}
             parts.append(element("rect", space, told_words))
             if x - last > LETTER_PX * len(what) + 10:
-                side = "" if pair[0] is None else " middle"
-                parts.append(text(max(x, 4), 14, what, f"what{side}"))
-                parts.append(text(max(x, 4), 14 + 13, words.moment(pair[1].begin_us), f"small faint{side}"))
+                beyond = x + LETTER_PX * len(what) / 2 > self.course.right + RIGHT_PX
+                side = "" if pair[0] is None else " end" if beyond else " middle"
+                parts.append(text(x, 14, what, f"what{side}"))
+                parts.append(text(x, 14 + 13, words.moment(pair[1].begin_us), f"small faint{side}"))
                 last = x + LETTER_PX * len(what) / 2
         return parts
 

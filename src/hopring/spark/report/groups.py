@@ -123,8 +123,9 @@ def _as_stay(stay: GroupStay) -> Stay:
 
 
 def _class(session: str, site_class: dict[str, str]) -> str:
-    """The colour of its daemon: sessions are called `daemon/number` or `#name#daemon`."""
+    """The colour of its daemon: sessions are called `daemon/number` or `#name#daemon`, spools by their site."""
     for daemon in (session.rpartition("/")[0], session.rpartition("#")[2]):
         if daemon in site_class:
             return site_class[daemon]
-    return "site7"
+    same = [colour for daemon, colour in sorted(site_class.items()) if daemon.rstrip("0123456789") == session]
+    return same[0] if same else "site7"
