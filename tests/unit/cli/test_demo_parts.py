@@ -1,11 +1,7 @@
 """The pure parts of the demonstration: figures, verdict, and what is shown."""
 
 import io
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console, RenderableType
@@ -15,7 +11,7 @@ from hopring.check.verdict import broken, holds
 from hopring.cli.demo import show
 from hopring.cli.demo.facts import Change, Client, Demo, Flow, Judged, Latency, Reached
 from hopring.cli.demo.figures import Figures, changes
-from hopring.cli.demo.pipeline import INSTALL, LEFT_OUT, lacking, run_pipeline
+from hopring.cli.demo.pipeline import INSTALL, LEFT_OUT, lacking
 from hopring.cli.demo.screen import Screen
 from hopring.cli.demo.verdict import judge
 from hopring.cli.demo.world import (
@@ -32,7 +28,6 @@ from hopring.cli.demo.world import (
     site_of,
 )
 from hopring.services import AGREED, SAFE, Service
-from hopring.spark.audit.ends import Ends
 
 VIEW = trace.ViewName(1, 0, 1)
 GROUP_VIEW = trace.GroupViewName(VIEW, (), 1)
@@ -259,25 +254,6 @@ def test_where_there_is_no_spark_one_line_says_what_to_install() -> None:
     assert lacking(nothing.get) == INSTALL
     assert "\n" not in INSTALL
     assert "pip install 'hopring[spark,jdk]'" in INSTALL
-
-
-def test_the_pipeline_is_given_spools_trace_and_how_it_ended(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    given: list[object] = []
-
-    def run(spools: object, trace: object, out: object, *, say: Callable[[str], None], ends: Ends) -> object:
-        given.extend([spools, trace, out, ends])
-        say("ingest")
-        return SimpleNamespace(report=tmp_path / "report.html", holds=True)
-
-    monkeypatch.setitem(sys.modules, "hopring.spark.pipeline", SimpleNamespace(run=run))
-    spools, trace, ends = {"eu": tmp_path / "eu"}, tmp_path / "trace.jsonl", Ends(quiet=True)
-    steps: list[str] = []
-    outcome = run_pipeline(spools, trace, tmp_path, ends, steps.append)
-
-    assert given == [spools, trace, tmp_path / "pipeline", ends]
-    assert (steps, outcome.holds, outcome.report) == (["ingest"], True, tmp_path / "report.html")
 
 
 def test_where_nothing_moves_each_step_of_a_job_has_a_line_on_stderr(

@@ -6,6 +6,7 @@ import pytest
 from docs.pictures.braid import FILE, picture
 
 from hopring.spark.report.braid import Braid, End, Epoch, Spacing, closed, lay_out
+from hopring.spark.report.braid_labels import placed
 from hopring.spark.report.braid_order import ranks
 from hopring.spark.report.braid_path import course, view_in, views_of
 from hopring.spark.report.braid_words import counted, told, views, what_changed
@@ -186,6 +187,27 @@ def test_the_view_of_a_daemon_is_found() -> None:
     epoch: Epoch = laid_out(split_and_merge()).epochs[1]
 
     assert (view_in(epoch, "a"), view_in(epoch, "d"), view_in(epoch, "x")) == ("2", "3", None)
+
+
+def test_splits_and_merges_are_named_before_anything_else_and_long_names_are_cut() -> None:
+    knots = [
+        (100.0, "start", "t"),
+        (150.0, "split", "t"),
+        (180.0, "b gone", "t"),
+        (250.0, "merge, b comes", "t"),
+    ]
+
+    assert [label.what for label in placed(knots, 900.0)] == ["split", "merge, b comes"]
+    assert [label.what for label in placed([*knots[:1], (210.0, "merge, b comes", "t")], 900.0)] == [
+        *("start", "merge, b comes")
+    ]
+    assert [label.what for label in placed([(150.0, "split", "t"), (220.0, "merge, b comes", "t")], 900.0)] == [
+        *("split", "merge")
+    ]
+    assert [label.side for label in placed([(5.0, "split", "t"), (890.0, "merge", "t")], 900.0)] == [
+        "begin",
+        "end",
+    ]
 
 
 @pytest.mark.slow

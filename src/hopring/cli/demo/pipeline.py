@@ -5,27 +5,25 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
+from hopring.spark import session
 from hopring.spark.audit.ends import Ends
 from hopring.spark.errors import NoJava
 from hopring.spark.java import decide, look
+from hopring.value import Value
 
 DIRECTORY: Final = "pipeline"
+REPORT_FILE: Final = "report.html"
 INSTALL: Final = "no report: it is made with Spark, which is not installed; pip install 'hopring[spark,jdk]'"
 LEFT_OUT: Final = "no report: left out by --no-spark"
 
 
-class Outcome(Protocol):
+class Outcome(Value, frozen=True):
     """What came of a pipeline."""
 
-    @property
-    def report(self) -> Path:
-        """The page."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the audit found nothing broken."""
+    report: Path
+    holds: bool  # The audit found nothing broken.
 
 
 def lacking(find: Callable[[str], object] = find_spec) -> str | None:
@@ -46,6 +44,15 @@ def run_pipeline(
 ) -> Outcome:
     """Tables, audit and report; SparkError if it cannot be done."""
     # Loaded here: it takes Spark with it, and a demonstration without it should not wait.
-    run = import_module("hopring.spark.pipeline").run
-    outcome: Outcome = run(spools, trace, directory / DIRECTORY, say=say, ends=ends)
-    return outcome
+    room = import_module("hopring.spark.pipeline")
+    out = directory / DIRECTORY
+    store = room.Store(out)
+    store.open()
+    spark = session("hop demo")
+    try:
+        stock = tuple([room.Spool(name, str(path)) for name, path in sorted(spools.items())])
+        found = room.run(spark, room.Wish(out, stock, trace, ends=ends), store, say)
+    finally:
+        spark.stop()
+    assert found is not None, "there is a trace, so there is an audit"
+    return Outcome(out / REPORT_FILE, found.holds)

@@ -10,6 +10,7 @@ from hopring.check.picture.svg import Attributes, element, line, path, text, tip
 from hopring.spark.report import words
 from hopring.spark.report.axis import time_axis
 from hopring.spark.report.braid import Braid, End, Leg, Spacing, lay_out
+from hopring.spark.report.braid_labels import placed
 from hopring.spark.report.braid_path import HOME_PX, KNOT_PX, Course, Step, course, views_of
 from hopring.spark.report.braid_words import ViewFacts, told, views, what_changed
 from hopring.spark.report.html import svg
@@ -74,23 +75,20 @@ class _Picture:
 
     def knots(self) -> list[str]:
         """A line through each knot, and above it what changed if there is room."""
-        parts, last = [], -99.0
+        parts, labels = [], []
         height = self.braid.height + BAND_PX
         for knot, pair in zip(self.course.knots, self.braid.knots, strict=True):
             what = what_changed(*pair)
             x = knot.x if pair[0] is not None else knot.x + knot.half
-            when = words.moment(pair[1].begin_us, 3)
             now = "; ".join([told(self._facts[bundle.view]) for bundle in pair[1].bundles[:4]])
-            told_words = tip(f"{when}: {what}. {now}")
+            words_of_it = tip(f"{words.moment(pair[1].begin_us, 3)}: {what}. {now}")
             parts.append(line(x, TOP_PX - 22, x, TOP_PX + height + 8, "knot"))
             space: Attributes = {"x": x - 16, "y": 0, "width": 32, "height": TOP_PX - 14, "class": "hit"}
-            parts.append(element("rect", space, told_words))
-            if x - last > LETTER_PX * len(what) + 10:
-                beyond = x + LETTER_PX * len(what) / 2 > self.course.right + RIGHT_PX
-                side = "" if pair[0] is None else " end" if beyond else " middle"
-                parts.append(text(x, 14, what, f"what{side}"))
-                parts.append(text(x, 14 + 13, words.moment(pair[1].begin_us), f"small faint{side}"))
-                last = x + LETTER_PX * len(what) / 2
+            parts.append(element("rect", space, words_of_it))
+            labels.append((x, what, words.moment(pair[1].begin_us)))
+        for label in placed(labels, self.course.right + RIGHT_PX):
+            parts.append(text(label.x, 14, label.what, f"what {label.side}"))
+            parts.append(text(label.x, 14 + 13, label.when, f"small faint {label.side}"))
         return parts
 
     def _bands(self) -> list[str]:

@@ -19,7 +19,7 @@ WORDS: Final = (
     "triangle its return."
 )
 COLUMNS: Final = (
-    *(Column("view", number=False), Column("installed", number=False), Column("at all after")),
+    *(Column("view", number=False), Column("installed", number=False), Column("at all within")),
     *(Column("lasted"), Column("closing"), Column("members"), Column("who", number=False)),
     Column("cause", number=False),
 )

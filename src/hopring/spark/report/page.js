@@ -43,9 +43,4 @@
   button.hidden = false;
   button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; name(); });
   name();
-
-  // Folded tables are wanted on paper.
-  addEventListener("beforeprint", () => {
-    for (const one of document.querySelectorAll("details")) one.open = true;
-  });
 })();

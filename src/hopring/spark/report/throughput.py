@@ -125,7 +125,7 @@ def step_note(window_us: tuple[int, int], rows: Any) -> str:
 
 def _table(rows: Any) -> str:
     columns = [
-        *(Column("", number=False), Column("sent"), Column("delivered"), Column("bytes")),
+        *(Column("of", number=False), Column("sent"), Column("delivered"), Column("bytes")),
         Column("peak delivered a second"),
     ]
     found = ""
