@@ -271,3 +271,24 @@ def test_every_property_of_the_audit_has_its_sentence_and_it_is_that_of_the_docs
     assert [sentence for sentence in MEANINGS.values() if f"| {sentence} |" not in docs] == []
     assert meaning("EVS-C 2.7 virtual synchrony") == "Who moves together has seen the same."
     assert meaning("something else") == ""
+
+
+def test_values_that_are_no_numbers_and_rows_of_no_time_do_no_harm(tmp_path: Path) -> None:
+    odd = float("inf"), float("nan"), None
+    link = {"daemon": "eu1", "peer": "us1", "link": "hop", "sent": 1, "received": 1, "lost": 1, "nacks": None}
+    write_table(
+        tmp_path,
+        "links",
+        [{**link, "retransmissions": 1, "loss_ratio": value, "round_trip_us": value} for value in odd],
+    )
+    names = {"service": "safe", "from_site": "eu", "to_site": "us", "group": "", "messages": 3, "negative": 0}
+    times = ("p50_us", "p90_us", "p99_us", "max_us", "mean_us")
+    write_table(tmp_path, "latency", [{**names, **dict.fromkeys(times, value)} for value in odd])
+    write_table(tmp_path, "summary", [{"name": f"figure_{at}", "value": value} for at, value in enumerate(odd)])
+    timeless = stay("eu1", "v", 0, None, ("eu1",), ("eu1",), "") | {"installed": None}
+    write_table(tmp_path, "membership", [timeless])
+    found = page(tmp_path)
+
+    assert "inf" not in found.words
+    assert "nan" not in found.words
+    assert "No views of daemons were recorded." in found.words

@@ -5,6 +5,7 @@ Invariant   the order in which Spark wrote rows is not seen: they are sorted, so
 Limit       of each table at most ROWS_MAX rows become values; throughput and gaps stay in Arrow.
 """
 
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,6 +31,8 @@ COLUMNS: Final = {
     "summary": ("name", "value"),
 }
 """In the order of the values' fields, by which rows are sorted too."""
+
+WHEN: Final = {"throughput": "second_us", "membership": "installed_us", "group_views": "installed_us"}
 
 Row = TypeVar("Row")
 
@@ -66,6 +69,10 @@ def _table(out: Path, name: str) -> Any:
     for at, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type):
             table = table.set_column(at, f"{column.name}_us", _micros(table[column.name]))
+    if name in WHEN:
+        table = table.filter(
+            pc.is_valid(table[WHEN[name]])
+        )  # What happened at no time has no place on the page.
     keys = [(field.name, "ascending") for field in table.schema if not pa.types.is_nested(field.type)]
     return table.sort_by(keys)
 
@@ -102,7 +109,8 @@ def _rows(out: Path, name: str, kind: type[Row], gold: Gold) -> list[Row] | None
 
 
 def _filled(values: list[Any], kind: Any) -> list[Any]:
-    """A null where no null is meant is an empty text, nobody, or none."""
+    """A null where no null is meant is an empty text, nobody, or none; a number that is none is a null."""
+    values = [None if isinstance(value, float) and not isfinite(value) else value for value in values]
     empty = {str: "", int: 0, tuple[str, ...]: ()}.get(kind)
     return values if empty is None else [empty if value is None else value for value in values]
 

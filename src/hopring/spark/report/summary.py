@@ -1,5 +1,7 @@
 """The figures on top of the page, and all others in a table at its end."""
 
+from math import isfinite
+
 from hopring.check.picture.svg import escape
 from hopring.spark.report import words
 from hopring.spark.report.braid import lay_out
@@ -112,7 +114,7 @@ def _figure(name: str, value: float) -> tuple[str, str]:
     if name.startswith("bytes "):
         return words.short(name), words.some(value, words.size)
     stem, _, unit = name.rpartition("_")
-    if value == value and unit == "seconds":  # noqa: PLR0124  Not a number is not itself.
+    if isfinite(value) and unit == "seconds":
         return words.short(stem.replace("_", " ")), words.span(value * 1e6)
     if stem and unit in shown:
         return words.short(stem.replace("_", " ")), words.some(value, shown[unit])

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from math import floor, log10
+from math import floor, isfinite, log10
 from string import hexdigits
 from typing import Final
 
@@ -73,7 +73,7 @@ def share(value: float) -> str:
 
 def some(value: float | None, shown: object = None) -> str:
     """A value that may be missing, by one of the functions here."""
-    if value is None or value != value:  # noqa: PLR0124  Not a number is not itself.
+    if value is None or not isfinite(value):
         return NOTHING
     return shown(value) if callable(shown) else count(value)
 
