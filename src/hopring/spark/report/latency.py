@@ -106,7 +106,7 @@ def _panel(pair: Pair, found: Sequence[Hill], scale: Log) -> str:
     for value in log_ticks(scale.low, scale.high, 7):
         x = scale.at(value)
         parts.append(line(x, 0, x, bottom + 4, "level"))
-        side = "" if x < 30 else " end" if x > scale.end - 30 else " middle"
+        side = "" if x < 18 else " end" if x > scale.end - 30 else " middle"
         parts.append(text(x, bottom + 17, words.span(value), f"small faint{side}"))
     for number, hill in enumerate(rows):
         parts += _hill(hill, scale, ROW_PX * (number + 1))

@@ -7,14 +7,14 @@ from hopring.spark.report.html import Cell, Column, bar, said, table
 from hopring.spark.report.rows import Gold, Link
 
 COLUMNS = (
-    *(Column("from", number=False), Column("to", number=False), Column("kind", number=False)),
+    *(Column("from", number=False), Column("to", number=False), Column("link", number=False)),
     *(Column("sent"), Column("received"), Column("lost"), Column("loss"), Column("NACKs")),
     *(Column("sent again"), Column("round trip")),
 )
 
 
 def link_table(links: Sequence[Link], more: int = 0) -> str:
-    """The worst first. Bars are parts of the greatest in their column."""
+    """The worst first. Bars are parts of the greatest in their column; a round trip of 0 was never measured."""
     order = sorted(links, key=lambda one: (-(one.loss_ratio or 0.0), -one.retransmissions, one))
     loss = max([one.loss_ratio or 0.0 for one in links], default=0.0)
     nacks = max([one.nacks for one in links], default=0)
@@ -27,7 +27,7 @@ def link_table(links: Sequence[Link], more: int = 0) -> str:
             bar(_part(one.loss_ratio, loss), words.some(one.loss_ratio, words.share), "bad"),
             bar(_part(one.nacks, nacks), words.count(one.nacks)),
             bar(_part(one.retransmissions, again), words.count(one.retransmissions)),
-            bar(_part(one.round_trip_us, trip), words.some(one.round_trip_us, words.span)),
+            bar(_part(one.round_trip_us, trip), words.some(one.round_trip_us or None, words.span)),
         )
         for one in order
     ]
