@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test test-net test-spark check bench fuzz pictures clean
+.PHONY: help setup compile demo test test-net test-spark check bench fuzz pictures look clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -58,8 +58,12 @@ fuzz: setup ## a million fuzzed frames of clients, and as many of Spread clients
 	$(BIN)/python -m tests.fuzz_clients
 	$(BIN)/python -m tests.fuzz_spread
 
-pictures: setup ## draw the pictures of docs/views.md again
+pictures: setup ## draw the pictures of the docs again
 	@$(BIN)/python -m docs.pictures.make
+	@$(BIN)/python -m docs.pictures.braid
+
+look: setup ## look at the report in a browser, where there is Chromium
+	@$(BIN)/python -m tests.look_at_report
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from hopring.cli.demo.pipeline import LEFT_OUT
 from hopring.cli.demo.verdict import TRACE_FILE
+from hopring.spool.layout import spools
+from hopring.spool.reading import bounds, read
+from hopring.spool.record import Kind
 
 HOP = [sys.executable, "-m", "hopring.cli.main"]
 PATIENCE_SECONDS = 240
@@ -57,6 +61,17 @@ def start(directory: Path, *words: str) -> "subprocess.Popen[str]":
     )
 
 
+def messages_in(root: Path) -> int:
+    """Messages in all spools below a directory, those to both groups once."""
+    found = {
+        record.data  # It begins with the message's name.
+        for directory in spools(root)
+        for record in read(directory, *bounds(directory))
+        if record.facts.kind is Kind.MESSAGE
+    }
+    return len(found)
+
+
 def swap_two_deliveries(rows: list[dict[str, object]]) -> None:
     """Two messages of different senders that one client got one after the other, the other way round."""
     places = [at for at, row in enumerate(rows) if row["kind"] == "deliver" and "groups" in row]
@@ -87,7 +102,8 @@ CORRUPTIONS = (swap_two_deliveries, lose_a_delivery, shrink_a_view)
 @pytest.mark.slow
 def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace_is_not(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = hop("demo", "--seconds-per-phase", "1", "--limit-seconds", "150", "--json", "--out", out)
+    words = ("--seconds-per-phase", "1", "--limit-seconds", "150", "--no-spark", "--json", "--out", out)
+    done = hop("demo", *words)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert daemons_of(out) == []
@@ -109,7 +125,14 @@ def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace
             assert (one["sent"] > 0, any(elsewhere)) == (True, False)
         if one["phase"] == "together again":
             assert set(one["all_got"].values()) == {one["sent"]}
-    assert {len(one["last_view"]) for one in facts["clients"]} == {6}
+    assert [len(one["last_view"]) for one in facts["clients"]] == [6] * 6
+    assert (facts["report"], facts["pipeline"]) == (None, LEFT_OUT)
+    sent = sum(one["sent"] for one in facts["clients"])
+    spooled = {site: messages_in(Path(directory)) for site, directory in facts["spools"].items()}
+    assert set(spooled) == {"eu", "us", "ap"}
+    # A spooler has what was sent on its side, and nothing of the other one while they were apart.
+    assert all(0 < count < sent for count in spooled.values())
+    assert spooled["us"] == spooled["ap"]
 
     file = Path(facts["trace"])
     assert file == out / TRACE_FILE
@@ -128,7 +151,7 @@ def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace
 
 @pytest.mark.slow
 def test_what_does_not_come_in_time_is_told_and_is_no_success(tmp_path: Path) -> None:
-    done = hop("demo", "--limit-seconds", "1", "--json", "--out", tmp_path)
+    done = hop("demo", "--limit-seconds", "1", "--no-spark", "--json", "--out", tmp_path)
     facts = json.loads(done.stdout)
 
     assert (done.returncode, facts["ok"]) == (1, False)
@@ -141,7 +164,7 @@ def test_what_does_not_come_in_time_is_told_and_is_no_success(tmp_path: Path) ->
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
 def test_however_it_is_stopped_no_daemon_outlives_it(tmp_path: Path, number: int, code: int) -> None:
-    demo = start(tmp_path, "--json")
+    demo = start(tmp_path, "--no-spark", "--json")
     wait_for(6, tmp_path)
     os.kill(demo.pid, number)
     out, err = demo.communicate(timeout=PATIENCE_SECONDS)
@@ -154,7 +177,7 @@ def test_however_it_is_stopped_no_daemon_outlives_it(tmp_path: Path, number: int
 
 @pytest.mark.slow
 def test_the_death_of_a_daemon_is_told_and_ends_the_others(tmp_path: Path) -> None:
-    demo = start(tmp_path, "--json")
+    demo = start(tmp_path, "--no-spark", "--json")
     os.kill(wait_for(6, tmp_path)[0], signal.SIGKILL)
     out, err = demo.communicate(timeout=PATIENCE_SECONDS)
 
@@ -165,7 +188,7 @@ def test_the_death_of_a_daemon_is_told_and_ends_the_others(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_it_stays_up_for_playing_and_says_where(tmp_path: Path) -> None:
-    demo = start(tmp_path, "--hold", "--seconds-per-phase", "0.5", "--limit-seconds", "150")
+    demo = start(tmp_path, "--hold", "--no-spark", "--seconds-per-phase", "0.5", "--limit-seconds", "150")
     assert demo.stderr is not None
     lines = []
     while "try `hop sub" not in (line := demo.stderr.readline()):

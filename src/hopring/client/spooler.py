@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from hopring.client.batch import Batch
 from hopring.client.blocking import Session
 from hopring.client.errors import TimedOut
 from hopring.client.spooling import Portion, Scribe, away, portions
@@ -42,14 +43,16 @@ class Spooler:
         patterns: Sequence[str],
         options: SpoolOptions,
         say: Callable[[str], None] = lambda _: None,
+        heard: Callable[[Batch], None] = lambda _: None,
     ) -> None:
-        """Joins nothing yet; `say` is told in words what happens."""
+        """Joins nothing yet; `say` is told in words what happens, `heard` is shown all that comes."""
         self.session = session
         self.writers: dict[str, SpoolWriter] = {}
         self._root = root
         self._patterns = tuple(patterns)
         self._options = options
         self._say = say
+        self._heard = heard
         self._scribe = Scribe()
         self._waiting: dict[str, list[Portion]] = {}  # What a disk has refused.
         self._look_at = 0.0
@@ -76,6 +79,7 @@ class Spooler:
             self._retry(wait_seconds)
             return
         batch = self.session.receive_batch(max_messages=BATCH_MESSAGES, max_wait_seconds=wait_seconds)
+        self._heard(batch)
         self._waiting = {group: portions(runs) for group, runs in self._scribe.runs(batch).items()}
         self._write()
         self._tick()

@@ -11,6 +11,7 @@ from hopring.check.verdict import broken, holds
 from hopring.cli.demo import show
 from hopring.cli.demo.facts import Change, Client, Demo, Flow, Judged, Latency, Reached
 from hopring.cli.demo.figures import Figures, changes
+from hopring.cli.demo.pipeline import INSTALL, LEFT_OUT, lacking
 from hopring.cli.demo.screen import Screen
 from hopring.cli.demo.verdict import judge
 from hopring.cli.demo.world import (
@@ -236,6 +237,33 @@ def test_what_is_broken_is_shown_with_its_witness_and_what_did_not_come_too() ->
     assert "✗ clients, EVS-C: 1 of 2 properties hold over 9 events" in text
     assert "EVS-C 2.5: eu1 got it twice" in text
     assert "✗ waited in vain" in text
+
+
+def test_the_last_lines_say_where_the_report_is_or_why_there_is_none() -> None:
+    reported = replace(FACTS, report="out/demo-1/pipeline/report.html", pipeline="pipeline on Spark: all hold")
+
+    assert (
+        text_of(show.last_line(reported))
+        == "pipeline on Spark: all hold\nreport out/demo-1/pipeline/report.html\n"
+    )
+    assert text_of(show.last_line(replace(FACTS, pipeline=LEFT_OUT))) == f"{LEFT_OUT}\n"
+
+
+def test_where_there_is_no_spark_one_line_says_what_to_install() -> None:
+    nothing: dict[str, object] = {}
+    assert lacking(nothing.get) == INSTALL
+    assert "\n" not in INSTALL
+    assert "pip install 'hopring[spark,jdk]'" in INSTALL
+
+
+def test_where_nothing_moves_each_step_of_a_job_has_a_line_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Screen(True) as screen, screen.steps() as say:
+        say("starting Spark")
+        say("ingest")
+
+    assert capsys.readouterr() == ("", "starting Spark ...\ningest ...\n")
 
 
 class Shown:

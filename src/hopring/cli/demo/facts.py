@@ -91,4 +91,7 @@ class Demo:
     clients: list[Client]
     judged: list[Judged]
     trace: str  # The file.
+    spools: dict[str, str] = field(default_factory=dict)  # By site: the directory.
     problems: list[str] = field(default_factory=list)
+    report: str | None = None  # The file, if there was a pipeline.
+    pipeline: str = ""  # What came of it, or why there was none.

@@ -121,7 +121,7 @@ def _client(process: trace.Process, events: list[trace.Event]) -> Client:
         got.count(SAFE),
         len(views),
         sum(isinstance(event, trace.GroupSignal) for event in events),
-        [member.daemon for view in last for member in view.members],
+        list(dict.fromkeys([member.daemon for view in last for member in view.members])),
     )
 
 

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from hopring.check.trace import Process
 from hopring.cli.demo.world import BODY_BYTES, GROUPS, ORDERS, PERIOD_SECONDS, TRADES
 from hopring.client.aio import Session, connect
-from hopring.client.events import Event, Message, View
+from hopring.client.events import Event, Member, Message, View
 from hopring.local.recorder import Recorder, message_name
 from hopring.services import AGREED, SAFE, Service
 
@@ -38,7 +38,7 @@ class Player:
 
     def members(self, group: str) -> list[str]:
         """The daemons at which the members of its view are."""
-        return [one.daemon for one in self.views[group].members] if group in self.views else []
+        return daemons_of(self.views[group].members) if group in self.views else []
 
     def is_with(self, daemons: set[str]) -> bool:
         """Whether the clients of just these daemons are in its views of all groups."""
@@ -87,3 +87,8 @@ class Player:
     def leave(self) -> None:
         """Ends the session at once."""
         self._session.abort()
+
+
+def daemons_of(members: Iterable[Member]) -> list[str]:
+    """Where members are; two at one daemon, a client and a spooler, are one place."""
+    return list(dict.fromkeys([one.daemon for one in members]))

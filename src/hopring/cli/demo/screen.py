@@ -5,7 +5,8 @@ The table is only on a terminal, and not with NO_COLOR; elsewhere there are plai
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hopring.cli.demo.world import SITES, TRADES, site_of
+from hopring.cli.pipeline_progress import Steps
 from hopring.services import AGREED, SAFE, Service
 
 _STYLES = dict(zip(SITES, ("cyan", "magenta", "yellow"), strict=True))
@@ -63,6 +65,16 @@ class Screen:
         elif not self._live.is_started:
             self._live.start()
             self._live.update(Text(f"{what} ...", style="dim"), refresh=True)
+
+    @contextmanager
+    def steps(self) -> Iterator[Callable[[str], None]]:
+        """For a job of many steps: a line that moves, or else a line for each on stderr."""
+        self.still()
+        if self._live is None:
+            yield self.doing
+            return
+        with Steps() as steps:
+            yield steps.say
 
     def phase(self, name: str, calm: bool) -> None:
         """A phase begins."""

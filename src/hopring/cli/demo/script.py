@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from hopring.check import trace
-from hopring.cli.demo.players import Player
+from hopring.cli.demo.players import Player, daemons_of
 from hopring.cli.demo.screen import Screen
+from hopring.cli.demo.spoolers import SiteSpooler, site_spoolers
 from hopring.cli.demo.world import (
     AGAIN,
     APART,
@@ -43,6 +44,7 @@ class Story:
 
     def __init__(self, cluster: Cluster, screen: Screen, phase_seconds: float, seconds_max: float) -> None:
         self.players: list[Player] = []
+        self.spoolers = site_spoolers(cluster)  # By site.
         self.marks: Marks = []
         self.arrivals: dict[str, dict[str, int]] = {SPLITTING: {}, MERGING: {}}  # When each side had its view.
         self.problems: list[str] = []
@@ -61,7 +63,26 @@ class Story:
 
     async def perform(self) -> None:
         """Plays it all; what did not come in time is in `problems`."""
+        try:
+            await self._perform()
+        finally:
+            for spooler in self.spoolers.values():
+                spooler.leave()
+
+    @property
+    def _receivers(self) -> list[Player | SiteSpooler]:
+        return [*self.players, *self.spoolers.values()]
+
+    @property
+    def heard_by_players(self) -> list[trace.Event]:
+        """The history without what spoolers saw: they are members too, and no clients to be counted."""
+        spooling = {one.process for one in self.spoolers.values()}
+        return [event for event in self.history if event.process not in spooling]
+
+    async def _perform(self) -> None:
         stop = asyncio.Event()
+        for spooler in self.spoolers.values():
+            spooler.start()
         for daemon in self._cluster.daemons:
             self.players.append(await Player.connect(self._cluster.url(daemon), self._seen))
         async with asyncio.TaskGroup() as tasks:
@@ -80,6 +101,8 @@ class Story:
                 self._mark(QUIET)
             for task in (*loads, *others):
                 task.cancel()
+        for spooler in self.spoolers.values():
+            await asyncio.to_thread(spooler.stop)
         # Traces are read one after the other. If it is not quiet, things go on meanwhile: up to one moment of
         # the one clock they fit together, because a send is written down before it leaves.
         until_us = now_us()
@@ -88,6 +111,8 @@ class Story:
         for player in self.players:
             self.history += player.recorder.events
             player.leave()
+        for spooler in self.spoolers.values():
+            self.history += spooler.events
 
     async def _meet(self) -> None:
         self._screen.doing("clients join")
@@ -97,7 +122,8 @@ class Story:
             await joining
         everybody = set(self._cluster.daemons)
         await self._until(
-            lambda: all(one.is_with(everybody) for one in self.players), "all clients are together"
+            lambda: all(one.is_with(everybody) for one in self._receivers),
+            "all clients are together",
         )
 
     async def _phases(self) -> None:
@@ -139,7 +165,7 @@ class Story:
         everybody = set(self._cluster.daemons)
 
         def at_rest() -> bool:
-            complete = all(one.has_all_of(other) for one in self.players for other in self.players)
+            complete = all(one.has_all_of(other) for one in self._receivers for other in self.players)
             return complete and all(one.is_with(everybody) for one in self.players)
 
         await self._until(at_rest, "everything is delivered everywhere")
@@ -166,6 +192,8 @@ class Story:
 
     async def _until(self, condition: Callable[[], bool], what: str) -> None:
         while not condition():
+            for error in [one.error for one in self.spoolers.values() if one.error is not None]:
+                raise error
             if now_us() >= self._end_us:
                 raise TooLate(f"waited in vain until {what}; a busy machine may need a longer --limit-seconds")
             await asyncio.sleep(LOOK_SECONDS)
@@ -176,7 +204,7 @@ class Story:
         """The first client that is shown a view, or a signal, stands for all; one group for both."""
         if not isinstance(event, View | Transition) or event.group != TRADES or not self.marks:
             return
-        members = [one.daemon for one in event.members]
+        members = daemons_of(event.members)
         key = type(event), event.id, tuple(members)
         if key in self._told:
             return
@@ -184,7 +212,7 @@ class Story:
         if isinstance(event, Transition):
             self._screen.signal(player.daemon, members)
         elif isinstance(event, View):
-            self._screen.view(player.daemon, members, [one.daemon for one in event.together])
+            self._screen.view(player.daemon, members, daemons_of(event.together))
 
     async def _keep_showing(self) -> None:
         while True:

@@ -28,7 +28,9 @@ def opening() -> RenderableType:
 
 def closing(facts: Demo) -> RenderableType:
     """All that was found out."""
-    end = [Text(f"trace  {facts.trace}", style="dim"), Text(f"took   {facts.seconds:.0f} s", style="dim")]
+    spools = [f"spools {', '.join(facts.spools.values())}"] if facts.spools else []
+    lines = [f"trace  {facts.trace}", *spools, f"took   {facts.seconds:.0f} s"]
+    end = [Text(line, style="dim") for line in lines]
     problems = [Text.assemble(_sign(False), problem) for problem in facts.problems]
     return Group(
         _BLANK,
@@ -43,6 +45,13 @@ def closing(facts: Demo) -> RenderableType:
         _part("Verdict", *[line for one in facts.judged for line in judged(one)], *problems),
         *end,
     )
+
+
+def last_line(facts: Demo) -> RenderableType:
+    """Where the report is, or why there is none."""
+    if facts.report is None:
+        return Text(facts.pipeline, style="dim")
+    return Group(Text(facts.pipeline), Text.assemble(("report ", "bold"), facts.report))
 
 
 def judged(facts: Judged) -> list[Text]:

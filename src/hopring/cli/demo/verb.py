@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -13,6 +14,7 @@ from hopring.check.trace_files import TraceError
 from hopring.cli.demo import show
 from hopring.cli.demo.facts import Demo
 from hopring.cli.demo.figures import Figures, changes
+from hopring.cli.demo.pipeline import LEFT_OUT, lacking, run_pipeline
 from hopring.cli.demo.screen import Screen
 from hopring.cli.demo.script import Story
 from hopring.cli.demo.verdict import TRACE_FILE, Recorded, judge, judge_again, write_down
@@ -24,6 +26,7 @@ from hopring.local.blocking import Cluster
 from hopring.local.error import ClusterError
 from hopring.local.ports import tcp_free
 from hopring.session.frames import CLIENT_PORT_DEFAULT
+from hopring.spark.audit.ends import Ends
 
 LIMIT_SECONDS_DEFAULT: Final = 48.0
 """With phases of the default length; longer ones add to it."""
@@ -52,6 +55,7 @@ PHASE_SECONDS_DEFAULT: Final = 4.0
     type=click.Path(file_okay=False, path_type=Path),
     help="For traces and logs.  [default: out/demo-TIME]",
 )
+@click.option("--no-spark", is_flag=True, help="Leave out the pipeline on Spark and its report.")
 @click.option("--hold", "holds", is_flag=True, help="Stay up afterwards, for playing, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 @click.option(
@@ -67,6 +71,7 @@ def demo(
     seconds: float,
     limit: float | None,
     out: Path | None,
+    no_spark: bool,
     holds: bool,
     as_json: bool,
     judged: Path | None,
@@ -77,6 +82,9 @@ def demo(
     sockets. A client at each of them sends Agreed and Safe messages to groups. The network is cut, and healed
     again. At the end the histories of clients and daemons are judged by the properties of extended virtual
     synchrony. Exit code 1 means that one is broken, or that views did not come in time.
+
+    Then the pipeline on Spark makes a report of what was recorded: one page, with pictures. It takes about half
+    a minute more; where Spark or Java is not installed, it says what to install.
     """
     if judged is not None:
         ctx.exit(_judge_again(judged, as_json))
@@ -91,13 +99,14 @@ def demo(
         try:
             with cluster:
                 facts = _perform(cluster, screen, seconds, began_seconds, limit)
-                if as_json:
-                    click.echo(msgspec.json.encode(facts))
                 screen.show(show.closing(facts))
                 if holds:
+                    facts = _report(facts, screen, no_spark, as_json)
                     _hold(cluster)
         except ClusterError as error:
             raise Failure(str(error)) from None
+        if not holds:  # Spark has the machine for itself when the daemons have ended.
+            facts = _report(facts, screen, no_spark, as_json)
     ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
 
 
@@ -111,7 +120,7 @@ def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: fl
     recorded = Recorded(cluster.daemons, story.quiet, story.marks)
     file = write_down(cluster.directory, story.history, recorded)
     judged = judge(story.history, story.quiet, cluster.daemons)
-    figures = Figures(story.history, story.marks)
+    figures = Figures(story.heard_by_players, story.marks)
     return Demo(
         ok=all(one.good for one in judged) and not story.problems,
         version=__version__,
@@ -123,8 +132,36 @@ def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: fl
         clients=figures.clients(),
         judged=judged,
         trace=str(file),
+        spools={site: str(one.root) for site, one in story.spoolers.items()},
         problems=story.problems,
     )
+
+
+def _report(facts: Demo, screen: Screen, no_spark: bool, as_json: bool) -> Demo:
+    """The pipeline, if it is wanted and can be had, and the last lines."""
+    why_not = LEFT_OUT if no_spark else lacking()
+    facts = _with_report(facts, screen) if why_not is None else replace(facts, pipeline=why_not)
+    if as_json:
+        click.echo(msgspec.json.encode(facts))
+    screen.show(show.last_line(facts))
+    return facts
+
+
+def _with_report(facts: Demo, screen: Screen) -> Demo:
+    daemons = frozenset(one.daemon for one in facts.clients)
+    ends = Ends(quiet=True, components=(daemons,)) if not facts.problems else Ends()
+    spools = {site: Path(directory) for site, directory in facts.spools.items()}
+    trace = Path(facts.trace)
+    began_seconds = time.monotonic()
+    try:
+        with screen.steps() as say:
+            say("starting Spark")
+            outcome = run_pipeline(spools, trace, trace.parent, ends, say)
+    except HopError as error:
+        return replace(facts, ok=False, pipeline=f"the pipeline failed: {error}")
+    verdict = "all properties hold" if outcome.holds else "a property is broken: see the report"
+    told = f"pipeline on Spark: {verdict}; took {time.monotonic() - began_seconds:.0f} s"
+    return replace(facts, ok=facts.ok and outcome.holds, report=str(outcome.report), pipeline=told)
 
 
 def _tell(cluster: Cluster, errors: BaseExceptionGroup[HopError]) -> NoReturn:

@@ -1,0 +1,88 @@
+"""The braid of docs/pipeline.md, as the report draws it, from a run of the simulator.
+
+python -m docs.pictures.braid     draws it anew
+"""
+
+from pathlib import Path
+
+from docs.pictures.stage import SECOND, Stage
+
+from hopring.check import trace
+from hopring.check.picture.svg import element
+from hopring.check.trace_names import view_text
+from hopring.spark.report.braid_picture import draw_braid
+from hopring.spark.report.colours import sheet, site_classes
+from hopring.spark.report.page import HERE as REPORT
+from hopring.spark.report.rows import Stay
+
+FILE = Path(__file__).parent / "braid.svg"
+WIDTH_PX = 860.0
+
+
+def run() -> tuple[list[trace.Event], int]:
+    """Two sites part and come together again; then a daemon dies and comes back. With the time at the end."""
+    stage = Stage()
+    stage.run(3 * SECOND)
+    stage.split()
+    stage.run(7 * SECOND)
+    stage.heal()
+    stage.settle()
+    stage.run(4 * SECOND)
+    stage.cluster.crash("us1")
+    stage.run(5 * SECOND)
+    stage.cluster.restart("us1")
+    stage.settle()
+    stage.run(3 * SECOND)
+    return stage.history, stage.now_us
+
+
+def stays(history: list[trace.Event]) -> list[Stay]:
+    """What daemons saw, as the table of the pipeline has it."""
+    found: list[Stay] = []
+    for process in sorted({event.process for event in history}):
+        own = [event for event in history if event.process == process]
+        views = [event for event in own if isinstance(event, trace.Installed)]
+        signals = {event.view: event.at_us for event in own if isinstance(event, trace.Signal)}
+        ends = [event.at_us for event in own if isinstance(event, trace.Installed | trace.Crash)]
+        for number, one in enumerate(views):
+            end_us = ends[number + 1] if number + 1 < len(ends) else None
+            members, together = ([who.daemon for who in some] for some in (one.members, one.together))
+            name, signal_us = view_text(one.view), signals.get(one.view)
+            found.append(
+                Stay(
+                    process.daemon,
+                    one.at_us,
+                    name,
+                    end_us,
+                    tuple(members),
+                    tuple(together),
+                    one.cause,
+                    signal_us,
+                )
+            )
+    return found
+
+
+def picture() -> str:
+    """A file of its own, with the colours of the page."""
+    history, end_us = run()
+    found = stays(history)
+    daemons = sorted({stay.daemon for stay in found})
+    classes = site_classes(daemon[:2] for daemon in daemons)
+    colours = {daemon: classes[daemon[:2]] for daemon in daemons}
+    window = min(stay.begin_us for stay in found), end_us
+    label = "A braid of four daemons: a split, a merge, the end of one of them and its return"
+    drawn = draw_braid(found, window, WIDTH_PX, colours, label)
+    style = (REPORT / "page.css").read_text().partition("/* Pictures. */")[2].partition("/* Words")[0]
+    paper = element("rect", {"width": "100%", "height": "100%", "style": "fill: var(--paper)"})
+    head = f'<svg xmlns="http://www.w3.org/2000/svg"{drawn.removeprefix("<svg").partition(">")[0]}>'
+    return f"{head}\n<style>\n{sheet()}{style}</style>\n{paper}\n{drawn.partition('>')[2]}\n"
+
+
+def main() -> None:
+    """Writes it."""
+    FILE.write_text(picture())
+
+
+if __name__ == "__main__":
+    main()

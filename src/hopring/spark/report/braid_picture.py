@@ -1,0 +1,215 @@
+"""The braid drawn: bands of views, strands of daemons, knots with what changed, signals and ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.check.picture.drawing import cross, triangle
+from hopring.check.picture.style import view_class
+from hopring.check.picture.svg import Attributes, element, line, path, text, tip
+from hopring.spark.report import words
+from hopring.spark.report.axis import time_axis
+from hopring.spark.report.braid import Braid, End, Leg, Spacing, lay_out
+from hopring.spark.report.braid_labels import placed
+from hopring.spark.report.braid_path import HOME_PX, KNOT_PX, Course, Step, course, views_of
+from hopring.spark.report.braid_words import ViewFacts, told, views, what_changed
+from hopring.spark.report.html import svg
+from hopring.spark.report.rows import Stay
+from hopring.spark.report.scales import Linear
+
+TOP_PX: Final = 62.0
+BOTTOM_PX: Final = 40.0
+RIGHT_PX: Final = 14.0
+BAND_PX: Final = 9.0  # Beyond the outer strands.
+LETTER_PX: Final = 6.3
+STRANDS_MAX: Final = 48
+PIECES_MAX: Final = 900
+"""Strands times knots: with more daemons, knots stand further apart."""
+
+
+def draw_braid(
+    stays: Sequence[Stay], window_us: tuple[int, int], width: float, site_class: dict[str, str], label: str
+) -> str:
+    """The picture at this width."""
+    daemons = {stay.daemon for stay in stays}
+    left = min(8 + LETTER_PX * max(len(words.short(one, 14)) for one in daemons), width / 4) + 6
+    right = width - RIGHT_PX
+    scale = Linear(*window_us, left + HOME_PX, right)
+    knot_px = max(KNOT_PX * 0.75, (right - left) * len(daemons) / PIECES_MAX)
+    knot_us = int(knot_px / max(right - left - HOME_PX, 1.0) * (window_us[1] - window_us[0]))
+    braid = lay_out(stays, window_us[1], knot_us, Spacing())
+    picture = _Picture(braid, course(braid, scale, left, right), scale, site_class)
+    bottom = TOP_PX + braid.height + BAND_PX + 16
+    parts = [
+        *picture.knots(),
+        *[element("g", {"transform": f"translate(0 {TOP_PX:g})"}, *picture.all())],
+        *time_axis(scale, bottom, width),
+    ]
+    return svg(width, bottom + BOTTOM_PX - 12, label, parts)
+
+
+@dataclass(slots=True)
+class _Picture:
+    braid: Braid
+    course: Course
+    scale: Linear
+    site_class: dict[str, str]
+    _facts: dict[str, ViewFacts] = field(init=False)
+    _legs: dict[str, list[Leg]] = field(init=False)  # By daemon, in the order of time.
+    _letters: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._facts = {facts.view: facts for facts in views(self.braid.legs)}
+        self._legs = {daemon: [] for daemon in self.braid.daemons}
+        for leg in self.braid.legs:
+            self._legs[leg.stay.daemon].append(leg)
+
+    def all(self) -> list[str]:
+        """What lies below first."""
+        parts = self._bands()
+        for daemon in self.braid.daemons:
+            parts += self._strand(daemon)
+        for daemon in self.braid.daemons:
+            parts += self._marks(daemon)
+        return parts + self._letters
+
+    def knots(self) -> list[str]:
+        """A line through each knot, and above it what changed if there is room."""
+        parts, labels = [], []
+        height = self.braid.height + BAND_PX
+        for knot, pair in zip(self.course.knots, self.braid.knots, strict=True):
+            what = what_changed(*pair)
+            x = knot.x if pair[0] is not None else knot.x + knot.half
+            now = "; ".join([told(self._facts[bundle.view]) for bundle in pair[1].bundles[:4]])
+            words_of_it = tip(f"{words.moment(pair[1].begin_us, 3)}: {what}. {now}")
+            parts.append(line(x, TOP_PX - 22, x, TOP_PX + height + 8, "knot"))
+            space: Attributes = {"x": x - 16, "y": 0, "width": 32, "height": TOP_PX - 14, "class": "hit"}
+            parts.append(element("rect", space, words_of_it))
+            labels.append((x, what, words.moment(pair[1].begin_us)))
+        for label in placed(labels, self.course.right + RIGHT_PX):
+            parts.append(text(label.x, 14, label.what, f"what {label.side}"))
+            parts.append(text(label.x, 14 + 13, label.when, f"small faint {label.side}"))
+        return parts
+
+    def _bands(self) -> list[str]:
+        """Each view as a band around its strands, for as long as it is one."""
+        parts = []
+        for view, first, last in self._runs():
+            facts = self._facts[view]
+            top, bottom = self._edges(view, first, last)
+            steps = [*top, *bottom, ("Z", ())]
+            shape = path(steps, f"band {view_class(facts.number)}")
+            parts.append(shape.replace("/>", f">{tip(told(facts))}</path>"))
+            x, y = top[0][1]
+            self._letters.append(text(x + 1, y - 5, facts.letter, "small letter"))
+        return parts
+
+    def _runs(self) -> list[tuple[str, int, int]]:
+        """Each view with its first and last epoch; twice if there was nobody in it in between."""
+        found: dict[str, list[list[int]]] = {}
+        for at, epoch in enumerate(self.braid.epochs):
+            for bundle in epoch.bundles:
+                runs = found.setdefault(bundle.view, [])
+                if runs and runs[-1][1] == at - 1:
+                    runs[-1][1] = at
+                else:
+                    runs.append([at, at])
+        return sorted((view, first, last) for view, runs in found.items() for first, last in runs)
+
+    def _edges(self, view: str, first: int, last: int) -> tuple[list[Step], list[Step]]:
+        """The upper edge from left to right, and the lower one back."""
+        knots = self.course.knots
+        spans = []
+        for at in range(first, last + 1):
+            places = [
+                self.braid.epochs[at].places[daemon]
+                for bundle in self.braid.epochs[at].bundles
+                if bundle.view == view
+                for daemon in bundle.daemons
+            ]
+            begin = knots[at].x + knots[at].half
+            end = self.course.right
+            if at + 1 < len(knots):
+                end = knots[at + 1].x - knots[at + 1].half
+            spans.append((begin, max(end, begin + 2), min(places) - BAND_PX, max(places) + BAND_PX))
+        top: list[Step] = [("M", (spans[0][0], spans[0][2]))]
+        bottom: list[Step] = [("L", (spans[-1][1], spans[-1][3]))]
+        for number, (_, end, high, _low) in enumerate(spans):
+            top.append(("H", (end,)))
+            if number + 1 < len(spans):
+                then = spans[number + 1]
+                top.append(_curve(end, high, then[0], then[2]))
+        for number in range(len(spans) - 1, -1, -1):
+            begin, _, _, low = spans[number]
+            bottom.append(("H", (begin,)))
+            if number:
+                then = spans[number - 1]
+                bottom.append(_curve(begin, low, then[1], then[3]))
+        return top, bottom
+
+    def _strand(self, daemon: str) -> list[str]:
+        colour = self.site_class.get(daemon, "site7")
+        parts = [text(self.course.left - 6, self.braid.home[daemon] + 4, words.short(daemon, 14), "small end")]
+        legs = {leg.stay.view: leg for leg in self._legs[daemon]}
+        seen: int | None = None
+        for view, first, last in views_of(self.braid, daemon):
+            if seen != first - 1:
+                parts.append(path(self.course.way_to(daemon, first), f"absent {colour}"))
+            seen = last
+            shape = path(self.course.piece(daemon, first, last), f"strand {colour}")
+            parts.append(shape.replace("/>", f">{tip(self._told(legs[view]))}</path>"))
+        return parts
+
+    def _told(self, leg: Leg) -> str:
+        stay, facts = leg.stay, self._facts[leg.stay.view]
+        since = f"from {words.moment(stay.begin_us, 3)} for {words.span(leg.end_us - stay.begin_us)}"
+        with_whom = f"{words.plural(len(stay.members), 'member')}: {words.names(stay.members)}"
+        parts = [f"{words.short(stay.daemon)} in view {facts.letter} ({facts.name})", since, with_whom]
+        parts += [f"cause: {words.short(stay.cause, 90)}"] if stay.cause else []
+        if stay.transitional:
+            parts.append(f"came together: {words.names(stay.transitional)}")
+        return " · ".join(parts)
+
+    def _marks(self, daemon: str) -> list[str]:
+        """Signals, ends that led to no other view, and returns; the last of those in one knot."""
+        found: dict[tuple[str, int], str] = {}
+        ended = False
+        for leg in self._legs[daemon]:
+            if ended:
+                found["start", self._knot(leg.stay.begin_us)] = self._start(leg)
+            if leg.stay.signalled_us is not None:
+                found["signal", self._knot(leg.stay.signalled_us)] = self._signal(leg, leg.stay.signalled_us)
+            ended = leg.end in (End.STOPPED, End.LOST)
+            if ended:
+                found["end", self._knot(leg.end_us)] = self._end(leg)
+        return list(found.values())
+
+    def _knot(self, at_us: int) -> int:
+        """The place on the page, as coarse as knots are."""
+        return int(self.scale.at(at_us) / (KNOT_PX / 2))
+
+    def _signal(self, leg: Leg, at_us: int) -> str:
+        daemon = leg.stay.daemon
+        closing = words.span(leg.end_us - at_us)
+        said = f"{words.short(daemon)}: transitional signal at {words.moment(at_us, 3)}; "
+        said += f"view {self._facts[leg.stay.view].letter} was closing for {closing}"
+        x = self.scale.at(at_us)
+        colour = self.site_class.get(daemon, "site7")
+        spot: Attributes = {"cx": x, "cy": self.course.y_at(daemon, x), "r": 3, "class": f"signal {colour}"}
+        return element("circle", spot, tip(said))
+
+    def _end(self, leg: Leg) -> str:
+        x = self.scale.at(leg.end_us)
+        how = "ended" if leg.end is End.STOPPED else "was lost: the others went on without it"
+        said = tip(f"{words.short(leg.stay.daemon)} {how}, {words.moment(leg.end_us, 3)}")
+        return element("g", None, cross(x, self.course.y_at(leg.stay.daemon, x)), said)
+
+    def _start(self, leg: Leg) -> str:
+        x = self.scale.at(leg.stay.begin_us)
+        said = tip(f"{words.short(leg.stay.daemon)} is back, {words.moment(leg.stay.begin_us, 3)}")
+        return element("g", None, triangle(x, self.course.y_at(leg.stay.daemon, x)), said)
+
+
+def _curve(x: float, y: float, to_x: float, to_y: float) -> Step:
+    middle = (x + to_x) / 2
+    return "C", (middle, y, middle, to_y, to_x, to_y)

@@ -1,0 +1,205 @@
+"""How long messages took: a distribution for each service and pair of sites, all on one logarithmic axis."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import floor, log2
+from typing import Final
+
+from hopring.check.picture.svg import Attributes, element, line, path, text, tip
+from hopring.spark.report import words
+from hopring.spark.report.colours import service_class, service_order
+from hopring.spark.report.html import Column, figure, folded, said, svg, table, tag
+from hopring.spark.report.rows import ALL_GROUPS, Bucket, Gold, Latency
+from hopring.spark.report.scales import Log, log_ticks
+from hopring.value import Value
+
+PANELS_MAX: Final = 12
+WIDTH_PX: Final = 348.0
+ROW_PX: Final = 62.0
+HILL_PX: Final = 28.0
+SIDE_PX: Final = 8.0
+BUCKETS_MAX: Final = 48
+BUCKETS_PER_OCTAVE: Final = 3  # Of those that are put together, if there are more than that.
+LOW_US: Final = 1.0
+
+Pair = tuple[str, str]
+
+
+class Hill(Value, frozen=True):
+    """The distribution of one service between two sites."""
+
+    service: str
+    pair: Pair
+    buckets: tuple[Bucket, ...]
+    latency: Latency | None
+
+    @property
+    def messages(self) -> int:
+        """How many there are."""
+        return sum(one.messages for one in self.buckets)
+
+
+def hills(histogram: Sequence[Bucket], latency: Sequence[Latency]) -> list[Hill]:
+    """One for each service and pair that has a message."""
+    marks = {(one.service, one.from_site, one.to_site): one for one in latency if one.group == ALL_GROUPS}
+    found: dict[tuple[str, str, str], list[Bucket]] = {}
+    for bucket in sorted(histogram):
+        if bucket.messages > 0 and bucket.high_us > LOW_US:
+            found.setdefault((bucket.service, bucket.from_site, bucket.to_site), []).append(bucket)
+    return [
+        Hill(service, (here, there), tuple(thinned(buckets)), marks.get((service, here, there)))
+        for (service, here, there), buckets in sorted(found.items())
+    ]
+
+
+def thinned(buckets: Sequence[Bucket]) -> list[Bucket]:
+    """As they are if they are few; else put together, three for each factor of two."""
+    if len(buckets) <= BUCKETS_MAX:
+        return list(buckets)
+    per_octave, found = BUCKETS_PER_OCTAVE, list(buckets)
+    while len(found) > BUCKETS_MAX and per_octave > 0:
+        found = _together(buckets, per_octave)
+        per_octave -= 1
+    return found
+
+
+def _together(buckets: Sequence[Bucket], per_octave: int) -> list[Bucket]:
+    sums: Counter[int] = Counter()
+    for one in buckets:
+        sums[floor(log2(max(one.low_us, LOW_US)) * per_octave + 1e-9)] += one.messages
+    first = buckets[0]
+    names = (first.service, first.from_site, first.to_site)
+    edges = {at: (round(2 ** (at / per_octave)), round(2 ** ((at + 1) / per_octave))) for at in sums}
+    return [Bucket(*names, *edges[at], messages) for at, messages in sorted(sums.items())]
+
+
+def panels(found: Sequence[Hill], latency: Sequence[Latency]) -> str:
+    """A panel for each pair of sites, those with most messages if there are many, and the table."""
+    sums: Counter[Pair] = Counter()
+    for hill in found:
+        sums[hill.pair] += hill.messages
+    pairs = sorted(sorted(sums, key=lambda pair: (-sums[pair], pair))[:PANELS_MAX])
+    low, high = _window(found)
+    scale = Log(low, high, SIDE_PX, WIDTH_PX - SIDE_PX)
+    plots = [_panel(pair, [hill for hill in found if hill.pair == pair], scale) for pair in pairs]
+    note = ""
+    if len(sums) > len(pairs):
+        left_out = len(sums) - len(pairs)
+        note = said(
+            f"{words.plural(left_out, 'more pair')} of sites, with fewer messages, left out here.", "note"
+        )
+    return tag("div", {"class": "three"}, *plots) + note + folded("The same as a table", _table(latency))
+
+
+def _window(found: Sequence[Hill]) -> tuple[float, float]:
+    """All buckets, and half a factor of ten at least."""
+    low = min([max(one.low_us, LOW_US) for hill in found for one in hill.buckets], default=1_000.0)
+    high = max([one.high_us for hill in found for one in hill.buckets], default=1_000_000.0)
+    return float(low), float(max(high, low * 4))
+
+
+def _panel(pair: Pair, found: Sequence[Hill], scale: Log) -> str:
+    order = service_order(hill.service for hill in found)
+    rows = sorted(found, key=lambda hill: order.index(hill.service))
+    bottom = ROW_PX * len(rows) + 6
+    parts = []
+    for value in log_ticks(scale.low, scale.high, 7):
+        x = scale.at(value)
+        parts.append(line(x, 0, x, bottom + 4, "level"))
+        side = "" if x < 18 else " end" if x > scale.end - 30 else " middle"
+        parts.append(text(x, bottom + 17, words.span(value), f"small faint{side}"))
+    for number, hill in enumerate(rows):
+        parts += _hill(hill, scale, ROW_PX * (number + 1))
+    parts.append(line(scale.begin, bottom, scale.end, bottom, "axis"))
+    here, there = (words.short(site, 20) for site in pair)
+    told = "; ".join([f"{hill.service}: {_told(hill)}" for hill in rows])
+    picture = svg(WIDTH_PX, bottom + 24, f"Latency from {here} to {there}. {told}", parts)
+    title = f"{here} → {there}" if here != there else f"within {here}"
+    return figure(title, "", picture)
+
+
+def _told(hill: Hill) -> str:
+    one = hill.latency
+    if one is None:
+        return f"{words.plural(hill.messages, 'message')}"
+    return f"half within {words.some(one.p50_us, words.span)}, 99 % within {words.some(one.p99_us, words.span)}"
+
+
+def _hill(hill: Hill, scale: Log, floor_y: float) -> list[str]:
+    """The words, the area, and the marks of the half and of 99 %."""
+    colour = service_class(hill.service)
+    top = max(one.messages for one in hill.buckets)
+    parts = [text(scale.begin, floor_y - HILL_PX - 13, words.short(hill.service, 18), "small bold")]
+    if hill.latency is not None:
+        one = hill.latency
+        marks = f"p50 {words.some(one.p50_us, words.span)}, p99 {words.some(one.p99_us, words.span)}"
+        parts.append(text(scale.end, floor_y - HILL_PX - 13, marks, "small faint end"))
+    parts.append(_area(hill, scale, floor_y, top, colour))
+    parts += _hits(hill, scale, floor_y, top)
+    for value, kind in ((hill.latency.p50_us, "half"), (hill.latency.p99_us, "most")) if hill.latency else ():
+        if value is not None and value > 0:
+            x = scale.at(value)
+            parts.append(line(x, floor_y - HILL_PX - 2, x, floor_y + 3, f"mark {kind} {colour}"))
+            spot: Attributes = {"cx": x, "cy": floor_y - HILL_PX - 3, "r": 3, "class": f"{kind} {colour}"}
+            parts.append(element("circle", spot))
+    return parts
+
+
+def _area(hill: Hill, scale: Log, floor_y: float, top: int, colour: str) -> str:
+    steps: list[tuple[str, tuple[float, ...]]] = []
+    last: float | None = None
+    for one in hill.buckets:
+        begin, end = scale.at(max(one.low_us, LOW_US)), scale.at(one.high_us)
+        y = floor_y - HILL_PX * one.messages / top
+        if last is None or begin - last > 0.05:
+            steps += [("V", (floor_y,))] if last is not None else []
+            steps += [("M" if last is None else "H", (begin, floor_y) if last is None else (begin,))]
+        steps += [("V", (y,)), ("H", (end,))]
+        last = end
+    return path([*steps, ("V", (floor_y,)), ("Z", ())], f"hill {colour}")
+
+
+def _hits(hill: Hill, scale: Log, floor_y: float, top: int) -> list[str]:
+    parts = []
+    for one in hill.buckets:
+        begin, end = scale.at(max(one.low_us, LOW_US)), scale.at(one.high_us)
+        part = words.share(one.messages / hill.messages)
+        told = f"{hill.service}: {words.span(max(one.low_us, 0))} to {words.span(one.high_us)}, "
+        told += f"{words.plural(one.messages, 'message')} ({part})"
+        box: Attributes = {"x": begin, "y": floor_y - HILL_PX, "width": max(end - begin, 1), "height": HILL_PX}
+        parts.append(element("rect", {**box, "class": "hit"}, tip(told)))
+    return parts if top else []
+
+
+def _table(latency: Sequence[Latency]) -> str:
+    columns = [Column(name, number=False) for name in ("service", "from", "to", "group")]
+    columns += [
+        Column(name) for name in ("messages", "p50", "p90", "p99", "max", "mean", "before they were sent")
+    ]
+    rows = []
+    for one in sorted(latency, key=lambda row: (row.group != ALL_GROUPS, row)):
+        times = (one.p50_us, one.p90_us, one.p99_us, one.max_us, one.mean_us)
+        group = words.short(one.group) if one.group != ALL_GROUPS else "all"
+        names = [words.short(name) for name in (one.service, one.from_site, one.to_site)]
+        shown = [words.some(value, words.span) for value in times]
+        rows.append((*names, group, words.count(one.messages), *shown, words.count(one.negative)))
+    return table("Latency from multicast to delivery", columns, rows)
+
+
+def section(gold: Gold) -> tuple[str, str, str, str]:
+    """The panels; only the table where distributions were not made."""
+    rows = gold.latency or []
+    found = hills(gold.histogram or [], rows)
+    key = "latency", "Latency"
+    if not found and not rows:
+        return *key, "", said("No latencies were recorded.", "empty")
+    if not found:
+        return *key, "From multicast to delivery.", _table(rows)
+    negative = sum(one.negative for one in rows if one.group == ALL_GROUPS)
+    told = (
+        "From multicast to delivery, for each service and pair of sites; the axis is logarithmic and the same "
+        "everywhere. Half of the messages are faster than the filled mark, 99 % than the hollow one."
+    )
+    if negative:
+        told += f" {words.plural(negative, 'message')} seemed to arrive before they were sent: clocks differ."
+    return *key, told, panels(found, rows)

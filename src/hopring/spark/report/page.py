@@ -1,0 +1,137 @@
+"""The page: one file that needs nothing else, the same bytes for the same tables."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from hopring import __version__
+from hopring.check.picture.svg import escape
+from hopring.spark.report import (
+    colours,
+    gaps,
+    groups,
+    latency,
+    links,
+    membership,
+    summary,
+    throughput,
+    verdicts,
+    words,
+)
+from hopring.spark.report.html import said, tag
+from hopring.spark.report.read import read_gold
+from hopring.spark.report.rows import Gold
+from hopring.spark.report.series import sites as sites_of_table
+from hopring.spark.report.series import window_us as seconds_of_table
+from hopring.value import Value
+
+REPORT_FILE: Final = "report.html"
+HERE: Final = Path(__file__).parent
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+"""The page asks nobody for anything, and the browser holds it to that."""
+
+
+class Section(Value, frozen=True):
+    """A part of the page."""
+
+    key: str
+    title: str
+    words: str  # What it shows, in a sentence or two.
+    inside: str
+
+
+def write_report(out: Path) -> Path:
+    """Writes the report of a pipeline's directory into it; whole, or not at all."""
+    file = out / REPORT_FILE
+    beside = out / f".{REPORT_FILE}.{os.getpid()}"
+    beside.write_text(render(read_gold(out)), encoding="utf-8")
+    beside.replace(file)
+    return file
+
+
+def render(gold: Gold) -> str:
+    """The page of these tables."""
+    window = _window(gold)
+    sites = _sites(gold)
+    found = _sections(gold, window, sites)
+    verdict, kind = verdicts.headline(gold.audit)
+    nav = [tag("a", {"href": f"#{one.key}"}, escape(one.title)) for one in found]
+    theme = tag("button", {"id": "theme", "type": "button", "hidden": "hidden"}, "Light or dark")
+    head = [
+        tag("p", {"class": "brand"}, tag("span", None, "hopring report"), theme),
+        tag("h1", {"class": kind}, escape(_sign(kind) + verdict)),
+        said(_period(window), "period"),
+        verdicts.alarm(gold.audit),
+        summary.tile_list(summary.tiles(gold, window, sites)),
+        tag("nav", {"aria-label": "Sections"}, *nav),
+    ]
+    foot = said(f"Made by hopring {__version__} from the tables beside this file. Times are UTC.")
+    body = [
+        tag("header", None, *head),
+        tag("main", None, *[_section(one) for one in found]),
+        tag("footer", None, foot),
+        tag("div", {"id": "tip", "role": "tooltip", "hidden": "hidden"}),
+        tag("script", None, (HERE / "page.js").read_text(encoding="utf-8")),
+    ]
+    return _document(f"hopring report: {verdict}", body)
+
+
+def _document(title: str, body: list[str]) -> str:
+    style = colours.sheet() + (HERE / "page.css").read_text(encoding="utf-8")
+    head = (
+        '<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n"
+    )
+    inside = "\n".join(body)
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}</head>\n<body>\n{inside}\n</body>\n</html>\n'
+
+
+def _section(one: Section) -> str:
+    parts = [tag("h2", {"id": f"{one.key}-title"}, escape(one.title))]
+    parts += [said(one.words, "words")] if one.words else []
+    frame = {"id": one.key, "aria-labelledby": f"{one.key}-title"}
+    return tag("section", {**frame}, *parts, one.inside) + "\n"
+
+
+def _sections(gold: Gold, window: tuple[int, int] | None, sites: dict[str, str]) -> list[Section]:
+    site_class = colours.site_classes(sites.values())
+    by_daemon = {daemon: site_class[site] for daemon, site in sites.items()}
+    found = [
+        membership.section(gold, window, by_daemon),
+        throughput.section(gold, window, membership.moments(gold, window), site_class),
+        latency.section(gold),
+        links.section(gold),
+        groups.section(gold, window, by_daemon),
+        gaps.section(gold),
+        verdicts.section(gold.audit),
+        summary.section(gold),
+    ]
+    return [Section(*one) for one in found if one is not None]
+
+
+def _window(gold: Gold) -> tuple[int, int] | None:
+    """All that tables with times cover."""
+    ends = [seconds_of_table(gold.throughput), membership.window_us(gold.membership or [])]
+    known = [one for one in ends if one is not None]
+    return (min(one[0] for one in known), max(one[1] for one in known)) if known else None
+
+
+def _sites(gold: Gold) -> dict[str, str]:
+    """The site of each daemon: what the tables say, or its name without the number."""
+    known = sites_of_table(gold.throughput)
+    named = {stay.daemon for stay in gold.membership or []}
+    return {daemon: daemon.rstrip("0123456789") or daemon for daemon in sorted(named)} | known
+
+
+def _period(window: tuple[int, int] | None) -> str:
+    if window is None:
+        return "No times were recorded."
+    begin, end = window
+    until = f"{words.day(end)}, " if words.day(begin) != words.day(end) else ""
+    return f"{words.day(begin)}, {words.moment(begin)} to {until}{words.moment(end)} UTC"
+
+
+def _sign(kind: str) -> str:
+    return {"good": "✓ ", "bad": "✗ "}.get(kind, "")

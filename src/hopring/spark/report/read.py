@@ -1,0 +1,126 @@
+"""From the directory of a pipeline to rows: Parquet as Spark writes it, and the audit's verdicts.
+
+Below       files, of which any may be missing: a run without clients has no group views.
+Invariant   the order in which Spark wrote rows is not seen: they are sorted, so equal tables give equal pages.
+Limit       of each table at most ROWS_MAX rows become values; throughput and gaps stay in Arrow.
+"""
+
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hopring.spark.errors import ForeignInput
+from hopring.spark.report.rows import Audit, Bucket, Gold, GroupStay, Latency, Link, Stay
+
+AUDIT_FILE: Final = "audit.json"
+ROWS_MAX: Final = 50_000
+REMEDY: Final = "make the tables again: hop pipeline run"
+
+COLUMNS: Final = {
+    "throughput": ("second", "daemon", "site", "service", "sent", "delivered", "bytes"),
+    "latency": Latency.__struct_fields__,
+    "latency_histogram": Bucket.__struct_fields__,
+    "links": Link.__struct_fields__,
+    "membership": (*("daemon", "installed", "view", "ended", "members", "transitional", "cause", "signalled"),),
+    "group_views": ("group", "installed", "view", "session", "ended", "members", "cause"),
+    "summary": ("name", "value"),
+}
+"""In the order of the values' fields, by which rows are sorted too."""
+
+WHEN: Final = {"throughput": "second_us", "membership": "installed_us", "group_views": "installed_us"}
+
+Row = TypeVar("Row")
+
+
+def read_gold(out: Path) -> Gold:
+    """All tables that are there; ForeignInput if one is not what its name says."""
+    gold = Gold()
+    gold.throughput = _table(out, "throughput")
+    gold.latency = _rows(out, "latency", Latency, gold)
+    gold.histogram = _rows(out, "latency_histogram", Bucket, gold)
+    gold.links = _rows(out, "links", Link, gold)
+    gold.membership = _rows(out, "membership", Stay, gold)
+    gold.group_views = _rows(out, "group_views", GroupStay, gold)
+    summary = _table(out, "summary")
+    if summary is not None:
+        pairs = zip(summary["name"].to_pylist(), summary["value"].to_pylist(), strict=True)
+        gold.summary = {name: value for name, value in pairs if value is not None}
+    gold.gaps = _read(out / "silver" / "gaps")
+    gold.audit = _audit(out / AUDIT_FILE)
+    return gold
+
+
+def _table(out: Path, name: str) -> Any:
+    """A table with its columns, sorted, times as numbers; None if it was not made."""
+    place = out / "gold" / name
+    table = _read(place)
+    if table is None:
+        return None
+    columns = COLUMNS[name]
+    missing = [column for column in columns if column not in table.column_names]
+    if missing:
+        raise ForeignInput(f"{place} has no column {', '.join(missing)}", REMEDY)
+    table = table.select(list(columns))
+    for at, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type):
+            table = table.set_column(at, f"{column.name}_us", _micros(table[column.name]))
+    if name in WHEN:
+        table = table.filter(
+            pc.is_valid(table[WHEN[name]])
+        )  # What happened at no time has no place on the page.
+    keys = [(field.name, "ascending") for field in table.schema if not pa.types.is_nested(field.type)]
+    return table.sort_by(keys)
+
+
+def _read(place: Path) -> Any:
+    if not place.is_dir() or not any(place.rglob("*.parquet")):
+        return None
+    try:
+        return pq.read_table(place)
+    except (pa.ArrowException, OSError) as error:
+        raise ForeignInput(f"{place} is no table ({str(error).splitlines()[0]})", REMEDY) from None
+
+
+def _micros(column: Any) -> Any:
+    """Old files of Spark have nanoseconds; all of them mean UTC."""
+    return pc.cast(column, pa.timestamp("us"), safe=False).cast(pa.int64())
+
+
+def _rows(out: Path, name: str, kind: type[Row], gold: Gold) -> list[Row] | None:
+    table = _table(out, name)
+    if table is None:
+        return None
+    if table.num_rows > ROWS_MAX:
+        gold.left_out[name] = table.num_rows - ROWS_MAX
+        table = table.slice(0, ROWS_MAX)
+    fields = msgspec.structs.fields(kind)  # type: ignore[arg-type]
+    columns = [_filled(table[at].to_pylist(), field.type) for at, field in enumerate(fields)]
+    names = [field.name for field in fields]
+    try:
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        return msgspec.convert(rows, list[kind], strict=False)  # type: ignore[valid-type]
+    except msgspec.ValidationError as error:
+        raise ForeignInput(f"{out / 'gold' / name} has a value of another kind ({error})", REMEDY) from None
+
+
+def _filled(values: list[Any], kind: Any) -> list[Any]:
+    """A null where no null is meant is an empty text, nobody, or none; a number that is none is a null."""
+    values = [None if isinstance(value, float) and not isfinite(value) else value for value in values]
+    empty = {str: "", int: 0, tuple[str, ...]: ()}.get(kind)
+    return values if empty is None else [empty if value is None else value for value in values]
+
+
+def _audit(file: Path) -> Audit | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Audit)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, OSError) as error:
+        raise ForeignInput(
+            f"{file} is no audit ({error})", "make it again: hop pipeline audit --json"
+        ) from None

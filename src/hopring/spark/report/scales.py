@@ -1,0 +1,98 @@
+"""From values to places on the page, and where the ticks are. Pure."""
+
+from math import ceil, floor, log10
+from typing import Final
+
+from hopring.spark.report import words
+from hopring.value import Value
+
+SECOND_US: Final = 1_000_000
+STEPS_US: Final = (
+    *(1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000),
+    *[seconds * SECOND_US for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800)],
+    *[hours * 3_600 * SECOND_US for hours in (1, 2, 3, 6, 12, 24, 48, 168, 720, 8_760)],
+)
+"""Of time: what people count in."""
+
+
+class Linear(Value, frozen=True):
+    """Even: low is at begin, high at end."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """The place of a value; values beyond the ends stay at them."""
+        if self.high <= self.low:
+            return self.begin
+        part = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return self.begin + part * (self.end - self.begin)
+
+
+class Log(Value, frozen=True):
+    """Each factor of ten is as wide as the others; low is above zero."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """The place of a value; what is below low is at begin."""
+        return Linear(log10(self.low), log10(self.high), self.begin, self.end).at(log10(max(value, self.low)))
+
+
+def rounded_up(value: float) -> float:
+    """The next round number, for the top of an axis."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(value))
+    return next(
+        factor * power for factor in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if factor * power >= value * 0.999999
+    )
+
+
+def ticks(high: float, most: int) -> list[float]:
+    """Round numbers from 0 to high."""
+    rough = high / max(most, 1)
+    power = 10.0 ** floor(log10(rough)) if rough > 0 else 1.0
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999999)
+    return [step * number for number in range(floor(high / step + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Powers of ten, with 3, or 2 and 5, between them where there is room."""
+    found: list[float] = []
+    for factors in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
+        powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+        these = [factor * 10.0**power for power in powers for factor in factors]
+        inside = [one for one in these if low * 0.999 <= one <= high * 1.001]
+        if len(inside) <= most or not found:
+            found = inside
+    step = ceil(len(found) / most) if most else 1
+    return found[::step]
+
+
+def time_step_us(begin_us: int, end_us: int, most: int) -> int:
+    """The smallest step that gives no more ticks than this."""
+    whole = end_us - begin_us
+    return next(
+        (step for step in STEPS_US if whole // step <= most), STEPS_US[-1] * (whole // STEPS_US[-1] + 1)
+    )
+
+
+def time_ticks(begin_us: int, end_us: int, most: int) -> list[tuple[int, str]]:
+    """Times of day, or days where it takes so long, with their words."""
+    step_us = time_step_us(begin_us, end_us, most)
+    first = -(-begin_us // step_us) * step_us
+    return [(at, _tick(at, step_us)) for at in range(first, end_us + 1, step_us)]
+
+
+def _tick(at_us: int, step_us: int) -> str:
+    if step_us >= 24 * 3_600 * SECOND_US:
+        return words.day(at_us).rpartition(" ")[0]
+    if step_us >= 60 * SECOND_US:
+        return words.moment(at_us)[:5]
+    return words.moment(at_us, 0 if step_us >= SECOND_US else 3)

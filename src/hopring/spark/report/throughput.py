@@ -1,0 +1,153 @@
+"""Throughput over time: messages a second by service and by site, and a table with the sums."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from hopring.check.picture.svg import Attributes, element, escape, line, path, text, tip
+from hopring.spark.report import words
+from hopring.spark.report.axis import level, time_axis
+from hopring.spark.report.colours import service_class, service_order
+from hopring.spark.report.html import Column, at_widths, figure, folded, said, svg, table, tag
+from hopring.spark.report.rows import Gold
+from hopring.spark.report.scales import Linear, rounded_up, ticks
+from hopring.spark.report.series import OTHERS, Series, series, totals
+from hopring.spark.report.widths import HALVES
+
+HEIGHT_PX: Final = 190.0
+LEFT_PX: Final = 52.0
+STEP_PX_MIN: Final = 3.5
+
+Moments = Sequence[tuple[int, str]]
+"""Changes of membership, with a word for each."""
+Classes = Callable[[str], str]
+
+
+def panels(rows: Any, window_us: tuple[int, int], moments: Moments, site_class: dict[str, str]) -> str:
+    """All plots and the table."""
+
+    def of_site(name: str) -> str:
+        return site_class.get(name, "site7")
+
+    parts = []
+    for measure, title in (("delivered", "Delivered"), ("sent", "Sent")):
+        parts.append(_panel(rows, "service", measure, f"{title} by service", window_us, moments, service_class))
+        parts.append(_panel(rows, "site", measure, f"{title} by site", window_us, moments, of_site))
+    return tag("div", {"class": "two"}, *parts) + folded("The same as a table", _table(rows))
+
+
+def _panel(
+    rows: Any, by: str, measure: str, title: str, window_us: tuple[int, int], moments: Moments, classes: Classes
+) -> str:
+    def draw(width: float) -> str:
+        found = series(rows, by, measure, window_us, int((width - LEFT_PX) / STEP_PX_MIN))
+        return _plot(found, window_us, moments, width, classes, f"{title}, messages a second over time")
+
+    few = series(rows, by, measure, window_us, 1)
+    legend = [
+        tag("span", {"class": f"key {_class(name, classes)}"}, escape(words.short(name) or "(none)"))
+        for name in _order(few, by)
+    ]
+    return figure(title, "", tag("p", {"class": "legend"}, *legend), at_widths(draw, HALVES))
+
+
+def _order(found: Series, by: str) -> list[str]:
+    return (
+        service_order(found.rates) if by == "service" else sorted(found.rates, key=lambda n: (n == OTHERS, n))
+    )
+
+
+def _class(name: str, classes: Classes) -> str:
+    return "service-other" if name == OTHERS else classes(name)
+
+
+def _plot(
+    found: Series, window_us: tuple[int, int], moments: Moments, width: float, classes: Classes, label: str
+) -> str:
+    top, bottom = 10.0, HEIGHT_PX - 24
+    x = Linear(*window_us, LEFT_PX, width - 6)
+    peak = max([max(line) for line in found.rates.values()], default=0.0)
+    y = Linear(0, rounded_up(peak), bottom, top)
+    parts = []
+    for value in ticks(y.high, 4):
+        parts += level(y.at(value), LEFT_PX, width - 6, words.count(value))
+    parts += [line(x.at(at_us), top, x.at(at_us), bottom, "knot") for at_us, _ in moments]
+    for name in sorted(found.rates):
+        parts.append(_line(found, name, x, y, _class(name, classes)))
+    parts += [text(6, 14, "/s", "small faint")] if not found.rates else []
+    parts += _hits(found, x, top, bottom)
+    return svg(width, HEIGHT_PX, _label(found, label), [*parts, *time_axis(x, bottom, width)])
+
+
+def _label(found: Series, label: str) -> str:
+    peaks = [
+        f"{words.short(name)} up to {words.count(round(max(rates)))}" for name, rates in found.rates.items()
+    ]
+    return f"{label}: {', '.join(peaks) or 'nothing'}"
+
+
+def _line(found: Series, name: str, x: Linear, y: Linear, colour: str) -> str:
+    """From the middle of each step to that of the next, and level out to the ends of the first and the last."""
+    rates = found.rates[name]
+    middles = [found.begin_us + (at + 0.5) * found.step_us for at in range(len(rates))]
+    ends = (x.at(found.begin_us), x.at(found.begin_us + len(rates) * found.step_us))
+    points = [
+        (ends[0], rates[0]),
+        *zip([x.at(one) for one in middles], rates, strict=True),
+        (ends[1], rates[-1]),
+    ]
+    letters = [("L" if at else "M", (place, y.at(rate))) for at, (place, rate) in enumerate(points)]
+    return path(letters, f"line {colour}")
+
+
+def _hits(found: Series, x: Linear, top: float, bottom: float) -> list[str]:
+    """What is told to who points at a step."""
+    parts = []
+    edges = [found.begin_us + at * found.step_us for at in range(found.steps + 1)]
+    for at, (begin, end) in enumerate(pairwise(edges)):
+        rates = [
+            f"{words.short(name, 20)} {words.count(round(line[at], 1))}/s" for name, line in found.rates.items()
+        ]
+        box: Attributes = {"x": x.at(begin), "y": top, "width": x.at(end) - x.at(begin)}
+        box |= {"height": bottom - top, "class": "hit"}
+        parts.append(element("rect", box, tip(" · ".join([words.moment(begin), *rates]))))
+    return parts
+
+
+def step_note(window_us: tuple[int, int], rows: Any) -> str:
+    """How much time one step stands for, at the widest."""
+    width = HALVES["large"]
+    step = series(rows, "service", "sent", window_us, int((width - LEFT_PX) / STEP_PX_MIN)).step_us
+    if step == 1_000_000:
+        return "Each point is a second."
+    return f"Each point is the mean of {words.span(step)}; the peaks in the table are of single seconds."
+
+
+def _table(rows: Any) -> str:
+    columns = [
+        *(Column("of", number=False), Column("sent"), Column("delivered"), Column("bytes")),
+        Column("peak delivered a second"),
+    ]
+    found = ""
+    for by in ("service", "site", "daemon"):
+        lines = [
+            (
+                *(words.short(name) or "(none)", words.count(one.sent), words.count(one.delivered)),
+                *(words.size(one.bytes), words.count(one.peak_delivered)),
+            )
+            for name, one in totals(rows, by).items()
+        ]
+        found += table(f"Messages by {by}", columns, lines)
+    return found
+
+
+def section(
+    gold: Gold, window: tuple[int, int] | None, moments: Moments, site_class: dict[str, str]
+) -> tuple[str, str, str, str]:
+    """The plots, or a word that there is nothing to plot."""
+    rows = gold.throughput
+    if rows is None or not rows.num_rows or window is None:
+        return "throughput", "Throughput", "", said("No messages were recorded.", "empty")
+    told = "Messages a second. A delivery is one message at one receiver. "
+    told += "Dotted lines are changes of membership. " if moments else ""
+    return "throughput", "Throughput", told + step_note(window, rows), panels(rows, window, moments, site_class)

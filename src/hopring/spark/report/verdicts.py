@@ -1,0 +1,96 @@
+"""What the audit says: every property, whether it holds, and the witness of what is broken."""
+
+from typing import Final
+
+from hopring.check.picture.svg import escape
+from hopring.spark.report import words
+from hopring.spark.report.html import Cell, Column, Raw, said, table, tag
+from hopring.spark.report.meanings import meaning
+from hopring.spark.report.rows import Audit, Finding
+
+BROKEN_MAX: Final = 12
+COLUMNS: Final = (
+    Column("property", number=False),
+    Column("in a sentence", number=False),
+    Column("verdict", number=False),
+)
+
+
+def properties(audit: Audit) -> list[str]:
+    """All that were judged in any run, in the order of causes."""
+    found: dict[str, None] = {}
+    for run in sorted(audit.judged):
+        found |= dict.fromkeys(audit.judged[run])
+    return list(found | dict.fromkeys([one.property for one in audit.broken]))
+
+
+def headline(audit: Audit | None) -> tuple[str, str]:
+    """The verdict in a sentence, and its class."""
+    if audit is None:
+        return "Not audited", "plain"
+    judged = len(properties(audit))
+    if not judged:
+        return "The audit judged nothing", "plain"
+    broken = len({one.property for one in audit.broken})
+    if audit.holds and not broken:
+        return f"All {judged} properties hold", "good"
+    return f"{broken} of {judged} properties {'is' if broken == 1 else 'are'} broken", "bad"
+
+
+def alarm(audit: Audit | None) -> str:
+    """What is broken, at the top of the page; nothing if nothing is."""
+    if audit is None or not audit.broken:
+        return ""
+    items = [tag("li", None, tag("b", None, escape(_named(one))), " ", _witness(one)) for one in audit.broken]
+    more = len(items) - BROKEN_MAX
+    rest = said(f"{words.plural(more, 'more broken verdict')} in the table below.") if more > 0 else ""
+    return tag("div", {"class": "alarm", "role": "note"}, tag("ul", None, *items[:BROKEN_MAX]), rest)
+
+
+def verdict_table(audit: Audit) -> str:
+    """All properties."""
+    rows: list[tuple[Cell, ...]] = []
+    for name in properties(audit):
+        broken = [one for one in audit.broken if one.property == name]
+        told = Raw(escape(meaning(name)) + _witnesses(broken))
+        rows.append((words.short(name, 90), told, _verdict(audit, name, broken)))
+    return table("Properties of extended virtual synchrony", COLUMNS, rows)
+
+
+def _verdict(audit: Audit, name: str, broken: list[Finding]) -> Raw:
+    judged = sum(name in names for names in audit.judged.values())
+    if not broken:
+        where = f" in {words.plural(judged, 'run')}" if len(audit.runs) > 1 else ""
+        return Raw(tag("span", {"class": "good sign"}, escape(f"✓ holds{where}")))
+    where = f" in {len(broken)} of {words.plural(judged, 'run')}" if len(audit.runs) > 1 else ""
+    return Raw(tag("span", {"class": "bad sign"}, escape(f"✗ broken{where}")))
+
+
+def _witnesses(broken: list[Finding]) -> str:
+    if not broken:
+        return ""
+    more = f" And in {words.plural(len(broken) - 1, 'more run')}." if len(broken) > 1 else ""
+    return tag("p", {"class": "told"}, _witness(broken[0]) + escape(more))
+
+
+def _witness(one: Finding) -> str:
+    run = f"run {words.short(one.run)}: " if one.run else ""
+    many = f" ({words.plural(one.violations, 'violation')})" if one.violations > 1 else ""
+    return tag(
+        "span", {"class": "witness"}, escape(words.short(f"{run}{one.witness}{many}", words.WITNESS_CHARS_MAX))
+    )
+
+
+def _named(one: Finding) -> str:
+    sentence = meaning(one.property)
+    return f"{words.short(one.property, 90)}." + (f" {sentence}" if sentence else "")
+
+
+def section(audit: Audit | None) -> tuple[str, str, str, str]:
+    """The table, or a word that nothing was audited."""
+    if audit is None or not properties(audit):
+        return "audit", "Audit", "", said("No audit was made of this run.", "empty")
+    told = "Each property of extended virtual synchrony, judged by a query over the whole trace, causes first."
+    if len(audit.runs) > 1:
+        told += f" {words.plural(len(audit.runs), 'history', 'histories')} were judged, each by itself."
+    return "audit", "Audit", told, verdict_table(audit)

@@ -1,0 +1,144 @@
+"""Values as people read them: short, with their unit, always the same."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from math import floor, isfinite, log10
+from string import hexdigits
+from typing import Final
+
+NAME_CHARS_MAX: Final = 48
+WITNESS_CHARS_MAX: Final = 600
+NAMES_MAX: Final = 16
+MINUS: Final = "\u2212"
+NOTHING: Final = "–"
+_PROCESS: Final = re.compile(r"(?P<daemon>.+)#[0-9a-f]{16}/(?P<session>\d+)")
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MINUTE_S: Final = 60
+HOUR_S: Final = 3_600
+DAY_S: Final = 86_400
+
+
+def count(value: float) -> str:
+    """12,840; 1.28 M."""
+    size = abs(value)
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if size >= limit:
+            return f"{digits(value / limit)} {unit}"
+    if size >= 10_000 or value == int(value):
+        return f"{round(value):,}".replace("-", MINUS)
+    return digits(value)
+
+
+def digits(value: float, places: int = 3) -> str:
+    """Three digits that say something, and no more."""
+    if value == 0:
+        return "0"
+    after = max(0, places - 1 - floor(log10(abs(value))))
+    shown = f"{value:.{min(after, 6)}f}"
+    return (shown.rstrip("0").rstrip(".") if "." in shown else shown).replace("-", MINUS)
+
+
+def size(value: float) -> str:
+    """2.4 MB."""
+    for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(value) >= limit:
+            return f"{digits(value / limit)} {unit}"
+    return f"{digits(value)} B"
+
+
+def span(time_us: float) -> str:
+    """How long: 340 µs, 84 ms, 12.5 s, 3 min 20 s, 2 h 5 min."""
+    seconds = abs(time_us) / 1e6
+    sign = MINUS if time_us < 0 else ""
+    if seconds < 1e-3:
+        return f"{sign}{digits(seconds * 1e6)} µs"
+    if seconds < 1:
+        return f"{sign}{digits(seconds * 1e3)} ms"
+    if seconds < 2 * MINUTE_S:
+        return f"{sign}{digits(seconds)} s"
+    whole = round(seconds)
+    for large, name, small, other in ((DAY_S, "d", HOUR_S, "h"), (HOUR_S, "h", MINUTE_S, "min")):
+        if whole >= large:
+            rest = whole % large // small
+            return f"{sign}{whole // large} {name}" + (f" {rest} {other}" if rest else "")
+    rest = whole % MINUTE_S
+    return f"{sign}{whole // MINUTE_S} min" + (f" {rest} s" if rest else "")
+
+
+def share(value: float) -> str:
+    """12.5 %."""
+    return f"{digits(value * 100)} %"
+
+
+def some(value: float | None, shown: object = None) -> str:
+    """A value that may be missing, by one of the functions here."""
+    if value is None or not isfinite(value):
+        return NOTHING
+    return shown(value) if callable(shown) else count(value)
+
+
+def moment(time_us: int, places: int = 0) -> str:
+    """A time of day, UTC."""
+    at = _at(time_us)
+    text = at.strftime("%H:%M:%S")
+    return f"{text}.{at.microsecond:06d}"[: 9 + places] if places else text
+
+
+def day(time_us: int) -> str:
+    """16 November 2026."""
+    at = _at(time_us)
+    return f"{at.day} {MONTHS[at.month - 1]} {at.year}"
+
+
+MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+def _at(time_us: int) -> datetime:
+    # Years past what a calendar has come from broken clocks, and are shown as its end.
+    return EPOCH + timedelta(microseconds=min(max(time_us, 0), 250_000_000_000_000_000))
+
+
+def short(words: str, chars_max: int = NAME_CHARS_MAX) -> str:
+    """Names come from outside and may be long."""
+    return words if len(words) <= chars_max else words[: chars_max - 1] + "…"
+
+
+def names(them: Sequence[str], most: int = NAMES_MAX) -> str:
+    """Names one after the other, the first of many."""
+    shown = ", ".join([short(one, 32) for one in them[:most]])
+    return f"{shown} and {len(them) - most} more" if len(them) > most else shown
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """1 view, 2 views."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def process(name: str) -> str:
+    """A session or daemon without its incarnation: `eu1/2` of `eu1#00000000000000a7/2`."""
+    found = _PROCESS.fullmatch(name)
+    if found is None:
+        return name
+    return found["daemon"] if found["session"] == "0" else f"{found['daemon']}/{found['session']}"
+
+
+def group_view(name: str) -> str:
+    """`5.2`, the second view of a group in the daemons' view 5; other names as they are."""
+    views, _, step = name.rpartition("-")
+    counter = views.partition(".")[0]
+    if not counter or not step or not set(counter + step) <= set(hexdigits):
+        return short(name)
+    closing = "-" if "/" in views else ""
+    return f"{int(counter, 16)}.{closing}{int(step, 16)}"
+
+
+def view(name: str) -> str:
+    """A view's name without its leading zeros and its nonce: `3.1`; other names as they are."""
+    parts = name.split(".")
+    if len(parts) < 3 or not all(part and set(part) <= set(hexdigits) for part in parts[:2]):
+        return short(name)
+    return f"{int(parts[0], 16)}.{int(parts[1], 16)}"

@@ -1,0 +1,142 @@
+"""Values to places and words, and what is put together when there is too much."""
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from hopring.spark.report import words
+from hopring.spark.report.latency import BUCKETS_MAX, hills, thinned
+from hopring.spark.report.rows import Bucket, Latency
+from hopring.spark.report.scales import Linear, Log, log_ticks, rounded_up, ticks, time_ticks
+from hopring.spark.report.series import OTHERS, SERIES_MAX, series, sites, step_us, totals, window_us
+
+SECOND = 1_000_000
+BEGIN = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
+BEGIN_US = int(BEGIN.timestamp()) * SECOND
+
+
+def rows(seconds: int, services: tuple[str, ...] = ("agreed",), sent: int = 2) -> pa.Table:
+    found = [
+        {"second_us": BEGIN_US + second * SECOND, "daemon": "eu1", "site": "eu", "service": service}
+        | {"sent": sent, "delivered": 3 * sent, "bytes": 10 * sent}
+        for second in range(seconds)
+        for service in services
+    ]
+    return pa.Table.from_pylist(found)
+
+
+def test_a_linear_scale_holds_values_within_its_ends() -> None:
+    scale = Linear(0, 10, 100, 200)
+
+    assert [scale.at(value) for value in (-5, 0, 5, 10, 99)] == [100, 100, 150, 200, 200]
+    assert Linear(3, 3, 100, 200).at(3) == 100
+
+
+def test_a_log_scale_gives_each_factor_of_ten_the_same_width() -> None:
+    scale = Log(1, 1_000, 0, 300)
+
+    assert [scale.at(value) for value in (0, 1, 10, 100, 1_000)] == pytest.approx([0, 0, 100, 200, 300])
+
+
+def test_ticks_are_round_and_few() -> None:
+    assert ticks(100, 4) == [0, 25, 50, 75, 100]
+    assert ticks(1, 4) == [0, 0.25, 0.5, 0.75, 1]
+    assert log_ticks(1, 1_000, 5) == [1, 10, 100, 1_000]
+    assert log_ticks(2, 40, 6) == [2, 5, 10, 20]
+    assert [rounded_up(value) for value in (0, 0.7, 9.1, 137, 1_000)] == [1, 0.8, 10, 150, 1_000]
+
+
+def test_ticks_of_time_are_what_people_count_in() -> None:
+    assert [word for _, word in time_ticks(BEGIN_US, BEGIN_US + 30 * SECOND, 4)] == [
+        *("09:30:00", "09:30:10", "09:30:20", "09:30:30")
+    ]
+    assert next(word for _, word in time_ticks(BEGIN_US, BEGIN_US + 3 * 3_600 * SECOND, 3)) == "10:00"
+    assert next(word for _, word in time_ticks(BEGIN_US, BEGIN_US + 3 * 86_400 * SECOND, 3)) == "17 November"
+    assert [word for _, word in time_ticks(0, 5_000, 5)][1] == "00:00:00.001"
+
+
+def test_numbers_have_three_digits_and_their_unit() -> None:
+    assert [words.count(value) for value in (0, 7, 1_234, 12_840, 1_284_000)] == [
+        "0",
+        "7",
+        "1,234",
+        "12,840",
+        "1.28 M",
+    ]
+    assert [words.size(value) for value in (12, 2_400, 2_400_000)] == ["12 B", "2.4 kB", "2.4 MB"]
+    assert [words.span(value) for value in (340, 84_000, 12_500_000, 200_000_000, 7_500_000_000, -2_000)] == [
+        *("340 µs", "84 ms", "12.5 s", "3 min 20 s", "2 h 5 min", "−2 ms")
+    ]
+    assert words.some(None) == words.some(float("nan")) == words.NOTHING
+    assert words.share(0.0123) == "1.23 %"
+
+
+def test_names_from_outside_are_cut() -> None:
+    assert len(words.short("x" * 1_000)) == words.NAME_CHARS_MAX
+    assert words.names(["n"] * 100).endswith("and 84 more")
+    assert words.view("000000000003.0001.00000000deadbeef") == "3.1"
+    assert words.view("somewhere.else") == "somewhere.else"
+    assert words.group_view("000000000005.0001.00000000deadbeef-00000002") == "5.2"
+    assert words.process("eu1#00000000000000a7/2") == "eu1/2"
+
+
+def test_a_long_series_is_put_together_and_no_message_is_lost() -> None:
+    table = rows(10_000)
+    window = window_us(table)
+    assert window is not None
+    found = series(table, "service", "sent", window, 100)
+
+    assert (found.steps, found.step_us) == (84, 120 * SECOND)
+    assert found.rates["agreed"] == pytest.approx([2.0] * 84)
+
+
+def test_seconds_without_a_row_had_no_messages() -> None:
+    table = pa.concat_tables([rows(1), rows(1).set_column(0, "second_us", [[BEGIN_US + 3 * SECOND]])])
+    window = window_us(table)
+    assert window is not None
+
+    assert series(table, "service", "sent", window, 100).rates["agreed"] == (2.0, 0.0, 0.0, 2.0)
+
+
+def test_the_smallest_of_many_series_are_put_together() -> None:
+    table = pa.concat_tables([rows(1, (f"s{number:02d}",), number) for number in range(1, 21)])
+    found = series(table, "service", "sent", (BEGIN_US, BEGIN_US + SECOND), 10)
+
+    assert len(found.rates) == SERIES_MAX
+    assert found.rates[OTHERS] == (sum(range(1, 15)),)
+
+
+def test_a_step_is_a_round_number_of_seconds() -> None:
+    spans = [timedelta(seconds=30), timedelta(hours=1), timedelta(days=400)]
+
+    assert [step_us((0, int(span.total_seconds()) * SECOND), 150) // SECOND for span in spans] == [
+        1,
+        30,
+        604_800,
+    ]
+
+
+def test_sums_know_the_busiest_second() -> None:
+    table = pa.concat_tables([rows(3), rows(1, sent=5)])
+
+    assert totals(table, "service")["agreed"] == totals(table, "site")["eu"]
+    assert (totals(table, "daemon")["eu1"].sent, totals(table, "daemon")["eu1"].peak_delivered) == (11, 21)
+    assert sites(table) == {"eu1": "eu"}
+
+
+def test_many_buckets_are_put_together_and_no_message_is_lost() -> None:
+    buckets = [Bucket("safe", "eu", "us", 100 * 1.01**n, 100 * 1.01 ** (n + 1), 3) for n in range(700)]  # type: ignore[arg-type]
+    found = thinned(buckets)
+
+    assert len(found) <= BUCKETS_MAX
+    assert sum(one.messages for one in found) == 2_100
+    assert all(one.low_us < one.high_us for one in found)
+
+
+def test_what_arrived_before_it_was_sent_is_on_no_logarithmic_axis() -> None:
+    buckets = [Bucket("safe", "eu", "us", -10, 0, 5), Bucket("safe", "eu", "us", 0, 4, 5)]
+    latency = [Latency("safe", "eu", "us", "", 10, None, None, None, None, None, 5)]
+    (hill,) = hills(buckets, latency)
+
+    assert (hill.messages, hill.latency) == (5, latency[0])
