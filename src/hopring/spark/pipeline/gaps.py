@@ -22,8 +22,9 @@ KEY = ("group", "view")
 def gaps(records: DataFrame, bodies: DataFrame) -> DataFrame:
     """All of them; `bodies` are those of the same records."""
     seen = records.withColumn("view", group_view_text())
-    stays = _stays(seen)
-    away = recorded(bodies)
+    # Both are small and are looked at many times.
+    stays = _stays(seen).localCheckpoint()
+    away = recorded(bodies).localCheckpoint()
     found = [holes(records), away, absent(stays, away), lacking(seen, stays, away)]
     return reduce(DataFrame.unionByName, [_filled(one) for one in found])
 

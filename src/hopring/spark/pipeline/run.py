@@ -1,6 +1,7 @@
 """A run: ingest, reconcile, measure, audit, report; each stage reads what those before it wrote."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hopring.spark import register
 from hopring.spark.audit import Report, audit
 from hopring.spark.audit.convert import as_parquet
+from hopring.spark.audit.tables import partitions
 from hopring.spark.audit.told import as_json_text
 from hopring.spark.errors import readable
 from hopring.spark.pipeline import (
@@ -32,6 +34,7 @@ from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
 Say = Callable[[str], None]
 
 _REPORT_ROOM: Final = "hopring.spark.report"
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 class Pipeline:
@@ -47,8 +50,9 @@ class Pipeline:
         """All stages; what the audit found, or None if there is no trace. One line if something is wrong."""
         with on_disk(self.store.out), readable("pipeline"):
             self.ingest()
-            self.reconcile()
-            self.measure()
+            with self._cut_by_size():
+                self.reconcile()
+                self.measure()
             report = self.audit()
             self.report()
             self.store.close()
@@ -89,6 +93,7 @@ class Pipeline:
         for name, make in self._measures(records, trace, sites).items():
             self.say(f"measure: {name.replace('_', ' ')}")
             self._write("gold", name, make(), files=1)
+        self.spark.catalog.clearCache()
         self.say("measure: summary")
         tables = {name: self.table("gold", name) for name in ("throughput", "membership")}
         tables |= {name: self.table("silver", name) for name in ("messages", "gaps")}
@@ -100,10 +105,10 @@ class Pipeline:
     def _measures(
         self, records: DataFrame, trace: DataFrame, sites: Mapping[str, str]
     ) -> dict[str, Callable[[], DataFrame]]:
-        journeys = latency.journeys(trace, sites)
+        journeys = latency.journeys(trace, sites).persist()
 
         def percentiles() -> DataFrame:
-            # Sessions know their groups; without them, spools know which groups a place was for.
+            # Spools know which groups a place was for; without them, sessions know their groups.
             if self.wish.spools:
                 by_group = latency.in_groups(journeys, records)
             else:
@@ -143,6 +148,19 @@ class Pipeline:
             return
         self.say("report")
         import_module(_REPORT_ROOM).write_report(self.store.out)
+
+    @contextmanager
+    def _cut_by_size(self) -> Iterator[None]:
+        """Shuffles have as many pieces as there are rows; Spark's default is for clusters, and slow for few."""
+        rows = sum(
+            [read(self.spark, self.store).count() for read in (ingest.bronze_records, ingest.bronze_trace)]
+        )
+        before = self.spark.conf.get(_PARTITIONS)
+        self.spark.conf.set(_PARTITIONS, str(partitions(rows)))
+        try:
+            yield
+        finally:
+            self.spark.conf.set(_PARTITIONS, before)
 
     def table(self, layer: str, name: str) -> DataFrame:
         """A table that a stage has written."""
