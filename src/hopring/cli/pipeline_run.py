@@ -7,7 +7,7 @@ import click
 
 from hopring.cli.exits import Exit, Failure
 from hopring.cli.pipeline_progress import Steps
-from hopring.config import load_config
+from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
 from hopring.spark.audit.ends import Ends
 from hopring.spark.audit.told import as_text
@@ -77,6 +77,8 @@ def run(
     ends = Ends(quiet_end, parts, not counters_lost, sessions or bool(spools))
     try:
         found = _run(_wish(out, spools, trace, config, ends, stream, until_idle, report), master, remote)
+    except ConfigError:
+        raise  # It has an exit code of its own.
     except HopError as error:
         raise Failure(str(error)) from None
     if found is not None:

@@ -23,10 +23,16 @@ def gaps(records: DataFrame, bodies: DataFrame) -> DataFrame:
     """All of them; `bodies` are those of the same records."""
     seen = records.withColumn("view", group_view_text())
     # Both are small and are looked at many times.
-    stays = _stays(seen).localCheckpoint()
-    away = recorded(bodies).localCheckpoint()
+    stays = _kept(_stays(seen))
+    away = _kept(recorded(bodies))
     found = [holes(records), away, absent(stays, away), lacking(seen, stays, away)]
     return reduce(DataFrame.unionByName, [_filled(one) for one in found])
+
+
+def _kept(table: DataFrame) -> DataFrame:
+    """A table that is made now. With columns anew: it keeps those it was made of, and they would be confused."""
+    made = table.localCheckpoint()
+    return made.toDF(*made.columns)
 
 
 def holes(records: DataFrame) -> DataFrame:
