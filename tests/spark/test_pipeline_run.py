@@ -105,6 +105,7 @@ def test_the_figures_are_those_of_what_was_sent(story: Story, kept: None, tmp_pa
     assert ("us", ["#spooler#eu1", "#spooler#us1"]) in stays
 
 
+@pytest.mark.long
 def test_a_broken_promise_is_exit_code_1_with_a_witness(story: Story, kept: None, tmp_path: Path) -> None:
     """A trace in which us1 does not deliver one of the messages that it held together with the others."""
     trace = tmp_path / "trace"

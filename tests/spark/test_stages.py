@@ -14,6 +14,7 @@ from hopring.check.trace import (
     Counters,
     Crash,
     Delivered,
+    Event,
     Gone,
     GroupInstalled,
     GroupViewName,
@@ -132,7 +133,7 @@ def got(process: Process, number: int, at_us: int) -> Delivered:
 
 
 # The machine of us1 started 5 s later, so that its clock shows less.
-HISTORY = (
+HISTORY: tuple[Event, ...] = (
     Recover(EU, 6_000_000, 1_000_000_000),
     Installed(EU, 6_100_000, ONE, (EU, US), (EU,), "start"),
     *[sent(1, 7_000_000), got(EU, 1, 7_000_050), sent(2, 7_000_100), got(EU, 2, 7_000_300)],
@@ -227,7 +228,7 @@ def test_views_of_groups_come_from_sessions_and_from_spools(spark: Any) -> None:
 
     anna = Process("eu1", 1, 3)
     named, its = GroupViewName(ONE, (), 1), MessageId("eu1", 1, 1, 3)
-    history = [
+    history: list[Event] = [
         Recover(EU, 0, 50_000_000),
         Connected(anna, 1_000_000, "anna", "#anna#eu1"),
         GroupInstalled(anna, 2_000_000, "g", named, (anna,), (anna,), "join"),

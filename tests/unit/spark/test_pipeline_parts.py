@@ -15,10 +15,11 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 from hopring.config import local_config
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.spark.audit import Finding, Report
 from hopring.spark.audit.convert import as_parquet
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline.bodies import body_columns
-from hopring.spark.pipeline.inputs import Spool, named_spools, sites_of
+from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of
 from hopring.spark.pipeline.store import Store, on_disk
 from hopring.spool.bodies import GapBody, MemberBody, ViewBody, encode_body
 
@@ -126,6 +127,30 @@ def test_bodies_become_columns() -> None:
     assert body_columns("gap", encode_body(GapBody("away", 5, 9))) == {
         **{"cause": "away", "since": 5, "until": 9, "messages": None}
     }
+
+
+def test_a_broken_property_ends_the_command_with_1_and_the_witness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "eu", "trades", 3)
+    wishes = []
+
+    def found(wish: Wish, *_: object) -> Report:
+        wishes.append(wish)
+        return Report(("",), (Finding("", "2.5 no duplication", 1, "a delivered b:1 twice"),), {"": ("2.5",)})
+
+    monkeypatch.setattr("hopring.cli.pipeline_run._run", found)
+
+    words = ("--spool", str(tmp_path / "eu"), "--out", str(tmp_path / "out"), "--no-report")
+    code, said = run(*words)
+
+    witness = "broken: 2.5 no duplication\n    a delivered b:1 twice"
+    assert (code, said) == (
+        1,
+        f"{witness}\none history: 1 of 1 verdicts are broken\ntables in {tmp_path / 'out'}\n",
+    )
+    assert wishes[0].ends.many_sessions
+    assert not wishes[0].report
 
 
 def test_the_command_refuses_what_cannot_be_before_anything_starts(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def gaps(records: DataFrame, bodies: DataFrame) -> DataFrame:
 
 
 def _kept(table: DataFrame) -> DataFrame:
-    """A table that is made now. With columns anew: it keeps those it was made of, and they would be confused."""
+    """A table that is made now. Its columns are new: Spark would confuse them with those it was made of."""
     made = table.localCheckpoint()
     return made.toDF(*made.columns)
 
