@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline.bodies import body_columns
 from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of
 from hopring.spark.pipeline.store import Store, on_disk
+from hopring.spark.pipeline.streaming import interrupted
 from hopring.spool.bodies import GapBody, MemberBody, ViewBody, encode_body
 
 
@@ -171,3 +174,12 @@ def test_the_command_refuses_what_cannot_be_before_anything_starts(tmp_path: Pat
     code, said = run(*out, *spool, "--master", "nonsense")
     address = "write it as local[2], spark://HOST:7077, k8s://.. or yarn"
     assert (code, said) == (1, f"hop: 'nonsense' is no address of a cluster; {address}\n")
+
+
+def test_an_interrupt_ends_a_stream_and_nothing_else() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with interrupted() as ended:
+        assert not ended.is_set()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert ended.wait(5.0)
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,6 +1,6 @@
 """A run: ingest, reconcile, measure, audit, report; each stage reads what those before it wrote."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -90,10 +90,11 @@ class Pipeline:
         records = ingest.bronze_records(self.spark, self.store)
         trace = on_the_wall(ingest.bronze_trace(self.spark, self.store))
         sites = self.wish.sites
-        for name, make in self._measures(records, trace, sites).items():
+        journeys = latency.journeys(trace, sites).persist()
+        for name, make in self._measures(records, trace, journeys).items():
             self.say(f"measure: {name.replace('_', ' ')}")
             self._write("gold", name, make(), files=1)
-        self.spark.catalog.clearCache()
+        journeys.unpersist()
         self.say("measure: summary")
         tables = {name: self.table("gold", name) for name in ("throughput", "membership")}
         tables |= {name: self.table("silver", name) for name in ("messages", "gaps")}
@@ -103,9 +104,9 @@ class Pipeline:
         )
 
     def _measures(
-        self, records: DataFrame, trace: DataFrame, sites: Mapping[str, str]
+        self, records: DataFrame, trace: DataFrame, journeys: DataFrame
     ) -> dict[str, Callable[[], DataFrame]]:
-        journeys = latency.journeys(trace, sites).persist()
+        sites = self.wish.sites
 
         def percentiles() -> DataFrame:
             # Spools know which groups a place was for; without them, sessions know their groups.
