@@ -136,13 +136,19 @@ def got(process: Process, number: int, at_us: int) -> Delivered:
 HISTORY: tuple[Event, ...] = (
     Recover(EU, 6_000_000, 1_000_000_000),
     Installed(EU, 6_100_000, ONE, (EU, US), (EU,), "start"),
-    *[sent(1, 7_000_000), got(EU, 1, 7_000_050), sent(2, 7_000_100), got(EU, 2, 7_000_300)],
+    sent(1, 7_000_000),
+    got(EU, 1, 7_000_050),
+    sent(2, 7_000_100),
+    got(EU, 2, 7_000_300),
     Counters(EU, 7_000_400, "us1@1", 8, 4, 1, 1, 0, 900, "us1"),
     Counters(EU, 7_500_000, "us1@1", 20, 10, 2, 2, 1, 1_000, "us1"),
-    *[Signal(EU, 7_900_000, ONE, (EU,)), Installed(EU, 8_000_000, TWO, (EU,), (EU,), "us1 is gone")],
+    Signal(EU, 7_900_000, ONE, (EU,)),
+    Installed(EU, 8_000_000, TWO, (EU,), (EU,), "us1 is gone"),
     Recover(US, 1_000_000, 1_000_000_000),
     Installed(US, 1_100_000, ONE, (EU, US), (US,), "start"),
-    *[got(US, 1, 2_000_070), got(US, 2, 2_000_040), Crash(US, 2_500_000)],
+    got(US, 1, 2_000_070),
+    got(US, 2, 2_000_040),
+    Crash(US, 2_500_000),
 )
 
 
