@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
@@ -14,7 +16,7 @@ def spark() -> Iterator[Any]:
 
     # Code that runs for milliseconds is not worth compiling well: that takes most of the time otherwise.
     os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
-    found = session("tests", "local[2]", settings={"spark.sql.adaptive.enabled": "false"})
+    found = session("tests", "local[2]", settings=SETTINGS)
     yield found
     found.stop()
 

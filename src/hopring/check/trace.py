@@ -68,6 +68,7 @@ class Recover(msgspec.Struct, frozen=True, gc=False):
 
     process: Process
     at_us: int
+    wall_us: int = 0  # The same moment in microseconds since 1970; 0 where times are of one clock anyway.
 
 
 class Crash(msgspec.Struct, frozen=True, gc=False):

@@ -157,7 +157,7 @@ def _columns(event: Event) -> tuple[str, dict[str, Any]]:
     """The kind of an event and the columns that are its own."""
     match event:
         case Recover():
-            return "recover", {}
+            return "recover", {"wall_us": event.wall_us} if event.wall_us else {}
         case Crash():
             return "crash", {}
         case Installed():
@@ -194,7 +194,7 @@ def _event(row: Row) -> Event:
     process, at_us = read_process(row.process), row.time_us
     match row.kind:
         case "recover":
-            return Recover(process, at_us)
+            return Recover(process, at_us, row.wall_us or 0)
         case "crash":
             return Crash(process, at_us)
         case "view":

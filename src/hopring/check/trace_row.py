@@ -39,9 +39,10 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     groups: list[str] | None = None
     self_discard: int | None = None  # 1 or 0.
     name: str | None = None
+    wall_us: int | None = None  # When a daemon began, by the clock on the wall.
 
 
-LATER = ("peer", "groups", "self_discard", "name")
+LATER = ("peer", "groups", "self_discard", "name", "wall_us")
 """Columns that older files of this schema do not have."""
 
 COUNTS = Counters.__struct_fields__[2:-1]

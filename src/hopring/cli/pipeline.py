@@ -1,6 +1,5 @@
 """`hop pipeline`: the jobs on Spark."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,8 +7,10 @@ import click
 
 from hopring.cli.exits import Exit, Failure
 from hopring.cli.pipeline_progress import Steps
+from hopring.cli.pipeline_run import run
 from hopring.errors import HopError
 from hopring.spark.audit.ends import Ends
+from hopring.spark.audit.told import as_json_text, as_text
 
 if TYPE_CHECKING:
     from hopring.spark.audit import Report
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 @click.group()
 def pipeline() -> None:
     """Jobs on Spark, on this machine or on a cluster. Needs the extras `spark` and, without Java, `jdk`."""
+
+
+pipeline.add_command(run)
 
 
 @pipeline.command()
@@ -69,7 +73,7 @@ def audit(
         report = _audit(trace, ends, master, remote)
     except HopError as error:
         raise Failure(str(error)) from None
-    click.echo(_json(report) if as_json else _text(report))
+    click.echo(as_json_text(report) if as_json else as_text(report))
     ctx.exit(Exit.OK if report.holds else Exit.FAILURE)
 
 
@@ -88,37 +92,3 @@ def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "R
             return judge(spark, found, trace, otherwise=ends, say=steps.say)
         finally:
             spark.stop()
-
-
-def _text(report: "Report") -> str:
-    lines = []
-    for finding in report.findings:
-        run = f"{finding.run}: " if finding.run else ""
-        more = f" ({finding.violations} violations)" if finding.violations > 1 else ""
-        lines.append(f"{run}broken: {finding.property}{more}\n    {finding.witness}")
-    judged = max((len(names) for names in report.judged.values()), default=0)
-    many = "one history" if len(report.runs) == 1 else f"{len(report.runs)} histories"
-    if report.holds:
-        lines.append(f"{many}: all {judged} properties hold")
-    else:
-        lines.append(f"{many}: {len(report.findings)} of {judged * len(report.runs)} verdicts are broken")
-    return "\n".join(lines)
-
-
-def _json(report: "Report") -> str:
-    return json.dumps(
-        {
-            "holds": report.holds,
-            "runs": list(report.runs),
-            "broken": [
-                {
-                    "run": finding.run,
-                    "property": finding.property,
-                    "violations": finding.violations,
-                    "witness": finding.witness,
-                }
-                for finding in report.findings
-            ],
-            "judged": {run: list(names) for run, names in report.judged.items()},
-        }
-    )

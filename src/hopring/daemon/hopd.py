@@ -41,7 +41,7 @@ from hopring.daemon.surroundings import (
     where_clients_come,
 )
 from hopring.daemon.tally import Tally
-from hopring.daemon.trace_file import Number, leading_number, place_number
+from hopring.daemon.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.daemon.unusable import Unusable
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
@@ -76,6 +76,7 @@ class Hopd:
         self._look_again = loop.alarm(self._drain)
         self._report = Report(loop, self.log, names, addresses_of(config))
         self._tally = Tally()
+        self._trace: TraceFile | None = None
         self._member = Member(
             loop,
             config,
@@ -83,12 +84,13 @@ class Hopd:
             self._up,
             counter=self._counter.start,
             note=self._note,
-            reached=self._counter.reserve,
+            reached=self._reached,
             destinations=None if groups is None else groups.interest,
         )
         # Only now: a second process of this name, which gets no sockets, must not touch the trace of the first.
         number: Number = leading_number if groups is None else place_number
-        self._trace = None if arguments.trace is None else open_trace(arguments.trace, me, names, loop, number)
+        if arguments.trace is not None:
+            self._trace = open_trace(arguments.trace, me, names, loop, number)
         self._clients: Clients | None = None
         where: dict[str, object] = {}
         if groups is not None:
@@ -106,6 +108,7 @@ class Hopd:
         self._open_to_view(config, arguments)
         if self._admin is not None:
             where["admin"] = arguments.admin
+        self._report.also = self._count_links
         self._report.watch(self._member)
         if self._http is not None:
             where["metrics"] = "{} port {}".format(*self._http.address)
@@ -200,8 +203,24 @@ class Hopd:
     def _note(self, events: Sequence[Upward]) -> None:
         if self._trace is not None and not self._trace.problem:
             self._trace.note(events)
-            if self._trace.problem:
-                self.log.say("warning", text=self._trace.problem)
+            self._trace.count(self._member.membership.stack)
+            self._warn_of_trace()
+
+    def _reached(self, counter: int) -> None:
+        """Another network begins."""
+        self._counter.reserve(counter)
+        self._count_links(at_once=True)
+
+    def _count_links(self, *, at_once: bool = False) -> None:
+        """Called when something happens anyway: the daemon is never woken up for it."""
+        if self._trace is not None and not self._trace.problem:
+            self._trace.count(self._member.membership.stack, at_once=at_once)
+            self._warn_of_trace()
+
+    def _warn_of_trace(self) -> None:
+        assert self._trace is not None, "there is one"
+        if self._trace.problem:
+            self.log.say("warning", text=self._trace.problem)
 
     def _up(self, events: Sequence[Upward]) -> None:
         self._report.take(events)

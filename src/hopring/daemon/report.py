@@ -1,7 +1,7 @@
 """What a daemon says of itself in its log: views, and what goes wrong, each with what to do about it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hopring.daemon.log import Log
@@ -48,6 +48,8 @@ class Report:
         self._loop = loop
         self._log = log
         self._names = names
+        self.also: Callable[[], None] = _nothing
+        """Called with every look, by those who want to look too and not to wake the daemon up for it."""
         self._member: Member | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
@@ -106,6 +108,7 @@ class Report:
     def look(self) -> None:
         """Tells what has gone wrong, if it was not told lately; also called every now and then by itself."""
         self._alarm.set(self._loop.now_us() + LOOK_US)
+        self.also()
         assert self._member is not None, "the alarm is set for a member"
         since_us = self._loop.now_us() - AGAIN_US
         self._foreign_us = {one: at_us for one, at_us in self._foreign_us.items() if at_us > since_us}
@@ -136,3 +139,7 @@ class Report:
         remedy = _REMEDIES.get(reason)
         fields = {"remedy": remedy} if remedy else {}
         self._log.say(event, reason=reason, count=count, **fields)
+
+
+def _nothing() -> None:
+    """Nobody else wants to look."""

@@ -6,6 +6,7 @@ other: half a line that a full disk left at the end is cut off when the next lif
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ import msgspec
 
 from hopring.check import trace
 from hopring.check.trace_files import Flattener
+from hopring.daemon.link_counts import LinkCounts, Network
 from hopring.daemon.member import Upward
 from hopring.ids import DaemonId, Process, ViewId
 from hopring.membership.events import Delivered, Installed, Rift, Stamped, TransitionalSignal
@@ -40,6 +42,11 @@ def place_number(message: Message, view: ViewId, position: Position) -> int | No
     return view.counter << LTS_BITS | position.lts & ((1 << LTS_BITS) - 1)
 
 
+def wall_us() -> int:
+    """The clock on the wall, which machines share; the daemon's own counts from the start of its machine."""
+    return time.time_ns() // 1_000
+
+
 class TraceFile:
     """One life of a daemon. `problem` says why nothing is written any more, if that is so."""
 
@@ -50,6 +57,7 @@ class TraceFile:
         names: Mapping[DaemonId, str],
         now_us: Callable[[], int],
         number: Number = leading_number,
+        wall: Callable[[], int] = wall_us,
     ) -> None:
         """Opens the file; OSError if it cannot be."""
         self.problem = ""
@@ -58,14 +66,16 @@ class TraceFile:
         self._now_us = now_us
         self._number = number
         self._me = self._process(me)
+        self._links = LinkCounts()
         self._flattener = Flattener()
         self._encoder = msgspec.json.Encoder()
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         _cut_torn_end(self._fd)
-        self._write([trace.Recover(self._me, now_us())])
+        self._write([trace.Recover(self._me, now_us(), wall())])
 
     def rename(self, names: Mapping[DaemonId, str]) -> None:
         """Daemons have other numbers from now on, this one too."""
+        self.count(None, at_once=True)
         self._names = names
 
     def note(self, events: Sequence[Upward]) -> None:
@@ -73,8 +83,18 @@ class TraceFile:
         told = [self._event(event) for event in events]
         self._write([event for event in told if event is not None])
 
+    def count(self, network: Network | None, *, at_once: bool = False) -> None:
+        """Writes down what the links of this network have counted, if that is news and not too often.
+
+        It has to be told at once when another network begins, or the last counts of the old one are lost.
+        """
+        now_us = self._now_us()
+        if at_once or self._links.due(now_us):
+            self._write(self._counters(network, now_us))
+
     def close(self) -> None:
         """The daemon ends."""
+        self.count(None, at_once=True)
         self._write([trace.Crash(self._me, self._now_us())])
         os.close(self._fd)
         self.problem = "closed"
@@ -89,6 +109,14 @@ class TraceFile:
         except OSError as error:
             # A gap would make every verdict wrong, so this is the end of the trace and not of the daemon.
             self.problem = f"cannot write {self._path} ({error.strerror}): the trace ends here"
+
+    def _counters(self, network: Network | None, now_us: int) -> list[trace.Event]:
+        told: list[trace.Event] = []
+        for news in self._links.news(network, now_us):
+            peer, seen = self._names[news.peer], news.counters
+            counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions, seen.round_trip_us
+            told.append(trace.Counters(self._me, now_us, f"{peer}@{news.generation:016x}", *counts, peer))
+        return told
 
     def _event(self, event: Upward) -> trace.Event | None:
         me, at_us, view = self._me, self._now_us(), _view(event.view)

@@ -4,7 +4,7 @@ The trace's columns are those of `check/trace_row`, in their order, those of rec
 hold them together. A trace comes from outside, so `check_trace` looks at it before any job does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -55,10 +55,141 @@ RECORDS: Final = {
 }
 """The columns of a spool's records and their types, as SQL writes them."""
 
+Columns = Mapping[str, str]
+
+BRONZE: Final[Mapping[str, Columns]] = {
+    "records": {"spool": "string", **RECORDS},
+    "trace": {RUN: "string", **TRACE, "file": "string", "row": "bigint"},
+}
+"""What came in, as it came: of which spool a record is, where in which file a row of the trace stood."""
+
+BODIES: Final = {
+    "spool": "string",
+    "group": "string",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "kind": "string",
+    "view": "string",
+    "members": "array<string>",
+    "cause": "string",
+    "since": "timestamp",
+    "until": "timestamp",
+    "messages": "bigint",
+}
+"""What the records say that are no messages: views and their members, gaps and their reasons."""
+
+SILVER: Final[Mapping[str, Columns]] = {
+    "messages": {
+        "message": "string",
+        "view": "string",
+        "lts": "bigint",
+        "site": "int",
+        "number": "int",
+        "sender": "string",
+        "groups": "array<string>",
+        "service": "string",
+        "type": "int",
+        "size": "int",
+        "received": "timestamp",
+        "received_last": "timestamp",
+        "copies": "bigint",
+        "spools": "array<string>",
+        "payload": "binary",
+    },
+    "gaps": {
+        "spool": "string",
+        "group": "string",
+        "kind": "string",
+        "view": "string",
+        "from_offset": "bigint",
+        "to_offset": "bigint",
+        "since": "timestamp",
+        "until": "timestamp",
+        "messages": "bigint",
+        "others": "array<string>",
+        "explained": "boolean",
+        "explanation": "string",
+    },
+}
+"""One table of messages for all spools, and what is missing where."""
+
+_WHERE: Final = {"service": "string", "from_site": "string", "to_site": "string"}
+_STAY: Final = {"view": "string", "installed": "timestamp", "ended": "timestamp"}
+
+GOLD: Final[Mapping[str, Columns]] = {
+    "throughput": {
+        "second": "timestamp",
+        "daemon": "string",
+        "site": "string",
+        "service": "string",
+        "sent": "bigint",
+        "delivered": "bigint",
+        "bytes": "bigint",
+    },
+    "latency": {
+        **_WHERE,
+        "group": "string",
+        "messages": "bigint",
+        "p50_us": "double",
+        "p90_us": "double",
+        "p99_us": "double",
+        "max_us": "double",
+        "mean_us": "double",
+        "negative": "bigint",
+    },
+    "latency_histogram": {**_WHERE, "low_us": "bigint", "high_us": "bigint", "messages": "bigint"},
+    "links": {
+        "daemon": "string",
+        "peer": "string",
+        "link": "string",
+        "sent": "bigint",
+        "received": "bigint",
+        "lost": "bigint",
+        "nacks": "bigint",
+        "retransmissions": "bigint",
+        "loss_ratio": "double",
+        "round_trip_us": "double",
+    },
+    "membership": {
+        "daemon": "string",
+        **_STAY,
+        "seconds": "double",
+        "members": "array<string>",
+        "transitional": "array<string>",
+        "cause": "string",
+        "signalled": "timestamp",
+    },
+    "group_views": {
+        "group": "string",
+        "session": "string",
+        **_STAY,
+        "members": "array<string>",
+        "cause": "string",
+    },
+    "summary": {"name": "string", "value": "double"},
+}
+"""What was measured; `docs/pipeline.md` says what the columns mean."""
+
+LAYERS: Final = {"bronze": BRONZE, "silver": SILVER, "gold": GOLD}
+
+
+def ddl(columns: Columns) -> str:
+    """Columns as Spark is given a schema."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+
+
+def shaped(table: "DataFrame", columns: Columns) -> "DataFrame":
+    """A table with these columns in their order and of their types; a stage that lacks one is wrong."""
+    from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
+
+    missing = [name for name in columns if name not in table.columns]
+    assert not missing, f"no column {', '.join(missing)}"
+    return table.select(*[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in columns.items()])
+
 
 def records_ddl(*, payload: bool) -> str:
     """The schema of a spool; without payload there are only sizes."""
-    return ", ".join(f"`{name}` {kind}" for name, kind in RECORDS.items() if payload or name != "payload")
+    return ddl({name: kind for name, kind in RECORDS.items() if payload or name != "payload"})
 
 
 def check_records(columns: Iterable[str]) -> None:
@@ -73,7 +204,7 @@ def trace_schema() -> "StructType":
     """The same as Spark's value."""
     from pyspark.sql.types import StructType  # noqa: PLC0415  An extra, and slow to load.
 
-    return StructType.fromDDL(", ".join(f"`{name}` {kind}" for name, kind in TRACE.items()))
+    return StructType.fromDDL(ddl(TRACE))
 
 
 def check_columns(columns: Iterable[tuple[str, str]], where: str) -> None:

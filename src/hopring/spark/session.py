@@ -34,6 +34,7 @@ EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """What our jobs rely on, wherever they run."""
 
@@ -44,14 +45,19 @@ def session(
     """A session for a job of this name; the one that there is already, if there is one."""
     if master is not None and remote is not None:
         raise SparkError("a master and a remote were given", "give one of them")
-    if find_spec("pyspark") is None:
-        raise NoSpark("PySpark is not installed", "pip install 'hopring[spark,jdk]'")
+    must_be_installed()
     remote = remote or (None if master else os.environ.get("SPARK_REMOTE"))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Workers would take the python3 of the PATH.
     _silence_python()
     if remote is not None:
         return _connected(app, remote, dict(settings or {}))
     return _started(app, master, dict(settings or {}))
+
+
+def must_be_installed() -> None:
+    """NoSpark if PySpark is not."""
+    if find_spec("pyspark") is None:
+        raise NoSpark("PySpark is not installed", "pip install 'hopring[spark,jdk]'")
 
 
 def _connected(app: str, remote: str, settings: dict[str, str]) -> "SparkSession":

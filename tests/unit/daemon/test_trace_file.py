@@ -24,7 +24,7 @@ def read(path: Path) -> list[trace.Event]:
 
 def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    file = TraceFile(path, ONE, NAMES, lambda: 42)
+    file = TraceFile(path, ONE, NAMES, lambda: 42, wall=lambda: 1_000_042)
     file.note([Installed(VIEW, (ONE, OTHER), (ONE,), "merge")])
     file.note(
         [
@@ -38,7 +38,7 @@ def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> N
     view = trace.ViewName(3, 1, 2**64 - 1)
     mine, yours = trace.MessageId("eu1", 7, 7), trace.MessageId("eu2", 2**64 - 1, 7)
     assert read(path) == [
-        trace.Recover(me, 42),
+        trace.Recover(me, 42, 1_000_042),
         trace.Installed(me, 42, view, (me, you), (me,), "merge"),
         trace.Sent(me, 42, view, mine, Service.SAFE, trace.Ord(9, 1, view), 15),
         trace.Delivered(me, 42, view, yours, Service.SAFE, trace.Ord(8, 1, view)),
@@ -48,16 +48,16 @@ def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> N
 
 def test_another_life_goes_on_behind_the_last_whole_line(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    TraceFile(path, ONE, NAMES, lambda: 1).close()
+    TraceFile(path, ONE, NAMES, lambda: 1, wall=lambda: 11).close()
     with path.open("ab") as torn:
         torn.write(b'{"schema":1,"ki')
     again = Process(DaemonId(0), Incarnation(8))
-    TraceFile(path, again, NAMES, lambda: 2).close()
+    TraceFile(path, again, NAMES, lambda: 2, wall=lambda: 12).close()
 
     first, second = trace.Process("eu1", 7), trace.Process("eu1", 8)
     assert read(path) == [
-        *[trace.Recover(first, 1), trace.Crash(first, 1)],
-        *[trace.Recover(second, 2), trace.Crash(second, 2)],
+        *[trace.Recover(first, 1, 11), trace.Crash(first, 1)],
+        *[trace.Recover(second, 2, 12), trace.Crash(second, 2)],
     ]
 
 

@@ -18,18 +18,19 @@ LINES: Final = "*.jsonl"
 
 
 @contextmanager
-def as_parquet(trace: Path) -> Iterator[Path | None]:
+def as_parquet(trace: Path, inside: Path | None = None) -> Iterator[Path | None]:
     """A directory with the lines of a trace as Parquet, for as long as the block lasts; None if it has none.
 
     The files keep their names and their directories, and with them their order. Where a history is there in
-    both forms, as `hop sim --trace` writes it, only the Parquet file counts.
+    both forms, as `hop sim --trace` writes it, only the Parquet file counts. `inside` is where the directory is
+    made, for workers on other machines; without it, where temporary files are.
     """
     files = [trace] if trace.is_file() and trace.suffix == ".jsonl" else sorted(trace.rglob(LINES))
     lines = [file for file in files if not file.with_suffix(".parquet").exists()]
     if not lines:
         yield None
         return
-    directory = Path(tempfile.mkdtemp(prefix="hopring-trace-"))
+    directory = Path(tempfile.mkdtemp(prefix="hopring-trace-", dir=inside))
     root = trace.parent if trace.is_file() else trace
     try:
         for file in lines:
@@ -66,6 +67,8 @@ def _pieces(lines: Path) -> Iterator[list[Row]]:
             try:
                 rows.append(decoder.decode(line))
             except msgspec.DecodeError as error:
+                if not line.endswith(b"\n"):
+                    break  # A daemon is in the middle of writing it, or ended there.
                 raise ForeignInput(
                     f"{lines}, line {number}: not a row of a trace ({error})",
                     "give what hop sim --trace or hopd --trace wrote",

@@ -1,0 +1,11 @@
+"""The pipeline: from spools and traces to tables, an audit and a report. Its page is `docs/pipeline.md`.
+
+Each stage is a function from tables to a table, whose columns are in `spark/schema.py`: *ingest* to bronze,
+*reconcile* to silver, *measure* to gold; then the audit and the report.
+"""
+
+from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of
+from hopring.spark.pipeline.run import run
+from hopring.spark.pipeline.store import Store
+
+__all__ = ["Spool", "Store", "Wish", "named_spools", "run", "sites_of"]

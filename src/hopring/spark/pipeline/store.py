@@ -1,0 +1,116 @@
+"""The directory of a run: bronze, silver, gold, the audit and the report. No pyspark here.
+
+Invariant   a table is there whole or not at all: it is made beside its place and takes it by its name. So a run
+            that fails leaves the tables of the run before.
+"""
+
+import errno
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from hopring.spark.errors import ForeignInput, SparkError
+from hopring.spark.schema import LAYERS
+
+MARK: Final = ".hopring-pipeline"
+AUDIT: Final = "audit.json"
+REPORT: Final = "report.html"
+CHECKPOINTS: Final = "checkpoints"
+_NEW: Final = ".new"
+_ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+]*:/")  # A path has lost the second stroke of `s3://`.
+_OURS: Final = frozenset({MARK, AUDIT, REPORT, CHECKPOINTS, _NEW, *LAYERS})
+
+
+class Store:
+    """One directory. Calls here raise OSError where the disk refuses; `on_disk` makes one line of it."""
+
+    def __init__(self, out: Path) -> None:
+        self._given = str(out)
+        self.out = out.absolute()
+        self.checkpoints = self.out / CHECKPOINTS
+
+    def open(self) -> bool:
+        """Takes the directory; whether it is of an earlier run. ForeignInput if it holds anything else."""
+        if _ELSEWHERE.match(self._given):
+            raise ForeignInput(
+                f"{self._given}: no directory of this machine", "give one that all workers see too"
+            )
+        if self.out.exists() and not self.out.is_dir():
+            raise ForeignInput(f"{self.out}: not a directory", "give another for --out")
+        there = {path.name for path in self.out.iterdir()} if self.out.exists() else set()
+        strangers = sorted(there - _OURS) if MARK in there else sorted(there)
+        if strangers:
+            raise ForeignInput(
+                f"{self.out}: holds {strangers[0]}, which is of no run of the pipeline",
+                "give an empty directory, or that of an earlier run, for --out",
+            )
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / MARK).touch()
+        shutil.rmtree(self.out / _NEW, ignore_errors=True)
+        return MARK in there
+
+    @property
+    def workshop(self) -> Path:
+        """Where things are made; what is left there by a run that was killed means nothing."""
+        place = self.out / _NEW
+        place.mkdir(exist_ok=True)
+        return place
+
+    def place(self, layer: str, table: str) -> Path:
+        """Where a table is."""
+        assert table in LAYERS[layer], "a table has a schema"
+        return self.out / layer / table
+
+    @contextmanager
+    def making(self, layer: str, table: str) -> Iterator[Path]:
+        """A place to write a table to; it takes its name when the block ends well."""
+        new, place = self.workshop / f"{layer}-{table}", self.place(layer, table)
+        shutil.rmtree(new, ignore_errors=True)
+        yield new
+        place.parent.mkdir(exist_ok=True)
+        old = self.workshop / f"{layer}-{table}-old"
+        shutil.rmtree(old, ignore_errors=True)
+        if place.exists():
+            place.rename(old)
+        new.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def write(self, name: str, text: str) -> Path:
+        """A file, whole."""
+        new = self.workshop / name
+        new.write_text(text, encoding="utf-8")
+        return new.replace(self.out / name)
+
+    def remove(self, *names: str) -> None:
+        """Takes away what an earlier run has left and this one does not make."""
+        for name in names:
+            path = self.out / name
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Clears up."""
+        shutil.rmtree(self.out / _NEW, ignore_errors=True)
+
+
+@contextmanager
+def on_disk(out: Path) -> Iterator[None]:
+    """Turns what the disk says inside the block into one line."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or out
+        remedy = "look at its rights and its disk"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "free some space, or give another disk for --out"
+        raise SparkError(f"{place}: {error.strerror or error}", remedy) from None
+
+
+def uri(path: Path) -> str:
+    """The same for Spark, whose own idea of where paths are may be another file system."""
+    return f"file://{path}"

@@ -1,0 +1,294 @@
+"""The stages of the pipeline, on tables of a few rows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.literals import at, bodies, gap, record, records, shown, trace, values
+from tests.unit.spark.spooling import fill, remove
+
+from hopring.check.trace import (
+    ClientDelivered,
+    ClientSent,
+    Connected,
+    Counters,
+    Crash,
+    Delivered,
+    Event,
+    Gone,
+    GroupInstalled,
+    GroupViewName,
+    Installed,
+    MessageId,
+    Ord,
+    Process,
+    Recover,
+    Sent,
+    Signal,
+    ViewName,
+)
+from hopring.services import Service
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+EU, US = Process("eu1", 1), Process("us1", 2)
+ONE, TWO = ViewName(1, 0, 1), ViewName(2, 0, 1)
+VIEW_1 = "0000000000000001.0001.fffffffffffffffb"
+VIEW_2 = "0000000000000002.0001.fffffffffffffffb"
+VIEW_3 = "0000000000000003.0001.fffffffffffffffb"
+
+
+def test_a_message_is_there_once_with_the_spools_that_hold_it(spark: Any) -> None:
+    from hopring.spark.pipeline.reconcile import messages  # noqa: PLC0415  Needs the extra.
+
+    found = messages(
+        records(
+            spark,
+            [
+                *[record("eu", 0, kind="view"), record("us", 7, kind="view")],
+                *[record("eu", 1, place=(10, 0)), record("us", 8, place=(10, 0))],
+                *[record("eu", 2, place=(10, 1)), record("eu", 1, place=(10, 1), group="h")],
+                record("us", 9, view=(2, 0), place=(10, 0)),
+                *[record("eu", 3, service="unreliable"), record("us", 10, service="unreliable")],
+            ],
+        )
+    )
+
+    assert values(found, "message", "view", "copies", "spools") == [
+        (f"{VIEW_1}:10:0:0", VIEW_1, 2, ["eu", "us"]),
+        (f"{VIEW_1}:10:0:1", VIEW_1, 2, ["eu"]),
+        (f"{VIEW_2}:10:0:0", VIEW_2, 1, ["us"]),
+        ("eu/g/3", VIEW_1, 1, ["eu"]),
+        ("us/g/10", VIEW_1, 1, ["us"]),
+    ]
+    one = found.where("copies = 2 AND number = 0").first()
+    assert (one.received, one.received_last, bytes(one.payload)) == (
+        at(1).replace(tzinfo=None),
+        at(8).replace(tzinfo=None),
+        b"body",
+    )
+
+
+def test_gaps_are_found_and_explained(spark: Any) -> None:
+    from hopring.spark.pipeline.gaps import gaps  # noqa: PLC0415  Needs the extra.
+
+    eu = [
+        # Together in view 1, where it lacks the message 12 and has 13 behind the signal.
+        *[record("eu", 3, kind="view"), record("eu", 4, place=(11, 0))],
+        *[record("eu", 5, kind="transition"), record("eu", 6, place=(13, 0))],
+        # On its own side in view 2, with a hole.
+        *[record("eu", 7, (2, 0), kind="view"), record("eu", 9, (2, 0), place=(20, 0))],
+        # Together again; the spooler is away for a while.
+        *[record("eu", 10, (4, 0), kind="view"), record("eu", 11, (4, 0), place=(40, 0))],
+        *[record("eu", 12, (0, 0), kind="gap", seconds=19), record("eu", 13, (5, 0), kind="view", seconds=20)],
+        record("eu", 14, (5, 0), place=(51, 0), seconds=21),
+        record("eu", 15, (6, 0), kind="view", seconds=22),
+    ]
+    us = [
+        *[record("us", 0, kind="view", seconds=3), record("us", 1, place=(11, 0), seconds=4)],
+        record("us", 2, place=(12, 0), seconds=4),
+        *[record("us", 3, (3, 0), kind="view", seconds=7), record("us", 4, (3, 0), place=(30, 0), seconds=8)],
+        *[record("us", 5, (4, 0), kind="view", seconds=10), record("us", 6, (4, 0), place=(40, 0), seconds=11)],
+        record("us", 7, (4, 0), place=(41, 0), seconds=15),
+        *[record("us", 8, (5, 0), kind="view", seconds=20), record("us", 9, (5, 0), place=(51, 0), seconds=21)],
+        record("us", 10, (5, 0), place=(50, 0), seconds=21),
+        record("us", 11, (6, 0), kind="view", seconds=22),
+    ]
+    said = [gap("eu", 12, 12, 19, "the spooler was not running")]
+
+    found = gaps(records(spark, eu + us), bodies(spark, said))
+
+    split = "it was in other views then: on the other side of a split, or not a member"
+    closing = "the view was closing: the other side of a split delivered them"
+    unknown = "no reason is known: messages of this service are promised to all in a view"
+    assert values(found, "spool", "kind", "view", "messages", "others", "explained", "explanation") == [
+        ("eu", "away", None, None, None, True, "the spooler was not running"),
+        ("eu", "messages", f"{VIEW_1}-00000000", 1, ["us"], True, closing),
+        (
+            *("eu", "messages", "0000000000000004.0001.fffffffffffffffb-00000000", 1, ["us"], True),
+            "it was away: the spooler was not running",
+        ),
+        ("eu", "messages", "0000000000000005.0001.fffffffffffffffb-00000000", 1, ["us"], False, unknown),
+        ("eu", "offsets", None, None, None, True, "damaged, or not in the archive"),
+        ("eu", "offsets", None, None, None, True, "retention has removed them"),
+        ("eu", "views", f"{VIEW_3}-00000000", 1, ["us"], True, split),
+        ("us", "messages", f"{VIEW_1}-00000000", 1, ["eu"], False, unknown),
+        ("us", "views", f"{VIEW_2}-00000000", 1, ["eu"], True, split),
+    ]
+    holes = found.where("kind = 'offsets'")
+    assert values(holes, "from_offset", "to_offset") == [(0, 3), (8, 9)]
+
+
+def message(number: int) -> MessageId:
+    return MessageId("eu1", 1, number)
+
+
+def sent(number: int, at_us: int, size: int = 100) -> Sent:
+    return Sent(EU, at_us, ONE, message(number), Service.SAFE, Ord(number, 0, ONE), size)
+
+
+def got(process: Process, number: int, at_us: int) -> Delivered:
+    return Delivered(process, at_us, ONE, message(number), Service.SAFE, Ord(number, 0, ONE))
+
+
+# The machine of us1 started 5 s later, so that its clock shows less.
+HISTORY: tuple[Event, ...] = (
+    Recover(EU, 6_000_000, 1_000_000_000),
+    Installed(EU, 6_100_000, ONE, (EU, US), (EU,), "start"),
+    sent(1, 7_000_000),
+    got(EU, 1, 7_000_050),
+    sent(2, 7_000_100),
+    got(EU, 2, 7_000_300),
+    Counters(EU, 7_000_400, "us1@1", 8, 4, 1, 1, 0, 900, "us1"),
+    Counters(EU, 7_500_000, "us1@1", 20, 10, 2, 2, 1, 1_000, "us1"),
+    Signal(EU, 7_900_000, ONE, (EU,)),
+    Installed(EU, 8_000_000, TWO, (EU,), (EU,), "us1 is gone"),
+    Recover(US, 1_000_000, 1_000_000_000),
+    Installed(US, 1_100_000, ONE, (EU, US), (US,), "start"),
+    got(US, 1, 2_000_070),
+    got(US, 2, 2_000_040),
+    Crash(US, 2_500_000),
+)
+
+
+def test_times_of_two_machines_are_put_on_one_clock(spark: Any) -> None:
+    from hopring.spark.pipeline.clock import on_the_wall, site  # noqa: PLC0415  Needs the extra.
+    from hopring.spark.pipeline.latency import (  # noqa: PLC0415
+        in_groups,
+        journeys,
+        latency,
+        latency_histogram,
+    )
+
+    found = journeys(on_the_wall(trace(spark, HISTORY)), {})
+    spooled = [record("eu", 0, place=(1, 0))]
+    by_group = in_groups(
+        found.selectExpr("* EXCEPT (ord_view)", f"'{VIEW_1}' AS ord_view"), records(spark, spooled)
+    )
+
+    assert values(found, "from_site", "to_site", "latency_us") == [
+        *[("eu", "eu", 200), ("eu", "eu", 50), ("eu", "us", -60), ("eu", "us", 70)]
+    ]
+    table = latency(found, by_group, exact=True)
+    assert values(table, "to_site", "group", "messages", "p50_us", "max_us", "mean_us", "negative") == [
+        ("eu", "", 2, 125.0, 200.0, 125.0, 0),
+        ("eu", "g", 1, 50.0, 50.0, 50.0, 0),
+        ("us", "", 2, 5.0, 70.0, 5.0, 1),
+        ("us", "g", 1, 70.0, 70.0, 70.0, 0),
+    ]
+    assert values(latency_histogram(found), "to_site", "low_us", "high_us", "messages") == [
+        *[("eu", 182, 256, 1), ("eu", 46, 64, 1), ("us", 0, 1, 1), ("us", 64, 91, 1)]
+    ]
+    names = spark.createDataFrame([("eu1",), ("hub",), ("odd7",)], "daemon string")
+    by_name = names.select("daemon", site("daemon", {"eu1": "europe"}).alias("site"))
+    assert values(by_name, "daemon", "site") == [("eu1", "europe"), ("hub", "hub"), ("odd7", "odd")]
+
+
+def test_borders_of_buckets_are_exact(spark: Any) -> None:
+    from hopring.spark.pipeline.latency import latency_histogram  # noqa: PLC0415  Needs the extra.
+
+    edges = [0, 1, 2, 3, 7, 8, 11, 12, 1 << 29, (1 << 31) + 5]
+    table = spark.createDataFrame([(us,) for us in edges], "latency_us bigint")
+    table = table.selectExpr("*", "'safe' AS service", "'a' AS from_site", "'b' AS to_site")
+
+    found = {
+        low: (high, many)
+        for low, high, many in values(latency_histogram(table), "low_us", "high_us", "messages")
+    }
+
+    assert found == {
+        **{0: (1, 1), 1: (2, 1), 2: (3, 1), 3: (4, 1), 6: (8, 1), 8: (12, 2), 12: (16, 1)},
+        **{1 << 29: (759250125, 1), 1518500250: (1 << 31, 1)},
+    }
+
+
+def test_throughput_links_and_stays_are_told_by_daemon(spark: Any) -> None:
+    from hopring.spark.pipeline.clock import on_the_wall  # noqa: PLC0415  Needs the extra.
+    from hopring.spark.pipeline.links import links  # noqa: PLC0415
+    from hopring.spark.pipeline.stays import membership  # noqa: PLC0415
+    from hopring.spark.pipeline.throughput import throughput  # noqa: PLC0415
+
+    placed = on_the_wall(trace(spark, HISTORY))
+
+    table = throughput(placed, {}).selectExpr("*", "unix_seconds(second) AS at")
+    assert values(table, "at", "daemon", "site", "service", "sent", "delivered", "bytes") == [
+        (1001, "eu1", "eu", "safe", 2, 2, 200),
+        (1001, "us1", "us", "safe", 0, 2, 0),
+    ]
+    assert values(links(placed), "daemon", "peer", "link", "sent", "lost", "loss_ratio", "round_trip_us") == [
+        ("eu1", "us1", "us1@1", 20, 2, 0.2, 1000.0)
+    ]
+    stays = membership(placed).selectExpr("*", "unix_micros(signalled) AS signalled_us")
+    assert values(stays, "daemon", "seconds", "members", "transitional", "cause", "signalled_us") == [
+        ("eu1", 1.9, ["eu1", "us1"], ["eu1"], "start", 1_001_900_000),
+        ("eu1", None, ["eu1"], ["eu1"], "us1 is gone", None),
+        ("us1", 1.4, ["eu1", "us1"], ["us1"], "start", None),
+    ]
+
+
+def test_views_of_groups_come_from_sessions_and_from_spools(spark: Any) -> None:
+    from hopring.spark.pipeline.clock import on_the_wall  # noqa: PLC0415  Needs the extra.
+    from hopring.spark.pipeline.latency import session_journeys  # noqa: PLC0415
+    from hopring.spark.pipeline.stays import group_views  # noqa: PLC0415
+
+    anna = Process("eu1", 1, 3)
+    named, its = GroupViewName(ONE, (), 1), MessageId("eu1", 1, 1, 3)
+    history: list[Event] = [
+        Recover(EU, 0, 50_000_000),
+        Connected(anna, 1_000_000, "anna", "#anna#eu1"),
+        GroupInstalled(anna, 2_000_000, "g", named, (anna,), (anna,), "join"),
+        ClientSent(anna, 2_100_000, ("g", "h"), its, Service.SAFE, 5),
+        ClientDelivered(anna, 2_100_250, ("g", "h"), its, Service.SAFE, Ord(1, 0, ONE)),
+        Gone(anna, 3_000_000),
+    ]
+    placed = on_the_wall(trace(spark, history))
+    spooled = [shown("eu", 0, "v1", ["#eu#eu1"]), shown("eu", 5, "v2", ["#eu#eu1", "#us#us1"])]
+
+    table = group_views(placed, bodies(spark, spooled))
+    table = table.selectExpr("*", "unix_seconds(installed) AS at", "unix_seconds(ended) AS until")
+
+    name = "0000000000000001.0000.0000000000000001-00000001"
+    assert values(table, "group", "session", "view", "at", "until", "members") == [
+        ("g", "eu", "v1", 0, 5, ["#eu#eu1"]),
+        ("g", "eu", "v2", 5, None, ["#eu#eu1", "#us#us1"]),
+        ("g", "eu1#0000000000000001/3", name, 52, 53, ["eu1#0000000000000001/3"]),
+    ]
+    assert values(session_journeys(placed, {}), "group", "latency_us") == [("g", 250), ("h", 250)]
+
+
+def test_a_stream_goes_on_where_it_was_and_a_batch_made_again_is_there_once(
+    hopring: Any, tmp_path: Path
+) -> None:
+    from hopring.spark.pipeline import Store, Wish, named_spools  # noqa: PLC0415  Needs the extra.
+    from hopring.spark.pipeline.ingest import bronze_records, read_records, write_records  # noqa: PLC0415
+    from hopring.spark.pipeline.streaming import stream  # noqa: PLC0415
+
+    fill(tmp_path / "eu", "1", 40)
+    store = Store(tmp_path / "out")
+    store.open()
+    wish = Wish(store.out, named_spools([str(tmp_path / "eu")]), stream=True, until_idle=True)
+
+    def offsets() -> list[int]:
+        return [
+            offset
+            for _, _, offset in sorted(values(bronze_records(hopring, store), "spool", "group", "offset"))
+        ]
+
+    stream(hopring, wish, store, lambda _words: None)
+    fill(tmp_path / "eu", "1", 5)
+    stream(hopring, wish, store, lambda _words: None)
+    # Killed between the batch and Spark's note of it.
+    last = max((store.checkpoints / "eu" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    assert last.name == "1"
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+    stream(hopring, wish, store, lambda _words: None)
+    assert offsets() == list(range(45))
+
+    # As a batch: what retention has taken is passed over, and what was there is replaced.
+    remove(tmp_path / "eu" / "1", [0])
+    write_records(read_records(hopring, wish.spools), store)
+    left = offsets()
+    assert left == list(range(left[0], 45))
+    assert left[0] > 0

@@ -1,0 +1,185 @@
+"""What of the pipeline needs no Spark: what goes in, where it goes, what is refused."""
+
+import errno
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.unit.spark.spooling import fill
+
+from hopring.cli.main import cli
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+
+from hopring.config import local_config
+from hopring.groups.names import GroupViewId
+from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.spark.audit import Finding, Report
+from hopring.spark.audit.convert import as_parquet
+from hopring.spark.errors import ForeignInput, SparkError
+from hopring.spark.pipeline.bodies import body_columns
+from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of
+from hopring.spark.pipeline.store import Store, on_disk
+from hopring.spark.pipeline.streaming import interrupted
+from hopring.spool.bodies import GapBody, MemberBody, ViewBody, encode_body
+
+
+def run(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["pipeline", "run", *words])
+    return done.exit_code, done.output
+
+
+def test_a_spool_is_called_by_its_directory_or_by_a_name(tmp_path: Path) -> None:
+    for place in ("eu", "a=b", "other/eu"):
+        fill(tmp_path / place, "trades", 3)
+
+    assert named_spools([str(tmp_path / "eu"), f"x={tmp_path / 'a=b'}"]) == (
+        Spool("eu", str(tmp_path / "eu")),
+        Spool("x", str(tmp_path / "a=b")),
+    )
+    with pytest.raises(ForeignInput, match=r"two spools are called eu: .*; name them: --spool NAME=DIR"):
+        named_spools([str(tmp_path / "eu"), str(tmp_path / "other" / "eu")])
+    with pytest.raises(ForeignInput, match="'a=b' cannot be the name of a spool; name it"):
+        named_spools([str(tmp_path / "a=b")])
+
+
+def test_what_is_no_spool_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ForeignInput, match="gone: no such directory; give the directory that hop spool run"):
+        named_spools([str(tmp_path / "gone")])
+    with pytest.raises(ForeignInput, match="holds no spool; give the directory that hop spool run"):
+        named_spools([f"x={tmp_path}"])
+
+
+def test_sites_are_those_of_the_configuration() -> None:
+    assert sites_of(local_config({"eu": 2, "us": 1}, {("eu", "us"): 10}, 4000)) == {
+        "eu1": "eu",
+        "eu2": "eu",
+        "us1": "us",
+    }
+
+
+def test_a_table_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    store = Store(tmp_path / "out")
+    assert not store.open()
+    with store.making("gold", "links") as place:
+        place.mkdir()
+        (place / "one").touch()
+    with pytest.raises(FileNotFoundError), store.making("gold", "links") as place:
+        (place / "none").touch()
+    assert [path.name for path in store.place("gold", "links").iterdir()] == ["one"]
+    with store.making("gold", "links") as place:
+        place.mkdir()
+        (place / "two").touch()
+    assert [path.name for path in store.place("gold", "links").iterdir()] == ["two"]
+    store.write("audit.json", "{}")
+    store.close()
+
+    assert Store(tmp_path / "out").open()
+    assert sorted(path.name for path in store.out.iterdir()) == [".hopring-pipeline", "audit.json", "gold"]
+
+
+def test_files_of_others_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(
+        ForeignInput, match=r"holds thesis.tex, which is of no run of the pipeline; give an empty"
+    ):
+        Store(tmp_path).open()
+    with pytest.raises(ForeignInput, match="not a directory; give another for --out"):
+        Store(tmp_path / "thesis.tex").open()
+    with pytest.raises(ForeignInput, match="s3:/bucket/out: no directory of this machine"):
+        Store(Path("s3://bucket/out")).open()
+
+
+def test_what_the_disk_says_is_one_line(tmp_path: Path) -> None:
+    with (
+        pytest.raises(SparkError, match="out: No space left on device; free some space"),
+        on_disk(tmp_path / "out"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(SparkError, match="x: Permission denied; look at its rights"), on_disk(tmp_path):
+        raise OSError(errno.EACCES, "Permission denied", "x")
+
+
+def test_the_line_that_a_daemon_is_writing_does_not_count(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    row = {"schema": 1, "kind": "recover", "process": "a#1/0", "daemon": "a", "position": 0, "time_us": 7}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + '\n{"schema":1,"ki')
+
+    with as_parquet(tmp_path, tmp_path) as files:
+        assert files is not None
+        assert files.parent == tmp_path
+        assert parquet.read_table(files / "a.parquet")["time_us"].to_pylist() == [7]
+    (tmp_path / "a.jsonl").write_text('{"schema":1,"ki\n')
+    with pytest.raises(ForeignInput, match="line 1: not a row of a trace"), as_parquet(tmp_path):
+        pass
+
+
+def test_bodies_become_columns() -> None:
+    daemons = ViewId(3, DaemonId(1), Incarnation(2**64 - 1))
+    members = (MemberBody("eu1", "anna", 7, 1), MemberBody("us1", "bert", 8, 2))
+    view = ViewBody(GroupViewId(daemons, (), 2), members, (0,), "join", None, ())
+
+    assert body_columns("view", encode_body(view)) == {
+        "view": "0000000000000003.0001.ffffffffffffffff-00000002",
+        "members": ["#anna#eu1", "#bert#us1"],
+        "cause": "join",
+    }
+    assert body_columns("gap", encode_body(GapBody("away", 5, 9))) == {
+        **{"cause": "away", "since": 5, "until": 9, "messages": None}
+    }
+
+
+def test_a_broken_property_ends_the_command_with_1_and_the_witness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "eu", "trades", 3)
+    wishes = []
+
+    def found(wish: Wish, *_: object) -> Report:
+        wishes.append(wish)
+        return Report(("",), (Finding("", "2.5 no duplication", 1, "a delivered b:1 twice"),), {"": ("2.5",)})
+
+    monkeypatch.setattr("hopring.cli.pipeline_run._run", found)
+
+    words = ("--spool", str(tmp_path / "eu"), "--out", str(tmp_path / "out"), "--no-report")
+    code, said = run(*words)
+
+    witness = "broken: 2.5 no duplication\n    a delivered b:1 twice"
+    assert (code, said) == (
+        1,
+        f"{witness}\none history: 1 of 1 verdicts are broken\ntables in {tmp_path / 'out'}\n",
+    )
+    assert wishes[0].ends.many_sessions
+    assert not wishes[0].report
+
+
+def test_the_command_refuses_what_cannot_be_before_anything_starts(tmp_path: Path) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    fill(tmp_path / "eu", "trades", 3)
+    spool = ("--spool", str(tmp_path / "eu"))
+
+    assert run(*out) == (2, run(*out)[1])
+    assert "give --spool, --trace or both" in run(*out)[1]
+    assert "--until-idle goes with --stream" in run(*out, *spool, "--until-idle")[1]
+    assert "--stream follows spools" in run(*out, "--trace", str(tmp_path), "--stream")[1]
+    assert run(*out, "--trace", str(tmp_path / "gone"))[1].endswith(
+        "gone: not there; give a directory of traces, or one file\n"
+    )
+    assert "holds no trace" in run(*out, "--trace", str(tmp_path / "eu"))[1]
+    code, said = run(*out, *spool, "--config", str(tmp_path / "no.toml"))
+    assert (code, "no.toml" in said) == (7, True)
+    code, said = run(*out, *spool, "--master", "nonsense")
+    address = "write it as local[2], spark://HOST:7077, k8s://.. or yarn"
+    assert (code, said) == (1, f"hop: 'nonsense' is no address of a cluster; {address}\n")
+
+
+def test_an_interrupt_ends_a_stream_and_nothing_else() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with interrupted() as ended:
+        assert not ended.is_set()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert ended.wait(5.0)
+    assert signal.getsignal(signal.SIGINT) is before
