@@ -83,7 +83,7 @@ def run(
         raise Failure(str(error)) from None
     if found is not None:
         click.echo(as_text(found))
-    click.echo(f"tables in {out}")
+    click.echo(f"tables in {out}" + (f", report in {out / 'report.html'}" if report else ""))
     ctx.exit(Exit.OK if found is None or found.holds else Exit.FAILURE)
 
 

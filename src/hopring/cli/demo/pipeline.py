@@ -30,8 +30,6 @@ def lacking(find: Callable[[str], object] = find_spec) -> str | None:
     """What has to be installed first, in one line; None if all is there."""
     if find("pyspark") is None or find("pyarrow") is None:
         return INSTALL
-    if find("hopring.spark.pipeline") is None:
-        return "no report: this hopring has no pipeline"
     try:
         decide(look(os.environ))
     except NoJava as error:

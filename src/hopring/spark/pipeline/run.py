@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,11 +27,11 @@ from hopring.spark.pipeline.bodies import bodies
 from hopring.spark.pipeline.clock import on_the_wall, site
 from hopring.spark.pipeline.inputs import Wish
 from hopring.spark.pipeline.store import AUDIT, REPORT, Store, on_disk, uri
+from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
 
 Say = Callable[[str], None]
 
-_REPORT_ROOM: Final = "hopring.spark.report"
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
@@ -144,11 +142,11 @@ class Pipeline:
 
     def report(self) -> None:
         """report.html."""
-        if not self.wish.report or find_spec(_REPORT_ROOM) is None:
+        if not self.wish.report:
             self.store.remove(REPORT)
             return
         self.say("report")
-        import_module(_REPORT_ROOM).write_report(self.store.out)
+        write_report(self.store.out)
 
     @contextmanager
     def _cut_by_size(self) -> Iterator[None]:
