@@ -106,7 +106,7 @@ def check(
 def test_a_query_that_is_killed_is_heard_once(
     tmp_path: Path, cluster: sync.Cluster, subscriber: Subscriber
 ) -> None:
-    check(tmp_path, cluster, subscriber, kills=2, records=4_000, seed=1)
+    check(tmp_path, cluster, subscriber, kills=2, records=2_000, seed=1)
 
 
 @pytest.mark.long
