@@ -93,7 +93,9 @@ def test_the_figures_are_those_of_what_was_sent(story: Story, kept: None, tmp_pa
 
     done = run(story, out, "--config", str(story.directory / "cluster" / "hop.toml"))
 
-    assert done.output == f"one history: all 21 properties hold\ntables in {out}\n"
+    page = out / "report.html"
+    assert done.output == f"one history: all 21 properties hold\ntables in {out}, report in {page}\n"
+    assert "</html>" in page.read_text()
     assert done.exit_code == 0
     assert json.loads((out / "audit.json").read_text())["holds"]
     for table, columns in GOLD.items():
