@@ -101,7 +101,7 @@ def main() -> None:
 
 def times(figures: dict[str, Any], first: dict[str, Any], name: str) -> float:
     """How many times the first it is."""
-    return round(figures[name] / first[name], 2)
+    return round(float(figures[name]) / float(first[name]), 2)
 
 
 if __name__ == "__main__":

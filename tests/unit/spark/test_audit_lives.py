@@ -16,11 +16,11 @@ def small(process: str, *moves: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for position, move in enumerate(("recover", *moves)):
         kind, *rest = move.split()
-        view, *sets = rest or [None]
+        view, *sets = rest or [""]
         rows.append(
             {
                 **{"run": "", "process": process, "daemon": process[0], "position": position, "kind": kind},
-                **{"view": view, "file": "f", "row": position},
+                **{"view": view or None, "file": "f", "row": position},
                 "members": list(sets[0]) if kind == "view" and sets else None,
                 "transitional_set": list(sets[-1]) if sets else None,
             }

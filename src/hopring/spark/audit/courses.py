@@ -20,19 +20,23 @@ _RELIABLE = f"{_SERVICE} > 1"
 _AGREED = f"{_SERVICE} >= 4 AND NOT {_SENDING}"
 
 
+_STEPS: Final = f"""
+SELECT {_LEG} AS leg, position, place, session, sent_at, marks FROM audit_delivered WHERE {_RELIABLE}
+UNION ALL
+SELECT {_LEG}, position, place, session, NULL, service + {int(Mark.SENDING)} FROM audit_posts WHERE service > 1
+"""
+
+_PASSED: Final = f"""
+SELECT *, max(place) OVER earlier AS top, max(IF({_AGREED}, place, NULL)) OVER earlier AS top_agreed,
+       max(IF({_SERVICE} >= 3, sent_at, NULL)) OVER earlier_of_session AS last
+FROM (SELECT * FROM ({_STEPS}) DISTRIBUTE BY leg)
+WINDOW earlier AS (PARTITION BY leg ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+       earlier_of_session AS (PARTITION BY leg, session ORDER BY position
+                              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+"""
+
+# Without WITH: Spark makes a kept table anew where both its query and that over it have one.
 PACES: Final = f"""
-WITH steps AS (
-  SELECT {_LEG} AS leg, position, place, session, sent_at, marks FROM audit_delivered WHERE {_RELIABLE}
-  UNION ALL
-  SELECT {_LEG}, position, place, session, NULL, service + {int(Mark.SENDING)}
-  FROM audit_posts WHERE service > 1),
-passed AS (
-  SELECT *, max(place) OVER earlier AS top, max(IF({_AGREED}, place, NULL)) OVER earlier AS top_agreed,
-         max(IF({_SERVICE} >= 3, sent_at, NULL)) OVER earlier_of_session AS last
-  FROM (SELECT * FROM steps DISTRIBUTE BY leg)
-  WINDOW earlier AS (PARTITION BY leg ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-         earlier_of_session AS (PARTITION BY leg, session ORDER BY position
-                                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
 SELECT leg, session, shiftright(leg, {_LEGS_BITS}) AS stay_id, max(place) AS highest,
        max(IF({_AGREED}, place, NULL)) AS highest_agreed,
        min(IF({_AGREED}, place, NULL)) AS lowest_agreed,
@@ -45,7 +49,7 @@ SELECT leg, session, shiftright(leg, {_LEGS_BITS}) AS stay_id, max(place) AS hig
        bool_or({_AGREED} AND place < top_agreed) AS unsorted,
        max(IF({_SERVICE} >= 3, sent_at, NULL)) AS latest, min(sent_at) AS oldest,
        min(IF(sent_at < last, position, NULL)) AS came_late_of_session
-FROM passed GROUP BY leg, session
+FROM ({_PASSED}) GROUP BY leg, session
 """
 """By leg and session: what came too late, and between which places it all was.
 
@@ -54,16 +58,15 @@ all before, and deliveries below an agreed one.
 """
 
 COURSES: Final = """
-WITH done AS (
-  SELECT leg, stay_id, max(highest) AS highest, max(highest_agreed) AS highest_agreed,
-         min(lowest_agreed) AS lowest_agreed, min(lowest_delivered) AS lowest_delivered,
-         min(lowest_sent) AS lowest_sent, min(sent_below) AS sent_below, min(came_late) AS came_late,
-         bool_or(unsorted) AS unsorted
-  FROM audit_paces GROUP BY leg, stay_id)
 SELECT * FROM (
   SELECT /*+ BROADCAST(s) */ s.run, s.process, s.id, d.*,
          max(d.highest) OVER earlier AS carried, max(d.highest_agreed) OVER earlier AS carried_agreed
-  FROM done d JOIN audit_stays s ON s.id = d.stay_id
+  FROM (SELECT leg, stay_id, max(highest) AS highest, max(highest_agreed) AS highest_agreed,
+               min(lowest_agreed) AS lowest_agreed, min(lowest_delivered) AS lowest_delivered,
+               min(lowest_sent) AS lowest_sent, min(sent_below) AS sent_below, min(came_late) AS came_late,
+               bool_or(unsorted) AS unsorted
+        FROM audit_paces GROUP BY leg, stay_id) d
+       JOIN audit_stays s ON s.id = d.stay_id
   WINDOW earlier AS (PARTITION BY s.run, s.process ORDER BY s.stay, d.leg
                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
 WHERE sent_below IS NOT NULL OR came_late IS NOT NULL

@@ -66,7 +66,7 @@ WHERE process <> sender OR (view <> ord_view AND service > 1) OR view < stay_vie
 """Sends that are wrong by themselves, in another's name or with another view's stamp; none, if all is well."""
 
 ALIKE = """
-SELECT run, min(message) AS message, max(message) AS other_message
+SELECT min(place) AS place, max(place) AS other_place
 FROM audit_messages WHERE service > 1 GROUP BY run, stamp HAVING count(*) > 1
 """
 """Messages that have one stamp; none, if all is well."""

@@ -45,7 +45,9 @@ def sent_once(_m: Masks) -> str:
 def one_stamp(_m: Masks) -> str:
     """Every receiver knows a message by the stamp it was sent with, and no two messages share one."""
     return """
-    SELECT run, message, other_message, 'has the same stamp as' AS flaw FROM audit_alike
+    SELECT m.run, m.message, o.message AS other_message, 'has the same stamp as' AS flaw
+    FROM audit_alike a JOIN audit_messages m ON m.place = a.place
+         JOIN audit_messages o ON o.place = a.other_place
     UNION ALL
     SELECT run, message, message, 'was delivered with another stamp than the first of'
     FROM audit_holdings WHERE service > 1 AND other_stamp
