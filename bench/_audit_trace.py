@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from hopring.check.trace import Process, ViewName
 from hopring.check.trace_files import SCHEMA_VERSION
 from hopring.check.trace_names import process_text, view_text
+from hopring.spark.audit.convert import ROWS_AT_ONCE
 from hopring.spark.schema import TRACE
 
 VIEWS: Final = 60
@@ -38,7 +39,7 @@ class Made:
 
 
 class Writer:
-    """One file per daemon, row groups in the order of its life."""
+    """One file per daemon, in the order of its life, in row groups of the size that traces have."""
 
     def __init__(self, directory: Path, daemons: int) -> None:
         self.names = [process_text(Process(f"d{number:02d}", number + 1)) for number in range(daemons)]
@@ -47,6 +48,7 @@ class Writer:
             for n in range(daemons)
         ]
         self.positions = [0] * daemons
+        self.waiting: list[list[pa.Table]] = [[] for _ in range(daemons)]
         self.made = Made()
 
     def write(self, daemon: int, columns: Columns) -> None:
@@ -69,11 +71,18 @@ class Writer:
             else whole.get(field.name, pa.nulls(rows, field.type))
             for field in SCHEMA
         ]
-        self.files[daemon].write_table(pa.table(arrays, schema=SCHEMA))
+        self.waiting[daemon].append(pa.table(arrays, schema=SCHEMA))
         self.made.events += rows
+        if sum(table.num_rows for table in self.waiting[daemon]) >= ROWS_AT_ONCE:
+            self._flush(daemon)
+
+    def _flush(self, daemon: int) -> None:
+        self.files[daemon].write_table(pa.concat_tables(self.waiting[daemon]), row_group_size=ROWS_AT_ONCE)
+        self.waiting[daemon].clear()
 
     def close(self) -> Made:
-        for file in self.files:
+        for daemon, file in enumerate(self.files):
+            self._flush(daemon)
             file.close()
         return self.made
 

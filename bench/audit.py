@@ -4,7 +4,9 @@
 
 Sixteen daemons in two halves that part and come together again, over and over; Agreed, Safe, FIFO and Reliable
 messages. Traces are made beforehand, among temporary files; their making is not measured. Each audit
-is a process of its own, so that its time has the start of Java in it.
+is a process of its own, so that its time has the start of Java in it. Beside its figures is what else ran on
+the machine before it (`load_before`), and from the second on how many times the first trace and the first time
+it is.
 """
 
 import json
@@ -15,21 +17,22 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench._audit_trace import write_trace
 
 SIZES: Final = (1_000_000, 10_000_000, 30_000_000)
 DAEMONS: Final = 16
-JAVA_FILE: Final = "_java.json"
+FIGURES_FILE: Final = "_figures.json"
 """Beside the trace; Spark passes over names that begin so."""
 
 
-def measure(deliveries: int) -> dict[str, object]:
+def measure(deliveries: int) -> dict[str, Any]:
     """Makes a trace and audits it."""
     directory = Path(tempfile.mkdtemp(prefix="hopring-audit-"))
     try:
         made = write_trace(directory, deliveries, DAEMONS)
+        load = os.getloadavg()[0]
         began = time.monotonic()
         subprocess.run([sys.executable, "-m", "bench.audit", "--one", str(directory)], check=True)
         seconds = time.monotonic() - began
@@ -41,7 +44,8 @@ def measure(deliveries: int) -> dict[str, object]:
             "trace_mbytes": round(sum(file.stat().st_size for file in directory.iterdir()) / 1e6, 1),
             "seconds": round(seconds, 1),
             "deliveries_per_s": round(made.deliveries / seconds),
-            "java": json.loads((directory / JAVA_FILE).read_text()),
+            "load_before": round(load, 1),
+            **json.loads((directory / FIGURES_FILE).read_text()),
         }
     finally:
         shutil.rmtree(directory)
@@ -62,7 +66,9 @@ def audit_one(directory: str) -> None:
     report = audit(spark, read_trace(spark, directory), directory, say=say)
     assert report.holds, report.findings
     say("done")
-    (Path(directory) / JAVA_FILE).write_text(json.dumps(java_figures()))
+    used = os.times()
+    figures = {"java": java_figures(), "python_cpu_seconds": round(used.user + used.system, 1)}
+    (Path(directory) / FIGURES_FILE).write_text(json.dumps(figures))
     spark.stop()
 
 
@@ -84,8 +90,18 @@ def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         audit_one(sys.argv[2])
         return
+    first: dict[str, Any] = {}
     for deliveries in map(int, sys.argv[1:] or SIZES):
-        print(json.dumps(measure(deliveries)), flush=True)
+        figures = measure(deliveries)
+        if first:
+            figures |= {f"times_{name}": times(figures, first, name) for name in ("deliveries", "seconds")}
+        first = first or figures
+        print(json.dumps(figures), flush=True)
+
+
+def times(figures: dict[str, Any], first: dict[str, Any], name: str) -> float:
+    """How many times the first it is."""
+    return round(float(figures[name]) / float(first[name]), 2)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,19 @@ MEMORY_MBYTES_MAX: Final = 8_192
 LOOPBACK: Final = "127.0.0.1"
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
+_RELUCTANT: Final = " ".join(
+    (
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *("-XX:Tier4InvocationThreshold=50000", "-XX:Tier4MinInvocationThreshold=6000"),
+        *("-XX:Tier4CompileThreshold=150000", "-XX:Tier4BackEdgeThreshold=400000"),
+    )
+)
+"""Java's best compiler begins ten times as late as it would.
+
+A job of minutes plans a hundred queries, each a little other code: optimizing that takes longer than it saves.
+The loops over rows are hot enough all the same.
+"""
+
 EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -104,7 +117,7 @@ def _configured_elsewhere() -> bool:
 def _quiet() -> dict[str, str]:
     return {
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS} {_RELUCTANT}",
     }
 
 

@@ -9,7 +9,7 @@ def agreed_before_signal(m: Masks) -> str:
     """2.13(3): who delivers an agreed message before the signal delivers all that anyone did below it there."""
     return f"""
     SELECT /*+ BROADCAST(c), BROADCAST(s) */ h.run, c.process, h.message, h.view
-    FROM audit_holdings h JOIN audit_courses c ON c.room = h.room JOIN audit_stays s ON s.id = c.id
+    FROM audit_holdings h JOIN audit_tops c ON c.room = h.room JOIN audit_stays s ON s.id = c.id
     WHERE h.nth = 1 AND h.service > 1 AND {m.beyond("h.installed", "h.got")}
           AND h.place < c.agreed_early AND {m.beyond("s.self", "h.got")}
     """
@@ -19,7 +19,7 @@ def agreed_after_signal(m: Masks) -> str:
     """2.13(4): after the signal the same, for messages of those that come along to the next view."""
     return f"""
     SELECT /*+ BROADCAST(c), BROADCAST(s) */ h.run, c.process, h.message, h.view
-    FROM audit_holdings h JOIN audit_courses c ON c.room = h.room JOIN audit_stays s ON s.id = c.id
+    FROM audit_holdings h JOIN audit_tops c ON c.room = h.room JOIN audit_stays s ON s.id = c.id
     WHERE h.nth = 1 AND h.service > 1 AND {m.beyond("h.installed", "h.got")} AND s.after_view IS NOT NULL
           AND h.place < c.agreed_late AND {m.beyond("s.self", "h.got")}
           AND {m.overlap("h.sender", "s.after_together")}

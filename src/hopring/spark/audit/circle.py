@@ -22,10 +22,9 @@ SELECT DISTINCT run FROM audit_courses WHERE unsorted OR lowest_agreed < carried
 
 _COURSES: Final = """
 WITH course AS (
-  SELECT s.run, s.process, m.place, min(d.position) AS position
-  FROM audit_deliveries d JOIN audit_messages m ON m.key = d.key JOIN audit_stays s ON s.id = d.stay_id
-       JOIN audit_suspects u ON u.run = s.run
-  WHERE m.service >= 4 GROUP BY s.run, s.process, m.place),
+  SELECT s.run, s.process, d.place, min(d.position) AS position
+  FROM audit_deliveries d JOIN audit_stays s ON s.id = d.stay_id JOIN audit_suspects u ON u.run = s.run
+  WHERE d.service >= 4 GROUP BY s.run, s.process, d.place),
 steps AS (
   SELECT run, place, lag(place) OVER (PARTITION BY run, process ORDER BY position) AS before FROM course),
 back AS (SELECT run, min(place) AS low, max(before) AS high FROM steps WHERE place < before GROUP BY run),

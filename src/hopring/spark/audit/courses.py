@@ -1,62 +1,93 @@
-"""In which order a process did things: one row per stay, made in one pass over each stay in its order.
+"""In which order a process did things: one pass over each *leg* in its order.
 
-A running maximum says whether an event came too late within a stay. What was before the stay is its highest
-place so far, carried over on the small table of stays: a long life is as many pieces of work as it has stays.
+A leg is a stretch of one stay, of up to `LEG_POSITIONS` events. A running maximum says whether an event came
+too late within it. What was before the leg is its highest place so far, carried over on the small table of
+legs: a long life, or a long stay, is as many pieces of work as it has legs, and none is too large for memory.
 """
 
+from typing import Final
 
-def courses(hint: str) -> str:
-    """By stay: its events that came too late, and what was highest before it."""
-    return f"""
-WITH steps AS (
-  SELECT {hint} d.stay_id, d.position, false AS sending, d.late, m.place, m.service
-  FROM audit_deliveries d JOIN audit_order m ON m.key = d.key WHERE m.service > 1
-  UNION ALL
-  SELECT {hint} s.stay_id, s.position, true, false, m.place, s.service
-  FROM audit_sends s JOIN audit_order m ON m.key = s.key WHERE s.service > 1),
-passed AS (
-  SELECT *, NOT sending AND service >= 4 AS agreed, max(place) OVER earlier AS top,
-         max(CASE WHEN NOT sending AND service >= 4 THEN place END) OVER earlier AS top_agreed
-  FROM steps
-  WINDOW earlier AS (PARTITION BY stay_id ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)),
-done AS (
-  SELECT stay_id, max(place) AS highest, max(CASE WHEN agreed THEN place END) AS highest_agreed,
-         min(CASE WHEN agreed THEN place END) AS lowest_agreed,
-         min(CASE WHEN NOT sending THEN place END) AS lowest_delivered,
-         min(CASE WHEN sending THEN place END) AS lowest_sent,
-         max(CASE WHEN agreed AND NOT late THEN place END) AS agreed_early,
-         max(CASE WHEN agreed AND late THEN place END) AS agreed_late,
-         min(CASE WHEN sending AND place <= top THEN position END) AS sent_below,
-         min(CASE WHEN NOT sending AND place < top_agreed THEN position END) AS came_late,
-         bool_or(agreed AND place < top_agreed) AS unsorted
-  FROM passed GROUP BY stay_id)
-SELECT s.run, s.process, s.stay, s.id, s.room, s.nth, s.view, d.agreed_early, d.agreed_late, d.sent_below,
-       d.came_late, d.lowest_sent, d.lowest_delivered, d.lowest_agreed, d.unsorted,
-       max(d.highest) OVER earlier AS carried, max(d.highest_agreed) OVER earlier AS carried_agreed
-FROM done d JOIN audit_stays s ON s.id = d.stay_id
-WINDOW earlier AS (PARTITION BY s.run, s.process ORDER BY s.stay
-                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+from hopring.spark.audit.holdings import Mark, marked
+
+LEG_BITS: Final = 12
+LEG_POSITIONS: Final = 1 << LEG_BITS
+_LEGS_BITS: Final = 24  # Of one stay; more positions than any process lives to.
+
+_LEG = f"shiftleft(stay_id, {_LEGS_BITS}) + shiftright(position, {LEG_BITS})"
+_SENDING, _LATE = marked(Mark.SENDING), marked(Mark.LATE)
+_SERVICE = f"(marks & {int(Mark.SERVICE)})"
+_RELIABLE = f"{_SERVICE} > 1"
+_AGREED = f"{_SERVICE} >= 4 AND NOT {_SENDING}"
+
+
+_STEPS: Final = f"""
+SELECT {_LEG} AS leg, position, place, session, sent_at, marks FROM audit_delivered WHERE {_RELIABLE}
+UNION ALL
+SELECT {_LEG}, position, place, session, NULL, service + {int(Mark.SENDING)} FROM audit_posts WHERE service > 1
 """
 
-
-def fifo(hint: str) -> str:
-    """By stay and sender: a delivery that came after one that was sent later."""
-    return f"""
-WITH steps AS (
-  SELECT {hint} d.stay_id, m.session, d.position, m.sent_at, m.service
-  FROM audit_deliveries d JOIN audit_order m ON m.key = d.key WHERE m.service > 1 AND m.sent),
-passed AS (
-  SELECT stay_id, session, position, sent_at, service,
-         max(CASE WHEN service >= 3 THEN sent_at END) OVER earlier AS last
-  FROM steps
-  WINDOW earlier AS (PARTITION BY stay_id, session ORDER BY position
-                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)),
-done AS (
-  SELECT stay_id, session, max(CASE WHEN service >= 3 THEN sent_at END) AS latest, min(sent_at) AS oldest,
-         min(CASE WHEN sent_at < last THEN position END) AS came_late
-  FROM passed GROUP BY stay_id, session)
-SELECT s.run, s.process, s.stay, s.id, s.view, d.session, d.came_late, d.oldest,
-       max(d.latest) OVER (PARTITION BY s.run, s.process, d.session ORDER BY s.stay
-                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS carried
-FROM done d JOIN audit_stays s ON s.id = d.stay_id
+_PASSED: Final = f"""
+SELECT *, max(place) OVER earlier AS top, max(IF({_AGREED}, place, NULL)) OVER earlier AS top_agreed,
+       max(IF({_SERVICE} >= 3, sent_at, NULL)) OVER earlier_of_session AS last
+FROM (SELECT * FROM ({_STEPS}) DISTRIBUTE BY leg)
+WINDOW earlier AS (PARTITION BY leg ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+       earlier_of_session AS (PARTITION BY leg, session ORDER BY position
+                              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 """
+
+# Without WITH: Spark makes a kept table anew where both its query and that over it have one.
+PACES: Final = f"""
+SELECT leg, session, shiftright(leg, {_LEGS_BITS}) AS stay_id, max(place) AS highest,
+       max(IF({_AGREED}, place, NULL)) AS highest_agreed,
+       min(IF({_AGREED}, place, NULL)) AS lowest_agreed,
+       min(IF({_SENDING}, NULL, place)) AS lowest_delivered,
+       min(IF({_SENDING}, place, NULL)) AS lowest_sent,
+       max(IF({_AGREED} AND NOT {_LATE}, place, NULL)) AS agreed_early,
+       max(IF({_AGREED} AND {_LATE}, place, NULL)) AS agreed_late,
+       min(IF({_SENDING} AND place <= top, position, NULL)) AS sent_below,
+       min(IF(NOT {_SENDING} AND place < top_agreed, position, NULL)) AS came_late,
+       bool_or({_AGREED} AND place < top_agreed) AS unsorted,
+       max(IF({_SERVICE} >= 3, sent_at, NULL)) AS latest, min(sent_at) AS oldest,
+       min(IF(sent_at < last, position, NULL)) AS came_late_of_session
+FROM ({_PASSED}) GROUP BY leg, session
+"""
+"""By leg and session: what came too late, and between which places it all was.
+
+Of a session: a delivery that came after one that was sent later. Of all: too late are sends that are not above
+all before, and deliveries below an agreed one.
+"""
+
+COURSES: Final = """
+SELECT * FROM (
+  SELECT /*+ BROADCAST(s) */ s.run, s.process, s.id, d.*,
+         max(d.highest) OVER earlier AS carried, max(d.highest_agreed) OVER earlier AS carried_agreed
+  FROM (SELECT leg, stay_id, max(highest) AS highest, max(highest_agreed) AS highest_agreed,
+               min(lowest_agreed) AS lowest_agreed, min(lowest_delivered) AS lowest_delivered,
+               min(lowest_sent) AS lowest_sent, min(sent_below) AS sent_below, min(came_late) AS came_late,
+               bool_or(unsorted) AS unsorted
+        FROM audit_paces GROUP BY leg, stay_id) d
+       JOIN audit_stays s ON s.id = d.stay_id
+  WINDOW earlier AS (PARTITION BY s.run, s.process ORDER BY s.stay, d.leg
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+WHERE sent_below IS NOT NULL OR came_late IS NOT NULL
+      OR lowest_sent <= carried OR lowest_delivered < carried_agreed
+"""
+"""Legs with events that came too late, in them or after what was highest before; none, if all is well."""
+
+TOPS: Final = """
+SELECT /*+ BROADCAST(s) */ s.id, s.room, s.process, c.agreed_early, c.agreed_late
+FROM (SELECT stay_id, max(agreed_early) AS agreed_early, max(agreed_late) AS agreed_late
+      FROM audit_paces GROUP BY stay_id) c
+     JOIN audit_stays s ON s.id = c.stay_id
+"""
+"""By stay: its highest agreed messages on either side of the signal."""
+
+FIFO: Final = """
+SELECT * FROM (
+  SELECT /*+ BROADCAST(s) */ s.run, s.process, s.id, d.session, d.came_late_of_session AS came_late, d.oldest,
+         max(d.latest) OVER (PARTITION BY s.run, s.process, d.session ORDER BY s.stay, d.leg
+                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS carried
+  FROM audit_paces d JOIN audit_stays s ON s.id = d.stay_id)
+WHERE came_late IS NOT NULL OR oldest < carried
+"""
+"""Of legs and sessions the same: a delivery that came after one that was sent later."""

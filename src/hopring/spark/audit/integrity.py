@@ -5,26 +5,26 @@ from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
 
-def no_duplication(m: Masks) -> str:
+def no_duplication(_m: Masks) -> str:
     """2.5: more deliveries than processes that have it means that one has it twice."""
-    return f"""
-    SELECT /*+ BROADCAST(r) */ r.run, s.process, max(d.position) AS position, min(d.position) AS before
-    FROM audit_reach r JOIN audit_deliveries d ON d.key = r.key JOIN audit_stays s ON s.id = d.stay_id
-    WHERE r.times > {m.count("r.got")}
-    GROUP BY r.run, s.process, r.key HAVING count(*) > 1
+    return """
+    SELECT /*+ BROADCAST(h) */ h.run, s.process, max(d.position) AS position, min(d.position) AS before
+    FROM (SELECT DISTINCT run, place FROM audit_holdings WHERE twice) h
+         JOIN audit_deliveries d ON d.place = h.place JOIN audit_stays s ON s.id = d.stay_id
+    GROUP BY h.run, s.process, h.place HAVING count(*) > 1
     """
 
 
 def delivery_integrity(m: Masks) -> str:
     """2.6: what is delivered was sent, by a member of the view, as what it is, and by oneself before."""
     return f"""
-    SELECT run, message, view, 'nobody sent it' AS flaw FROM audit_holdings WHERE NOT sent
+    SELECT run, message, view, 'nobody sent it' AS flaw FROM audit_holdings WHERE not_sent
     UNION ALL
     SELECT run, message, view, 'it was sent with another service'
-    FROM audit_holdings WHERE sent AND (low_service <> service OR high_service <> service)
+    FROM audit_holdings WHERE other_service AND NOT not_sent
     UNION ALL
     SELECT run, message, view, 'its sender had not sent it yet, and delivered it'
-    FROM audit_holdings WHERE own_at < sent_at AND by = sender
+    FROM audit_holdings WHERE too_early
     UNION ALL
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.view, 'its sender is not in that view'
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND NOT o.behind
@@ -35,7 +35,11 @@ def delivery_integrity(m: Masks) -> str:
 def same_view_delivery(_m: Masks) -> str:
     """2.18: all who deliver a message do so in the same view."""
     return """
-    SELECT run, message, low_view AS view, high_view AS other_view FROM audit_reach WHERE low_view <> high_view
+    SELECT m.run, m.message, v.view, v.other_view
+    FROM (SELECT a.place, min(r.view) AS view, max(r.view) AS other_view
+          FROM audit_apart a JOIN audit_rooms r ON r.room = a.room
+          GROUP BY a.place HAVING min(r.view) <> max(r.view)) v
+         JOIN audit_messages m ON m.place = v.place
     """
 
 
@@ -43,10 +47,10 @@ def sane_view_delivery(_m: Masks) -> str:
     """2.19 and 2.9: (1) in the view of the stamp; (2) not once the sender's daemon has started again."""
     return """
     SELECT run, message, view, sent_view AS other_view, '(1) it was stamped in' AS flaw
-    FROM audit_holdings WHERE sent AND view <> sent_view
+    FROM audit_holdings WHERE elsewhere
     UNION ALL
     SELECT run, message, view, stay_view, '(1) its sender sent it in'
-    FROM audit_sends WHERE view < stay_view
+    FROM audit_odd WHERE view < stay_view
     UNION ALL
     SELECT /*+ BROADCAST(b) */ h.run, h.message, h.view, b.bound, '(2) its daemon had started again in'
     FROM audit_holdings h JOIN (

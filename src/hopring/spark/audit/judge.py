@@ -77,18 +77,33 @@ def audit(
     with readable(where):
         try:
             tables.make(trace, where, known, otherwise)
-            found = []
-            for family, properties in FAMILIES.items():
-                say(family)
-                found += _violations(spark, properties, tables.masks)
+            found = _found(spark, tables, say, {known.get(run, otherwise) for run in tables.runs})
             turning = circles(spark)
-            return _report(spark, known, otherwise, found, turning)
+            return _report(spark, tables.runs, known, otherwise, found, turning)
         finally:
             tables.drop()
 
 
-def _violations(spark: "SparkSession", family: tuple[Property, ...], masks: Masks) -> list[dict[str, Any]]:
+def _found(spark: "SparkSession", tables: Tables, say: Say, ends: set[Ends]) -> list[dict[str, Any]]:
+    """All violations of what can be judged; patterns of messages are asked before messages are."""
+    judged = {name for one in ends for name in _judged(one)}
+    found = []
+    for family, properties in FAMILIES.items():
+        say(family)
+        found += violations(spark, tuple(one for one in properties if one.name in judged), tables.masks)
+    coarse = {one["property"].name for one in found if "audit_holdings" in one["property"].query(tables.masks)}
+    if coarse:
+        say("which messages")
+        tables.spell_out()
+        found = [one for one in found if one["property"].name not in coarse]
+        found += violations(spark, tuple(one for one in PROPERTIES if one.name in coarse), tables.masks)
+    return found
+
+
+def violations(spark: "SparkSession", family: tuple[Property, ...], masks: Masks) -> list[dict[str, Any]]:
     """By property and run that break: how many, and the least of them. One job for a whole family."""
+    if not family:
+        return []
     queries = [
         f"""SELECT {number} AS property, run, count(*) AS violations, to_json(min(struct(*))) AS facts
             FROM ({one.query(masks)}) GROUP BY run"""
@@ -100,12 +115,12 @@ def _violations(spark: "SparkSession", family: tuple[Property, ...], masks: Mask
 
 def _report(
     spark: "SparkSession",
+    runs: tuple[str, ...],
     ends: Mapping[str, Ends],
     otherwise: Ends,
     found: list[dict[str, Any]],
     turning: dict[str, list[str]],
 ) -> Report:
-    runs = tuple(sorted(row["run"] for row in spark.sql("SELECT DISTINCT run FROM audit_lives").collect()))
     judged = {run: tuple(_judged(ends.get(run, otherwise))) for run in runs}
     words = Words(spark, [json.loads(one["facts"]) | {"run": one["run"]} for one in found], sorted(turning))
     findings = [

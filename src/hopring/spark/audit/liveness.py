@@ -9,9 +9,9 @@ def self_delivery(m: Masks) -> str:
     """2.15: who is still there at the quiet end has delivered all it sent."""
     return f"""
     SELECT s.run, s.process, s.position
-    FROM audit_sends s JOIN audit_lives l ON l.run = s.run AND l.process = s.process AND l.alive
-         LEFT JOIN audit_reach r ON r.key = s.key
-    WHERE s.service > 1 AND (r.key IS NULL OR r.service = 1 OR {m.beyond("l.self", "r.got")})
+    FROM audit_posts s JOIN audit_lives l ON l.run = s.run AND l.process = s.process AND l.alive
+         LEFT JOIN audit_reach r ON r.place = s.place
+    WHERE s.service > 1 AND (r.place IS NULL OR r.service = 1 OR {m.beyond("l.self", "r.got")})
     """
 
 
@@ -20,10 +20,10 @@ def termination(m: Masks) -> str:
     return f"""
     SELECT s.run, s.process, s.position, l.view,
            array({m.each("l.members# & ~coalesce(r.got#, 0)")}) AS lacking
-    FROM audit_sends s JOIN audit_stays l ON l.run = s.run AND l.process = s.process AND l.view = s.view
-         LEFT JOIN audit_reach r ON r.key = s.key
+    FROM audit_posts s JOIN audit_stays l ON l.run = s.run AND l.process = s.process AND l.view = s.view
+         LEFT JOIN audit_reach r ON r.place = s.place
     WHERE l.stay > 0 AND l.after_view IS NULL AND l.alive AND s.service > 1 AND {m.some("l.members")}
-          AND (r.key IS NULL OR r.service = 1 OR {m.beyond("l.members", "r.got")})
+          AND (r.place IS NULL OR r.service = 1 OR {m.beyond("l.members", "r.got")})
     """
 
 

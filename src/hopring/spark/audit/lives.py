@@ -1,125 +1,208 @@
 """Who lived, in which views, with whom: the small tables that everything else is joined with.
 
+There is a row for each view that each process installed, and none for a message. So they are made here, in the
+driver, of the few events that say so: planning and compiling queries for it would take Spark longer.
+
 A *stay* is one process's time in one view, numbered from 1 in each life; stay 0 is the time before the first
-view. A view that a process installs a second time is another room, for which `nth` is above 1: sets of
-processes in a view are those of `nth` 1, as the plain checker has them.
+view. A view that a process installs a second time is another *room*, for which `nth` is above 1: sets of
+processes in a view are those of `nth` 1, as the plain checker has them. Sets are numbers here, with a bit for
+each process by its number in the history.
 """
 
-from hopring.spark.audit.masks import Masks
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
 
-SMALL = """
-SELECT run, process, daemon, position, kind, view, members, transitional_set, cause, file, row
+from hopring.spark.audit.ends import Ends
+from hopring.spark.audit.masks import LIVES_MAX
+
+SMALL: Final = """
+SELECT run, process, daemon, position, kind, view, members, transitional_set, file, row
 FROM audit_trace WHERE kind IN ('recover', 'crash', 'view', 'transitional')
 """
 
-PEOPLE = """
-WITH named AS (
-  SELECT run, process FROM audit_extent
-  UNION SELECT run, explode(members) FROM audit_small WHERE kind = 'view'
-  UNION SELECT run, explode(transitional_set) FROM audit_small WHERE kind IN ('view', 'transitional'))
-SELECT run, process, row_number() OVER (PARTITION BY run ORDER BY process) - 1 AS number FROM named
-"""
+FOREVER: Final = (1 << 63) - 1
+
+Fields = Mapping[str, Any]
+People = dict[str, int]
+"""The processes that a history names, by number."""
 
 
-def lives(m: Masks) -> str:
-    """One row per process that did something; the starts of a daemon in their order."""
-    return f"""
-    WITH marks AS (
-      SELECT run, process, min(CASE WHEN position = 0 THEN struct(file, row) END) AS seen,
-             bool_or(kind = 'crash') AS crashed
-      FROM audit_small GROUP BY run, process),
-    ordered AS (
-      SELECT e.run, e.process, e.daemon, e.high, p.number, coalesce(k.crashed, false) AS crashed,
-             row_number() OVER (PARTITION BY e.run, e.daemon ORDER BY k.seen, e.process) AS start,
-             count(*) OVER (PARTITION BY e.run, e.daemon) AS starts
-      FROM audit_extent e JOIN audit_people p ON p.run = e.run AND p.process = e.process
-           LEFT JOIN marks k ON k.run = e.run AND k.process = e.process)
-    SELECT o.run, o.process, daemon, high, number, start, starts, crashed OR start < starts AS crashed,
-           quiet AND NOT (crashed OR start < starts) AS alive, {m.each(f"{m.bit('number')} AS self#")}
-    FROM ordered o JOIN audit_ends e ON e.run = o.run
-    """
+@dataclass(slots=True)
+class Life:
+    """One process that did something; the starts of a daemon are in their order."""
+
+    run: str
+    process: str
+    daemon: str
+    high: int  # Its last position.
+    number: int = 0
+    start: int = 0
+    starts: int = 0
+    crashed: bool = False
+    alive: bool = False  # At a quiet end.
+    itself: int = 0
+    moves: list[Fields] = field(default_factory=list)  # Views and signals, by position.
+    seen: tuple[str, int] | None = None  # Its first event: in which file, in which row.
 
 
-def stays(m: Masks) -> str:
-    """One row per stay, with its neighbours, its sets, and its signals."""
-    return f"""
-    WITH rooms AS (
-      SELECT run, process, position AS begins, view, members, transitional_set AS together,
-             row_number() OVER (PARTITION BY run, process ORDER BY position) AS stay,
-             row_number() OVER (PARTITION BY run, process, view ORDER BY position) AS nth
-      FROM audit_small WHERE kind = 'view'
-      UNION ALL SELECT run, process, -1, NULL, array(), array(), 0, 1 FROM audit_lives),
-    sets AS (
-      SELECT r.run, r.process, r.stay, {m.each("bit_or(IF(r.whole, p.self#, 0)) AS members#")},
-             {m.each("bit_or(IF(r.whole, 0, p.self#)) AS together#")}
-      FROM (SELECT run, process, stay, true AS whole, explode(members) AS named FROM rooms
-            UNION ALL SELECT run, process, stay, false, explode(together) FROM rooms) r
-           JOIN (SELECT run, process, {m.each(f"{m.bit('number')} AS self#")} FROM audit_people) p
-           ON p.run = r.run AND p.process = r.named
-      GROUP BY r.run, r.process, r.stay),
-    whole AS (
-      SELECT r.run, r.process, r.stay, r.nth, r.view, r.begins,
-             {m.each("coalesce(s.members#, 0) AS members#")}, {m.each("coalesce(s.together#, 0) AS together#")}
-      FROM rooms r LEFT JOIN sets s ON s.run = r.run AND s.process = r.process AND s.stay = r.stay),
-    linked AS (
-      SELECT *, coalesce(lead(begins) OVER life, 9223372036854775807) AS ends,
-             lag(view) OVER life AS before_view, lead(view) OVER life AS after_view,
-             {m.each("coalesce(lag(members#) OVER life, 0) AS before_members#")},
-             {m.each("coalesce(lead(together#) OVER life, 0) AS after_together#")}
-      FROM whole WINDOW life AS (PARTITION BY run, process ORDER BY stay)),
-    signals AS ({signals_of("linked", m)})
-    SELECT row_number() OVER (ORDER BY r.run, r.process, r.stay) AS id,
-           dense_rank() OVER (ORDER BY r.run, r.view, r.nth) AS room,
-           r.*, l.number, l.daemon, l.alive, {m.columns("l.self")}, s.cut, coalesce(s.signals, 0) AS signals,
-           s.misplaced_signal, {m.each("coalesce(s.signal_together#, 0) AS signal_together#")},
-           r.stay > 0 AND r.after_view IS NULL AND NOT l.alive AS ended
-    FROM linked r JOIN audit_lives l ON l.run = r.run AND l.process = r.process
-         LEFT JOIN signals s ON s.run = r.run AND s.process = r.process AND s.stay = r.stay
-    """
+@dataclass(slots=True)
+class Stay:
+    """A process in a view, with its neighbours, its sets, and its signals."""
+
+    life: Life
+    stay: int
+    nth: int
+    view: str | None
+    begins: int
+    members: int
+    together: int
+    ends: int = FOREVER
+    before: "Stay | None" = None
+    after: "Stay | None" = None
+    room: int = 0
+    signals: int = 0
+    cut: int | None = None  # The position of its first signal.
+    misplaced_signal: int | None = None  # The first that names another view.
+    signal_together: int = 0
+
+    @property
+    def id(self) -> int:
+        """Room and process in one number."""
+        return self.room * LIVES_MAX + self.life.number
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process ended in this view."""
+        return self.stay > 0 and self.after is None and not self.life.alive
 
 
-def signals_of(stays_table: str, m: Masks) -> str:
-    """By stay: where its first signal is and for whom, how many there are, and one that names another view."""
-    return f"""
-    WITH named AS (
-      SELECT s.run, s.process, s.position, s.view, explode_outer(s.transitional_set) AS who
-      FROM audit_small s WHERE kind = 'transitional'),
-    sets AS (
-      SELECT n.run, n.process, n.position, n.view, {m.each("bit_or(coalesce(p.self#, 0)) AS set#")}
-      FROM named n LEFT JOIN (SELECT run, process, {m.each(f"{m.bit('number')} AS self#")} FROM audit_people) p
-           ON p.run = n.run AND p.process = n.who
-      GROUP BY n.run, n.process, n.position, n.view)
-    SELECT r.run, r.process, r.stay, min(g.position) AS cut, count(*) AS signals,
-           min(CASE WHEN NOT (g.view <=> r.view) THEN g.position END) AS misplaced_signal,
-           {m.each("min_by(g.set#, g.position) AS signal_together#")}
-    FROM sets g JOIN {stays_table} r
-         ON r.run = g.run AND r.process = g.process AND g.position > r.begins AND g.position < r.ends
-    GROUP BY r.run, r.process, r.stay
-    """
+def number_people(extent: Iterable[Fields], small: Iterable[Fields]) -> dict[str, People]:
+    """By run: all processes that it names, in the order of their names."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for row in extent:
+        named[row["run"]].add(row["process"])
+    for row in small:
+        named[row["run"]].update(row["members"] or (), row["transitional_set"] or ())
+    return {run: {name: number for number, name in enumerate(sorted(names))} for run, names in named.items()}
 
 
-def rooms(m: Masks) -> str:
-    """One row per view: who installed it, who ended in it, who had a signal in it."""
-    return f"""
-    SELECT room, run, view, nth, {m.each("bit_or(self#) AS installed#")},
-           {m.each("bit_or(IF(ended, self#, 0)) AS ended#")},
-           {m.each("bit_or(IF(signals > 0, self#, 0)) AS signalled#")}
-    FROM audit_stays WHERE stay > 0 GROUP BY room, run, view, nth
-    """
+def lives_of(
+    extent: Iterable[Fields],
+    small: Iterable[Fields],
+    people: Mapping[str, People],
+    ends: Mapping[str, Ends],
+    otherwise: Ends,
+) -> list[Life]:
+    """All lives, each with its moves."""
+    found = {
+        (row["run"], row["process"]): Life(row["run"], row["process"], row["daemon"], row["high"])
+        for row in extent
+    }
+    for row in small:
+        life = found[row["run"], row["process"]]
+        if row["position"] == 0:
+            life.seen = (row["file"], row["row"])
+        if row["kind"] == "crash":
+            life.crashed = True
+        elif row["kind"] != "recover":
+            life.moves.append(row)
+    for life in found.values():
+        life.moves.sort(key=lambda move: int(move["position"]))
+        life.number = people[life.run][life.process]
+        life.itself = 1 << life.number
+    _order_starts(found.values())
+    for life in found.values():
+        life.alive = ends.get(life.run, otherwise).quiet and not life.crashed
+    return list(found.values())
 
 
-def ways(m: Masks) -> str:
-    """Those who left one view for the same next one, each with whom it moves together with."""
-    return f"""
-    SELECT one.id, one.room, one.run, one.process, one.view, one.after_view, {m.columns("one.self")},
-           {m.each("bit_or(other.self#) AS way#")},
-           {m.each(f"bit_or(IF({_together(m)}, other.self#, 0)) AS friends#")}
-    FROM audit_stays one JOIN audit_stays other ON other.room = one.room AND other.after_view = one.after_view
-    WHERE one.stay > 0 AND one.nth = 1
-    GROUP BY one.id, one.room, one.run, one.process, one.view, one.after_view, {m.columns("one.self")}
-    """
+def _order_starts(lives: Iterable[Life]) -> None:
+    by_daemon: dict[tuple[str, str], list[Life]] = defaultdict(list)
+    for life in lives:
+        by_daemon[life.run, life.daemon].append(life)
+    for starts in by_daemon.values():
+        starts.sort(key=lambda life: (life.seen is not None, life.seen or ("", 0), life.process))
+        for start, life in enumerate(starts, start=1):
+            life.start, life.starts = start, len(starts)
+            # A daemon that starts again had ended, even if in silence.
+            life.crashed = life.crashed or start < len(starts)
 
 
-def _together(m: Masks) -> str:
-    """2.7's words: one is in the transitional set of the other."""
-    return f"{m.overlap('one.after_together', 'other.self')} OR {m.overlap('other.after_together', 'one.self')}"
+def stays_of(lives: Iterable[Life], people: Mapping[str, People]) -> list[Stay]:
+    """All stays, each with its room."""
+    rooms: dict[tuple[str, str | None, int], int] = {}
+    found = []
+    for life in lives:
+        for stay in _follow(life, people[life.run]):
+            stay.room = rooms.setdefault((life.run, stay.view, stay.nth), len(rooms))
+            found.append(stay)
+    return found
+
+
+def _follow(life: Life, people: People) -> list[Stay]:
+    """Cuts a life into its stays."""
+    stays = [Stay(life, 0, 1, None, -1, 0, 0)]
+    times: Counter[str] = Counter()
+    for move in life.moves:
+        together = _set(move["transitional_set"], people)
+        if move["kind"] == "view":
+            view = move["view"]
+            times[view] += 1
+            members = _set(move["members"], people)
+            stays.append(Stay(life, len(stays), times[view], view, move["position"], members, together))
+        else:
+            _signal(stays[-1], move, together)
+    for before, after in pairwise(stays):
+        before.after, after.before, before.ends = after, before, after.begins
+    return stays
+
+
+def _signal(stay: Stay, move: Fields, together: int) -> None:
+    stay.signals += 1
+    if stay.cut is None:
+        stay.cut, stay.signal_together = move["position"], together
+    if stay.misplaced_signal is None and move["view"] != stay.view:
+        stay.misplaced_signal = move["position"]
+
+
+def _set(names: Iterable[str] | None, people: People) -> int:
+    bits = 0
+    for name in names or ():
+        bits |= 1 << people[name]
+    return bits
+
+
+def people_rows(people: Mapping[str, People]) -> Iterator[Fields]:
+    """As rows."""
+    for run, names in people.items():
+        for process, number in names.items():
+            yield {"run": run, "process": process, "number": number, "self": 1 << number}
+
+
+def life_rows(lives: Iterable[Life]) -> Iterator[Fields]:
+    """As rows."""
+    plain = ("run", "process", "daemon", "high", "number", "start", "starts", "crashed", "alive")
+    for life in lives:
+        yield {name: getattr(life, name) for name in plain} | {"self": life.itself}
+
+
+def stay_rows(stays: Iterable[Stay]) -> Iterator[Fields]:
+    """As rows, with what their neighbours have."""
+    plain = ("id", "room", "stay", "nth", "view", "begins", "ends", "members", "together", "cut", "signals")
+    more = ("misplaced_signal", "signal_together", "ended")
+    for stay in stays:
+        life, before, after = stay.life, stay.before, stay.after
+        yield {name: getattr(stay, name) for name in (*plain, *more)} | {
+            "run": life.run,
+            "process": life.process,
+            "daemon": life.daemon,
+            "alive": life.alive,
+            "self": life.itself,
+            "before_view": before.view if before else None,
+            "after_view": after.view if after else None,
+            "before_members": before.members if before else 0,
+            "after_together": after.together if after else 0,
+        }

@@ -10,7 +10,8 @@ from hopring.value import Value
 
 WORD_BITS: Final = 64
 WORDS_MAX: Final = 64
-"""Of one history: 4096 lives of daemons."""
+LIVES_MAX: Final = WORD_BITS * WORDS_MAX
+"""Of one history."""
 
 
 class Masks(Value, frozen=True):

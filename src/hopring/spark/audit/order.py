@@ -11,8 +11,8 @@ def fifo_order(_m: Masks) -> str:
     SELECT run, process, came_late AS position FROM audit_fifo WHERE came_late IS NOT NULL
     UNION ALL
     SELECT /*+ BROADCAST(f) */ f.run, f.process, d.position
-    FROM audit_fifo f JOIN audit_deliveries d ON d.stay_id = f.id
-         JOIN audit_messages m ON m.key = d.key AND m.session = f.session AND m.sent_at = f.oldest
+    FROM audit_fifo f
+         JOIN audit_deliveries d ON d.stay_id = f.id AND d.session = f.session AND d.sent_at = f.oldest
     WHERE f.oldest < f.carried
     """
 
@@ -23,8 +23,7 @@ def causal_order(_m: Masks) -> str:
     SELECT run, process, sent_below AS position FROM audit_courses WHERE sent_below IS NOT NULL
     UNION ALL
     SELECT /*+ BROADCAST(c) */ c.run, c.process, s.position
-    FROM audit_courses c JOIN audit_sends s ON s.stay_id = c.id JOIN audit_messages m
-         ON m.key = s.key AND m.place = c.lowest_sent
+    FROM audit_courses c JOIN audit_posts s ON s.stay_id = c.id AND s.place = c.lowest_sent
     WHERE c.lowest_sent <= c.carried
     """
 
@@ -35,8 +34,7 @@ def agreed_order(_m: Masks) -> str:
     SELECT run, process, came_late AS position FROM audit_courses WHERE came_late IS NOT NULL
     UNION ALL
     SELECT /*+ BROADCAST(c) */ c.run, c.process, d.position
-    FROM audit_courses c JOIN audit_deliveries d ON d.stay_id = c.id JOIN audit_messages m
-         ON m.key = d.key AND m.place = c.lowest_delivered
+    FROM audit_courses c JOIN audit_deliveries d ON d.stay_id = c.id AND d.place = c.lowest_delivered
     WHERE c.lowest_delivered < c.carried_agreed
     """
 

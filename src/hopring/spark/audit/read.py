@@ -55,12 +55,18 @@ def of_daemons(trace: "DataFrame") -> "DataFrame":
 
 
 EXTENT: Final = f"""
-SELECT run, process, daemon, count(*) AS events, min(position) AS low, max(position) AS high,
-       sum(position) AS positions, min(schema) AS oldest, max(schema) AS newest,
+SELECT run, process, daemon, sum(events) AS events, min(low) AS low, max(high) AS high,
+       sum(positions) AS positions, min(oldest) AS oldest, max(newest) AS newest,
        bool_or(kind NOT IN {KINDS!r}) AS foreign_kind
-FROM audit_trace GROUP BY run, process, daemon
+FROM (SELECT run, process, daemon, kind, count(*) AS events, min(position) AS low, max(position) AS high,
+             sum(position) AS positions, min(schema) AS oldest, max(schema) AS newest
+      FROM audit_trace GROUP BY run, process, daemon, kind)
+GROUP BY run, process, daemon
 """
-"""By process: how many rows, and whether they are all there. The least of texts would need a sort."""
+"""By process: how many rows, and whether they are all there.
+
+By kind first: so the kinds are looked at once for all rows of a kind. The least of texts would need a sort.
+"""
 
 
 def check_extent(spark: "SparkSession", where: str) -> int:

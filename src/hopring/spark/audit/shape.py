@@ -23,33 +23,34 @@ def one_life(_m: Masks) -> str:
     FROM audit_stays WHERE misplaced_signal IS NOT NULL AND stay > 0
     UNION ALL
     SELECT h.run, s.process, d.position, 'names another view than it is in'
-    FROM audit_holdings h JOIN audit_deliveries d ON d.key = h.key AND d.room = h.room
+    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.room = h.room
          JOIN audit_stays s ON s.id = d.stay_id
-    WHERE h.misplaced IS NOT NULL AND h.view IS NOT NULL AND d.misplaced
+    WHERE h.misplaced AND h.view IS NOT NULL AND d.misplaced
     """
 
 
 def sent_once(_m: Masks) -> str:
     """No message is sent twice, none in another's name, and the stamp is of the view that the send names."""
     return """
-    SELECT run, max_by(process, position) AS process, max(position) AS position, 'is sent twice' AS flaw
-    FROM audit_sends GROUP BY run, key HAVING count(*) > 1
+    SELECT s.run, max_by(s.process, s.position) AS process, max(s.position) AS position, 'is sent twice' AS flaw
+    FROM audit_sends s JOIN audit_twice t ON t.key = s.key GROUP BY s.run, s.key
     UNION ALL
-    SELECT run, process, position, 'is sent in the name of another' FROM audit_sends WHERE process <> sender
+    SELECT run, process, position, 'is sent in the name of another' FROM audit_odd WHERE process <> sender
     UNION ALL
     SELECT run, process, position, 'has a stamp of another view than it was sent in'
-    FROM audit_sends WHERE view <> ord_view AND service > 1
+    FROM audit_odd WHERE view <> ord_view AND service > 1
     """
 
 
 def one_stamp(_m: Masks) -> str:
     """Every receiver knows a message by the stamp it was sent with, and no two messages share one."""
     return """
-    SELECT run, min(message) AS message, max(message) AS other_message, 'has the same stamp as' AS flaw
-    FROM audit_messages WHERE service > 1 GROUP BY run, stamp HAVING count(*) > 1
+    SELECT m.run, m.message, o.message AS other_message, 'has the same stamp as' AS flaw
+    FROM audit_alike a JOIN audit_messages m ON m.place = a.place
+         JOIN audit_messages o ON o.place = a.other_place
     UNION ALL
     SELECT run, message, message, 'was delivered with another stamp than the first of'
-    FROM audit_holdings WHERE service > 1 AND (low_stamp <> stamp OR high_stamp <> stamp)
+    FROM audit_holdings WHERE service > 1 AND other_stamp
     """
 
 

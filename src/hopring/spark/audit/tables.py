@@ -3,12 +3,12 @@
 Every table is a temporary view whose name begins with `audit_`.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from hopring.spark.audit import courses, lives, messages, read
+from hopring.spark.audit import constants, courses, holdings, lives, messages, read, rooms
 from hopring.spark.audit.ends import Ends, rows_of
-from hopring.spark.audit.masks import WORD_BITS, WORDS_MAX, Masks
+from hopring.spark.audit.masks import LIVES_MAX, WORD_BITS, Masks
 from hopring.spark.errors import SparkError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ Say = Callable[[str], None]
 ROWS_PER_PARTITION: Final = 400_000
 BROADCAST_MESSAGES_MAX: Final = 4_000_000
 PARTITIONS_MAX: Final = 2_000
+RARE_MAX: Final = 100_000
+"""Rows of a table that go through the driver."""
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
@@ -29,9 +31,11 @@ class Tables:
     def __init__(self, spark: "SparkSession", say: Say) -> None:
         self.spark = spark
         self.masks = Masks(1)
+        self.runs: tuple[str, ...] = ()
         self._say = say
         self._names: list[str] = []
-        self._long: list[DataFrame] = []
+        self._long: dict[str, DataFrame] = {}
+        self._events = 0
         self._messages: int | None = None
         self._pieces_before = int(spark.conf.get(_PARTITIONS) or PARTITIONS_MAX)
 
@@ -40,50 +44,84 @@ class Tables:
         self._say("reading the trace")
         self._put("trace", read.of_daemons(trace))
         self._cut_into(partitions(0))
-        self._keep("extent", read.EXTENT)
-        self._cut_into(partitions(read.check_extent(self.spark, where)))
+        self._keep_rare("extent", read.EXTENT)
+        self._events = read.check_extent(self.spark, where)
         self._make_lives(ends, otherwise)
+        self._cut_into(partitions(self._events))
         self._make_messages()
+        self._make_holdings()
         self._make_order()
+        self._cut_into(partitions(0))
 
     def _make_lives(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        runs = [row["run"] for row in self.spark.sql("SELECT DISTINCT run FROM audit_extent").collect()]
-        flags, components = rows_of(sorted(runs), ends, otherwise)
-        self._put(
-            "ends", self.spark.createDataFrame(flags, "run string, quiet boolean, counters_survive boolean")
-        )
-        self._put(
-            "components", self.spark.createDataFrame(components, "run string, component int, daemon string")
-        )
         self._say("who lived, in which views")
-        self._keep("small", lives.SMALL)
-        self._keep("people", lives.PEOPLE)
-        self.masks = Masks(_words(self.spark))
-        self._keep("lives", lives.lives(self.masks))
-        self._keep("stays", lives.stays(self.masks))
-        self._keep("rooms", lives.rooms(self.masks))
-        self._keep("ways", lives.ways(self.masks))
-        self._keep("owed", messages.owed(self.masks))
+        self._keep_rare("small", lives.SMALL)
+        extent, small = (
+            [row.asDict() for row in self.spark.table(f"audit_{name}").collect()]
+            for name in ("extent", "small")
+        )
+        people = lives.number_people(extent, small)
+        self.runs = tuple(sorted(people))
+        self.masks = Masks(_words(people))
+        flags, components = rows_of(self.runs, ends, otherwise)
+        self._constant("ends", [dict(zip(constants.ENDS, row, strict=True)) for row in flags], constants.ENDS)
+        self._constant(
+            "components",
+            [dict(zip(constants.COMPONENTS, row, strict=True)) for row in components],
+            constants.COMPONENTS,
+        )
+        lived = lives.lives_of(extent, small, people, ends, otherwise)
+        stays = lives.stays_of(lived, people)
+        self._constant("people", lives.people_rows(people), constants.PEOPLE)
+        self._constant("lives", lives.life_rows(lived), constants.LIVES)
+        self._constant("stays", lives.stay_rows(stays), constants.STAYS)
+        self._constant("rooms", rooms.room_rows(stays), constants.ROOMS)
+        self._constant("ways", rooms.way_rows(stays), constants.WAYS)
+        self._constant("owed", rooms.owed_rows(stays), constants.OWED)
 
     def _make_messages(self) -> None:
         self._say("what was sent")
-        self._keep("sends", messages.SENDS)
+        self._view("doors", messages.DOORS)
+        self._keep_long("sends", messages.SENDS)
+        self._keep_rare("twice", messages.TWICE)
+        self._keep_rare("odd", messages.ODD)
+        first = messages.first_sends(self._is_any("twice"))
+        self._make_deliveries(first)
+        self._keep_rare("missing", holdings.MISSING)
+        if self._is_any("missing"):
+            self._keep_rare("never_sent", messages.NEVER_SENT)
+            self._make_deliveries(f"{first} UNION ALL {messages.FOUNDLINGS}")
+        self._keep_rare("alike", messages.ALIKE)
+        self._view("posts", messages.POSTS)
+        self._view("deliveries", holdings.DELIVERIES)
+
+    def _make_deliveries(self, first: str) -> None:
+        """Messages as far as they are known, and deliveries with the places of these."""
+        self._keep_long("messages", messages.messages(first))
+        self._view("order", messages.ORDER)
         self._say("what was delivered")
-        self._keep_long("deliveries", messages.DELIVERIES)
-        self._keep("never_sent", messages.never_sent(self._hint()))
-        first = messages.FIRST_SENDS
-        if not self.spark.table("audit_never_sent").isEmpty():
-            first = f"{first} UNION ALL {messages.FOUNDLINGS}"
-        self._keep("messages", messages.messages(self.masks, first))
+        self._keep_long("delivered", holdings.delivered(self._hint()))
+
+    def _make_holdings(self) -> None:
         self._say("who has which message")
-        self._keep("order", messages.ORDER)
-        self._keep_long("holdings", messages.holdings(self.masks))
-        self._keep("reach", messages.reach(self.masks))
+        self._keep_long("reach", holdings.reach(self.masks))
+        self._keep_rare("scattered", holdings.SCATTERED)
+        self._keep_rare("apart", holdings.apart(self.masks))
+        self._view("pieces", holdings.pieces(self.masks))
+        patterns = holdings.patterns(self.masks)
+        self._keep_rare("holdings", holdings.holdings(self.masks, patterns, named=False))
+
+    def spell_out(self) -> None:
+        """From now on holdings are of each message, with its name, and not of each pattern."""
+        self._cut_into(partitions(self._events))
+        self._keep_long("holdings", holdings.holdings(self.masks, "audit_pieces", named=True))
 
     def _make_order(self) -> None:
         self._say("in which order")
-        self._keep("courses", courses.courses(self._hint()))
-        self._keep("fifo", courses.fifo(self._hint()))
+        self._keep_long("paces", courses.PACES)
+        self._keep_rare("courses", courses.COURSES)
+        self._keep_rare("fifo", courses.FIFO)
+        self._keep_rare("tops", courses.TOPS)
 
     def _keep(self, name: str, query: str) -> None:
         """A table that is made now, and of whose making the queries over it know nothing.
@@ -93,15 +131,36 @@ class Tables:
         """
         self._put(name, self.spark.sql(query).localCheckpoint())
 
+    def _keep_rare(self, name: str, query: str) -> None:
+        """The same for a table that is small, or should be: it comes to the driver, and goes out a constant."""
+        rows = self.spark.sql(query).limit(RARE_MAX + 1).toArrow()
+        if rows.num_rows <= RARE_MAX:
+            self._put(name, self.spark.createDataFrame(rows))
+        else:
+            self._keep(name, query)
+
+    def _constant(self, name: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+        self._put(name, constants.constant(self.spark, rows, columns, self.masks))
+
     def _keep_long(self, name: str, query: str) -> None:
         """A table of many rows: kept by columns, which is small and gives Java's collector nothing to do.
 
         Its making stays in the plans, so it must be made of kept tables only.
         """
+        if name in self._long:
+            self._long.pop(name).unpersist()
         table = self.spark.sql(query).persist()
         table.count()
-        self._long.append(table)
+        self._long[name] = table
         self._put(name, table)
+
+    def _view(self, name: str, query: str) -> None:
+        """Another look at tables that are kept."""
+        self._put(name, self.spark.sql(query))
+
+    def _is_any(self, name: str) -> bool:
+        """Whether there is anything in a table."""
+        return not self.spark.table(f"audit_{name}").isEmpty()
 
     def _hint(self) -> str:
         """Whether messages are few enough to be given to every worker, which saves sorting the deliveries."""
@@ -121,7 +180,7 @@ class Tables:
 
     def drop(self) -> None:
         """Takes everything away again."""
-        for table in reversed(self._long):
+        for table in reversed(self._long.values()):
             table.unpersist()
         for name in self._names:
             self.spark.catalog.dropTempView(name)
@@ -133,13 +192,11 @@ def partitions(rows: int) -> int:
     return max(2, min(PARTITIONS_MAX, rows // ROWS_PER_PARTITION))
 
 
-def _words(spark: "SparkSession") -> int:
-    row = spark.sql("SELECT max(number) AS top FROM audit_people").first()
-    assert row is not None, "an aggregate has a row"
-    words = int(row["top"]) // WORD_BITS + 1
-    if words > WORDS_MAX:
+def _words(people: Mapping[str, lives.People]) -> int:
+    words = max(len(names) - 1 for names in people.values()) // WORD_BITS + 1
+    if words * WORD_BITS > LIVES_MAX:
         raise SparkError(
-            f"one history with more than {WORDS_MAX * WORD_BITS} lives of daemons",
+            f"one history with more than {LIVES_MAX} lives of daemons",
             "audit it in pieces, each a history of its own in a directory run=NAME",
         )
     return words

@@ -9,9 +9,9 @@ def initial_view(_m: Masks) -> str:
     """2.1: nothing is delivered and nothing signalled before the first view."""
     return """
     SELECT h.run, s.process, d.position
-    FROM audit_holdings h JOIN audit_deliveries d ON d.key = h.key AND d.room = h.room
+    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.room = h.room
          JOIN audit_stays s ON s.id = d.stay_id
-    WHERE h.view IS NULL AND d.misplaced
+    WHERE h.view IS NULL AND h.misplaced AND d.misplaced
     UNION ALL
     SELECT run, process, cut FROM audit_stays WHERE stay = 0 AND signals > 0
     """

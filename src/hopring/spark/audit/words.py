@@ -39,7 +39,8 @@ class Words:
         ).collect():
             self._starts[row["run"], row["process"]] = row["start"]
         for row in spark.sql(
-            "SELECT DISTINCT run, view FROM audit_rooms WHERE array_contains(:runs, run)", args
+            "SELECT DISTINCT run, view FROM audit_rooms WHERE view IS NOT NULL AND array_contains(:runs, run)",
+            args,
         ).collect():
             counter = read_view(row["view"]).counter
             self._counters.setdefault((row["run"], counter), set()).add(row["view"])
