@@ -80,14 +80,14 @@ def audit(
             found = []
             for family, properties in FAMILIES.items():
                 say(family)
-                found += _violations(spark, properties, tables.masks)
+                found += violations(spark, properties, tables.masks)
             turning = circles(spark)
             return _report(spark, known, otherwise, found, turning)
         finally:
             tables.drop()
 
 
-def _violations(spark: "SparkSession", family: tuple[Property, ...], masks: Masks) -> list[dict[str, Any]]:
+def violations(spark: "SparkSession", family: tuple[Property, ...], masks: Masks) -> list[dict[str, Any]]:
     """By property and run that break: how many, and the least of them. One job for a whole family."""
     queries = [
         f"""SELECT {number} AS property, run, count(*) AS violations, to_json(min(struct(*))) AS facts

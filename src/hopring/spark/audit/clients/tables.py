@@ -1,0 +1,115 @@
+"""Makes the tables of an audit of clients, one after the other.
+
+They are named as those of daemons are, with columns of their own; the two audits never run at the same time.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hopring.spark.audit import read
+from hopring.spark.audit.clients import agreed, messages, order, promises, sessions, spans, stays
+from hopring.spark.audit.clients.read import of_sessions, starts_and_ends
+from hopring.spark.audit.ends import Ends, rows_of
+from hopring.spark.audit.masks import WORD_BITS, WORDS_MAX, Masks
+from hopring.spark.audit.tables import BROADCAST_MESSAGES_MAX, Tables, partitions
+from hopring.spark.errors import SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class ClientTables(Tables):
+    """The tables of one audit of clients."""
+
+    def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
+        """All of them, from the trace."""
+        self._say("reading what sessions wrote")
+        self._put("trace", of_sessions(trace))
+        self._put("daemons", starts_and_ends(trace))
+        self._cut_into(partitions(0))
+        self._keep("extent", read.EXTENT)
+        self._cut_into(partitions(read.check_extent(self.spark, where)))
+        self._make_ends(ends, otherwise)
+        self._make_people()
+        self._make_stays()
+        self._make_messages()
+        self._make_order()
+
+    def _make_ends(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
+        runs = [row["run"] for row in self.spark.sql("SELECT DISTINCT run FROM audit_extent").collect()]
+        flags, components = rows_of(sorted(runs), ends, otherwise)
+        quiet = [(run, quiet) for run, quiet, *_ in flags]
+        self._put("ends", self.spark.createDataFrame(quiet, "run string, quiet boolean"))
+        self._put(
+            "components", self.spark.createDataFrame(components, "run string, component int, daemon string")
+        )
+
+    def _make_people(self) -> None:
+        self._say("which sessions there were, in which groups")
+        self._keep("small", sessions.SMALL)
+        self._keep("borders", sessions.BORDERS)
+        self._keep("sessions", sessions.SESSIONS)
+        self._keep("groups", sessions.GROUPS)
+        self._keep("people", sessions.PEOPLE)
+        self.masks = Masks(self._words_needed())
+
+    def _make_stays(self) -> None:
+        self._say("who was in which views, and what is owed to whom there")
+        self._keep("signals", stays.SIGNALS)
+        self._keep("stays", stays.stays(self.masks))
+        self._keep("rooms", stays.rooms(self.masks))
+        self._keep("friends", promises.friends(self.masks))
+        self._keep("early", promises.early(self.masks, self._stays_max()))
+        self._keep("gone", promises.gone(self.masks))
+        self._keep("owed", promises.owed(self.masks))
+        self._keep("spans", spans.SPANS)
+
+    def _make_messages(self) -> None:
+        self._say("what sessions sent")
+        self._keep("sends", messages.SENDS)
+        self._keep("posts", messages.POSTS)
+        self._keep("origins", messages.ORIGINS)
+        self._say("what they got")
+        self._keep_long("deliveries", messages.DELIVERIES)
+        self._keep("reach", messages.REACH)
+        self._keep("never_sent", messages.NEVER_SENT)
+        self._keep("unlike", messages.UNLIKE)
+        self._keep("messages", messages.messages(self._hint(), self._is_any("never_sent")))
+        self._keep("own", messages.own(self._hint()))
+        self._say("who has which message")
+        self._keep_long("holdings", messages.holdings(self.masks, self._is_any("unlike")))
+
+    def _make_order(self) -> None:
+        self._say("in which order")
+        self._keep("order", messages.ORDER)
+        self._keep("tops", agreed.tops(self._hint()))
+        self._keep("missteps", order.missteps(self._hint()))
+
+    def _is_any(self, name: str) -> bool:
+        return not self.spark.table(f"audit_{name}").isEmpty()
+
+    def _hint(self) -> str:
+        """Whether messages are few enough to be given to every worker, which saves sorting the deliveries."""
+        if self._messages is None:
+            self._messages = max(self.spark.table(f"audit_{name}").count() for name in ("sends", "reach"))
+        return "/*+ BROADCAST(m) */" if self._messages <= BROADCAST_MESSAGES_MAX else ""
+
+    def _stays_max(self) -> int:
+        """How often a session was shown a view of one group, at most."""
+        return self._number(
+            "SELECT max(n) FROM (SELECT count(*) AS n FROM audit_stays GROUP BY group_id, session_id)"
+        )
+
+    def _words_needed(self) -> int:
+        words = self._number("SELECT max(number) FROM audit_people") // WORD_BITS + 1
+        if words > WORDS_MAX:
+            raise SparkError(
+                f"one group with more than {WORDS_MAX * WORD_BITS} sessions",
+                "audit the trace in pieces, each a history of its own in a directory run=NAME",
+            )
+        return words
+
+    def _number(self, query: str) -> int:
+        row = self.spark.sql(query).first()
+        assert row is not None, "an aggregate has a row"
+        return int(row[0] or 0)
