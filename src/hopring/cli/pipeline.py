@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hopring.check.evs_c.words import EVS_C
 from hopring.cli.exits import Exit, Failure
 from hopring.cli.pipeline_progress import Steps
 from hopring.errors import HopError
@@ -56,7 +57,7 @@ def audit(
     remote: str | None,
     as_json: bool,
 ) -> None:
-    """Judge a trace by the properties of extended virtual synchrony.
+    """Judge a trace by the properties of extended virtual synchrony, daemons and clients alike.
 
     Each property is a query that returns its violations; the verdicts are those that `hop sim` gives. Exit
     code 1 means that one is broken, and then there is a witness: what happened, and where in the trace.
@@ -96,13 +97,26 @@ def _text(report: "Report") -> str:
         run = f"{finding.run}: " if finding.run else ""
         more = f" ({finding.violations} violations)" if finding.violations > 1 else ""
         lines.append(f"{run}broken: {finding.property}{more}\n    {finding.witness}")
-    judged = max((len(names) for names in report.judged.values()), default=0)
     many = "one history" if len(report.runs) == 1 else f"{len(report.runs)} histories"
     if report.holds:
-        lines.append(f"{many}: all {judged} properties hold")
+        lines.append(f"{many}: {_all_of(report)} hold")
     else:
-        lines.append(f"{many}: {len(report.findings)} of {judged * len(report.runs)} verdicts are broken")
+        verdicts = sum(len(names) for names in report.judged.values())
+        lines.append(f"{many}: {len(report.findings)} of {verdicts} verdicts are broken")
     return "\n".join(lines)
+
+
+def _all_of(report: "Report") -> str:
+    """How many properties were judged at most, as in `all 22 properties of daemons and 25 of clients`."""
+    clients = max(sum(name.startswith(EVS_C) for name in names) for names in report.judged.values())
+    daemons = max(sum(not name.startswith(EVS_C) for name in names) for names in report.judged.values())
+    if not clients:
+        return f"all {daemons} properties"
+    return (
+        f"all {daemons} properties of daemons and {clients} of clients"
+        if daemons
+        else (f"all {clients} properties of clients")
+    )
 
 
 def _json(report: "Report") -> str:

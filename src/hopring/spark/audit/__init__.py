@@ -13,6 +13,13 @@ from hopring.spark.audit.property import Property
 from hopring.spark.audit.read import read_trace
 
 __all__ = [
-    *("CLIENT_NAMES", "NAMES", "PROPERTIES", "Ends", "Finding", "Property", "Report"),
-    *("audit", "read_trace"),
+    "CLIENT_NAMES",
+    "NAMES",
+    "PROPERTIES",
+    "Ends",
+    "Finding",
+    "Property",
+    "Report",
+    "audit",
+    "read_trace",
 ]

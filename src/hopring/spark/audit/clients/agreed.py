@@ -9,7 +9,8 @@ from hopring.spark.audit.property import Property
 def tops(hint: str) -> str:
     """By stay: the highest agreed message before the signal, and behind it."""
     return f"""
-    SELECT {hint} d.stay_id, max(IF(d.late, NULL, m.place)) AS early_top, max(IF(d.late, m.place, NULL)) AS late_top
+    SELECT {hint} d.stay_id, max(IF(d.late, NULL, m.place)) AS early_top,
+           max(IF(d.late, m.place, NULL)) AS late_top
     FROM audit_deliveries d JOIN audit_order m ON m.key = d.key
     WHERE d.stay_id IS NOT NULL AND m.service >= 4 GROUP BY d.stay_id
     """
@@ -71,7 +72,7 @@ PROPERTIES = (
         EVS_C + safe.SAFE_TRANSITIONAL,
         "2.14(3)",
         safe_after_signal,
-        "{message} was delivered as safe after the signal in {view}, and {lacking} of those to come along went on"
-        " without it",
+        "{message} was delivered as safe after the signal in {view}, and {lacking} of those to come along"
+        " went on without it",
     ),
 )

@@ -1,7 +1,7 @@
 """There is one order that the agreed deliveries of all sessions follow, whatever their stamps say.
 
-The way to it is that of `audit/circle`: only what lies between the lowest and the highest place at which somebody
-steps back is looked at, and only in histories where somebody does.
+The way to it is that of `audit/circle`: only what lies between the lowest and the highest place at which
+somebody steps back is looked at, and only in histories where somebody does.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -43,17 +43,12 @@ def sane_view_delivery(m: Masks) -> str:
     Behind a signal it holds for senders in its set: what made the view of another one may be lost here.
     """
     return f"""
-    WITH below AS (
-      SELECT h.key, h.run, h.message, h.group_name, h.view, h.room, o.view AS other_view, {m.columns("h.early")},
-             {m.columns("h.late")}, {m.each("o.self# AS origin#")}
-      FROM audit_holdings h JOIN audit_origins n ON n.key = h.key AND n.group_id = h.group_id
-           JOIN audit_stays o ON o.id = n.stay_id
-      WHERE h.service >= 4 AND h.view < o.view)
-    SELECT run, message, group_name, view, other_view FROM below WHERE {m.some("early")}
-    UNION ALL
-    SELECT b.run, b.message, b.group_name, b.view, b.other_view
-    FROM below b JOIN audit_stays s ON s.room = b.room
-    WHERE {m.overlap("s.self", "b.late")} AND {m.overlap("b.origin", "s.signal_together")}
+    SELECT h.run, h.message, h.group_name, h.view, o.view AS other_view
+    FROM audit_holdings h JOIN audit_origins o ON o.key = h.key AND o.group_id = h.group_id
+         LEFT JOIN audit_stays s
+              ON s.room = h.room AND {m.overlap("s.self", "h.late")}
+                 AND {m.overlap("o.self", "s.signal_together")}
+    WHERE h.service >= 4 AND h.view < o.view AND ({m.some("h.early")} OR s.id IS NOT NULL)
     """
 
 

@@ -1,10 +1,10 @@
 """The large tables: what was sent, what was delivered in which views of which groups, and who has it.
 
 As among daemons, a message is known by a hash of 64 bits, and its `place` rises with its stamp; the stamp is
-that of its first delivery, for a session does not know it when it sends. A delivery has a row for each group that
-it was sent to; the first of them is its `head`. *Holdings* are by message, group and view, with the sessions that
-delivered it there before the signal (`early`) and behind it (`late`), and anywhere (`got`). A sender's own message
-that it did not want is `unwanted` by it, and counts as got.
+that of its first delivery, for a session does not know it when it sends. A delivery has a row for each group
+that it was sent to; the first of them is its `head`. *Holdings* are by message, group and view, with the
+sessions that delivered it there before the signal (`early`) and behind it (`late`), and anywhere (`got`). A
+sender's own message that it did not want is `unwanted` by it, and counts as got.
 """
 
 from typing import Final
@@ -26,8 +26,8 @@ SEEN: Final = "{session} * 1099511627776 + {position}"
 """Where an event is in its history, by sessions in the order in which they appear."""
 
 SENDS: Final = f"""
-SELECT /*+ BROADCAST(s) */ e.key, e.run, e.message, e.named AS sender, s.id AS session_id, s.process, e.position,
-       e.promised AS service, e.self_discard = 1 AS discard, e.groups, e.groups_hash,
+SELECT /*+ BROADCAST(s) */ e.key, e.run, e.message, e.named AS sender, s.id AS session_id, s.process,
+       e.position, e.promised AS service, e.self_discard = 1 AS discard, e.groups, e.groups_hash,
        {SEEN.format(session="s.id", position="e.position")} AS seen
 FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {SENDER} AS named, xxhash64(groups) AS groups_hash
       FROM audit_trace WHERE kind = 'send') e
@@ -35,8 +35,9 @@ FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {SENDER} AS named, xxhash64
 """
 
 POSTS: Final = f"""
-SELECT /*+ BROADCAST(s), BROADCAST(t) */ e.key, e.run, e.message, s.id AS session_id, s.process, e.position, e.seen,
-       e.service, e.discard, e.group_name, t.group_id, t.stay_id, coalesce(t.parting, false) AS parting,
+SELECT /*+ BROADCAST(s), BROADCAST(t) */ e.key, e.run, e.message, s.id AS session_id, s.process,
+       e.position, e.seen, e.service, e.discard, e.group_name, t.group_id, t.stay_id,
+       coalesce(t.parting, false) AS parting,
        coalesce(t.wanted AND NOT coalesce(t.last_leave_at > e.position, false), false) AS staying
 FROM (SELECT *, explode(array_distinct(groups)) AS group_name FROM audit_sends) e
      JOIN audit_sessions s ON s.id = e.session_id LEFT JOIN audit_spans t ON {FOUND}
@@ -48,8 +49,9 @@ SELECT /*+ BROADCAST(s), BROADCAST(t) */ e.key, s.id AS session_id, e.position, 
        e.ord_lts, e.ord_site, e.ord_view, e.ord_place, e.groups_hash, coalesce(e.at, 0) = 0 AS head, e.ways,
        t.group_id, t.stay_id, t.room, CAST(t.number AS INT) AS number,
        coalesce(e.position > t.cut, false) AS late, coalesce(t.stay_id IS NOT NULL OR t.private, false) AS home
-FROM (SELECT run, process, position, ord_lts, ord_site, ord_view, ord_place, {KEY} AS key, {SERVICE} AS promised,
-             {STAMP} AS stamp, xxhash64(groups) AS groups_hash, size(array_distinct(groups)) AS ways,
+FROM (SELECT run, process, position, ord_lts, ord_site, ord_view, ord_place, {KEY} AS key,
+             {SERVICE} AS promised, {STAMP} AS stamp, xxhash64(groups) AS groups_hash,
+             size(array_distinct(groups)) AS ways,
              posexplode_outer(array_distinct(groups)) AS (at, group_name)
       FROM audit_trace WHERE kind = 'deliver') e
      JOIN audit_sessions s ON s.run = e.run AND s.process = e.process LEFT JOIN audit_spans t ON {FOUND}
@@ -114,7 +116,7 @@ WITH said AS (
   UNION SELECT key, groups_hash FROM audit_sends)
 SELECT key FROM said GROUP BY key HAVING count(*) > 1
 """
-"""Messages that are for other groups here than there: what somebody got through one counts in the other, too."""
+"""Messages that are for other groups here than there: what is got through one counts in the other, too."""
 
 
 def holdings(m: Masks, unlike: bool) -> str:
@@ -124,7 +126,8 @@ def holdings(m: Masks, unlike: bool) -> str:
       SELECT key, group_id, room, number, late, false AS unwanted FROM audit_deliveries WHERE number IS NOT NULL
       UNION ALL
       SELECT s.key, p.group_id, NULL, CAST(p.number AS INT), false, true
-      FROM (SELECT key, session_id, explode(array_distinct(groups)) AS group_name FROM audit_sends WHERE discard) s
+      FROM (SELECT key, session_id, explode(array_distinct(groups)) AS group_name
+            FROM audit_sends WHERE discard) s
            JOIN audit_people p ON p.session_id = s.session_id AND p.group_name = s.group_name AND p.shown
       {_ELSEWHERE if unlike else ""}),
     had AS (
@@ -155,11 +158,15 @@ _ELSEWHERE: Final = """
            JOIN audit_unlike u ON u.key = d.key JOIN audit_people p ON p.session_id = d.session_id AND p.shown
 """
 
-ORIGINS: Final = """
-SELECT key, group_id, max_by(stay_id, seen) AS stay_id
-FROM audit_posts WHERE stay_id IS NOT NULL AND NOT parting GROUP BY key, group_id
-"""
-"""The stay that a message was sent in by a member. Who has asked to leave is none."""
+
+def origins(m: Masks) -> str:
+    """The view that a message was sent in by a member, and who that was. Who has asked to leave is none."""
+    return f"""
+    SELECT p.key, p.group_id, s.view, {m.columns("s.self")}
+    FROM (SELECT key, group_id, max_by(stay_id, seen) AS stay_id
+          FROM audit_posts WHERE stay_id IS NOT NULL AND NOT parting GROUP BY key, group_id) p
+         JOIN audit_stays s ON s.id = p.stay_id
+    """
 
 
 def own(hint: str) -> str:

@@ -26,7 +26,8 @@ def missteps(hint: str) -> str:
                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)),
     turns AS (
       SELECT {hint} d.session_id, d.position, m.turn,
-             max(IF(m.service >= 3, m.turn, NULL)) OVER (PARTITION BY d.session_id, m.session ORDER BY d.position
+             max(IF(m.service >= 3, m.turn, NULL)) OVER (
+                 PARTITION BY d.session_id, m.session ORDER BY d.position
                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS latest
       FROM audit_deliveries d JOIN audit_order m ON m.key = d.key WHERE d.head AND m.service > 1 AND m.sent),
     found AS (

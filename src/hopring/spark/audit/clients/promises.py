@@ -1,7 +1,7 @@
 """What is owed to whom in a view: small tables from which the queries need one look each.
 
-A promise is a room, a kind, the set of those who are owed something, and the set of those on whose account: what
-one of these delivered there. Whoever say the same in a view are one row.
+A promise is a room, a kind, the set of those who are owed something, and the set of those on whose account:
+what one of these delivered there. Whoever say the same in a view are one row.
 
 `members`   the members of the view
 `behind`    those who come along to the next view
@@ -24,7 +24,8 @@ def friends(m: Masks) -> str:
       SELECT room, after_view, {m.each("bit_or(self#) AS way#")}, {m.unlike("after_together")} AS odd
       FROM audit_stays WHERE nth = 1 AND after_view IS NOT NULL GROUP BY room, after_view)
     SELECT s.id, {m.each(f"IF({_inside(m)}, w.way#, w.way# & s.after_together#) AS friends#")}
-    FROM audit_stays s JOIN way w ON w.room = s.room AND w.after_view = s.after_view WHERE s.nth = 1 AND NOT w.odd
+    FROM audit_stays s JOIN way w ON w.room = s.room AND w.after_view = s.after_view
+    WHERE s.nth = 1 AND NOT w.odd
     UNION ALL
     SELECT one.id, {m.each(f"bit_or(IF({_together(m)}, other.self#, 0)) AS friends#")}
     FROM audit_stays one JOIN way w ON w.room = one.room AND w.after_view = one.after_view AND w.odd
@@ -80,7 +81,8 @@ def gone(m: Masks) -> str:
     """
     return f"""
     WITH chains AS (
-      SELECT *, sum(IF(before_view IS NULL, 1, 0)) OVER (PARTITION BY group_id, session_id ORDER BY begins) AS chain
+      SELECT *, sum(IF(before_view IS NULL, 1, 0))
+                OVER (PARTITION BY group_id, session_id ORDER BY begins) AS chain
       FROM audit_stays),
     tails AS (
       SELECT group_id, view, {m.columns("self")}, earlier_view IS NULL AS first,

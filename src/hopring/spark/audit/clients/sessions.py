@@ -59,7 +59,7 @@ FROM named n JOIN audit_groups g ON g.run = n.run AND g.group_name = n.group_nam
      LEFT JOIN audit_sessions s ON s.run = n.run AND s.process = n.process
      LEFT JOIN shown v ON v.run = n.run AND v.group_name = n.group_name AND v.process = n.process
 """
-"""By group: who was shown a view of it, asked to be in it, or is named in a set; `shown` is the first of these."""
+"""By group: who was shown a view of it (`shown`), asked to be in it, or is named in a set."""
 
 
 def persons(m: Masks) -> str:

@@ -12,7 +12,8 @@ def one_session(_m: Masks) -> str:
     SELECT run, process, 0 AS position, 'is its first and no connect' AS flaw
     FROM audit_sessions WHERE NOT connected
     UNION ALL
-    SELECT run, process, position, 'comes a second time' FROM audit_small WHERE kind = 'connect' AND position > 0
+    SELECT run, process, position, 'comes a second time'
+    FROM audit_small WHERE kind = 'connect' AND position > 0
     UNION ALL
     SELECT run, process, gone_at + 1, 'comes after its end' FROM audit_sessions WHERE gone_at < high
     UNION ALL

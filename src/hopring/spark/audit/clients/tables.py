@@ -68,7 +68,7 @@ class ClientTables(Tables):
         self._say("what sessions sent")
         self._keep("sends", messages.SENDS)
         self._keep("posts", messages.POSTS)
-        self._keep("origins", messages.ORIGINS)
+        self._keep("origins", messages.origins(self.masks))
         self._say("what they got")
         self._keep_long("deliveries", messages.DELIVERIES)
         self._keep("reach", messages.REACH)

@@ -28,7 +28,8 @@ def self_inclusion(m: Masks) -> str:
 def local_monotonicity(_m: Masks) -> str:
     """2.3: a session is shown views of a group with rising ids, from one stay in it to the next, too."""
     return """
-    SELECT run, process, begins AS position, group_name, earlier_view FROM audit_stays WHERE view <= earlier_view
+    SELECT run, process, begins AS position, group_name, earlier_view
+    FROM audit_stays WHERE view <= earlier_view
     """
 
 

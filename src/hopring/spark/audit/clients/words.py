@@ -1,4 +1,4 @@
-"""How a witness names things of clients: a session is `a/7`, a message `a/7:12`, a view of a group `red 5.2`."""
+"""How a witness names things of clients: a session is `a/7`, a message `a/7:12`, a group's view `red 5.2`."""
 
 from collections import Counter
 from collections.abc import Iterable
