@@ -53,23 +53,24 @@ def audit_clients(
         try:
             tables.make(trace, where, known, otherwise)
             found = []
+            judged = {name for run in tables.runs for name in _judged(known.get(run, otherwise))}
             for family, properties in FAMILIES.items():
                 say(family)
-                found += violations(spark, properties, tables.masks)
-            return _report(spark, known, otherwise, found, circles(spark))
+                asked = tuple(one for one in properties if one.name in judged)
+                found += violations(spark, asked, tables.masks) if asked else []
+            return _report(spark, tables.runs, known, otherwise, found, circles(spark))
         finally:
             tables.drop()
 
 
 def _report(
     spark: "SparkSession",
+    runs: tuple[str, ...],
     ends: Mapping[str, Ends],
     otherwise: Ends,
     found: list[dict[str, Any]],
     turning: dict[str, list[str]],
 ) -> Report:
-    rows = spark.sql("SELECT DISTINCT run FROM audit_sessions").collect()
-    runs = tuple(sorted(row["run"] for row in rows))
     judged = {run: tuple(_judged(ends.get(run, otherwise))) for run in runs}
     facts = [json.loads(one["facts"]) | {"run": one["run"]} for one in found]
     words = ClientWords(spark, facts, sorted(turning))

@@ -33,7 +33,9 @@ known AS (
   FROM audit_extent e JOIN marks k ON k.run = e.run AND k.process = e.process
        JOIN audit_ends q ON q.run = e.run
        LEFT JOIN ended x ON x.run = e.run AND x.process = regexp_replace(e.process, '/[0-9]+$', '/0'))
-SELECT row_number() OVER (ORDER BY run, seen, process) AS id, *, quiet AND NOT ends AS alive FROM known
+SELECT row_number() OVER (ORDER BY run, seen, process) AS id, run, process, daemon, high, connected,
+       private_group, asked_end, gone_at, crashed, ends, quiet AND NOT ends AS alive
+FROM known
 """
 """One row per session; ids rise in the order in which the sessions of a history appear in it.
 

@@ -4,7 +4,7 @@ They are named as those of daemons are, with columns of their own; the two audit
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hopring.spark.audit import read
 from hopring.spark.audit.clients import agreed, messages, order, promises, sessions, spans, stays
@@ -17,9 +17,13 @@ from hopring.spark.errors import SparkError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+SMALL_ROWS_MAX: Final = 100_000
+
 
 class ClientTables(Tables):
     """The tables of one audit of clients."""
+
+    runs: tuple[str, ...] = ()
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         """All of them, from the trace."""
@@ -27,7 +31,7 @@ class ClientTables(Tables):
         self._put("trace", of_sessions(trace))
         self._put("daemons", starts_and_ends(trace))
         self._cut_into(partitions(0))
-        self._keep("extent", read.EXTENT)
+        self._keep_small("extent", read.EXTENT)
         self._cut_into(partitions(read.check_extent(self.spark, where)))
         self._make_ends(ends, otherwise)
         self._make_people()
@@ -36,8 +40,9 @@ class ClientTables(Tables):
         self._make_order()
 
     def _make_ends(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        runs = [row["run"] for row in self.spark.sql("SELECT DISTINCT run FROM audit_extent").collect()]
-        flags, components = rows_of(sorted(runs), ends, otherwise)
+        rows = self.spark.sql("SELECT DISTINCT run FROM audit_extent").collect()
+        self.runs = tuple(sorted(row["run"] for row in rows))
+        flags, components = rows_of(self.runs, ends, otherwise)
         quiet = [(run, quiet) for run, quiet, *_ in flags]
         self._put("ends", self.spark.createDataFrame(quiet, "run string, quiet boolean"))
         self._put(
@@ -46,23 +51,23 @@ class ClientTables(Tables):
 
     def _make_people(self) -> None:
         self._say("which sessions there were, in which groups")
-        self._keep("small", sessions.SMALL)
-        self._keep("borders", sessions.BORDERS)
-        self._keep("sessions", sessions.SESSIONS)
-        self._keep("groups", sessions.GROUPS)
-        self._keep("people", sessions.PEOPLE)
+        self._keep_small("small", sessions.SMALL)
+        self._keep_small("borders", sessions.BORDERS)
+        self._keep_small("sessions", sessions.SESSIONS)
+        self._keep_small("groups", sessions.GROUPS)
+        self._keep_small("people", sessions.PEOPLE)
         self.masks = Masks(self._words_needed())
 
     def _make_stays(self) -> None:
         self._say("who was in which views, and what is owed to whom there")
-        self._keep("signals", stays.SIGNALS)
-        self._keep("stays", stays.stays(self.masks))
-        self._keep("rooms", stays.rooms(self.masks))
-        self._keep("friends", promises.friends(self.masks))
-        self._keep("early", promises.early(self.masks, self._stays_max()))
-        self._keep("gone", promises.gone(self.masks))
-        self._keep("owed", promises.owed(self.masks))
-        self._keep("spans", spans.SPANS)
+        self._keep_small("signals", stays.SIGNALS)
+        self._keep_small("stays", stays.stays(self.masks))
+        self._keep_small("rooms", stays.rooms(self.masks))
+        self._keep_small("friends", promises.friends(self.masks))
+        self._keep_small("early", promises.early(self.masks, self._stays_max()))
+        self._keep_small("gone", promises.gone(self.masks))
+        self._keep_small("owed", promises.owed(self.masks))
+        self._keep_small("spans", spans.SPANS)
 
     def _make_messages(self) -> None:
         self._say("what sessions sent")
@@ -72,8 +77,8 @@ class ClientTables(Tables):
         self._say("what they got")
         self._keep_long("deliveries", messages.DELIVERIES)
         self._keep("reach", messages.REACH)
-        self._keep("never_sent", messages.NEVER_SENT)
-        self._keep("unlike", messages.UNLIKE)
+        self._keep_small("never_sent", messages.NEVER_SENT)
+        self._keep_small("unlike", messages.UNLIKE)
         self._keep("messages", messages.messages(self._hint(), self._is_any("never_sent")))
         self._keep("own", messages.own(self._hint()))
         self._say("who has which message")
@@ -82,8 +87,19 @@ class ClientTables(Tables):
     def _make_order(self) -> None:
         self._say("in which order")
         self._keep("order", messages.ORDER)
-        self._keep("tops", agreed.tops(self._hint()))
-        self._keep("missteps", order.missteps(self._hint()))
+        self._keep_small("tops", agreed.tops(self._hint()))
+        self._keep_small("missteps", order.missteps(self._hint()))
+
+    def _keep_small(self, name: str, query: str) -> None:
+        """A table that grows with sessions and views and not with messages: it goes through the driver.
+
+        Spark then knows how small it is, and gives it to all workers instead of sorting what it is joined with.
+        """
+        rows = self.spark.sql(query).limit(SMALL_ROWS_MAX + 1).toArrow()
+        if rows.num_rows > SMALL_ROWS_MAX:
+            self._keep(name, query)
+        else:
+            self._put(name, self.spark.createDataFrame(rows))
 
     def _is_any(self, name: str) -> bool:
         return not self.spark.table(f"audit_{name}").isEmpty()
