@@ -3,7 +3,6 @@
 from hopring.check.evs import liveness
 from hopring.check.evs_c.liveness import REQUESTS
 from hopring.check.evs_c.words import EVS_C
-from hopring.spark.audit.clients.sessions import persons
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -82,7 +81,7 @@ def membership_precision(m: Masks) -> str:
              {m.each("bit_or(p.self#) OVER wanting AS wanting#")}, min(y.view) OVER wanting AS meeting
       FROM wishes w JOIN audit_sessions s ON s.run = w.run AND s.process = w.process AND NOT s.ends
            JOIN audit_components c ON c.run = s.run AND c.daemon = s.daemon
-           JOIN {persons(m)} p ON p.session_id = s.id AND p.group_name = w.group_name
+           JOIN audit_people p ON p.session_id = s.id AND p.group_name = w.group_name
            LEFT JOIN last l ON l.session_id = s.id AND l.group_id = p.group_id
            LEFT JOIN audit_stays y
                 ON y.session_id = l.session_id AND y.group_id = l.group_id AND y.begins = l.begins

@@ -10,7 +10,6 @@ sender's own message that it did not want is `unwanted` by it, and counts as got
 from typing import Final
 
 from hopring.services import Service
-from hopring.spark.audit.clients.sessions import persons
 from hopring.spark.audit.clients.spans import FOUND
 from hopring.spark.audit.masks import Masks
 
@@ -146,7 +145,7 @@ def holdings(m: Masks, unlike: bool) -> str:
            coalesce(r.nth, 1) AS nth, {m.each("coalesce(r.installed#, 0) AS installed#")},
            {m.each("coalesce(r.signalled#, 0) AS signalled#")}, {m.each("coalesce(p.self#, 0) AS sender#")}
     FROM spread h JOIN audit_messages x ON x.key = h.key LEFT JOIN audit_rooms r ON r.room = h.room
-         LEFT JOIN {persons(m)} p ON p.group_id = h.group_id AND p.process = x.sender
+         LEFT JOIN audit_people p ON p.group_id = h.group_id AND p.process = x.sender
     """
 
 

@@ -1,4 +1,4 @@
-"""What is owed to whom in a view: small tables from which the queries need one look each.
+"""What is owed to whom in a view, so that a query needs one look at it.
 
 A promise is a room, a kind, the set of those who are owed something, and the set of those on whose account:
 what one of these delivered there. Whoever say the same in a view are one row.
@@ -10,119 +10,147 @@ what one of these delivered there. Whoever say the same in a view are one row.
 `early`     those who come along up to the next change of network, and are there at the end without a leave
 """
 
-from hopring.spark.audit.clients.sessions import persons
-from hopring.spark.audit.masks import Masks
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from hopring.check.evs_c.synchrony import NETWORK
+from hopring.spark.audit.clients.stays import Group, Stay
+
+Friends = dict[Stay, int]
+
+BEFORE_ALL: Final = ""
+"""Text that sorts before every view."""
 
 
-def friends(m: Masks) -> str:
+def owed_rows(groups: Iterable[Group], alive: set[tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
+    """In the order of the columns of `OWED`."""
+    for group in groups:
+        said: dict[tuple[int, str, int], int] = {}
+        for stay, kind, owed in _promises(group):
+            key = stay.room, kind, owed
+            said[key] = said.get(key, 0) | stay.self
+        gone = gone_by(group, alive)
+        views = {room: view for (view, _nth), room in group.rooms.items()}
+        for (room, kind, owed), said_by in said.items():
+            yield room, kind, owed, said_by, gone[views[room]]
+
+
+def _promises(group: Group) -> Iterator[tuple[Stay, str, int]]:
+    friends = friends_of(group)
+    for stay in group.stays:
+        yield stay, "members", stay.members
+        if stay.after is not None:
+            yield stay, "behind", stay.after.together
+        elif not stay.ended:
+            yield stay, "lasting", stay.members
+        if stay in friends:
+            yield stay, "friends", friends[stay]
+    for stay, owed in early_of(group, friends):
+        yield stay, "early", owed
+
+
+def friends_of(group: Group) -> Friends:
     """Those who left one view for the same next one, each with whom it moves together with.
 
     Where all have the same transitional set, that is soon said; only elsewhere are pairs looked at.
     """
-    return f"""
-    WITH way AS (
-      SELECT room, after_view, {m.each("bit_or(self#) AS way#")}, {m.unlike("after_together")} AS odd
-      FROM audit_stays WHERE nth = 1 AND after_view IS NOT NULL GROUP BY room, after_view)
-    SELECT s.id, {m.each(f"IF({_inside(m)}, w.way#, w.way# & s.after_together#) AS friends#")}
-    FROM audit_stays s JOIN way w ON w.room = s.room AND w.after_view = s.after_view
-    WHERE s.nth = 1 AND NOT w.odd
-    UNION ALL
-    SELECT one.id, {m.each(f"bit_or(IF({_together(m)}, other.self#, 0)) AS friends#")}
-    FROM audit_stays one JOIN way w ON w.room = one.room AND w.after_view = one.after_view AND w.odd
-         JOIN audit_stays other ON other.room = one.room AND other.after_view = one.after_view
-    WHERE one.nth = 1 GROUP BY one.id
-    """
+    ways: dict[tuple[int, str], list[Stay]] = {}
+    for stay in group.stays:
+        if stay.nth == 1 and stay.after is not None:
+            ways.setdefault((stay.room, stay.after.view), []).append(stay)
+    return {stay: friends for stays in ways.values() for stay, friends in _companions(stays)}
 
 
-def _inside(m: Masks) -> str:
-    return m.overlap("s.self", "s.after_together")
+def _companions(stays: list[Stay]) -> Iterator[tuple[Stay, int]]:
+    way = sum(stay.self for stay in stays)
+    sets = {_along(stay) for stay in stays}
+    for stay in stays:
+        if len(sets) == 1:
+            yield stay, way if stay.self & _along(stay) else way & _along(stay)
+        else:
+            yield (
+                stay,
+                way & _along(stay) | sum(other.self for other in stays if _along(other) & stay.self) & way,
+            )
 
 
-def _together(m: Masks) -> str:
-    """2.7's words: one is in the transitional set of the other."""
-    return f"{m.overlap('one.after_together', 'other.self')} OR {m.overlap('other.after_together', 'one.self')}"
+def _along(stay: Stay) -> int:
+    return stay.after.together if stay.after is not None else 0
 
 
-def early(m: Masks, stays_max: int) -> str:
+def early_of(group: Group, friends: Friends) -> Iterator[tuple[Stay, int]]:
     """By stay: who is a companion at a change of network that comes after it, and came along all the way.
 
-    Of one stay it is `here | (along & what it is of the next)`. Two such steps are one such step again, so the
-    steps are doubled until they reach over the longest life in a group. Who ever leaves is owed nothing.
+    Who ever leaves is owed nothing, nor who is not there at the end.
     """
-    steps = f"""
-    SELECT s.id, s.room, s.group_id, s.session_id, s.begins, {m.columns("s.self")},
-           {m.each("IF(s.after_cause = 'network', coalesce(f.friends#, 0), 0) AS here#")},
-           {m.each("s.after_together# AS along#")}
-    FROM audit_stays s LEFT JOIN audit_friends f ON f.id = s.id
-    """
-    for doubling in range(max(stays_max - 1, 0).bit_length()):
-        steps = f"""
-        SELECT id, room, group_id, session_id, begins, {m.columns("self")},
-               {m.each(f"here# | (along# & coalesce(lead(here#, {1 << doubling}) OVER life, 0)) AS here#")},
-               {m.each(f"along# & coalesce(lead(along#, {1 << doubling}) OVER life, 0) AS along#")}
-        FROM ({steps}) WINDOW life AS (PARTITION BY group_id, session_id ORDER BY begins)
-        """
-    return f"""
-    WITH steady AS (
-      SELECT group_id, {m.each("bit_or(self#) AS steady#")}
-      FROM (SELECT group_id, {m.columns("self")} FROM audit_stays
-            GROUP BY group_id, session_id, {m.columns("self")} HAVING bool_and(alive) AND NOT bool_or(leaves))
-      GROUP BY group_id)
-    SELECT e.room, {m.each("e.here# & t.steady# AS owed#")}, {m.columns("e.self")}
-    FROM ({steps}) e JOIN steady t ON t.group_id = e.group_id WHERE {m.overlap("e.here", "t.steady")}
-    """
+    steady = 0
+    for stay in group.stays:
+        steady |= stay.self if stay.session.alive else 0
+    for stay in group.stays:
+        steady &= ~stay.self if stay.leaves else ~0
+    reached: dict[Stay, int] = {}
+    for stay in reversed(group.stays):  # A session's later stays come before its earlier ones.
+        after = stay.after
+        if after is None:
+            reached[stay] = 0
+            continue
+        here = friends.get(stay, 0) if after.shown.cause == NETWORK else 0
+        reached[stay] = here | (after.together & reached[after])
+        if reached[stay] & steady:
+            yield stay, reached[stay] & steady
 
 
-def gone(m: Masks) -> str:
+def gone_by(group: Group, alive: set[tuple[str, str]]) -> dict[str, int]:
     """By view: who had ended, or left the group, no later than in it or in what closed behind it.
 
     Of a session counts its last stay in a view up to this one, and its first if there is none. Stays for which
     it is so switch their session's bit on where they begin to count, and off where they no longer do.
     """
-    return f"""
-    WITH chains AS (
-      SELECT *, sum(IF(before_view IS NULL, 1, 0))
-                OVER (PARTITION BY group_id, session_id ORDER BY begins) AS chain
-      FROM audit_stays),
-    tails AS (
-      SELECT group_id, view, {m.columns("self")}, earlier_view IS NULL AS first,
-             coalesce(sum(IF(closing, 0, 1)) OVER (PARTITION BY group_id, session_id, chain ORDER BY begins
-                      ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0) = 0
-             AND bool_or(ended) OVER (PARTITION BY group_id, session_id, chain) AS over,
-             min(view) OVER (PARTITION BY group_id, session_id ORDER BY begins
-                             ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until,
-             min(view) OVER (PARTITION BY group_id, session_id) AS lowest
-      FROM chains),
-    switches AS (
-      SELECT group_id, view, {m.columns("self")} FROM tails WHERE over AND (until IS NULL OR view < until)
-      UNION ALL SELECT group_id, until, {m.columns("self")} FROM tails WHERE over AND view < until
-      UNION ALL SELECT group_id, '', {m.columns("self")} FROM tails WHERE over AND first
-      UNION ALL SELECT group_id, lowest, {m.columns("self")} FROM tails WHERE over AND first
-      UNION ALL SELECT group_id, '', {m.columns("self")} FROM {persons(m)} WHERE NOT shown AND NOT alive
-      UNION ALL SELECT DISTINCT group_id, view, {m.each("CAST(0 AS BIGINT)")} FROM audit_rooms)
-    SELECT group_id, view, {m.each("bit_xor(self#) OVER (PARTITION BY group_id ORDER BY view) AS gone#")}
-    FROM (SELECT group_id, view, {m.each("bit_xor(self#) AS self#")} FROM switches GROUP BY group_id, view)
-    """
+    switches: dict[str, int] = {BEFORE_ALL: _never_there(group, alive)}
+    by_session: dict[int, list[Stay]] = {}
+    for stay in group.stays:
+        switches.setdefault(stay.view, 0)
+        by_session.setdefault(stay.session.id, []).append(stay)
+    for stays in by_session.values():
+        for view, bit in _switches(stays):
+            switches[view] ^= bit
+    gone, found = 0, {}
+    for view in sorted(switches):
+        gone ^= switches[view]
+        found[view] = gone
+    return found
 
 
-def owed(m: Masks) -> str:
-    """All promises."""
-    return f"""
-    WITH said AS (
-      SELECT room, 'members' AS kind, {m.each("members# AS owed#")}, {m.columns("self")} FROM audit_stays
-      UNION ALL
-      SELECT room, 'behind', {m.columns("after_together")}, {m.columns("self")}
-      FROM audit_stays WHERE after_view IS NOT NULL
-      UNION ALL
-      SELECT room, 'lasting', {m.columns("members")}, {m.columns("self")}
-      FROM audit_stays WHERE after_view IS NULL AND NOT ended
-      UNION ALL
-      SELECT s.room, 'friends', {m.columns("f.friends")}, {m.columns("s.self")}
-      FROM audit_friends f JOIN audit_stays s ON s.id = f.id
-      UNION ALL
-      SELECT room, 'early', {m.columns("owed")}, {m.columns("self")} FROM audit_early)
-    SELECT o.*, {m.columns("g.gone")}
-    FROM (SELECT room, kind, {m.columns("owed")}, {m.each("bit_or(self#) AS said_by#")}
-          FROM said GROUP BY room, kind, {m.columns("owed")}) o
-         JOIN audit_rooms r ON r.room = o.room JOIN audit_gone g ON g.group_id = r.group_id AND g.view = r.view
-    """
+def _never_there(group: Group, alive: set[tuple[str, str]]) -> int:
+    """Who is named in a view, was never shown one, and is not there at the end."""
+    shown = {stay.session.process for stay in group.stays}
+    return sum(
+        1 << number
+        for process, number in group.numbers.items()
+        if process not in shown and (group.run, process) not in alive
+    )
+
+
+def _switches(stays: list[Stay]) -> Iterator[tuple[str, int]]:
+    """Of one session, whose stays these are in their order."""
+    until = ""  # The lowest view of those that follow; nothing if none do.
+    for stay in reversed(stays):
+        if _over(stay):
+            if not until or stay.view < until:
+                yield stay.view, stay.self
+                if until:
+                    yield until, stay.self
+            if stay is stays[0]:
+                yield BEFORE_ALL, stay.self
+                yield min(stay.view, until or stay.view), stay.self
+        until = min(stay.view, until or stay.view)
+
+
+def _over(stay: Stay) -> bool:
+    """Whether the session ended in this stay, or in one of those that only closed behind it."""
+    at: Stay | None = stay
+    while at is not None:
+        if at.ended:
+            return True
+        at = at.after if at.after is not None and at.after.closing else None
+    return False

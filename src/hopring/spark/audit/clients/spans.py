@@ -5,43 +5,84 @@ between the events that concern the group. Spans are looked up by pieces of so m
 finds the one or two that may be meant, however often a session came and went.
 """
 
-from typing import Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
-from hopring.spark.audit.clients.stays import STAY_ID
+from hopring.spark.audit.clients.sessions import Mark, Session
+from hopring.spark.audit.clients.stays import OF_GROUPS, Group, Presence, Stay
 
 PIECE: Final = 1_024
-
-_STAY: Final = STAY_ID.format(session="s.id", begins="t.shown_at")
-
-SPANS: Final = f"""
-WITH marks AS (
-  SELECT run, process, group_name, position, kind FROM audit_small
-  WHERE kind IN ('view', 'left', 'join', 'leave', 'connect') AND group_name IS NOT NULL),
-timeline AS (
-  SELECT run, process, group_name, position AS begins, lead(position) OVER sofar AS ends,
-         max(IF(kind = 'view', position, NULL)) OVER sofar AS shown_at,
-         max(IF(kind = 'left', position, NULL)) OVER sofar AS left_at,
-         max(IF(kind = 'join', position, NULL)) OVER sofar AS join_at,
-         max(IF(kind = 'leave', position, NULL)) OVER sofar AS leave_at,
-         bool_or(kind = 'connect') OVER sofar AS private,
-         max(IF(kind = 'leave', position, NULL)) OVER (PARTITION BY run, process, group_name) AS last_leave_at
-  FROM (SELECT * FROM marks UNION ALL SELECT DISTINCT run, process, group_name, -1, 'nothing yet' FROM marks)
-  WINDOW sofar AS (PARTITION BY run, process, group_name ORDER BY position)),
-spans AS (
-  SELECT s.id AS session_id, t.group_name, t.begins, coalesce(t.ends, s.high + 1) AS ends, t.private,
-         IF(t.shown_at > coalesce(t.left_at, -1), {_STAY}, NULL) AS stay_id, t.last_leave_at,
-         coalesce(t.join_at > coalesce(t.leave_at, -1), false) AS wanted,
-         coalesce(t.leave_at > coalesce(t.join_at, -1), false) AS parting
-  FROM timeline t JOIN audit_sessions s ON s.run = t.run AND s.process = t.process)
-SELECT t.*, y.room, y.cut, p.group_id, IF(p.shown, p.number, NULL) AS number,
-       explode(sequence(greatest(t.begins, 0) DIV {PIECE}, t.ends DIV {PIECE})) AS piece
-FROM spans t LEFT JOIN audit_people p ON p.session_id = t.session_id AND p.group_name = t.group_name
-     LEFT JOIN audit_stays y ON y.id = t.stay_id
-"""
-"""By session and group: its stay, if it is in a view; whether it had asked to be in (`wanted`) or to leave."""
 
 FOUND: Final = f"""
     t.session_id = s.id AND t.group_name = e.group_name AND t.piece = e.position DIV {PIECE}
     AND e.position > t.begins AND e.position < t.ends
 """
 """The span `t` that the event `e` of the session `s` is in."""
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """A time in which nothing changed between a session and a group."""
+
+    begins: int
+    stay: Stay | None = None
+    wish: str = ""  # What the session asked for last: `join`, `leave`, or nothing.
+    private: bool = False
+    ends: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Course:
+    """All spans of a session and a group."""
+
+    session: Session
+    name: str
+    group: Group | None
+    spans: list[Span]
+    last_leave_at: int | None
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """In the order of the columns of `SPANS`, one for each piece that a span reaches into."""
+        shown = any(span.stay is not None for span in self.spans)
+        number = self.group.numbers[self.session.process] if shown and self.group is not None else None
+        group_id = self.group.id if self.group is not None else None
+        for span in self.spans:
+            wishes = span.private, span.wish == "join", span.wish == "leave", self.last_leave_at
+            stay = span.stay
+            where = (None, None, None) if stay is None else (stay.id, stay.room, stay.cut)
+            for piece in range(max(span.begins, 0) // PIECE, span.ends // PIECE + 1):
+                place = self.session.id, self.name, piece, span.begins, span.ends
+                yield *place, *wishes, group_id, number, *where
+
+
+def courses_of(
+    sessions: Iterable[Session], groups: dict[tuple[str, str], Group], strays: list[tuple[str, str, int]]
+) -> Iterator[Course]:
+    """Follows every session through every group; this is what fills the groups. Collects homeless signals."""
+    for session in sessions:
+        by_group: dict[str, list[Mark]] = {}
+        for mark in session.marks:
+            if mark.kind in OF_GROUPS and mark.group:
+                by_group.setdefault(mark.group, []).append(mark)
+        for name, marks in by_group.items():
+            yield _follow(session, name, groups.get((session.run, name)), marks, strays)
+
+
+def _follow(
+    session: Session, name: str, group: Group | None, marks: list[Mark], strays: list[tuple[str, str, int]]
+) -> Course:
+    presence = Presence(session, group)
+    spans = [Span(-1)]
+    for mark in marks:
+        if not presence.take(mark):
+            strays.append((session.run, session.process, mark.position))
+        if mark.kind == "transitional":
+            continue
+        last = spans[-1]
+        last.ends = mark.position
+        wish = mark.kind if mark.kind in ("join", "leave") else last.wish
+        spans.append(Span(mark.position, presence.stay, wish, last.private or mark.kind == "connect"))
+    spans[-1].ends = session.high + 1
+    leaves = [mark.position for mark in marks if mark.kind == "leave"]
+    return Course(session, name, group, spans, max(leaves, default=None))

@@ -1,102 +1,167 @@
-"""Sessions in views of groups: one row per stay, which a view begins and the next one or a `left` ends.
+"""Sessions in views of groups: stays, which a view begins and the next one or a `left` ends.
 
-A stay that follows a join has none before it, so `before_view` is null. A view that a session is shown a second
-time is another room, for which `nth` is above 1, as among daemons.
+A stay that follows a join has none before it. A view that a session is shown a second time is another room,
+for which `nth` is above 1, as among daemons. Sets of sessions are bits of a number, one for each session that a
+group has anything to do with.
 """
 
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from hopring.spark.audit.clients.sessions import persons
-from hopring.spark.audit.masks import Masks
+from hopring.spark.audit.clients.sessions import Mark, Session
 
-SIGNALS: Final = """
-WITH placed AS (
-  SELECT run, process, group_name, position, kind, view, transitional_set,
-         max(IF(kind = 'view', position, NULL)) OVER sofar AS shown_at,
-         max(IF(kind = 'left', position, NULL)) OVER sofar AS left_at
-  FROM audit_small WHERE kind IN ('view', 'left', 'transitional')
-  WINDOW sofar AS (PARTITION BY run, process, group_name ORDER BY position))
-SELECT s.id AS session_id, g.id AS group_id, p.run, p.process, p.group_name, p.position, p.view,
-       p.transitional_set, IF(p.shown_at > coalesce(p.left_at, -1), p.shown_at, NULL) AS begins
-FROM placed p JOIN audit_sessions s ON s.run = p.run AND s.process = p.process
-     LEFT JOIN audit_groups g ON g.run = p.run AND g.group_name = p.group_name
-WHERE p.kind = 'transitional'
-"""
-"""Each signal with the stay it is in, by where that begins; null if it is in none."""
-
-STAY_ID: Final = "{session} * 1099511627776 + {begins}"
+STAY_SHIFT: Final = 40
 """A session has no two events at one position, and fewer than 2**40."""
 
-
-def stays(m: Masks) -> str:
-    """One row per stay, with its neighbours, its sets, and its signals."""
-    stay_id = STAY_ID.format(session="l.session_id", begins="l.begins")
-    return f"""
-    WITH chain AS (
-      SELECT *, lag(kind) OVER life <=> 'view' AS continues, lead(kind) OVER life <=> 'view' AS continued,
-             lead(kind) OVER life <=> 'left' AS leaves, lead(position) OVER life AS ends
-      FROM audit_small WHERE kind IN ('view', 'left')
-      WINDOW life AS (PARTITION BY run, process, group_name ORDER BY position)),
-    rooms AS (
-      SELECT p.group_id, p.session_id, c.run, c.process, c.group_name, c.position AS begins, c.view, c.cause,
-             c.members, c.transitional_set, c.continues, c.continued, c.leaves, p.alive, p.number,
-             {m.columns("p.self")},
-             row_number() OVER (PARTITION BY p.group_id, p.session_id, c.view ORDER BY c.position) AS nth
-      FROM chain c JOIN {persons(m)} p
-           ON p.run = c.run AND p.group_name = c.group_name AND p.process = c.process
-      WHERE c.kind = 'view'),
-    sets AS (
-      SELECT n.group_id, n.session_id, n.begins, {m.each("bit_or(IF(n.whole, p.self#, 0)) AS members#")},
-             {m.each("bit_or(IF(n.whole, 0, p.self#)) AS together#")}
-      FROM (SELECT group_id, session_id, begins, true AS whole, explode(members) AS named FROM rooms
-            UNION ALL
-            SELECT group_id, session_id, begins, false, explode(transitional_set) FROM rooms) n
-           JOIN {persons(m)} p ON p.group_id = n.group_id AND p.process = n.named
-      GROUP BY n.group_id, n.session_id, n.begins),
-    signals AS ({_signals_by_stay(m)}),
-    linked AS (
-      SELECT r.group_id, r.session_id, r.run, r.process, r.group_name, r.begins, r.view, r.nth, r.leaves,
-             r.alive, r.number, {m.columns("r.self")}, {m.each("coalesce(s.members#, 0) AS members#")},
-             {m.each("coalesce(s.together#, 0) AS together#")}, lag(r.view) OVER life AS earlier_view,
-             IF(r.continues, lag(r.view) OVER life, NULL) AS before_view,
-             IF(r.continued, lead(r.view) OVER life, NULL) AS after_view,
-             IF(r.continued, lead(r.cause) OVER life, NULL) AS after_cause,
-             {m.each("IF(r.continues, coalesce(lag(s.members#) OVER life, 0), 0) AS before_members#")},
-             {m.each("IF(r.continued, coalesce(lead(s.together#) OVER life, 0), 0) AS after_together#")}
-      FROM rooms r LEFT JOIN sets s
-           ON s.group_id = r.group_id AND s.session_id = r.session_id AND s.begins = r.begins
-      WINDOW life AS (PARTITION BY r.group_id, r.session_id ORDER BY r.begins))
-    SELECT {stay_id} AS id, xxhash64(l.group_id, l.view, l.nth) AS room, l.*, instr(l.view, '/') > 0 AS closing,
-           l.after_view IS NULL AND (l.leaves OR NOT l.alive) AS ended,
-           g.cut, coalesce(g.signals, 0) AS signals, g.misplaced_signal,
-           {m.each("coalesce(g.signal_together#, 0) AS signal_together#")}
-    FROM linked l LEFT JOIN signals g
-         ON g.group_id = l.group_id AND g.session_id = l.session_id AND g.begins = l.begins
-    """
+OF_GROUPS: Final = ("view", "left", "transitional", "join", "leave", "connect")
 
 
-def _signals_by_stay(m: Masks) -> str:
-    """Where the first signal of a stay is and for whom, how many there are, and one that names another view."""
-    return f"""
-    SELECT said.*, {m.columns("heard.signal_together")}
-    FROM (SELECT r.group_id, r.session_id, r.begins, min(g.position) AS cut, count(*) AS signals,
-                 min(IF(g.view <=> r.view, NULL, g.position)) AS misplaced_signal
-          FROM audit_signals g JOIN rooms r
-               ON r.group_id = g.group_id AND r.session_id = g.session_id AND r.begins = g.begins
-          GROUP BY r.group_id, r.session_id, r.begins) said
-    LEFT JOIN (SELECT n.group_id, n.session_id, n.position, {m.each("bit_or(p.self#) AS signal_together#")}
-               FROM (SELECT group_id, session_id, position, explode(transitional_set) AS named
-                     FROM audit_signals) n
-                    JOIN {persons(m)} p ON p.group_id = n.group_id AND p.process = n.named
-               GROUP BY n.group_id, n.session_id, n.position) heard
-         ON heard.group_id = said.group_id AND heard.session_id = said.session_id AND heard.position = said.cut
-    """
+@dataclass(slots=True, eq=False)
+class Group:
+    """A group of which somebody was shown a view."""
+
+    id: int
+    run: str
+    name: str
+    numbers: dict[str, int] = field(default_factory=dict)  # By session: its bit.
+    stays: list["Stay"] = field(default_factory=list)
+    rooms: dict[tuple[str, int], int] = field(default_factory=dict)  # By view and nth: the room's number.
+    _sets: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def bit(self, process: str) -> int:
+        """The set of this session alone."""
+        return 1 << self.numbers.setdefault(process, len(self.numbers))
+
+    def set_of(self, processes: tuple[str, ...]) -> int:
+        """The same lists come again and again, once for each member."""
+        if processes not in self._sets:
+            self._sets[processes] = sum(self.bit(process) for process in set(processes))
+        return self._sets[processes]
 
 
-def rooms(m: Masks) -> str:
-    """One row per view: who was shown it, and who had a signal in it."""
-    return f"""
-    SELECT room, group_id, run, group_name, view, nth, {m.each("bit_or(self#) AS installed#")},
-           {m.each("bit_or(IF(signals > 0, self#, 0)) AS signalled#")}
-    FROM audit_stays GROUP BY room, group_id, run, group_name, view, nth
-    """
+@dataclass(slots=True, eq=False)
+class Stay:
+    """One session's time in one view of a group."""
+
+    session: Session
+    group: Group
+    room: int
+    nth: int
+    shown: Mark
+    self: int
+    members: int
+    together: int
+    before: "Stay | None"
+    earlier: "Stay | None"  # The one before in this group, even if it left in between.
+    after: "Stay | None" = None
+    leaves: bool = False
+    cut: int | None = None
+    signals: int = 0
+    signal_together: int = 0
+    misplaced_signal: int | None = None
+
+    @property
+    def id(self) -> int:
+        """Of all stays."""
+        return (self.session.id << STAY_SHIFT) + self.shown.position
+
+    @property
+    def view(self) -> str:
+        """Its id, as text that sorts as ids do."""
+        return self.shown.view
+
+    @property
+    def closing(self) -> bool:
+        """Whether the view was made after the daemons' signal."""
+        return "/" in self.view
+
+    @property
+    def ended(self) -> bool:
+        """Whether the session left the group from here, or ended here."""
+        return self.after is None and (self.leaves or not self.session.alive)
+
+    def hear(self, mark: Mark) -> None:
+        """A signal."""
+        if self.cut is None:
+            self.cut = mark.position
+            self.signal_together = self.group.set_of(mark.together)
+        self.signals += 1
+        if mark.view != self.view and self.misplaced_signal is None:
+            self.misplaced_signal = mark.position
+
+    def row(self) -> tuple[Any, ...]:
+        """In the order of the columns of `STAYS`."""
+        group, before, after = self.group, self.before, self.after
+        where = self.room, group.id, group.run, group.name, self.view, self.nth
+        who = self.id, self.session.id, self.session.process, self.shown.position, self.leaves, self.ended
+        views = (one.view if one is not None else None for one in (self.earlier, before, after))
+        sets = self.self, self.members, self.together, before.members if before is not None else 0
+        later = after.together if after is not None else 0
+        return *where, *who, *views, self.signals, self.misplaced_signal, *sets, later, self.signal_together
+
+
+class Presence:
+    """What a session is to a group as its events pass by."""
+
+    def __init__(self, session: Session, group: Group | None) -> None:
+        self._session, self._group = session, group
+        self.stay: Stay | None = None
+        self._last: Stay | None = None
+        self._times: Counter[str] = Counter()
+
+    def take(self, mark: Mark) -> bool:
+        """Whether the event has a place; a signal has none if the session is in no view."""
+        if mark.kind == "view":
+            self._install(mark)
+        elif mark.kind == "left" and self.stay is not None:
+            self.stay.leaves, self.stay = True, None
+        elif mark.kind == "transitional":
+            if self.stay is None:
+                return False
+            self.stay.hear(mark)
+        elif mark.kind == "join" and self._group is not None:
+            self._group.bit(self._session.process)
+        return True
+
+    def _install(self, mark: Mark) -> None:
+        group, session = self._group, self._session
+        assert group is not None, "a group with a view"
+        self._times[mark.view] += 1
+        nth = self._times[mark.view]
+        room = group.rooms.setdefault((mark.view, nth), (group.id << STAY_SHIFT) + len(group.rooms))
+        sets = group.bit(session.process), group.set_of(mark.members), group.set_of(mark.together)
+        stay = Stay(session, group, room, nth, mark, *sets, self.stay, self._last)
+        if self.stay is not None:
+            self.stay.after = stay
+        self.stay = self._last = stay
+        group.stays.append(stay)
+
+
+def groups_of(sessions: Iterable[Session]) -> dict[tuple[str, str], Group]:
+    """By history and name."""
+    names = sorted({(one.run, mark.group) for one in sessions for mark in one.marks if mark.kind == "view"})
+    return {(run, name): Group(number, run, name) for number, (run, name) in enumerate(names, start=1)}
+
+
+def people_rows(groups: Iterable[Group], sessions: Iterable[Session]) -> Iterator[tuple[Any, ...]]:
+    """In the order of the columns of `PEOPLE`."""
+    known = {(one.run, one.process): one.id for one in sessions}
+    for group in groups:
+        shown = {stay.session.process for stay in group.stays}
+        for process, number in group.numbers.items():
+            where = group.run, process, group.id, group.name
+            yield *where, known.get((group.run, process)), number, process in shown, 1 << number
+
+
+def room_rows(groups: Iterable[Group]) -> Iterator[tuple[Any, ...]]:
+    """In the order of the columns of `ROOMS`."""
+    for group in groups:
+        installed: Counter[int] = Counter()
+        signalled: Counter[int] = Counter()
+        for stay in group.stays:
+            installed[stay.room] |= stay.self
+            signalled[stay.room] |= stay.self if stay.signals else 0
+        for (view, nth), room in group.rooms.items():
+            yield room, group.id, group.run, group.name, view, nth, installed[room], signalled[room]

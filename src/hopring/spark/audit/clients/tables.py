@@ -3,12 +3,14 @@
 They are named as those of daemons are, with columns of their own; the two audits never run at the same time.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from hopring.spark.audit import read
-from hopring.spark.audit.clients import agreed, messages, order, promises, sessions, spans, stays
+from hopring.spark.audit.clients import agreed, constants, messages, order, promises, sessions, spans, stays
 from hopring.spark.audit.clients.read import of_sessions, starts_and_ends
+from hopring.spark.audit.clients.sessions import Session
+from hopring.spark.audit.clients.stays import Group
 from hopring.spark.audit.ends import Ends, rows_of
 from hopring.spark.audit.masks import WORD_BITS, WORDS_MAX, Masks
 from hopring.spark.audit.tables import BROADCAST_MESSAGES_MAX, Tables, partitions
@@ -33,41 +35,41 @@ class ClientTables(Tables):
         self._cut_into(partitions(0))
         self._keep_small("extent", read.EXTENT)
         self._cut_into(partitions(read.check_extent(self.spark, where)))
-        self._make_ends(ends, otherwise)
-        self._make_people()
-        self._make_stays()
+        self._make_small(ends, otherwise)
         self._make_messages()
         self._make_order()
 
-    def _make_ends(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        rows = self.spark.sql("SELECT DISTINCT run FROM audit_extent").collect()
-        self.runs = tuple(sorted(row["run"] for row in rows))
-        flags, components = rows_of(self.runs, ends, otherwise)
-        quiet = [(run, quiet) for run, quiet, *_ in flags]
-        self._put("ends", self.spark.createDataFrame(quiet, "run string, quiet boolean"))
-        self._put(
-            "components", self.spark.createDataFrame(components, "run string, component int, daemon string")
-        )
-
-    def _make_people(self) -> None:
+    def _make_small(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         self._say("which sessions there were, in which groups")
-        self._keep_small("small", sessions.SMALL)
-        self._keep_small("borders", sessions.BORDERS)
-        self._keep_small("sessions", sessions.SESSIONS)
-        self._keep_small("groups", sessions.GROUPS)
-        self._keep_small("people", sessions.PEOPLE)
-        self.masks = Masks(self._words_needed())
+        extent, small, borders = (
+            self._fetch(query) for query in ("SELECT * FROM audit_extent", sessions.SMALL, sessions.BORDERS)
+        )
+        found = sessions.sessions_of(extent, small, borders, ends, otherwise)
+        self.runs = tuple(sorted({one.run for one in found}))
+        flags, components = rows_of(self.runs, ends, otherwise)
+        self._constant("ends", flags, constants.ENDS)
+        self._constant("components", components, constants.COMPONENTS)
+        self._constant(
+            "borders", ([row[name] for name in constants.BORDERS] for row in borders), constants.BORDERS
+        )
+        self._constant("sessions", [one.row() for one in found], constants.SESSIONS)
+        self._constant("small", sessions.small_rows(found), constants.SMALL)
+        self._make_stays(found)
 
-    def _make_stays(self) -> None:
+    def _make_stays(self, found: list[Session]) -> None:
         self._say("who was in which views, and what is owed to whom there")
-        self._keep_small("signals", stays.SIGNALS)
-        self._keep_small("stays", stays.stays(self.masks))
-        self._keep_small("rooms", stays.rooms(self.masks))
-        self._keep_small("friends", promises.friends(self.masks))
-        self._keep_small("early", promises.early(self.masks, self._stays_max()))
-        self._keep_small("gone", promises.gone(self.masks))
-        self._keep_small("owed", promises.owed(self.masks))
-        self._keep_small("spans", spans.SPANS)
+        by_name = stays.groups_of(found)
+        strays: list[tuple[str, str, int]] = []
+        courses = list(spans.courses_of(found, by_name, strays))
+        groups = list(by_name.values())
+        alive = {(one.run, one.process) for one in found if one.alive}
+        self.masks = Masks(_words(groups))
+        self._constant("people", stays.people_rows(groups, found), constants.PEOPLE)
+        self._constant("stays", (one.row() for group in groups for one in group.stays), constants.STAYS)
+        self._constant("rooms", stays.room_rows(groups), constants.ROOMS)
+        self._constant("owed", promises.owed_rows(groups, alive), constants.OWED)
+        self._constant("strays", strays, constants.STRAYS)
+        self._constant("spans", (row for one in courses for row in one.rows()), constants.SPANS)
 
     def _make_messages(self) -> None:
         self._say("what sessions sent")
@@ -86,12 +88,12 @@ class ClientTables(Tables):
 
     def _make_order(self) -> None:
         self._say("in which order")
-        self._keep("order", messages.ORDER)
+        self._put("order", self.spark.sql(messages.ORDER))
         self._keep_small("tops", agreed.tops(self._hint()))
         self._keep_small("missteps", order.missteps(self._hint()))
 
     def _keep_small(self, name: str, query: str) -> None:
-        """A table that grows with sessions and views and not with messages: it goes through the driver.
+        """A table that is small, or empty if nothing is wrong: it goes through the driver.
 
         Spark then knows how small it is, and gives it to all workers instead of sorting what it is joined with.
         """
@@ -110,22 +112,26 @@ class ClientTables(Tables):
             self._messages = max(self.spark.table(f"audit_{name}").count() for name in ("sends", "reach"))
         return "/*+ BROADCAST(m) */" if self._messages <= BROADCAST_MESSAGES_MAX else ""
 
-    def _stays_max(self) -> int:
-        """How often a session was shown a view of one group, at most."""
-        return self._number(
-            "SELECT max(n) FROM (SELECT count(*) AS n FROM audit_stays GROUP BY group_id, session_id)"
-        )
-
-    def _words_needed(self) -> int:
-        words = self._number("SELECT max(number) FROM audit_people") // WORD_BITS + 1
-        if words > WORDS_MAX:
+    def _fetch(self, query: str) -> list[dict[str, Any]]:
+        """What the driver looks at itself."""
+        rows = self.spark.sql(query).limit(sessions.MARKS_MAX + 1).toArrow()
+        if rows.num_rows > sessions.MARKS_MAX:
             raise SparkError(
-                f"one group with more than {WORDS_MAX * WORD_BITS} sessions",
-                "audit the trace in pieces, each a history of its own in a directory run=NAME",
+                f"more than {sessions.MARKS_MAX} events of sessions beside messages",
+                "audit the histories in several runs",
             )
-        return words
+        fetched: list[dict[str, Any]] = rows.to_pylist()
+        return fetched
 
-    def _number(self, query: str) -> int:
-        row = self.spark.sql(query).first()
-        assert row is not None, "an aggregate has a row"
-        return int(row[0] or 0)
+    def _constant(self, name: str, rows: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> None:
+        self._put(name, constants.constant(self.spark, rows, columns, self.masks))
+
+
+def _words(groups: Iterable[Group]) -> int:
+    words = max((len(group.numbers) - 1 for group in groups), default=0) // WORD_BITS + 1
+    if words > WORDS_MAX:
+        raise SparkError(
+            f"one group with more than {WORDS_MAX * WORD_BITS} sessions",
+            "audit the trace in pieces, each a history of its own in a directory run=NAME",
+        )
+    return words

@@ -14,7 +14,7 @@ def initial_view(_m: Masks) -> str:
           GROUP BY session_id, position HAVING count(*) >= max(ways)) d
          JOIN audit_sessions s ON s.id = d.session_id
     UNION ALL
-    SELECT run, process, position FROM audit_signals WHERE begins IS NULL
+    SELECT run, process, position FROM audit_strays
     """
 
 
