@@ -60,7 +60,7 @@ def audit(
     remote: str | None,
     as_json: bool,
 ) -> None:
-    """Judge a trace by the properties of extended virtual synchrony.
+    """Judge a trace by the properties of extended virtual synchrony, daemons and clients alike.
 
     Each property is a query that returns its violations; the verdicts are those that `hop sim` gives. Exit
     code 1 means that one is broken, and then there is a witness: what happened, and where in the trace.

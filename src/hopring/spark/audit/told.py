@@ -3,6 +3,8 @@
 import json
 from typing import TYPE_CHECKING
 
+from hopring.check.evs_c.words import EVS_C
+
 if TYPE_CHECKING:
     from hopring.spark.audit.judge import Report
 
@@ -14,13 +16,27 @@ def as_text(report: "Report") -> str:
         run = f"{finding.run}: " if finding.run else ""
         more = f" ({finding.violations} violations)" if finding.violations > 1 else ""
         lines.append(f"{run}broken: {finding.property}{more}\n    {finding.witness}")
-    judged = max((len(names) for names in report.judged.values()), default=0)
     many = "one history" if len(report.runs) == 1 else f"{len(report.runs)} histories"
     if report.holds:
-        lines.append(f"{many}: all {judged} properties hold")
+        lines.append(f"{many}: {_all_of(report)} hold")
     else:
-        lines.append(f"{many}: {len(report.findings)} of {judged * len(report.runs)} verdicts are broken")
+        verdicts = sum(len(names) for names in report.judged.values())
+        lines.append(f"{many}: {len(report.findings)} of {verdicts} verdicts are broken")
     return "\n".join(lines)
+
+
+def _all_of(report: "Report") -> str:
+    """How many properties were judged at most, as in `all 22 properties of daemons and 25 of clients`."""
+    of_clients = [sum(name.startswith(EVS_C) for name in names) for names in report.judged.values()]
+    clients = max(of_clients)
+    daemons = max(len(names) - own for names, own in zip(report.judged.values(), of_clients, strict=True))
+    if not clients:
+        return f"all {daemons} properties"
+    return (
+        f"all {daemons} properties of daemons and {clients} of clients"
+        if daemons
+        else f"all {clients} of clients"
+    )
 
 
 def as_json_text(report: "Report") -> str:

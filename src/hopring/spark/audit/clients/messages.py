@@ -1,0 +1,178 @@
+"""The large tables: what was sent, what was delivered in which views of which groups, and who has it.
+
+As among daemons, a message is known by a hash of 64 bits, and its `place` rises with its stamp; the stamp is
+that of its first delivery, for a session does not know it when it sends. A delivery has a row for each group
+that it was sent to; the first of them is its `head`. *Holdings* are by message, group and view, with the
+sessions that delivered it there before the signal (`early`) and behind it (`late`), and anywhere (`got`). A
+sender's own message that it did not want is `unwanted` by it, and counts as got.
+"""
+
+from typing import Final
+
+from hopring.services import Service
+from hopring.spark.audit.clients.spans import FOUND
+from hopring.spark.audit.masks import Masks
+
+KEY: Final = "xxhash64(run, message)"
+STAMP: Final = "xxhash64(ord_lts, ord_site, ord_view, ord_place)"
+SERVICE: Final = (
+    "CAST(CASE service "
+    + " ".join(f"WHEN '{one.name.lower()}' THEN {int(one)}" for one in Service)
+    + " END AS TINYINT)"
+)
+SENDER: Final = "left(message, length(message) - length(substring_index(message, ':', -1)) - 1)"
+SEEN: Final = "{session} * 1099511627776 + {position}"
+"""Where an event is in its history, by sessions in the order in which they appear."""
+
+SENDS: Final = f"""
+SELECT /*+ BROADCAST(s) */ e.key, e.run, e.message, e.named AS sender, s.id AS session_id, s.process,
+       e.position, e.promised AS service, e.self_discard = 1 AS discard, e.groups, e.groups_hash,
+       {SEEN.format(session="s.id", position="e.position")} AS seen
+FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {SENDER} AS named, xxhash64(groups) AS groups_hash
+      FROM audit_trace WHERE kind = 'send') e
+     JOIN audit_sessions s ON s.run = e.run AND s.process = e.process
+"""
+
+POSTS: Final = f"""
+SELECT /*+ BROADCAST(s), BROADCAST(t) */ e.key, e.run, e.message, s.id AS session_id, s.process,
+       e.position, e.seen, e.service, e.discard, e.group_name, t.group_id, t.stay_id,
+       coalesce(t.parting, false) AS parting,
+       coalesce(t.wanted AND NOT coalesce(t.last_leave_at > e.position, false), false) AS staying
+FROM (SELECT *, explode(array_distinct(groups)) AS group_name FROM audit_sends) e
+     JOIN audit_sessions s ON s.id = e.session_id LEFT JOIN audit_spans t ON {FOUND}
+"""
+"""A send for each of its groups: the stay that its session was in, and whether it meant to be in the group."""
+
+DELIVERIES: Final = f"""
+SELECT /*+ BROADCAST(s), BROADCAST(t) */ e.key, s.id AS session_id, e.position, e.promised AS service, e.stamp,
+       e.ord_lts, e.ord_site, e.ord_view, e.ord_place, e.groups_hash, coalesce(e.at, 0) = 0 AS head, e.ways,
+       t.group_id, t.stay_id, t.room, CAST(t.number AS INT) AS number,
+       coalesce(e.position > t.cut, false) AS late, coalesce(t.stay_id IS NOT NULL OR t.private, false) AS home
+FROM (SELECT run, process, position, ord_lts, ord_site, ord_view, ord_place, {KEY} AS key,
+             {SERVICE} AS promised, {STAMP} AS stamp, xxhash64(groups) AS groups_hash,
+             size(array_distinct(groups)) AS ways,
+             posexplode_outer(array_distinct(groups)) AS (at, group_name)
+      FROM audit_trace WHERE kind = 'deliver') e
+     JOIN audit_sessions s ON s.run = e.run AND s.process = e.process LEFT JOIN audit_spans t ON {FOUND}
+"""
+
+REACH: Final = f"""
+SELECT key, count(*) AS times, min({SEEN.format(session="session_id", position="position")}) AS first_seen,
+       min(service) AS low_service, max(service) AS high_service, min(stamp) AS low_stamp,
+       max(stamp) AS high_stamp, min(groups_hash) AS low_groups, max(groups_hash) AS high_groups
+FROM audit_deliveries WHERE head GROUP BY key
+"""
+"""By message: what its deliveries say of it."""
+
+NEVER_SENT: Final = "SELECT r.key FROM audit_reach r LEFT ANTI JOIN audit_sends s ON s.key = r.key"
+
+_FIRST_SENDS: Final = """
+SELECT *, row_number() OVER (PARTITION BY session_id, sender ORDER BY position) AS turn
+FROM (SELECT s.key, s.run, s.message, s.sender, s.session_id, s.position, s.service, s.seen, r.first_seen,
+             row_number() OVER (PARTITION BY s.key ORDER BY s.seen) AS nth,
+             last_value(s.groups_hash) OVER (PARTITION BY s.key ORDER BY s.seen
+                ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS groups_hash
+      FROM audit_sends s JOIN audit_reach r ON r.key = s.key)
+WHERE nth = 1
+"""
+"""The sends of what anybody delivered; `turn` is among those of one session in one name."""
+
+_FOUNDLINGS: Final = f"""
+UNION ALL
+SELECT f.key, f.run, f.message, f.sender, NULL, NULL, NULL, r.first_seen, r.first_seen, 1, NULL, NULL
+FROM (SELECT DISTINCT k.key, t.run, t.message, t.named AS sender
+      FROM (SELECT *, {KEY} AS key, {SENDER} AS named FROM audit_trace WHERE kind = 'deliver') t
+           JOIN audit_never_sent k ON k.key = t.key) f
+     JOIN audit_reach r ON r.key = f.key
+"""
+
+
+def messages(hint: str, foundlings: bool) -> str:
+    """Every message with its place in the order; the rows are sorted, so the numbers given to them rise."""
+    seen = SEEN.format(session="d.session_id", position="d.position")
+    return f"""
+    WITH known AS ({_FIRST_SENDS} {_FOUNDLINGS if foundlings else ""}),
+    stamps AS (
+      SELECT {hint} d.key, d.service, d.stamp, d.ord_lts, d.ord_site, d.ord_view, d.ord_place
+      FROM audit_deliveries d JOIN (SELECT key, first_seen FROM audit_reach) m
+           ON m.key = d.key AND m.first_seen = {seen}
+      WHERE d.head)
+    SELECT key, run, message, sender, service, stamp, sent, turn, groups_hash,
+           xxhash64(run, sender) AS session, monotonically_increasing_id() AS place
+    FROM (SELECT k.key, k.run, k.message, k.sender, coalesce(k.service, t.service) AS service, t.stamp,
+                 k.session_id IS NOT NULL AS sent, k.turn, k.groups_hash
+          FROM known k JOIN stamps t ON t.key = k.key
+          ORDER BY k.run, t.ord_lts, t.ord_site, t.ord_view, t.ord_place, k.session_id IS NULL, k.seen)
+    """
+
+
+ORDER: Final = "SELECT key, place, service, session, turn, sent FROM audit_messages"
+"""What of a message a pass over deliveries needs: little enough to be everywhere."""
+
+UNLIKE: Final = """
+WITH said AS (
+  SELECT key, low_groups AS groups_hash FROM audit_reach UNION SELECT key, high_groups FROM audit_reach
+  UNION SELECT key, groups_hash FROM audit_sends)
+SELECT key FROM said GROUP BY key HAVING count(*) > 1
+"""
+"""Messages that are for other groups here than there: what is got through one counts in the other, too."""
+
+
+def holdings(m: Masks, unlike: bool) -> str:
+    """By message, group and view; without a view there are those who got it and were not in the group."""
+    return f"""
+    WITH found AS (
+      SELECT key, group_id, room, number, late, false AS unwanted FROM audit_deliveries WHERE number IS NOT NULL
+      UNION ALL
+      SELECT s.key, p.group_id, NULL, CAST(p.number AS INT), false, true
+      FROM (SELECT key, session_id, explode(array_distinct(groups)) AS group_name
+            FROM audit_sends WHERE discard) s
+           JOIN audit_people p ON p.session_id = s.session_id AND p.group_name = s.group_name AND p.shown
+      {_ELSEWHERE if unlike else ""}),
+    had AS (
+      SELECT key, group_id, room, {m.each(f"bit_or({m.bit('number')}) AS any#")},
+             {m.each(f"bit_or({m.bit('number', 'room IS NULL OR late')}) AS early#")},
+             {m.each(f"bit_or({m.bit('number', 'room IS NULL OR NOT late')}) AS late#")},
+             {m.each(f"bit_or({m.bit('number', 'NOT unwanted')}) AS not_wanted#")}
+      FROM found GROUP BY key, group_id, room),
+    spread AS (
+      SELECT key, group_id, room, {m.columns("early")}, {m.columns("late")},
+             {m.each("early# | late# AS here#")}, {m.each("bit_or(any#) OVER message AS got#")},
+             {m.each("bit_or(not_wanted#) OVER message AS unwanted#")},
+             sum(IF({m.some("early")}, 1, 0)) OVER message AS early_rooms
+      FROM had WINDOW message AS (PARTITION BY key, group_id))
+    SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.*, x.run, x.message, x.place, x.service, r.group_name, r.view,
+           coalesce(r.nth, 1) AS nth, {m.each("coalesce(r.installed#, 0) AS installed#")},
+           {m.each("coalesce(r.signalled#, 0) AS signalled#")}, {m.each("coalesce(p.self#, 0) AS sender#")}
+    FROM spread h JOIN audit_messages x ON x.key = h.key LEFT JOIN audit_rooms r ON r.room = h.room
+         LEFT JOIN audit_people p ON p.group_id = h.group_id AND p.process = x.sender
+    """
+
+
+_ELSEWHERE: Final = """
+      UNION ALL
+      SELECT d.key, p.group_id, NULL, CAST(p.number AS INT), false, d.unwanted
+      FROM (SELECT key, session_id, false AS unwanted FROM audit_deliveries WHERE head
+            UNION ALL SELECT key, session_id, true FROM audit_sends WHERE discard) d
+           JOIN audit_unlike u ON u.key = d.key JOIN audit_people p ON p.session_id = d.session_id AND p.shown
+"""
+
+
+def origins(m: Masks) -> str:
+    """The view that a message was sent in by a member, and who that was. Who has asked to leave is none."""
+    return f"""
+    SELECT p.key, p.group_id, s.view, {m.columns("s.self")}
+    FROM (SELECT key, group_id, max_by(stay_id, seen) AS stay_id
+          FROM audit_posts WHERE stay_id IS NOT NULL AND NOT parting GROUP BY key, group_id) p
+         JOIN audit_stays s ON s.id = p.stay_id
+    """
+
+
+def own(hint: str) -> str:
+    """By session and message that it sent: where it first delivered that."""
+    return f"""
+    SELECT {hint} d.session_id, d.key, min(d.position) AS position
+    FROM audit_deliveries d JOIN (SELECT DISTINCT session_id, key FROM audit_sends) m
+         ON m.session_id = d.session_id AND m.key = d.key
+    WHERE d.head GROUP BY d.session_id, d.key
+    """

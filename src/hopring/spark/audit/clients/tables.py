@@ -1,0 +1,117 @@
+"""Makes the tables of an audit of clients, one after the other.
+
+They are named as those of daemons are, with columns of their own; the two audits never run at the same time.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hopring.spark.audit import read
+from hopring.spark.audit.clients import agreed, constants, messages, order, promises, sessions, spans, stays
+from hopring.spark.audit.clients.read import of_sessions, starts_and_ends
+from hopring.spark.audit.clients.sessions import Session
+from hopring.spark.audit.clients.stays import Group
+from hopring.spark.audit.ends import Ends, rows_of
+from hopring.spark.audit.masks import WORD_BITS, WORDS_MAX, Masks
+from hopring.spark.audit.tables import BROADCAST_MESSAGES_MAX, Tables, partitions
+from hopring.spark.errors import SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class ClientTables(Tables):
+    """The tables of one audit of clients."""
+
+    def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
+        """All of them, from the trace."""
+        self._say("reading what sessions wrote")
+        self._put("trace", of_sessions(trace))
+        self._put("daemons", starts_and_ends(trace))
+        self._cut_into(partitions(0))
+        self._keep_rare("extent", read.EXTENT)
+        self._cut_into(partitions(read.check_extent(self.spark, where)))
+        self._make_small(ends, otherwise)
+        self._make_messages()
+        self._make_order()
+
+    def _make_small(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
+        self._say("which sessions there were, in which groups")
+        extent, small, borders = (
+            self._fetch(query) for query in ("SELECT * FROM audit_extent", sessions.SMALL, sessions.BORDERS)
+        )
+        found = sessions.sessions_of(extent, small, borders, ends, otherwise)
+        self.runs = tuple(sorted({one.run for one in found}))
+        flags, components = rows_of(self.runs, ends, otherwise)
+        self._rows("ends", flags, constants.ENDS)
+        self._rows("components", components, constants.COMPONENTS)
+        self._rows("borders", ([row[name] for name in constants.BORDERS] for row in borders), constants.BORDERS)
+        self._rows("sessions", [one.row() for one in found], constants.SESSIONS)
+        self._rows("small", sessions.small_rows(found), constants.SMALL)
+        self._make_stays(found)
+
+    def _make_stays(self, found: list[Session]) -> None:
+        self._say("who was in which views, and what is owed to whom there")
+        by_name = stays.groups_of(found)
+        strays: list[tuple[str, str, int]] = []
+        courses = list(spans.courses_of(found, by_name, strays))
+        groups = list(by_name.values())
+        alive = {(one.run, one.process) for one in found if one.alive}
+        self.masks = Masks(_words(groups))
+        self._rows("people", stays.people_rows(groups, found), constants.PEOPLE)
+        self._rows("stays", (one.row() for group in groups for one in group.stays), constants.STAYS)
+        self._rows("rooms", stays.room_rows(groups), constants.ROOMS)
+        self._rows("owed", promises.owed_rows(groups, alive), constants.OWED)
+        self._rows("strays", strays, constants.STRAYS)
+        self._rows("spans", (row for one in courses for row in one.rows()), constants.SPANS)
+
+    def _make_messages(self) -> None:
+        self._say("what sessions sent")
+        self._keep("sends", messages.SENDS)
+        self._keep("posts", messages.POSTS)
+        self._keep("origins", messages.origins(self.masks))
+        self._say("what they got")
+        self._keep_long("deliveries", messages.DELIVERIES)
+        self._keep("reach", messages.REACH)
+        self._keep_rare("never_sent", messages.NEVER_SENT)
+        self._keep_rare("unlike", messages.UNLIKE)
+        self._keep("messages", messages.messages(self._hint(), self._is_any("never_sent")))
+        self._keep("own", messages.own(self._hint()))
+        self._say("who has which message")
+        self._keep_long("holdings", messages.holdings(self.masks, self._is_any("unlike")))
+
+    def _make_order(self) -> None:
+        self._say("in which order")
+        self._put("order", self.spark.sql(messages.ORDER))
+        self._keep_rare("tops", agreed.tops(self._hint()))
+        self._keep_rare("missteps", order.missteps(self._hint()))
+
+    def _hint(self) -> str:
+        """Whether messages are few enough to be given to every worker, which saves sorting the deliveries."""
+        if self._messages is None:
+            self._messages = max(self.spark.table(f"audit_{name}").count() for name in ("sends", "reach"))
+        return "/*+ BROADCAST(m) */" if self._messages <= BROADCAST_MESSAGES_MAX else ""
+
+    def _fetch(self, query: str) -> list[dict[str, Any]]:
+        """What the driver looks at itself."""
+        rows = self.spark.sql(query).limit(sessions.MARKS_MAX + 1).toArrow()
+        if rows.num_rows > sessions.MARKS_MAX:
+            raise SparkError(
+                f"more than {sessions.MARKS_MAX} events of sessions beside messages",
+                "audit the histories in several runs",
+            )
+        fetched: list[dict[str, Any]] = rows.to_pylist()
+        return fetched
+
+    def _rows(self, name: str, rows: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> None:
+        self._put(name, constants.constant(self.spark, rows, columns, self.masks))
+
+
+def _words(groups: Iterable[Group]) -> int:
+    words = max((len(group.numbers) - 1 for group in groups), default=0) // WORD_BITS + 1
+    if words > WORDS_MAX:
+        raise SparkError(
+            f"one group with more than {WORDS_MAX * WORD_BITS} sessions",
+            "audit the trace in pieces, each a history of its own in a directory run=NAME",
+        )
+    return words

@@ -1,0 +1,232 @@
+"""Histories of clients for both checkers: written by hand, of campaigns, with planted bugs, and altered.
+
+They are written below one directory, each as a run, and the plain checker's verdict is kept beside it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+from tests.test_campaign_clients import CAUGHT
+from tests.unit.check.evs_c_notation import client_history
+from tests.unit.check.test_evs_c import BREAKS, HOLDS
+
+from hopring.check.evs_c import check_evs_c
+from hopring.check.trace import (
+    AsksEnd,
+    AsksJoin,
+    AsksLeave,
+    ClientDelivered,
+    ClientEvent,
+    ClientSent,
+    Connected,
+    Crash,
+    Event,
+    Gone,
+    GroupInstalled,
+    GroupSignal,
+    Left,
+    Process,
+    Recover,
+)
+from hopring.check.trace_files import write_parquet
+from hopring.services import Service
+from hopring.sim.campaign import motion_clients
+from hopring.sim.campaign.bugs import all_bugs, plant
+from hopring.sim.campaign.run import run_seed
+from hopring.spark.audit import Ends
+
+QUIET = Ends(True, (frozenset("ab"), frozenset("c")))
+
+Alter = Callable[[list[Event], int, Random], list[Event]]
+"""What takes the place of the event there, from a history."""
+
+
+@dataclass
+class ClientHistories:
+    """Runs below a directory, with what the plain checker says of them."""
+
+    directory: Path
+    broken: dict[str, set[str]] = field(default_factory=dict)
+    ends: dict[str, Ends] = field(default_factory=dict)
+
+    def add(self, run: str, events: Iterable[Event], ends: Ends) -> None:
+        events = list(events)
+        directory = self.directory / f"run={run}"
+        directory.mkdir(parents=True)
+        write_parquet(events, directory / "trace.parquet")
+        verdicts = check_evs_c(events, ends.quiet, ends.components)
+        self.broken[run] = {verdict.property for verdict in verdicts if not verdict}
+        self.ends[run] = ends
+
+    def add_by_hand(self) -> None:
+        """All histories that the plain checker is tested with."""
+        texts = [text for _number, text in HOLDS] + [text for _number, text, _witness in BREAKS]
+        for number, text in enumerate(texts):
+            self.add(f"hand-{number}", client_history(text), QUIET)
+
+    def add_campaign(self, seeds: Iterable[int]) -> None:
+        for seed in seeds:
+            events, ends = world(seed)
+            self.add(f"seed-{seed}", events, ends)
+
+    def add_bugs(self, names: Iterable[str]) -> None:
+        for name in names:
+            with plant(all_bugs()[name]):
+                events, ends = world(CAUGHT[name][0])
+            self.add(f"bug-{name}", events, ends)
+
+    def add_altered(self, seeds: Iterable[int], of_each: int) -> None:
+        """So many of each kind of wrong, done to histories of the campaign."""
+        for seed in seeds:
+            events, ends = world(seed)
+            dice = Random(seed)
+            for kind, alter in ALTERATIONS:
+                places = [place for place, event in enumerate(events) if isinstance(event, kind)]
+                dice.shuffle(places)
+                changed = (altered(events, place, alter, dice) for place in places)
+                wrongs = (one for one in changed if one != events)
+                for number, wrong in enumerate(islice(wrongs, of_each)):
+                    self.add(f"{alter.__name__}-{kind.__name__}-{seed}-{number}", wrong, ends)
+
+
+def altered(events: list[Event], place: int, alter: Alter, dice: Random) -> list[Event]:
+    return [*events[:place], *alter(events, place, dice), *events[place + 1 :]]
+
+
+def world(seed: int) -> tuple[list[Event], Ends]:
+    """A world with clients, and what the campaign tells the checker of its end."""
+    with overheard() as said:
+        outcome = run_seed(seed, clients=True)
+    return outcome.history, said[0] if said else Ends()
+
+
+@contextmanager
+def overheard() -> Iterator[list[Ends]]:
+    said: list[Ends] = []
+
+    def listen(events, quiet_end, components=None):  # type: ignore[no-untyped-def]
+        parts = None if components is None else tuple(frozenset(component) for component in components)
+        said.append(Ends(quiet_end, parts))
+        return check_evs_c(events, quiet_end, components)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(motion_clients, "check_evs_c", listen)
+        yield said
+
+
+# What is done to an event.
+
+
+def drops(_events: list[Event], _place: int, _dice: Random) -> list[Event]:
+    return []
+
+
+def doubles(events: list[Event], place: int, _dice: Random) -> list[Event]:
+    return [events[place], events[place]]
+
+
+def names_fewer(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, GroupInstalled | GroupSignal)
+    return [replace(event, together=_without_one(event.together, dice))]
+
+
+def has_fewer_members(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, GroupInstalled)
+    return [replace(event, members=_without_one(event.members, dice))]
+
+
+def names_more(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, GroupInstalled | GroupSignal)
+    sessions = {one.process for one in events if isinstance(one, ClientEvent)}
+    return [replace(event, together=tuple(sorted({*event.together, dice.choice(sorted(sessions))})))]
+
+
+def names_a_stranger(events: list[Event], place: int, _dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, GroupInstalled)
+    return [replace(event, members=(*event.members, Process("nobody", 1, 1)))]
+
+
+def takes_the_id_of_another(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, GroupInstalled | GroupSignal)
+    views = {one.view for one in events if isinstance(one, GroupInstalled) and one.group == event.group}
+    return [replace(event, view=dice.choice(sorted(views)))]
+
+
+def comes_from_a_network(events: list[Event], place: int, _dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, GroupInstalled)
+    return [replace(event, cause="network")]
+
+
+def takes_the_stamp_of_another(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, ClientDelivered)
+    return [replace(event, ord=dice.choice([one.ord for one in events if isinstance(one, ClientDelivered)]))]
+
+
+def comes_as_another_service(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, ClientDelivered | ClientSent)
+    return [replace(event, service=dice.choice(list(Service)))]
+
+
+def goes_to_other_groups(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, ClientDelivered | ClientSent)
+    groups = {one.group for one in events if isinstance(one, GroupInstalled)}
+    return [replace(event, groups=tuple(dice.sample(sorted(groups), min(2, len(groups)))))]
+
+
+def is_discarded(events: list[Event], place: int, _dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, ClientSent)
+    return [replace(event, self_discard=not event.self_discard)]
+
+
+def is_in_the_name_of_another(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, ClientSent | ClientDelivered)
+    names = [one.message for one in events if isinstance(one, ClientSent)]
+    return [replace(event, message=dice.choice(names))]
+
+
+def is_of_another_group(events: list[Event], place: int, dice: Random) -> list[Event]:
+    event = events[place]
+    assert isinstance(event, Left | AsksJoin | AsksLeave | GroupSignal)
+    groups = {one.group for one in events if isinstance(one, GroupInstalled)}
+    return [replace(event, group=dice.choice(sorted(groups)))]
+
+
+def _without_one(processes: tuple[Process, ...], dice: Random) -> tuple[Process, ...]:
+    return tuple(sorted({*processes} - {dice.choice(processes)})) if processes else ()
+
+
+ALTERATIONS: list[tuple[type, Alter]] = [
+    *[(kind, drops) for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, Left, Connected)],
+    *[(kind, drops) for kind in (AsksJoin, AsksLeave, AsksEnd, Gone, Crash, Recover)],
+    *[(kind, doubles) for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, Left, Connected)],
+    *[(kind, doubles) for kind in (AsksJoin, AsksLeave, AsksEnd, Gone)],
+    *[(kind, names_fewer) for kind in (GroupInstalled, GroupSignal)],
+    *[(kind, names_more) for kind in (GroupInstalled, GroupSignal)],
+    *[(kind, takes_the_id_of_another) for kind in (GroupInstalled, GroupSignal)],
+    (GroupInstalled, has_fewer_members),
+    (GroupInstalled, names_a_stranger),
+    (GroupInstalled, comes_from_a_network),
+    (ClientDelivered, takes_the_stamp_of_another),
+    *[(kind, comes_as_another_service) for kind in (ClientDelivered, ClientSent)],
+    *[(kind, goes_to_other_groups) for kind in (ClientDelivered, ClientSent)],
+    *[(kind, is_in_the_name_of_another) for kind in (ClientDelivered, ClientSent)],
+    (ClientSent, is_discarded),
+    *[(kind, is_of_another_group) for kind in (Left, AsksJoin, AsksLeave, GroupSignal)],
+]

@@ -1,0 +1,82 @@
+"""The audit of clients says what the plain checker of EVS-C says, of right histories and of wrong ones."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.client_histories import QUIET, ClientHistories
+from tests.spark.histories import Histories
+from tests.test_campaign_clients import CAUGHT
+from tests.unit.check.evs_c_notation import client_history
+
+from hopring.check.evs_c import check_evs_c
+from hopring.spark.audit import CLIENT_NAMES, NAMES, Ends, audit, read_trace
+from hopring.spark.audit.clients import audit_clients
+
+pytestmark = pytest.mark.spark
+
+
+def judged(spark: Any, histories: ClientHistories) -> dict[str, set[str]]:
+    report = audit_clients(spark, read_trace(spark, str(histories.directory)), ends=histories.ends)
+    return {run: report.broken(run) for run in histories.broken}
+
+
+def test_the_properties_are_those_of_the_plain_checker_in_its_order() -> None:
+    assert [verdict.property for verdict in check_evs_c([], True, [])] == list(CLIENT_NAMES)
+
+
+@pytest.mark.slow
+def test_histories_written_by_hand_are_judged_alike(spark: Any, tmp_path: Path) -> None:
+    histories = ClientHistories(tmp_path)
+    histories.add_by_hand()
+
+    assert judged(spark, histories) == histories.broken
+    assert set().union(*histories.broken.values()) == set(CLIENT_NAMES)
+
+
+@pytest.mark.interpreted
+@pytest.mark.long
+@pytest.mark.slow
+def test_a_campaign_with_clients_and_all_planted_bugs_are_judged_alike(spark: Any, tmp_path: Path) -> None:
+    histories = ClientHistories(tmp_path)
+    histories.add_campaign(range(1, 21))
+    histories.add_bugs(sorted(CAUGHT))
+
+    assert judged(spark, histories) == histories.broken
+    assert all(CAUGHT[name][1] in histories.broken[f"bug-{name}"] for name in CAUGHT)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 5, 12, 27])
+def test_every_kind_of_wrong_is_judged_alike(spark: Any, tmp_path: Path, seed: int) -> None:
+    histories = ClientHistories(tmp_path)
+    histories.add_altered([seed], of_each=4)
+
+    assert judged(spark, histories) == histories.broken
+
+
+@pytest.mark.slow
+def test_daemons_and_clients_are_judged_in_one_report(spark: Any, tmp_path: Path) -> None:
+    histories = ClientHistories(tmp_path)
+    text = """
+        a: view red 1.1 ab | send 1 | got a:1 | view red 1.2 abc
+        b: view red 1.1 ab | view red 1.2 abc | got a:1
+    """
+    histories.add("clients", client_history(text), QUIET)
+    daemons = Histories(tmp_path)
+    daemons.add_lines("a: view 1 ab | send 1 | deliver a:1 | view 2 ab\nb: view 1 ab | view 2 ab", Ends())
+
+    report = audit(spark, read_trace(spark, str(tmp_path)), ends=histories.ends | daemons.ends)
+
+    assert report.runs == ("clients", "lines")
+    assert report.broken("clients") >= histories.broken["clients"]
+    assert report.broken("lines") == daemons.broken["lines"]
+    witnesses = {finding.property: finding.witness for finding in report.findings}
+    assert witnesses["EVS-C 2.7 virtual synchrony"] == (
+        "a/1:1 was delivered in red 1.1, and b/1, moving along from there, did not"
+    )
+    assert [name for name in report.judged["clients"] if name in CLIENT_NAMES] == list(CLIENT_NAMES)
+    assert "2.11 FIFO messages" not in report.judged["clients"]
+    assert [name for name in report.judged["lines"] if name in CLIENT_NAMES] == []
+    assert set(report.judged["lines"]) < set(NAMES)
