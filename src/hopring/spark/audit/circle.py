@@ -71,7 +71,7 @@ def find_circles(edges: Iterable[tuple[str, int, int]]) -> dict[str, list[int]]:
 
 def _names(spark: "SparkSession", run: str, places: list[int]) -> list[str]:
     rows = spark.sql(
-        "SELECT place, message FROM audit_messages WHERE run = :run AND array_contains(:places, place)",
+        "SELECT place, message FROM audit_named WHERE run = :run AND array_contains(:places, place)",
         {"run": run, "places": places},
     ).collect()
     names = {row["place"]: row["message"] for row in rows}

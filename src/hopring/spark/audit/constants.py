@@ -35,6 +35,7 @@ ROOMS: Final = _VIEW | {"nth": NUMBER, "installed": SET, "ended": SET, "signalle
 WAYS: Final = _VIEW | {"id": NUMBER, "process": TEXT, "after_view": TEXT, "self": SET, "friends": SET}
 OWED: Final = {"room": NUMBER, "behind": FLAG, "owed": SET, "said_by": SET}
 ENDS: Final = {"run": TEXT, "quiet": FLAG, "counters_survive": FLAG}
+ALIKE: Final = {"place": NUMBER, "other_place": NUMBER}
 COMPONENTS: Final = {"run": TEXT, "component": NUMBER, "daemon": TEXT}
 
 

@@ -38,7 +38,7 @@ def _mark(condition: str, mark: Mark) -> str:
     return f"IF({condition}, {int(mark)}, 0)"
 
 
-def marked(mark: Mark, marks: str = "marks") -> str:
+def marked(mark: IntFlag, marks: str = "marks") -> str:
     """Whether it is so."""
     return f"({marks} & {int(mark)}) <> 0"
 
@@ -64,7 +64,7 @@ def delivered(hint: str) -> str:
         f"""
         m.place, coalesce(named.id, other.id) AS stay_id, e.position, {_MARKS} AS marks, m.session, m.sent_at
         """,
-        "LEFT JOIN audit_order m ON m.key = e.key",
+        "LEFT JOIN audit_messages m ON m.key = e.key",
         hint,
     )
 
@@ -138,7 +138,7 @@ def patterns(m: Masks) -> str:
 def holdings(m: Masks, pieces_table: str, named: bool) -> str:
     """Pieces or patterns, with what they are in words; with the message's name only where it is wanted."""
     names = "x.message, x.sent_view" if named else "'' AS message, '' AS sent_view"
-    join = "JOIN audit_messages x ON x.place = h.place" if named else ""
+    join = "JOIN audit_named x ON x.place = h.place" if named else ""
     return f"""
     SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.place, h.room, h.twice, r.run, r.view, r.nth, {names},
            p.process AS sender, h.marks & {int(Mark.SERVICE)} AS service, {_flags()},

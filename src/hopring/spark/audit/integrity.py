@@ -1,7 +1,9 @@
 """Each delivery for itself: 2.5, 2.6, and the view it belongs to, 2.18 and 2.19 (with 2.9)."""
 
 from hopring.check.evs import integrity
+from hopring.spark.audit.holdings import marked
 from hopring.spark.audit.masks import Masks
+from hopring.spark.audit.messages import Odd
 from hopring.spark.audit.property import Property
 
 
@@ -39,18 +41,18 @@ def same_view_delivery(_m: Masks) -> str:
     FROM (SELECT a.place, min(r.view) AS view, max(r.view) AS other_view
           FROM audit_apart a JOIN audit_rooms r ON r.room = a.room
           GROUP BY a.place HAVING min(r.view) <> max(r.view)) v
-         JOIN audit_messages m ON m.place = v.place
+         JOIN audit_named m ON m.place = v.place
     """
 
 
 def sane_view_delivery(_m: Masks) -> str:
     """2.19 and 2.9: (1) in the view of the stamp; (2) not once the sender's daemon has started again."""
-    return """
+    return f"""
     SELECT run, message, view, sent_view AS other_view, '(1) it was stamped in' AS flaw
     FROM audit_holdings WHERE elsewhere
     UNION ALL
     SELECT run, message, view, stay_view, '(1) its sender sent it in'
-    FROM audit_odd WHERE view < stay_view
+    FROM audit_odd WHERE {marked(Odd.VIEW, "odd")}
     UNION ALL
     SELECT /*+ BROADCAST(b) */ h.run, h.message, h.view, b.bound, '(2) its daemon had started again in'
     FROM audit_holdings h JOIN (

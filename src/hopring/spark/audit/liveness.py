@@ -8,8 +8,9 @@ from hopring.spark.audit.property import Property
 def self_delivery(m: Masks) -> str:
     """2.15: who is still there at the quiet end has delivered all it sent."""
     return f"""
-    SELECT s.run, s.process, s.position
-    FROM audit_posts s JOIN audit_lives l ON l.run = s.run AND l.process = s.process AND l.alive
+    SELECT h.run, h.process, s.position
+    FROM audit_posts s JOIN audit_stays h ON h.id = s.stay_id
+         JOIN audit_lives l ON l.run = h.run AND l.process = h.process AND l.alive
          LEFT JOIN audit_reach r ON r.place = s.place
     WHERE s.service > 1 AND (r.place IS NULL OR r.service = 1 OR {m.beyond("l.self", "r.got")})
     """
@@ -18,9 +19,10 @@ def self_delivery(m: Masks) -> str:
 def termination(m: Masks) -> str:
     """2.17: what is sent in a view that its sender never leaves, every member of the view delivers."""
     return f"""
-    SELECT s.run, s.process, s.position, l.view,
+    SELECT l.run, l.process, s.position, l.view,
            array({m.each("l.members# & ~coalesce(r.got#, 0)")}) AS lacking
-    FROM audit_posts s JOIN audit_stays l ON l.run = s.run AND l.process = s.process AND l.view = s.view
+    FROM audit_posts s JOIN audit_doors h ON h.id = s.stay_id
+         JOIN audit_doors l ON l.life = h.life AND l.view_key = s.view_key
          LEFT JOIN audit_reach r ON r.place = s.place
     WHERE l.stay > 0 AND l.after_view IS NULL AND l.alive AND s.service > 1 AND {m.some("l.members")}
           AND (r.place IS NULL OR r.service = 1 OR {m.beyond("l.members", "r.got")})

@@ -5,6 +5,8 @@ one in 100 000, and then a violation would be seen that is none. Its `place` is 
 stamp; from there on the place is its name.
 """
 
+from enum import IntFlag
+
 from hopring.services import Service
 
 SERVICE = (
@@ -12,7 +14,7 @@ SERVICE = (
     + " ".join(f"WHEN '{one.name.lower()}' THEN {int(one)}" for one in reversed(Service))
     + " END AS INT)"
 )
-STAMP = "xxhash64(ord_lts, ord_site, ord_view, ord_place)"
+STAMP = "xxhash64(run, ord_lts, ord_site, ord_view, ord_place)"
 KEY = "xxhash64(run, message)"
 DOOR = "xxhash64(run, process, view)"
 LIFE = "xxhash64(run, process)"
@@ -46,46 +48,71 @@ def placed(kind: str, columns: str, more: str = "", hint: str = "") -> str:
     """
 
 
-SENDS = placed(
+_SENDER = "left(e.message, length(e.message) - length(substring_index(e.message, ':', -1)) - 1)"
+
+
+class Odd(IntFlag):
+    """What may be wrong with a send by itself."""
+
+    NAME = 1  # It is sent in the name of another.
+    STAMP = 2  # The stamp is of another view than the send names.
+    VIEW = 4  # It names an earlier view than its sender is in.
+
+
+LETTERS = placed(
     "send",
-    """
-    e.run, e.process, e.position, e.message, e.key, e.promised AS service, e.stamp, e.view,
-    e.ord_lts, e.ord_site, e.ord_view, e.ord_place, e.file, e.row,
-    left(e.message, length(e.message) - length(substring_index(e.message, ':', -1)) - 1) AS sender,
-    coalesce(named.id, other.id) AS stay_id, coalesce(named.view, other.view) AS stay_view
+    f"""
+    /*+ BROADCAST(p) */ e.run, e.message, e.view, e.file, e.row, e.key, e.promised AS service, e.stamp,
+    e.position, e.ord_lts, e.ord_site, e.ord_view, e.ord_place, xxhash64(e.view) AS view_key,
+    coalesce(p.number, xxhash64(e.run, {_SENDER})) AS session, coalesce(named.id, other.id) AS stay_id,
+    IF(e.process <> {_SENDER}, {int(Odd.NAME)}, 0)
+    + IF(e.view <> e.ord_view AND e.promised > 1, {int(Odd.STAMP)}, 0)
+    + IF(e.view < coalesce(named.view, other.view), {int(Odd.VIEW)}, 0) AS odd
     """,
+    f"LEFT JOIN audit_people p ON p.run = e.run AND p.process = {_SENDER}",
 )
+"""All sends, with their names; as they are in the trace, not kept."""
+
+_NUMBERS = """
+key, service, stamp, position, ord_lts, ord_site, ord_view, ord_place, view_key, session, stay_id
+"""
+
+SENDS = f"SELECT {_NUMBERS}, odd FROM audit_letters"
+"""All sends, as numbers."""
 
 TWICE = "SELECT key FROM audit_sends GROUP BY key HAVING count(*) > 1"
 """Messages that were sent again; none, if all is well."""
 
+TIES = "SELECT stamp FROM audit_sends WHERE service > 1 GROUP BY stamp HAVING count(*) > 1"
+"""Stamps that were given twice; none, if all is well."""
+
+WRONG = "SELECT stay_id, position FROM audit_sends WHERE odd <> 0"
+"""Where there are sends that are wrong by themselves: nowhere, if all is well."""
+
 ODD = """
-SELECT run, process, position, message, service, sender, view, ord_view, stay_view FROM audit_sends
-WHERE process <> sender OR (view <> ord_view AND service > 1) OR view < stay_view
+SELECT t.run, t.process, s.position, s.message, s.view, t.view AS stay_view, s.odd
+FROM audit_wrong w JOIN audit_letters s ON s.stay_id = w.stay_id AND s.position = w.position
+     JOIN audit_stays t ON t.id = w.stay_id
 """
-"""Sends that are wrong by themselves, in another's name or with another view's stamp; none, if all is well."""
+"""These sends."""
 
 ALIKE = """
 SELECT min(place) AS place, max(place) AS other_place
-FROM audit_messages WHERE service > 1 GROUP BY run, stamp HAVING count(*) > 1
+FROM audit_messages WHERE service > 1 GROUP BY stamp HAVING count(*) > 1
 """
 """Messages that have one stamp; none, if all is well."""
 
-_SEND = """
-SELECT run, message, key, service, stamp, sender, process AS by, position, view, true AS sent,
-       ord_lts, ord_site, ord_view, ord_place, file, row, '' AS process, stay_id
+_SEND = f"SELECT {_NUMBERS}, true AS sent, (odd & {int(Odd.NAME)}) = 0 AS own"
+_SEEN = "run, message, view, file, '' AS process, row"
+
+FIRST_SENDS = f"{_SEND} FROM audit_sends"
+"""Of each message its send, where each is sent once."""
+
+FIRST_OF_TWO = f"""
+{_SEND}, {_SEEN}
+FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth FROM audit_letters) WHERE nth = 1
 """
-
-
-def first_sends(some_twice: bool) -> str:
-    """Of each message its first send."""
-    if not some_twice:
-        return f"{_SEND} FROM audit_sends"
-    return f"""
-    {_SEND} FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth FROM audit_sends)
-    WHERE nth = 1
-    """
-
+"""Of each message its first send, with what tells those of one stamp apart."""
 
 NEVER_SENT = f"""
 SELECT DISTINCT t.key FROM (SELECT {KEY} AS key FROM audit_trace WHERE kind = 'deliver') t
@@ -94,48 +121,50 @@ SELECT DISTINCT t.key FROM (SELECT {KEY} AS key FROM audit_trace WHERE kind = 'd
 """Messages that were delivered and of which there is no send."""
 
 FOUNDLINGS = f"""
-SELECT run, message, key, service, stamp, sender, CAST(NULL AS STRING) AS by, CAST(NULL AS BIGINT) AS position,
-       CAST(NULL AS STRING) AS view, false AS sent, ord_lts, ord_site, ord_view, ord_place,
-       '~' AS file, at AS row, process, CAST(NULL AS BIGINT) AS stay_id
-FROM (SELECT t.run, t.message, k.key, {SERVICE} AS service, {STAMP} AS stamp, t.sender, t.process,
-             t.position AS at, t.ord_lts, t.ord_site, t.ord_view, t.ord_place,
+SELECT key, service, stamp, CAST(NULL AS BIGINT) AS position, ord_lts, ord_site, ord_view, ord_place,
+       CAST(NULL AS BIGINT) AS view_key, session, CAST(NULL AS BIGINT) AS stay_id, false AS sent, false AS own,
+       run, message, CAST(NULL AS STRING) AS view, '~' AS file, process, at AS row
+FROM (SELECT t.run, t.message, k.key, t.promised AS service, t.stamp, t.process, t.position AS at,
+             t.ord_lts, t.ord_site, t.ord_view, t.ord_place,
+             coalesce(p.number, xxhash64(t.run, t.sender)) AS session,
              row_number() OVER (PARTITION BY k.key ORDER BY t.process, t.position) AS nth
-      FROM (SELECT *, {KEY} AS key FROM audit_trace WHERE kind = 'deliver') t
-           JOIN audit_never_sent k ON k.key = t.key)
+      FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {STAMP} AS stamp
+            FROM audit_trace WHERE kind = 'deliver') t
+           JOIN audit_never_sent k ON k.key = t.key
+           LEFT JOIN audit_people p ON p.run = t.run AND p.process = t.sender)
 WHERE nth = 1
 """
 """What was delivered and never sent: its first delivery says what it is."""
 
 
-def messages(first: str) -> str:
+def messages(first: str, seen: bool) -> str:
     """Every message with its place in the order; the rows are sorted, so the numbers given to them rise.
 
     The clocks come first, though runs have nothing to do with each other: Spark compares the first column as a
-    number beside the row, and looks into the rows only where it is the same.
+    number beside the row, and looks into the rows only where it is the same. Of messages with the same stamp,
+    if there are any, the first that is `seen` comes first.
     """
+    ties = ", run, file, process, row" if seen else ""
     return f"""
-    SELECT /*+ BROADCAST(p) */ o.*, coalesce(p.number, xxhash64(o.run, o.sender)) AS session
-    FROM (SELECT key, run, message, service, stamp, sender, by, position AS sent_at, view AS sent_view, sent,
-                 stay_id, monotonically_increasing_id() AS place
-          FROM (SELECT * FROM ({first})
-                ORDER BY ord_lts, ord_site, ord_view, ord_place, run, file, process, row)) o
-         LEFT JOIN audit_people p ON p.run = o.run AND p.process = o.sender
+    SELECT key, service, stamp, position AS sent_at, view_key, session, stay_id, sent, own,
+           monotonically_increasing_id() AS place
+    FROM (SELECT * FROM ({first}) ORDER BY ord_lts, ord_site, ord_view, ord_place {ties})
     """
 
 
-ORDER = """
-SELECT key, place, service, session, sent_at, stamp, sent, by = sender AS own,
-       CASE WHEN sent THEN xxhash64(sent_view) END AS view_key
-FROM audit_messages
-"""
-"""What of a message a pass over deliveries needs: little enough to be everywhere."""
+def named(first: str) -> str:
+    """What messages are called, for the witnesses."""
+    return f"""
+    SELECT m.place, n.run, n.message, n.view AS sent_view
+    FROM audit_messages m JOIN ({first}) n ON n.key = m.key
+    """
+
 
 POSTS = """
-SELECT run, by AS process, sent_at AS position, service, sent_view AS view, stay_id, place, session
-FROM audit_messages WHERE sent
+SELECT sent_at AS position, service, view_key, stay_id, place, session FROM audit_messages WHERE sent
 UNION ALL
-SELECT s.run, s.process, s.position, s.service, s.view, s.stay_id, m.place, m.session
+SELECT s.position, s.service, s.view_key, s.stay_id, m.place, m.session
 FROM audit_sends s JOIN audit_twice t ON t.key = s.key JOIN audit_messages m ON m.key = s.key
-WHERE s.process <> m.by OR s.position <> m.sent_at
+WHERE s.stay_id <> m.stay_id OR s.position <> m.sent_at
 """
 """Every send with the place of its message."""

@@ -55,13 +55,14 @@ def of_daemons(trace: "DataFrame") -> "DataFrame":
 
 
 EXTENT: Final = f"""
-SELECT run, process, daemon, sum(events) AS events, min(low) AS low, max(high) AS high,
+SELECT run, process, regexp_extract(process, '^(.*)#', 1) AS daemon, sum(events) AS events,
+       min(low) AS low, max(high) AS high,
        sum(positions) AS positions, min(oldest) AS oldest, max(newest) AS newest,
        bool_or(kind NOT IN {KINDS!r}) AS foreign_kind
-FROM (SELECT run, process, daemon, kind, count(*) AS events, min(position) AS low, max(position) AS high,
+FROM (SELECT run, process, kind, count(*) AS events, min(position) AS low, max(position) AS high,
              sum(position) AS positions, min(schema) AS oldest, max(schema) AS newest
-      FROM audit_trace GROUP BY run, process, daemon, kind)
-GROUP BY run, process, daemon
+      FROM audit_trace GROUP BY run, process, kind)
+GROUP BY run, process
 """
 """By process: how many rows, and whether they are all there.
 

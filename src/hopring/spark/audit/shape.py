@@ -1,7 +1,9 @@
 """What the thesis assumes of every trace: assumptions 2.1 and 2.3, definition 2.7."""
 
 from hopring.check.evs import shape
+from hopring.spark.audit.holdings import marked
 from hopring.spark.audit.masks import Masks
+from hopring.spark.audit.messages import Odd
 from hopring.spark.audit.property import Property
 
 
@@ -31,14 +33,16 @@ def one_life(_m: Masks) -> str:
 
 def sent_once(_m: Masks) -> str:
     """No message is sent twice, none in another's name, and the stamp is of the view that the send names."""
-    return """
-    SELECT s.run, max_by(s.process, s.position) AS process, max(s.position) AS position, 'is sent twice' AS flaw
-    FROM audit_sends s JOIN audit_twice t ON t.key = s.key GROUP BY s.run, s.key
+    return f"""
+    SELECT l.run, max_by(l.process, s.position) AS process, max(s.position) AS position, 'is sent twice' AS flaw
+    FROM audit_sends s JOIN audit_twice t ON t.key = s.key JOIN audit_stays l ON l.id = s.stay_id
+    GROUP BY l.run, s.key
     UNION ALL
-    SELECT run, process, position, 'is sent in the name of another' FROM audit_odd WHERE process <> sender
+    SELECT run, process, position, 'is sent in the name of another'
+    FROM audit_odd WHERE {marked(Odd.NAME, "odd")}
     UNION ALL
     SELECT run, process, position, 'has a stamp of another view than it was sent in'
-    FROM audit_odd WHERE view <> ord_view AND service > 1
+    FROM audit_odd WHERE {marked(Odd.STAMP, "odd")}
     """
 
 
@@ -46,8 +50,8 @@ def one_stamp(_m: Masks) -> str:
     """Every receiver knows a message by the stamp it was sent with, and no two messages share one."""
     return """
     SELECT m.run, m.message, o.message AS other_message, 'has the same stamp as' AS flaw
-    FROM audit_alike a JOIN audit_messages m ON m.place = a.place
-         JOIN audit_messages o ON o.place = a.other_place
+    FROM audit_alike a JOIN audit_named m ON m.place = a.place
+         JOIN audit_named o ON o.place = a.other_place
     UNION ALL
     SELECT run, message, message, 'was delivered with another stamp than the first of'
     FROM audit_holdings WHERE service > 1 AND other_stamp

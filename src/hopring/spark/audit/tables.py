@@ -23,6 +23,7 @@ PARTITIONS_MAX: Final = 2_000
 RARE_MAX: Final = 100_000
 """Rows of a table that go through the driver."""
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_COMPRESSED: Final = "spark.sql.inMemoryColumnarStorage.compressed"
 
 
 class Tables:
@@ -37,7 +38,9 @@ class Tables:
         self._long: dict[str, DataFrame] = {}
         self._events = 0
         self._messages: int | None = None
-        self._pieces_before = int(spark.conf.get(_PARTITIONS) or PARTITIONS_MAX)
+        self._before = {name: str(spark.conf.get(name)) for name in (_PARTITIONS, _COMPRESSED)}
+        # Numbers that lie anywhere gain little by it, and looking for what they would gain takes its time.
+        spark.conf.set(_COMPRESSED, "false")
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         """All of them, from the trace."""
@@ -46,6 +49,10 @@ class Tables:
         self._cut_into(partitions(0))
         self._keep_rare("extent", read.EXTENT)
         self._events = read.check_extent(self.spark, where)
+        if trace.count() == self._events:
+            self._put(
+                "trace", trace
+            )  # There is nothing of sessions that would have to be passed over each time.
         self._make_lives(ends, otherwise)
         self._cut_into(partitions(self._events))
         self._make_messages()
@@ -82,23 +89,30 @@ class Tables:
     def _make_messages(self) -> None:
         self._say("what was sent")
         self._view("doors", messages.DOORS)
+        self._view("letters", messages.LETTERS)
         self._keep_long("sends", messages.SENDS)
-        self._keep_rare("twice", messages.TWICE)
+        self._keep_rare("wrong", messages.WRONG)
         self._keep_rare("odd", messages.ODD)
-        first = messages.first_sends(self._is_any("twice"))
-        self._make_deliveries(first)
+        self._keep_rare("twice", messages.TWICE)
+        self._keep_rare("ties", messages.TIES)
+        seen = self._is_any("twice") or self._is_any("ties")
+        self._make_deliveries(messages.FIRST_OF_TWO if seen else messages.FIRST_SENDS, seen)
+        first = messages.FIRST_OF_TWO
         self._keep_rare("missing", holdings.MISSING)
         if self._is_any("missing"):
             self._keep_rare("never_sent", messages.NEVER_SENT)
-            self._make_deliveries(f"{first} UNION ALL {messages.FOUNDLINGS}")
-        self._keep_rare("alike", messages.ALIKE)
+            first, seen = f"{first} UNION ALL {messages.FOUNDLINGS}", True
+            self._make_deliveries(first, seen)
+        self._constant("alike", [], constants.ALIKE)
+        if seen:
+            self._keep_rare("alike", messages.ALIKE)
+        self._view("named", messages.named(first))
         self._view("posts", messages.POSTS)
         self._view("deliveries", holdings.DELIVERIES)
 
-    def _make_deliveries(self, first: str) -> None:
+    def _make_deliveries(self, first: str, seen: bool) -> None:
         """Messages as far as they are known, and deliveries with the places of these."""
-        self._keep_long("messages", messages.messages(first))
-        self._view("order", messages.ORDER)
+        self._keep_long("messages", messages.messages(first, seen))
         self._say("what was delivered")
         self._keep_long("delivered", holdings.delivered(self._hint()))
 
@@ -184,7 +198,8 @@ class Tables:
             table.unpersist()
         for name in self._names:
             self.spark.catalog.dropTempView(name)
-        self._cut_into(self._pieces_before)
+        for name, value in self._before.items():
+            self.spark.conf.set(name, value)
 
 
 def partitions(rows: int) -> int:
