@@ -17,9 +17,12 @@ def one_session(_m: Masks) -> str:
     UNION ALL
     SELECT run, process, gone_at + 1, 'comes after its end' FROM audit_sessions WHERE gone_at < high
     UNION ALL
-    SELECT /*+ BROADCAST(s) */ s.run, s.process, e.position, 'comes after it had disconnected'
-    FROM audit_trace e JOIN audit_sessions s ON s.run = e.run AND s.process = e.process
-    WHERE e.position > s.asked_end AND e.kind IN ('send', 'join', 'leave', 'disconnect')
+    SELECT s.run, s.process, e.position, 'comes after it had disconnected'
+    FROM audit_small e JOIN audit_sessions s ON s.run = e.run AND s.process = e.process
+    WHERE e.position > s.asked_end AND e.kind IN ('join', 'leave', 'disconnect')
+    UNION ALL
+    SELECT s.run, s.process, e.position, 'comes after it had disconnected'
+    FROM audit_sends e JOIN audit_sessions s ON s.id = e.session_id WHERE e.position > s.asked_end
     UNION ALL
     SELECT run, process, misplaced_signal, 'names another view than it is in'
     FROM audit_stays WHERE misplaced_signal IS NOT NULL
@@ -47,9 +50,8 @@ def one_place(_m: Masks) -> str:
     SELECT run, min(message) AS message, max(message) AS other_message, 'has the same stamp as' AS flaw
     FROM audit_messages WHERE service > 1 GROUP BY run, stamp HAVING count(*) > 1
     UNION ALL
-    SELECT x.run, x.message, x.message, 'was delivered with another stamp than the first of'
-    FROM audit_reach r JOIN audit_messages x ON x.key = r.key
-    WHERE r.low_stamp <> r.high_stamp AND x.service > 1
+    SELECT run, message, message, 'was delivered with another stamp than the first of'
+    FROM audit_messages WHERE low_stamp <> high_stamp AND service > 1
     """
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SMALL_ROWS_MAX: Final = 100_000
+CONSTANT_ROWS_MAX: Final = 1_000
 
 
 class ClientTables(Tables):
@@ -69,10 +70,13 @@ class ClientTables(Tables):
         self._constant("rooms", stays.room_rows(groups), constants.ROOMS)
         self._constant("owed", promises.owed_rows(groups, alive), constants.OWED)
         self._constant("strays", strays, constants.STRAYS)
-        self._constant("spans", (row for one in courses for row in one.rows()), constants.SPANS)
+        self._constant("wishes", (row for one in courses for row in one.wish()), constants.WISHES)
+        self._constant("pieces", (row for one in courses for row in one.rows()), constants.SPANS)
+        self._keep("spans", spans.SPANS)
 
     def _make_messages(self) -> None:
         self._say("what sessions sent")
+        self._keep_small("known", messages.KNOWN)
         self._keep("sends", messages.SENDS)
         self._keep("posts", messages.POSTS)
         self._keep("origins", messages.origins(self.masks))
@@ -82,15 +86,17 @@ class ClientTables(Tables):
         self._keep_small("never_sent", messages.NEVER_SENT)
         self._keep_small("unlike", messages.UNLIKE)
         self._keep("messages", messages.messages(self._hint(), self._is_any("never_sent")))
+        self._put("order", self.spark.sql(messages.ORDER))
         self._keep("own", messages.own(self._hint()))
         self._say("who has which message")
         self._keep_long("holdings", messages.holdings(self.masks, self._is_any("unlike")))
 
     def _make_order(self) -> None:
         self._say("in which order")
-        self._put("order", self.spark.sql(messages.ORDER))
         self._keep_small("tops", agreed.tops(self._hint()))
-        self._keep_small("missteps", order.missteps(self._hint()))
+        self._keep("paces", order.paces(self._hint()))
+        self._keep_small("suspects", order.SUSPECTS)
+        self._keep_small("missteps", order.missteps(self._hint(), self._is_any("suspects")))
 
     def _keep_small(self, name: str, query: str) -> None:
         """A table that is small, or empty if nothing is wrong: it goes through the driver.
@@ -100,8 +106,9 @@ class ClientTables(Tables):
         rows = self.spark.sql(query).limit(SMALL_ROWS_MAX + 1).toArrow()
         if rows.num_rows > SMALL_ROWS_MAX:
             self._keep(name, query)
-        else:
-            self._put(name, self.spark.createDataFrame(rows))
+            return
+        table = self.spark.createDataFrame(rows)
+        self._put(name, table.localCheckpoint() if rows.num_rows > CONSTANT_ROWS_MAX else table)
 
     def _is_any(self, name: str) -> bool:
         return not self.spark.table(f"audit_{name}").isEmpty()
@@ -124,7 +131,10 @@ class ClientTables(Tables):
         return fetched
 
     def _constant(self, name: str, rows: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> None:
-        self._put(name, constants.constant(self.spark, rows, columns, self.masks))
+        """A table that the driver has made; queries over a long one take Spark's optimizer too much time."""
+        listed = list(rows)
+        table = constants.constant(self.spark, listed, columns, self.masks)
+        self._put(name, table.localCheckpoint() if len(listed) > CONSTANT_ROWS_MAX else table)
 
 
 def _words(groups: Iterable[Group]) -> int:
