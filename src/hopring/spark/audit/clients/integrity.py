@@ -14,7 +14,7 @@ def no_duplication(_m: Masks) -> str:
     """
     return """
     SELECT s.run, s.process, d.position, d.before
-    FROM (SELECT d.session_id, d.key, max(d.position) AS position, min(d.position) AS before
+    FROM (SELECT /*+ BROADCAST(k) */ d.session_id, d.key, max(d.position) AS position, min(d.position) AS before
           FROM audit_deliveries d JOIN (
                SELECT DISTINCT key FROM audit_holdings WHERE doubled
                UNION SELECT key FROM audit_deliveries WHERE head AND number IS NULL
@@ -35,11 +35,8 @@ def delivery_integrity(_m: Masks) -> str:
     SELECT run, message, 'it was sent to other groups'
     FROM audit_messages WHERE sent AND (low_groups <> groups_hash OR high_groups <> groups_hash)
     UNION ALL
-    SELECT s.run, s.message, 'its sender had not sent it yet, and delivered it'
-    FROM (SELECT run, message, session_id, key, min(position) AS position
-          FROM audit_sends GROUP BY run, message, session_id, key) s
-         JOIN audit_own o ON o.session_id = s.session_id AND o.key = s.key
-    WHERE o.position < s.position
+    SELECT x.run, x.message, 'its sender had not sent it yet, and delivered it'
+    FROM audit_own o JOIN audit_messages x ON x.key = o.key WHERE o.position < o.sent_at
     """
 
 

@@ -93,8 +93,8 @@ FROM (SELECT DISTINCT k.key, t.run, t.message, t.named AS sender
 """
 
 
-def messages(hint: str, foundlings: bool) -> str:
-    """Every message with its place in the order; the rows are sorted, so the numbers given to them rise."""
+def stamped(hint: str, foundlings: bool) -> str:
+    """Every message with the stamp of its first delivery, and what the others say."""
     seen = SEEN.format(session="d.session_id", position="d.position")
     return f"""
     WITH known AS ({_FIRST_SENDS} {_FOUNDLINGS if foundlings else ""}),
@@ -103,13 +103,18 @@ def messages(hint: str, foundlings: bool) -> str:
       FROM audit_deliveries d JOIN (SELECT key, first_seen FROM audit_reach) m
            ON m.key = d.key AND m.first_seen = {seen}
       WHERE d.head)
-    SELECT *, xxhash64(run, sender) AS session, monotonically_increasing_id() AS place
-    FROM (SELECT k.key, k.run, k.message, k.sender, coalesce(k.service, t.service) AS service, t.stamp,
-                 k.session_id IS NOT NULL AS sent, k.turn, k.groups_hash, {_SAID.replace("r.", "k.")}
-          FROM known k JOIN stamps t ON t.key = k.key
-          ORDER BY k.run, t.ord_lts, t.ord_site, t.ord_view, t.ord_place, k.session_id IS NULL, k.seen)
+    SELECT k.key, k.run, k.message, k.sender, xxhash64(k.run, k.sender) AS session,
+           coalesce(k.service, t.service) AS service, k.session_id IS NOT NULL AS sent, k.turn, k.seen,
+           k.groups_hash, {_SAID.replace("r.", "k.")}, t.stamp, t.ord_lts, t.ord_site, t.ord_view, t.ord_place
+    FROM known k JOIN stamps t ON t.key = k.key
     """
 
+
+MESSAGES: Final = """
+SELECT *, monotonically_increasing_id() AS place
+FROM (SELECT * FROM audit_stamped ORDER BY run, ord_lts, ord_site, ord_view, ord_place, NOT sent, seen)
+"""
+"""The same with their places in the order; the rows are sorted, so the numbers given to them rise."""
 
 ORDER: Final = "SELECT key, place, service, session, turn, sent FROM audit_messages"
 """What of a message a pass over deliveries needs: little enough to be everywhere."""
@@ -177,12 +182,13 @@ def origins(m: Masks) -> str:
 
 
 def own(hint: str) -> str:
-    """By session and message that it sent: where it first delivered that."""
+    """By session and message that it sent: where it first did, and where it first delivered that."""
     return f"""
-    SELECT {hint} d.session_id, d.key, m.service, min(d.position) AS position
+    SELECT {hint} d.session_id, d.key, m.service, m.sent_at, min(d.position) AS position
     FROM audit_deliveries d
-         JOIN (SELECT DISTINCT s.session_id, s.key, o.service
-               FROM audit_sends s JOIN audit_order o ON o.key = s.key) m
+         JOIN (SELECT s.session_id, s.key, o.service, min(s.position) AS sent_at
+               FROM audit_sends s JOIN audit_order o ON o.key = s.key
+               GROUP BY s.session_id, s.key, o.service) m
          ON m.session_id = d.session_id AND m.key = d.key
-    WHERE d.head GROUP BY d.session_id, d.key, m.service
+    WHERE d.head GROUP BY d.session_id, d.key, m.service, m.sent_at
     """
