@@ -70,7 +70,7 @@ def audit(
         report = _audit(trace, ends, master, remote)
     except HopError as error:
         raise Failure(str(error)) from None
-    click.echo(_json(report) if as_json else _text(report))
+    click.echo(_json(report) if as_json else text_of(report))
     ctx.exit(Exit.OK if report.holds else Exit.FAILURE)
 
 
@@ -91,7 +91,8 @@ def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "R
             spark.stop()
 
 
-def _text(report: "Report") -> str:
+def text_of(report: "Report") -> str:
+    """For people: what is broken, and how many verdicts there are."""
     lines = []
     for finding in report.findings:
         run = f"{finding.run}: " if finding.run else ""
