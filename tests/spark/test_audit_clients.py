@@ -10,8 +10,14 @@ from tests.test_campaign_clients import CAUGHT
 from tests.unit.check.evs_c_notation import client_history
 
 from hopring.check.evs_c import check_evs_c
-from hopring.spark.audit import CLIENT_NAMES, NAMES, Ends, audit, read_trace
+from hopring.spark.audit import CLIENT_NAMES, Ends, audit, read_trace
 from hopring.spark.audit.clients import audit_clients
+
+VS = "EVS-C 2.7 virtual synchrony"
+WITHOUT = """
+    a: view red 1.1 ab | send 1 | got a:1 | view red 1.2 abc
+    b: view red 1.1 ab | view red 1.2 abc | got a:1
+"""
 
 pytestmark = pytest.mark.spark
 
@@ -26,12 +32,27 @@ def test_the_properties_are_those_of_the_plain_checker_in_its_order() -> None:
 
 
 @pytest.mark.slow
-def test_histories_written_by_hand_are_judged_alike(spark: Any, tmp_path: Path) -> None:
-    histories = ClientHistories(tmp_path)
+def test_histories_written_by_hand_are_judged_alike_in_one_report_with_daemons(
+    spark: Any, tmp_path: Path
+) -> None:
+    histories, daemons = ClientHistories(tmp_path), Histories(tmp_path)
     histories.add_by_hand()
+    histories.add("clients", client_history(WITHOUT), QUIET)
+    daemons.add_lines("a: view 1 ab | send 1 | deliver a:1 | view 2 ab\nb: view 1 ab | view 2 ab", Ends())
 
-    assert judged(spark, histories) == histories.broken
-    assert set().union(*histories.broken.values()) == set(CLIENT_NAMES)
+    report = audit(spark, read_trace(spark, str(tmp_path)), ends=histories.ends | daemons.ends)
+
+    found = {run: report.broken(run) & set(CLIENT_NAMES) for run in histories.broken}
+    assert found == histories.broken
+    assert set().union(*found.values()) == set(CLIENT_NAMES)
+    assert report.broken("lines") == daemons.broken["lines"] != set()
+    assert [name for name in report.judged["lines"] if name in CLIENT_NAMES] == []
+    assert [name for name in report.judged["clients"] if name in CLIENT_NAMES] == list(CLIENT_NAMES)
+    assert "2.11 FIFO messages" not in report.judged["clients"]
+    (witness,) = [
+        finding.witness for finding in report.findings if (finding.run, finding.property) == ("clients", VS)
+    ]
+    assert witness == "a/1:1 was delivered in red 1.1, and b/1, moving along from there, did not"
 
 
 @pytest.mark.interpreted
@@ -54,29 +75,3 @@ def test_every_kind_of_wrong_is_judged_alike(spark: Any, tmp_path: Path, seed: i
     histories.add_altered([seed], of_each=4)
 
     assert judged(spark, histories) == histories.broken
-
-
-@pytest.mark.slow
-def test_daemons_and_clients_are_judged_in_one_report(spark: Any, tmp_path: Path) -> None:
-    histories = ClientHistories(tmp_path)
-    text = """
-        a: view red 1.1 ab | send 1 | got a:1 | view red 1.2 abc
-        b: view red 1.1 ab | view red 1.2 abc | got a:1
-    """
-    histories.add("clients", client_history(text), QUIET)
-    daemons = Histories(tmp_path)
-    daemons.add_lines("a: view 1 ab | send 1 | deliver a:1 | view 2 ab\nb: view 1 ab | view 2 ab", Ends())
-
-    report = audit(spark, read_trace(spark, str(tmp_path)), ends=histories.ends | daemons.ends)
-
-    assert report.runs == ("clients", "lines")
-    assert report.broken("clients") >= histories.broken["clients"]
-    assert report.broken("lines") == daemons.broken["lines"]
-    witnesses = {finding.property: finding.witness for finding in report.findings}
-    assert witnesses["EVS-C 2.7 virtual synchrony"] == (
-        "a/1:1 was delivered in red 1.1, and b/1, moving along from there, did not"
-    )
-    assert [name for name in report.judged["clients"] if name in CLIENT_NAMES] == list(CLIENT_NAMES)
-    assert "2.11 FIFO messages" not in report.judged["clients"]
-    assert [name for name in report.judged["lines"] if name in CLIENT_NAMES] == []
-    assert set(report.judged["lines"]) < set(NAMES)

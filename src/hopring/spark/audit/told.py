@@ -35,7 +35,7 @@ def _all_of(report: "Report") -> str:
     return (
         f"all {daemons} properties of daemons and {clients} of clients"
         if daemons
-        else f"all {clients} of clients"
+        else f"all {clients} properties of clients"
     )
 
 

@@ -40,9 +40,13 @@ STAYS: Final = _WHERE | {
 }
 ROOMS: Final = _WHERE | {"installed": SET, "signalled": SET}
 OWED: Final = {"room": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET, "gone": SET}
+WISHES: Final = _WHO | {
+    **{"daemon": TEXT, "group_id": NUMBER, "group_name": TEXT, "view": TEXT, "leaves": FLAG},
+    **{"self": SET, "members": SET},
+}
 STRAYS: Final = _WHO | {"position": NUMBER}
 SPANS: Final = {
-    **{"session_id": NUMBER, "group_name": TEXT, "piece": NUMBER, "begins": NUMBER, "ends": NUMBER},
+    **{"run": TEXT, "process": TEXT, "group_name": TEXT, "piece": NUMBER, "begins": NUMBER, "ends": NUMBER},
     **{"private": FLAG, "wanted": FLAG, "parting": FLAG, "last_leave_at": NUMBER, "group_id": NUMBER},
     **{"number": NUMBER, "stay_id": NUMBER, "room": NUMBER, "cut": NUMBER},
 }

@@ -25,7 +25,8 @@ FAMILIES: Final = {
     "deliveries to sessions": integrity.PROPERTIES,
     "order at sessions": order.PROPERTIES,
     "sessions that move together": (*synchrony.PROPERTIES, *agreed.PROPERTIES),
-    "the end of sessions": liveness.PROPERTIES,
+    "what sessions asked for": liveness.PROPERTIES[:2],
+    "the end of sessions": liveness.PROPERTIES[2:],
 }
 PROPERTIES: Final = tuple(one for family in FAMILIES.values() for one in family)
 

@@ -37,15 +37,14 @@ def self_delivery(_m: Masks) -> str:
     return """
     WITH owed AS (
       SELECT key, session_id, position FROM audit_posts WHERE staying AND service > 1 AND NOT discard
-      UNION
+      UNION ALL
       SELECT e.key, e.session_id, e.position
       FROM audit_sends e JOIN audit_sessions s ON s.id = e.session_id
       WHERE e.service > 1 AND NOT e.discard AND array_contains(e.groups, s.private_group))
     SELECT s.run, s.process, w.position
     FROM owed w JOIN audit_sessions s ON s.id = w.session_id AND s.alive
          LEFT JOIN audit_own o ON o.session_id = w.session_id AND o.key = w.key
-         LEFT JOIN audit_messages x ON x.key = w.key
-    WHERE o.key IS NULL OR x.service = 1
+    WHERE o.key IS NULL OR o.service = 1
     """
 
 
@@ -70,23 +69,10 @@ def termination(m: Masks) -> str:
 def membership_precision(m: Masks) -> str:
     """2.16: in each component all end in the same view of a group, which has exactly who wants to be in it."""
     return f"""
-    WITH wishes AS (
-      SELECT run, process, group_name, max(IF(kind = 'join', position, NULL)) AS join_at,
-             coalesce(max(IF(kind = 'leave', position, NULL)), -1) AS leave_at
-      FROM audit_small WHERE kind IN ('join', 'leave') GROUP BY run, process, group_name),
-    last AS (
-      SELECT session_id, group_id, max(begins) AS begins FROM audit_stays GROUP BY session_id, group_id),
-    ended AS (
-      SELECT c.run, p.group_name, p.process, y.view, y.leaves, {m.each("coalesce(y.members#, 0) AS members#")},
-             {m.each("bit_or(p.self#) OVER wanting AS wanting#")}, min(y.view) OVER wanting AS meeting
-      FROM wishes w JOIN audit_sessions s ON s.run = w.run AND s.process = w.process AND NOT s.ends
-           JOIN audit_components c ON c.run = s.run AND c.daemon = s.daemon
-           JOIN audit_people p ON p.session_id = s.id AND p.group_name = w.group_name
-           LEFT JOIN last l ON l.session_id = s.id AND l.group_id = p.group_id
-           LEFT JOIN audit_stays y
-                ON y.session_id = l.session_id AND y.group_id = l.group_id AND y.begins = l.begins
-      WHERE w.join_at > w.leave_at
-      WINDOW wanting AS (PARTITION BY c.run, c.component, p.group_id))
+    WITH ended AS (
+      SELECT w.*, {m.each("bit_or(w.self#) OVER wanting AS wanting#")}, min(w.view) OVER wanting AS meeting
+      FROM audit_wishes w JOIN audit_components c ON c.run = w.run AND c.daemon = w.daemon
+      WINDOW wanting AS (PARTITION BY c.run, c.component, w.group_id))
     SELECT run, group_name, process, CASE
              WHEN view IS NULL THEN 'was never shown one'
              WHEN leaves THEN 'had left'

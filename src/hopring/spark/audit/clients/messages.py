@@ -24,22 +24,25 @@ SENDER: Final = "left(message, length(message) - length(substring_index(message,
 SEEN: Final = "{session} * 1099511627776 + {position}"
 """Where an event is in its history, by sessions in the order in which they appear."""
 
+_GROUPS: Final = "IF(size(groups) < 2, groups, array_distinct(groups))"
+_SESSION: Final = "JOIN audit_known s ON s.process_hash = xxhash64(e.run, e.process)"
+
+KNOWN: Final = "SELECT id, process, xxhash64(run, process) AS process_hash FROM audit_sessions"
+"""One number to look a session up by, which is quicker than two columns are."""
+
 SENDS: Final = f"""
 SELECT /*+ BROADCAST(s) */ e.key, e.run, e.message, e.named AS sender, s.id AS session_id, s.process,
        e.position, e.promised AS service, e.self_discard = 1 AS discard, e.groups, e.groups_hash,
        {SEEN.format(session="s.id", position="e.position")} AS seen
 FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {SENDER} AS named, xxhash64(groups) AS groups_hash
-      FROM audit_trace WHERE kind = 'send') e
-     JOIN audit_sessions s ON s.run = e.run AND s.process = e.process
+      FROM audit_trace WHERE kind = 'send') e {_SESSION}
 """
 
 POSTS: Final = f"""
-SELECT /*+ BROADCAST(s), BROADCAST(t) */ e.key, e.run, e.message, s.id AS session_id, s.process,
-       e.position, e.seen, e.service, e.discard, e.group_name, t.group_id, t.stay_id,
-       coalesce(t.parting, false) AS parting,
+SELECT /*+ BROADCAST(t) */ e.key, e.run, e.message, e.session_id, e.process, e.position, e.seen, e.service,
+       e.discard, e.group_name, t.group_id, t.stay_id, coalesce(t.parting, false) AS parting,
        coalesce(t.wanted AND NOT coalesce(t.last_leave_at > e.position, false), false) AS staying
-FROM (SELECT *, explode(array_distinct(groups)) AS group_name FROM audit_sends) e
-     JOIN audit_sessions s ON s.id = e.session_id LEFT JOIN audit_spans t ON {FOUND}
+FROM (SELECT *, explode({_GROUPS}) AS group_name FROM audit_sends) e LEFT JOIN audit_spans t ON {FOUND}
 """
 """A send for each of its groups: the stay that its session was in, and whether it meant to be in the group."""
 
@@ -49,11 +52,10 @@ SELECT /*+ BROADCAST(s), BROADCAST(t) */ e.key, s.id AS session_id, e.position, 
        t.group_id, t.stay_id, t.room, CAST(t.number AS INT) AS number,
        coalesce(e.position > t.cut, false) AS late, coalesce(t.stay_id IS NOT NULL OR t.private, false) AS home
 FROM (SELECT run, process, position, ord_lts, ord_site, ord_view, ord_place, {KEY} AS key,
-             {SERVICE} AS promised, {STAMP} AS stamp, xxhash64(groups) AS groups_hash,
-             size(array_distinct(groups)) AS ways,
-             posexplode_outer(array_distinct(groups)) AS (at, group_name)
+             {SERVICE} AS promised, {STAMP} AS stamp, xxhash64(groups) AS groups_hash, size({_GROUPS}) AS ways,
+             posexplode_outer({_GROUPS}) AS (at, group_name)
       FROM audit_trace WHERE kind = 'deliver') e
-     JOIN audit_sessions s ON s.run = e.run AND s.process = e.process LEFT JOIN audit_spans t ON {FOUND}
+     {_SESSION} LEFT JOIN audit_spans t ON {FOUND}
 """
 
 REACH: Final = f"""
@@ -66,9 +68,13 @@ FROM audit_deliveries WHERE head GROUP BY key
 
 NEVER_SENT: Final = "SELECT r.key FROM audit_reach r LEFT ANTI JOIN audit_sends s ON s.key = r.key"
 
-_FIRST_SENDS: Final = """
+_SAID: Final = """
+r.low_service, r.high_service, r.low_stamp, r.high_stamp, r.low_groups, r.high_groups
+"""
+
+_FIRST_SENDS: Final = f"""
 SELECT *, row_number() OVER (PARTITION BY session_id, sender ORDER BY position) AS turn
-FROM (SELECT s.key, s.run, s.message, s.sender, s.session_id, s.position, s.service, s.seen, r.first_seen,
+FROM (SELECT s.key, s.run, s.message, s.sender, s.session_id, s.position, s.service, s.seen, {_SAID},
              row_number() OVER (PARTITION BY s.key ORDER BY s.seen) AS nth,
              last_value(s.groups_hash) OVER (PARTITION BY s.key ORDER BY s.seen
                 ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS groups_hash
@@ -79,7 +85,7 @@ WHERE nth = 1
 
 _FOUNDLINGS: Final = f"""
 UNION ALL
-SELECT f.key, f.run, f.message, f.sender, NULL, NULL, NULL, r.first_seen, r.first_seen, 1, NULL, NULL
+SELECT f.key, f.run, f.message, f.sender, NULL, NULL, NULL, r.first_seen, {_SAID}, 1, NULL, NULL
 FROM (SELECT DISTINCT k.key, t.run, t.message, t.named AS sender
       FROM (SELECT *, {KEY} AS key, {SENDER} AS named FROM audit_trace WHERE kind = 'deliver') t
            JOIN audit_never_sent k ON k.key = t.key) f
@@ -87,8 +93,8 @@ FROM (SELECT DISTINCT k.key, t.run, t.message, t.named AS sender
 """
 
 
-def messages(hint: str, foundlings: bool) -> str:
-    """Every message with its place in the order; the rows are sorted, so the numbers given to them rise."""
+def stamped(hint: str, foundlings: bool) -> str:
+    """Every message with the stamp of its first delivery, and what the others say."""
     seen = SEEN.format(session="d.session_id", position="d.position")
     return f"""
     WITH known AS ({_FIRST_SENDS} {_FOUNDLINGS if foundlings else ""}),
@@ -97,14 +103,18 @@ def messages(hint: str, foundlings: bool) -> str:
       FROM audit_deliveries d JOIN (SELECT key, first_seen FROM audit_reach) m
            ON m.key = d.key AND m.first_seen = {seen}
       WHERE d.head)
-    SELECT key, run, message, sender, service, stamp, sent, turn, groups_hash,
-           xxhash64(run, sender) AS session, monotonically_increasing_id() AS place
-    FROM (SELECT k.key, k.run, k.message, k.sender, coalesce(k.service, t.service) AS service, t.stamp,
-                 k.session_id IS NOT NULL AS sent, k.turn, k.groups_hash
-          FROM known k JOIN stamps t ON t.key = k.key
-          ORDER BY k.run, t.ord_lts, t.ord_site, t.ord_view, t.ord_place, k.session_id IS NULL, k.seen)
+    SELECT k.key, k.run, k.message, k.sender, xxhash64(k.run, k.sender) AS session,
+           coalesce(k.service, t.service) AS service, k.session_id IS NOT NULL AS sent, k.turn, k.seen,
+           k.groups_hash, {_SAID.replace("r.", "k.")}, t.stamp, t.ord_lts, t.ord_site, t.ord_view, t.ord_place
+    FROM known k JOIN stamps t ON t.key = k.key
     """
 
+
+MESSAGES: Final = """
+SELECT *, monotonically_increasing_id() AS place
+FROM (SELECT * FROM audit_stamped ORDER BY run, ord_lts, ord_site, ord_view, ord_place, NOT sent, seen)
+"""
+"""The same with their places in the order; the rows are sorted, so the numbers given to them rise."""
 
 ORDER: Final = "SELECT key, place, service, session, turn, sent FROM audit_messages"
 """What of a message a pass over deliveries needs: little enough to be everywhere."""
@@ -122,9 +132,10 @@ def holdings(m: Masks, unlike: bool) -> str:
     """By message, group and view; without a view there are those who got it and were not in the group."""
     return f"""
     WITH found AS (
-      SELECT key, group_id, room, number, late, false AS unwanted FROM audit_deliveries WHERE number IS NOT NULL
+      SELECT key, group_id, room, number, late, true AS came, false AS unwanted
+      FROM audit_deliveries WHERE number IS NOT NULL
       UNION ALL
-      SELECT s.key, p.group_id, NULL, CAST(p.number AS INT), false, true
+      SELECT s.key, p.group_id, NULL, CAST(p.number AS INT), false, false, true
       FROM (SELECT key, session_id, explode(array_distinct(groups)) AS group_name
             FROM audit_sends WHERE discard) s
            JOIN audit_people p ON p.session_id = s.session_id AND p.group_name = s.group_name AND p.shown
@@ -133,13 +144,15 @@ def holdings(m: Masks, unlike: bool) -> str:
       SELECT key, group_id, room, {m.each(f"bit_or({m.bit('number')}) AS any#")},
              {m.each(f"bit_or({m.bit('number', 'room IS NULL OR late')}) AS early#")},
              {m.each(f"bit_or({m.bit('number', 'room IS NULL OR NOT late')}) AS late#")},
-             {m.each(f"bit_or({m.bit('number', 'NOT unwanted')}) AS not_wanted#")}
+             {m.each(f"bit_or({m.bit('number', 'NOT unwanted')}) AS not_wanted#")},
+             {m.each(f"bit_or({m.bit('number', 'NOT came')}) AS came#")}, count_if(came) AS times
       FROM found GROUP BY key, group_id, room),
     spread AS (
       SELECT key, group_id, room, {m.columns("early")}, {m.columns("late")},
              {m.each("early# | late# AS here#")}, {m.each("bit_or(any#) OVER message AS got#")},
              {m.each("bit_or(not_wanted#) OVER message AS unwanted#")},
-             sum(IF({m.some("early")}, 1, 0)) OVER message AS early_rooms
+             sum(IF({m.some("early")}, 1, 0)) OVER message AS early_rooms,
+             sum(times) OVER message > {m.each("bit_count(bit_or(came#) OVER message)", " + ")} AS doubled
       FROM had WINDOW message AS (PARTITION BY key, group_id))
     SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.*, x.run, x.message, x.place, x.service, r.group_name, r.view,
            coalesce(r.nth, 1) AS nth, {m.each("coalesce(r.installed#, 0) AS installed#")},
@@ -151,7 +164,7 @@ def holdings(m: Masks, unlike: bool) -> str:
 
 _ELSEWHERE: Final = """
       UNION ALL
-      SELECT d.key, p.group_id, NULL, CAST(p.number AS INT), false, d.unwanted
+      SELECT d.key, p.group_id, NULL, CAST(p.number AS INT), false, false, d.unwanted
       FROM (SELECT key, session_id, false AS unwanted FROM audit_deliveries WHERE head
             UNION ALL SELECT key, session_id, true FROM audit_sends WHERE discard) d
            JOIN audit_unlike u ON u.key = d.key JOIN audit_people p ON p.session_id = d.session_id AND p.shown
@@ -169,10 +182,13 @@ def origins(m: Masks) -> str:
 
 
 def own(hint: str) -> str:
-    """By session and message that it sent: where it first delivered that."""
+    """By session and message that it sent: where it first did, and where it first delivered that."""
     return f"""
-    SELECT {hint} d.session_id, d.key, min(d.position) AS position
-    FROM audit_deliveries d JOIN (SELECT DISTINCT session_id, key FROM audit_sends) m
+    SELECT {hint} d.session_id, d.key, m.service, m.sent_at, min(d.position) AS position
+    FROM audit_deliveries d
+         JOIN (SELECT s.session_id, s.key, o.service, min(s.position) AS sent_at
+               FROM audit_sends s JOIN audit_order o ON o.key = s.key
+               GROUP BY s.session_id, s.key, o.service) m
          ON m.session_id = d.session_id AND m.key = d.key
-    WHERE d.head GROUP BY d.session_id, d.key
+    WHERE d.head GROUP BY d.session_id, d.key, m.service, m.sent_at
     """

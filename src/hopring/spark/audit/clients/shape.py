@@ -37,8 +37,10 @@ def one_session(_m: Masks) -> str:
 def sent_once(_m: Masks) -> str:
     """No message is sent twice, and none in another's name."""
     return """
-    SELECT run, max_by(process, seen) AS process, max_by(position, seen) AS position, 'is sent twice' AS flaw
-    FROM audit_sends GROUP BY run, key HAVING count(*) > 1
+    SELECT s.run, s.process, s.position, 'is sent twice' AS flaw
+    FROM audit_sends s
+         JOIN (SELECT key, max(seen) AS seen FROM audit_sends GROUP BY key HAVING count(*) > 1) k
+         ON k.key = s.key AND k.seen = s.seen
     UNION ALL
     SELECT run, process, position, 'is sent in the name of another' FROM audit_sends WHERE process <> sender
     """
@@ -47,12 +49,13 @@ def sent_once(_m: Masks) -> str:
 def one_place(_m: Masks) -> str:
     """Every receiver knows a message by the same stamp, and no two messages share one."""
     return """
-    SELECT run, min(message) AS message, max(message) AS other_message, 'has the same stamp as' AS flaw
-    FROM audit_messages WHERE service > 1 GROUP BY run, stamp HAVING count(*) > 1
+    SELECT one.run, one.message, other.message AS other_message, 'has the same stamp as' AS flaw
+    FROM (SELECT min(place) AS low, max(place) AS high
+          FROM audit_messages WHERE service > 1 GROUP BY stamp, xxhash64(run) HAVING count(*) > 1) k
+         JOIN audit_messages one ON one.place = k.low JOIN audit_messages other ON other.place = k.high
     UNION ALL
-    SELECT x.run, x.message, x.message, 'was delivered with another stamp than the first of'
-    FROM audit_reach r JOIN audit_messages x ON x.key = r.key
-    WHERE r.low_stamp <> r.high_stamp AND x.service > 1
+    SELECT run, message, message, 'was delivered with another stamp than the first of'
+    FROM audit_messages WHERE low_stamp <> high_stamp AND service > 1
     """
 
 

@@ -108,7 +108,7 @@ class Presence:
     def __init__(self, session: Session, group: Group | None) -> None:
         self._session, self._group = session, group
         self.stay: Stay | None = None
-        self._last: Stay | None = None
+        self.last: Stay | None = None
         self._times: Counter[str] = Counter()
 
     def take(self, mark: Mark) -> bool:
@@ -132,10 +132,10 @@ class Presence:
         nth = self._times[mark.view]
         room = group.rooms.setdefault((mark.view, nth), (group.id << STAY_SHIFT) + len(group.rooms))
         sets = group.bit(session.process), group.set_of(mark.members), group.set_of(mark.together)
-        stay = Stay(session, group, room, nth, mark, *sets, self.stay, self._last)
+        stay = Stay(session, group, room, nth, mark, *sets, self.stay, self.last)
         if self.stay is not None:
             self.stay.after = stay
-        self.stay = self._last = stay
+        self.stay = self.last = stay
         group.stays.append(stay)
 
 

@@ -4,7 +4,7 @@ They are named as those of daemons are, with columns of their own; the two audit
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hopring.spark.audit import read
 from hopring.spark.audit.clients import agreed, constants, messages, order, promises, sessions, spans, stays
@@ -19,6 +19,9 @@ from hopring.spark.errors import SparkError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+SMALL_ROWS_MAX: Final = 100_000
+CONSTANT_ROWS_MAX: Final = 1_000
+
 
 class ClientTables(Tables):
     """The tables of one audit of clients."""
@@ -29,7 +32,7 @@ class ClientTables(Tables):
         self._put("trace", of_sessions(trace))
         self._put("daemons", starts_and_ends(trace))
         self._cut_into(partitions(0))
-        self._keep_rare("extent", read.EXTENT)
+        self._keep_small("extent", read.EXTENT)
         self._cut_into(partitions(read.check_extent(self.spark, where)))
         self._make_small(ends, otherwise)
         self._make_messages()
@@ -63,28 +66,46 @@ class ClientTables(Tables):
         self._rows("rooms", stays.room_rows(groups), constants.ROOMS)
         self._rows("owed", promises.owed_rows(groups, alive), constants.OWED)
         self._rows("strays", strays, constants.STRAYS)
-        self._rows("spans", (row for one in courses for row in one.rows()), constants.SPANS)
+        self._rows("wishes", (row for one in courses for row in one.wish()), constants.WISHES)
+        self._rows("pieces", (row for one in courses for row in one.rows()), constants.SPANS)
+        self._keep("spans", spans.SPANS)
 
     def _make_messages(self) -> None:
         self._say("what sessions sent")
+        self._keep_small("known", messages.KNOWN)
         self._keep("sends", messages.SENDS)
         self._keep("posts", messages.POSTS)
         self._keep("origins", messages.origins(self.masks))
         self._say("what they got")
         self._keep_long("deliveries", messages.DELIVERIES)
         self._keep("reach", messages.REACH)
-        self._keep_rare("never_sent", messages.NEVER_SENT)
-        self._keep_rare("unlike", messages.UNLIKE)
-        self._keep("messages", messages.messages(self._hint(), self._is_any("never_sent")))
+        self._keep_small("never_sent", messages.NEVER_SENT)
+        self._keep_small("unlike", messages.UNLIKE)
+        self._keep("stamped", messages.stamped(self._hint(), self._is_any("never_sent")))
+        self._keep("messages", messages.MESSAGES)
+        self._put("order", self.spark.sql(messages.ORDER))
         self._keep("own", messages.own(self._hint()))
         self._say("who has which message")
         self._keep_long("holdings", messages.holdings(self.masks, self._is_any("unlike")))
 
     def _make_order(self) -> None:
         self._say("in which order")
-        self._put("order", self.spark.sql(messages.ORDER))
-        self._keep_rare("tops", agreed.tops(self._hint()))
-        self._keep_rare("missteps", order.missteps(self._hint()))
+        self._keep_small("tops", agreed.tops(self._hint()))
+        self._keep("paces", order.paces(self._hint()))
+        self._keep_small("suspects", order.SUSPECTS)
+        self._keep_small("missteps", order.missteps(self._hint(), self._is_any("suspects")))
+
+    def _keep_small(self, name: str, query: str) -> None:
+        """A table that is small, or empty if nothing is wrong: it goes through the driver.
+
+        Spark then knows how small it is, and gives it to all workers instead of sorting what it is joined with.
+        """
+        rows = self.spark.sql(query).limit(SMALL_ROWS_MAX + 1).toArrow()
+        if rows.num_rows > SMALL_ROWS_MAX:
+            self._keep(name, query)
+            return
+        table = self.spark.createDataFrame(rows)
+        self._put(name, table.localCheckpoint() if rows.num_rows > CONSTANT_ROWS_MAX else table)
 
     def _hint(self) -> str:
         """Whether messages are few enough to be given to every worker, which saves sorting the deliveries."""
@@ -104,7 +125,10 @@ class ClientTables(Tables):
         return fetched
 
     def _rows(self, name: str, rows: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> None:
-        self._put(name, constants.constant(self.spark, rows, columns, self.masks))
+        """A table that the driver has made; queries over a long one take Spark's optimizer too much time."""
+        listed = list(rows)
+        table = constants.constant(self.spark, listed, columns, self.masks)
+        self._put(name, table.localCheckpoint() if len(listed) > CONSTANT_ROWS_MAX else table)
 
 
 def _words(groups: Iterable[Group]) -> int:
