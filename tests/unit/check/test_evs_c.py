@@ -1,9 +1,11 @@
 """What clients are promised, on histories written by hand: for each property, right and wrong ones."""
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.check.evs_c_notation import client_history, verdict
 
 from hopring.check.evs_c import check_evs_c, first_broken_c
+from hopring.check.trace import ClientSent
 
 TWO = """
     a: view red 1.1 a | view red 1.2 ab | send 1 to red | got a:1
@@ -414,3 +416,21 @@ def test_every_property_has_histories_of_both_kinds() -> None:
 
     assert set().union(*[named(number) for number, _ in HOLDS]) == judged
     assert set().union(*[named(number) for number, _, _ in BREAKS]) == judged
+
+
+def test_a_cause_may_be_what_a_session_sent_in_the_name_of_another() -> None:
+    events = client_history(
+        """
+        b: view red 1.1 ab | send 3 | got b:3
+        a: view red 1.1 ab | send 1 | send 2 | got a:2
+        """
+    )
+    (theirs,) = [one for one in events if isinstance(one, ClientSent) and one.process.daemon == "b"]
+    forged = [
+        replace(one, message=theirs.message) if isinstance(one, ClientSent) and one.at_us == 2 else one
+        for one in events
+    ]
+
+    broken = {one.property: one.witness for one in check_evs_c(forged, False) if not one}
+
+    assert broken["EVS-C 2.12 causal messages"].startswith("a/1 sent a/1:2 at 3 us after its b/1:3 at 2 us")

@@ -60,11 +60,13 @@ def causal_order(history: History) -> Verdict:
 
 def _out_of_cause(history: History, sent: Sent, top: int) -> str:
     words, messages = Words(history), history.messages
-    cause = messages.sent[top]
-    if cause is not None and cause.process == sent.process:
+    life = history.lives[sent.process]
+    # Its own send counts even if another sent that message, too, and was the first.
+    cause = next((sending.event for sending in life.sends if sending.number == top), None)
+    if cause is not None:
         before = f"its {words.number(top)} at {cause.at_us} us"
     else:
-        delivery = first_delivery(history, history.lives[sent.process], top)
+        delivery = first_delivery(history, life, top)
         before = f"it had delivered {words.number(top)} at {delivery.at_us} us"
     stamps = f"the stamp {words.ord(sent.ord)} is not above {words.ord(messages.ord[top])}"
     return f"{words.send(sent)} after {before}, but {stamps}"
