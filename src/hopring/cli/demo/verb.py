@@ -83,8 +83,8 @@ def demo(
     again. At the end the histories of clients and daemons are judged by the properties of extended virtual
     synchrony. Exit code 1 means that one is broken, or that views did not come in time.
 
-    Then the pipeline on Spark makes a report of what was recorded: one page, with pictures. It takes about half
-    a minute more; where Spark or Java is not installed, it says what to install.
+    Then the pipeline on Spark makes a report of what was recorded: one page, with pictures. It takes about a
+    minute more; where Spark or Java is not installed, it says what to install.
     """
     if judged is not None:
         ctx.exit(_judge_again(judged, as_json))
