@@ -57,8 +57,7 @@ def audit_clients(
             judged = {name for run in tables.runs for name in _judged(known.get(run, otherwise))}
             for family, properties in FAMILIES.items():
                 say(family)
-                asked = tuple(one for one in properties if one.name in judged)
-                found += violations(spark, asked, tables.masks) if asked else []
+                found += violations(spark, tuple(one for one in properties if one.name in judged), tables.masks)
             return _report(spark, tables.runs, known, otherwise, found, circles(spark))
         finally:
             tables.drop()
