@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
     from hopring.client.retrying import Reconnect
+    from hopring.client.runs import MessageRun
     from hopring.errors import HopError
     from hopring.local.aio import Cluster, local_cluster
     from hopring.local.error import ClusterError, NotSettled
@@ -70,6 +71,7 @@ __all__ = [
     "InDoubt",
     "Member",
     "Message",
+    "MessageRun",
     "MessageTooLarge",
     "MissingExtra",
     "NameInUse",
@@ -100,6 +102,7 @@ _ROOMS = (
     "hopring.client.queries",
     "hopring.client.retrying",
     "hopring.client.batch",
+    "hopring.client.runs",
     "hopring.errors",
     "hopring.services",
     "hopring.client.aio",

@@ -72,7 +72,7 @@ class _Watched(Stream):
 def _watch_leaves(session: Recorded) -> deque[tuple[int, str]]:
     """For each leave, how many events lie before it."""
     core = session._core
-    watched = _Watched(core.stream.events, core.stream.by_group, core.stream.last)
+    watched = _Watched(core.stream.lots, core.stream.by_group, core.stream.last)
     watched.leaves = deque()
     core.kept.stream = watched
     return watched.leaves

@@ -1,6 +1,6 @@
 """A group of an asyncio session: a name to send to, and its part of the session's events."""
 
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -28,6 +28,19 @@ class Group:
     ) -> None:
         """Sends a message to the group; waits only for room in the window."""
         await self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
+
+    async def multicast_many(
+        self,
+        bodies: Sequence[bytes],
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> None:
+        """Sends many messages to the group; see `Session.multicast_many`."""
+        await self.session.multicast_many(
+            self.name, bodies, service=service, type=type, self_discard=self_discard
+        )
 
     async def multicast_wait(
         self,

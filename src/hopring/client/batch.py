@@ -6,22 +6,15 @@ not copied; the others are copied together. Arrow is the extra `arrow`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from itertools import groupby
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final
 
 from hopring.client.errors import MissingExtra
 from hopring.client.events import Event, Gap, Message, Reconnected, Transition, View, groups_of
+from hopring.client.runs import MessageRun
 from hopring.session.place import Place
-from hopring.wire.bundle import Bundle
-
-
-class Origin(NamedTuple):
-    """Where a message came in: its bundle, whose messages have rising numbers from the first on."""
-
-    bundle: Bundle
-    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +24,47 @@ class Taken:
     event: Event
     order: int  # Its number among all events of the session, from 1.
     received_at_us: int  # When the library read it; microseconds since 1970.
-    origin: Origin | None = field(default=None, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return 1
+
+
+Part = Taken | MessageRun
+"""An event, or messages of one bundle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events in their order; iterate over it, or make a table of it."""
+    """Events in their order; iterate over it, take its messages in columns (`runs`), or make a table of it."""
 
-    taken: tuple[Taken, ...]
+    parts: tuple[Part, ...]
 
     def __len__(self) -> int:
-        return len(self.taken)
+        return sum(map(len, self.parts))
 
     def __iter__(self) -> Iterator[Event]:
-        return iter([one.event for one in self.taken])
+        return chain.from_iterable(map(_events, self.parts))
+
+    @property
+    def taken(self) -> tuple[Taken, ...]:
+        """The events one by one, with their numbers and times."""
+        return tuple(
+            [
+                Taken(event, number, part.received_at_us)
+                for part in self.parts
+                for number, event in enumerate(_events(part), part.order)
+            ]
+        )
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages among the events."""
-        return tuple([one.event for one in self.taken if isinstance(one.event, Message)])
+        return tuple([event for part in self.parts for event in _events(part) if isinstance(event, Message)])
+
+    @property
+    def runs(self) -> tuple[MessageRun, ...]:
+        """The messages in columns, no object for any of them; those that come out of a spool are not here."""
+        return tuple([part for part in self.parts if isinstance(part, MessageRun)])
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with a row for each event; MissingExtra if pyarrow is not installed."""
@@ -57,15 +72,19 @@ class Batch:
             arrow = import_module("pyarrow")
         except ImportError:
             raise MissingExtra("to_arrow", "pyarrow", "arrow") from None
-        rows = [_row(one) for one in self.taken]
+        rows = [row for part in self.parts for row in _rows(part)]
         columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
         types = _types(arrow)
         arrays = [
-            _bodies(arrow, self.taken) if name == "data" else arrow.array(column, types[name])
+            _bodies(arrow, self.parts) if name == "data" else arrow.array(column, types[name])
             for name, column in zip(COLUMNS, columns, strict=True)
         ]
         fields = [arrow.field(name, types[name], nullable=name not in NEVER_NULL) for name in COLUMNS]
         return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
+
+
+def _events(part: Part) -> Sequence[Event]:
+    return part.messages() if isinstance(part, MessageRun) else (part.event,)
 
 
 COLUMNS: Final = (
@@ -77,28 +96,27 @@ MAPPED_MIN: Final = 16
 """Messages of one bundle in a row that are worth a chunk of their own."""
 
 
-def _bodies(arrow: Any, taken: Sequence[Taken]) -> Any:
+def _bodies(arrow: Any, parts: Sequence[Part]) -> Any:
     chunks: list[Any] = []
     copied: list[bytes | None] = []
-    for _, some in groupby(taken, lambda one: id(one.origin)):
-        run = list(some)
-        origin = run[0].origin
-        if origin is None or len(run) < MAPPED_MIN:
-            copied += [one.event.data if isinstance(one.event, Message) else None for one in run]
-            continue
-        if copied:
-            chunks.append(arrow.array(copied, arrow.binary()))
-            copied = []
-        assert run[-1].order - run[0].order == len(run) - 1, "who takes some of a bundle takes the next ones"
-        chunks.append(_mapped(arrow, run[0].order - origin.first, len(run), origin.bundle))
+    for part in parts:
+        if isinstance(part, Taken):
+            copied.append(part.event.data if isinstance(part.event, Message) else None)
+        elif len(part) < MAPPED_MIN:
+            copied += part.bodies()
+        else:
+            if copied:
+                chunks.append(arrow.array(copied, arrow.binary()))
+                copied = []
+            chunks.append(_mapped(arrow, part))
     if copied or not chunks:
         chunks.append(arrow.array(copied, arrow.binary()))
     return arrow.chunked_array(chunks, arrow.binary())
 
 
-def _mapped(arrow: Any, first: int, length: int, bundle: Bundle) -> Any:
-    buffers = [None, arrow.py_buffer(bundle.offsets), arrow.py_buffer(bundle.bodies)]
-    return arrow.Array.from_buffers(arrow.binary(), length, buffers, offset=first)
+def _mapped(arrow: Any, run: MessageRun) -> Any:
+    buffers = [None, arrow.py_buffer(run.bundle.offsets), arrow.py_buffer(run.bundle.bodies)]
+    return arrow.Array.from_buffers(arrow.binary(), len(run), buffers, offset=run.start)
 
 
 def _types(arrow: Any) -> dict[str, Any]:
@@ -126,13 +144,25 @@ def _types(arrow: Any) -> dict[str, Any]:
     }
 
 
+def _rows(part: Part) -> list[tuple[object, ...]]:
+    """A row for each event; bodies are put in by themselves."""
+    if isinstance(part, Taken):
+        return [_row(part)]
+    place, service, nothing = _place(part.place), part.service.name.lower(), (None,) * 4
+    shared = (part.received_at_us, "message", part.groups, part.sender, service)
+    return [
+        (number, *shared, kind, None, place, *nothing)
+        for number, kind in enumerate(part.types.tolist(), part.order)
+    ]
+
+
 def _row(one: Taken) -> tuple[object, ...]:
     event = one.event
     head = (one.order, one.received_at_us, type(event).__name__.lower(), groups_of(event))
     match event:
         case Message():
             service = event.service.name.lower()
-            return (*head, event.sender, service, event.type, event.data, _place(event.place), *[None] * 4)
+            return (*head, event.sender, service, event.type, None, _place(event.place), *[None] * 4)
         case View():
             return (*head, None, None, None, None, None, _names(event), event.cause, None, None)
         case Transition():

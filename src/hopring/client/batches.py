@@ -15,7 +15,8 @@ from hopring.client.connection import Connection
 from hopring.client.core import Core
 from hopring.client.errors import BatchInDoubt, MessageTooLarge
 from hopring.client.events import Receipt
-from hopring.client.outgoing import Sending, Ticket, check_type, checked_groups
+from hopring.client.outgoing import Ticket
+from hopring.client.sending import Sending, check_type, checked_groups
 from hopring.client.verbs import Verb, Wait, until_us
 from hopring.ids import GroupName
 from hopring.services import Service

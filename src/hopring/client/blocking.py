@@ -16,7 +16,7 @@ from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
 from hopring.client.dialing import Line
 from hopring.client.events import Event, Message, Receipt
-from hopring.client.facts import Data, SessionFacts, core_of, now_us, sending_of
+from hopring.client.facts import Data, SessionFacts, core_of, many_of, now_us, sending_of
 from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
 from hopring.client.url import URL_DEFAULT
@@ -69,6 +69,24 @@ class Session(SessionFacts):
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
         sending = sending_of(groups, data, service, type, self_discard)
         self._run(verbs.multicast(self._core, sending, now_us(), timeout_seconds))
+        self._line.exchange(now_us())
+
+    def multicast_many(
+        self,
+        groups: str | Sequence[str],
+        bodies: Sequence[bytes],
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Sends many messages that share all but their bodies, in their order, much cheaper than one by one.
+
+        Waits only for room in the window. After an error some of the first ones may have been sent.
+        """
+        many = many_of(groups, bodies, service, type, self_discard)
+        self._run(verbs.multicast_many(self._core, many, now_us(), timeout_seconds))
         self._line.exchange(now_us())
 
     def multicast_wait(
@@ -189,7 +207,15 @@ class Session(SessionFacts):
         return self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:
-        while event := self._core.take(group) or self._run(verbs.following(self._core, group, now_us())):
+        core = self._core
+        while True:
+            lot = core.lot(group)
+            while lot is not None and lot.end - lot.at > 1:
+                # All but the last message of a bundle: nothing else has to be done for them.
+                yield lot.message()
+            event = core.take(group) or self._run(verbs.following(core, group, now_us()))
+            if event is None:
+                return
             yield event
 
     def _run(self, verb: Verb[T]) -> T:
@@ -227,6 +253,25 @@ class Group:
         self.session.multicast(
             self.name,
             data,
+            service=service,
+            type=type,
+            self_discard=self_discard,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def multicast_many(
+        self,
+        bodies: Sequence[bytes],
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Sends many messages to the group; see `Session.multicast_many`."""
+        self.session.multicast_many(
+            self.name,
+            bodies,
             service=service,
             type=type,
             self_discard=self_discard,

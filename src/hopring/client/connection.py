@@ -89,7 +89,7 @@ class Connection:
     def credit(self, size_bytes: int) -> None:
         """The application has taken so much; the daemon may send that much more."""
         self._credit_bytes += size_bytes
-        nothing_left = not self.kept.stream.events
+        nothing_left = not self.kept.stream.lots
         if self.outgoing is None or self.ended is not None or not self._credit_bytes:
             return
         if nothing_left or self._credit_bytes >= self.hello.window_bytes // 4:

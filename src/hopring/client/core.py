@@ -12,7 +12,9 @@ from hopring.client.connections import Connections
 from hopring.client.errors import SessionClosed
 from hopring.client.events import Event
 from hopring.client.kept import Request
-from hopring.client.outgoing import Outgoing, Sending, Ticket
+from hopring.client.outgoing import Outgoing, Ticket
+from hopring.client.runs import Lot
+from hopring.client.sending import Many, Sending
 from hopring.client.since import Replay
 from hopring.ids import GroupName
 from hopring.session.answers import Told
@@ -98,6 +100,14 @@ class Core(Connections):
         """Sends a message and asks for its receipt; look at `has_room_and_ticket` first."""
         return self.outgoing.put_with_ticket(sending)
 
+    def has_room_for_some(self, many: Many) -> bool:
+        """Whether the daemon takes the next of these messages now; an error if it never will."""
+        return self._ready and self._outgoing.takes_some(many)
+
+    def send_some(self, many: Many) -> None:
+        """Sends as many of them as there is room for; look at `has_room_for_some` first."""
+        self.outgoing.put_some(many)
+
     def has_room_for_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
         """Whether the daemon takes a bundle of a batch now, and a receipt can be asked for."""
         return self._ready and self._outgoing.takes_bundle(group, messages, bodies_bytes)
@@ -142,6 +152,13 @@ class Core(Connections):
         taken, credit_bytes = self.stream.take_batch(messages, group)
         self.connection.credit(credit_bytes)
         return Batch(tuple(taken))
+
+    def lot(self, group: str | None) -> Lot | None:
+        """The messages that are taken next, if it is messages; all but the last may be taken from it."""
+        if self.replays and self.replay(group) is not None:
+            return None
+        lot = self.stream.first(group)
+        return None if lot is None or lot.came is None else lot
 
     def take(self, group: str | None = None) -> Event | None:
         """The next event, of this group or at all; the daemon may then send that much more.

@@ -1,6 +1,9 @@
 """What an application receives, as frozen values in one order: messages, views, transitions, reconnections."""
 
 from dataclasses import dataclass
+from itertools import pairwise, repeat
+
+import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId, private_group
@@ -25,8 +28,7 @@ class Member:
         return private_group(self.name, self.daemon)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, gc=False):
     """A message, in the view that was shown last."""
 
     sender: str  # The sender's private group: an answer goes there.
@@ -116,13 +118,13 @@ class SlowWarning:
 Event = Message | View | Transition | Gap | SlowWarning | Reconnected
 
 
-def messages_of(messages: Messages) -> list[Message]:
+def messages_of(came: Messages) -> list[Message]:
     """The messages of a bundle."""
-    run, place = messages.bundle.run, messages.place
-    return [
-        Message(messages.sender, run.groups, bytes(data), run.service, kind, place)
-        for data, kind in zip(messages.bundle.messages(), messages.bundle.types.tolist(), strict=True)
-    ]
+    bundle = came.bundle
+    run, whole = bundle.run, bytes(bundle.bodies)
+    bodies = [whole[start:end] for start, end in pairwise(bundle.offsets.tolist())]
+    shared = (repeat(run.service), bundle.types.tolist(), repeat(came.place))
+    return list(map(Message, repeat(came.sender), repeat(run.groups), bodies, *shared))
 
 
 def view_of(view: words.View) -> View:

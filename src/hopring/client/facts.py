@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hopring.client.core import Core
-from hopring.client.outgoing import Sending, check_type, checked_groups
 from hopring.client.retrying import Reconnect
+from hopring.client.sending import Many, Sending, check_type, checked_groups
 from hopring.client.url import any_name, parse_urls
 from hopring.services import Service
 
@@ -100,6 +100,19 @@ def sending_of(
         return Sending(names, data, service, message_type, self_discard)
     whole = bytes(data) if isinstance(data, bytearray | memoryview) else b"".join(data)
     return Sending(names, whole, service, message_type, self_discard)
+
+
+def many_of(
+    groups: str | Sequence[str],
+    bodies: Sequence[bytes],
+    service: Service,
+    message_type: int,
+    self_discard: bool,
+) -> Many:
+    """Messages as an application gave them."""
+    names = checked_groups((groups,) if isinstance(groups, str) else tuple(groups))
+    check_type(message_type)
+    return Many(Sending(names, b"", service, message_type, self_discard), bodies)
 
 
 def tune(sock: socket.socket) -> None:

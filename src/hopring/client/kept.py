@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from hopring.client.events import messages_of
 from hopring.client.once import Once
 from hopring.client.stream import Stream
 from hopring.errors import HopError
@@ -38,11 +37,10 @@ class Kept:
         bundle = messages.bundle
         mark = bundle.run.mark
         if mark is None:
-            self.stream.put_messages(messages_of(messages), bundle, credit_bytes)
+            self.stream.put_messages(messages, 0, len(bundle), credit_bytes)
             return True
         pieces = self.once.new(bundle.run.groups[0], mark, len(bundle))
-        whole = messages_of(messages) if pieces else []
         for start, end in pieces:
             is_last = end == pieces[-1][1]
-            self.stream.put_messages(whole[start:end], bundle, credit_bytes if is_last else 0, start)
+            self.stream.put_messages(messages, start, end, credit_bytes if is_last else 0)
         return bool(pieces)

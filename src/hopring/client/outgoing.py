@@ -3,11 +3,10 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import NamedTuple
 
-from hopring.client.errors import MessageTooLarge, RequestRefused
+from hopring.client.errors import MessageTooLarge
 from hopring.client.events import Receipt
+from hopring.client.sending import Many, Sending, checked_groups
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
@@ -18,8 +17,6 @@ from hopring.session.words import Welcome, Word, encode_word
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark
 from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
-    GROUP_NAME_BYTES_MAX,
-    GROUPS_MAX,
     BundleBuilder,
     Run,
     encode_bundle,
@@ -28,33 +25,6 @@ from hopring.wire.bundle import (
 
 _FIRST_BYTES = BUNDLE_HEAD_BYTES + 4
 _EACH_BYTES = 7  # Offset, type and hints.
-TYPE_MAX = 0xFFFF
-
-
-class Sending(NamedTuple):
-    """A message that is to be sent, by whatever connection there will be; `checked_groups` made its groups."""
-
-    groups: tuple[GroupName, ...]
-    data: bytes
-    service: Service = Service.AGREED
-    message_type: int = 0
-    self_discard: bool = False
-
-
-@lru_cache(maxsize=256)
-def checked_groups(groups: tuple[str, ...]) -> tuple[GroupName, ...]:
-    """Groups to send to; remembered, because sessions send to the same groups again and again."""
-    if not 0 < len(groups) <= GROUPS_MAX or len(set(groups)) < len(groups):
-        raise RequestRefused(" ".join(groups), "not 1 to 128 different groups", "name each group once")
-    for name in groups:
-        check_group(name)
-    return tuple([GroupName(name) for name in groups])
-
-
-def check_type(message_type: int) -> None:
-    """Whether it is one."""
-    if not 0 <= message_type <= TYPE_MAX:
-        raise ValueError(f"message type {message_type} is not of 16 bits")
 
 
 @dataclass(slots=True)
@@ -123,6 +93,32 @@ class Outgoing:
         self.charged_bytes += REQUEST_COST_BYTES + len(bundle)
         self._out(bundle, len(bodies))
         return ticket
+
+    def takes_some(self, many: Many) -> bool:
+        """Whether the daemon takes the next of these messages now; one that it never takes is an error."""
+        many.check(self.welcome.message_bytes_max)
+        return self._has_room_for_next(many)
+
+    def put_some(self, many: Many) -> None:
+        """Adds as many of them as the daemon takes now, in bundles of their own; see `takes_some`."""
+        self.seal()
+        key = self._run_of(many.sending)
+        while many.left and (
+            not self.charged_bytes or self._room_bytes(many) >= many.size_bytes(1) + _EACH_BYTES
+        ):
+            bodies = many.take(many.portion(self._room_bytes(many), _EACH_BYTES))
+            types = [many.sending.message_type] * len(bodies)
+            bundle = encode_bundle(key, bodies, types, bytes(len(bodies)))
+            self.charged_bytes += REQUEST_COST_BYTES + len(bundle)
+            self._out(bundle, len(bodies))
+
+    def _has_room_for_next(self, many: Many) -> bool:
+        return not self.charged_bytes or self._room_bytes(many) >= many.size_bytes(1) + _EACH_BYTES
+
+    def _room_bytes(self, many: Many) -> int:
+        """For the bodies of another bundle, and what each of them takes."""
+        first_bytes = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(many.sending.groups))
+        return self.welcome.window_bytes - self.charged_bytes - first_bytes
 
     def settle(self, word: ReceiptWord) -> None:
         """Receipts came."""
@@ -215,13 +211,3 @@ class Outgoing:
         if not self._fits(run, data):
             cost += REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(run.groups))
         return cost
-
-
-def check_group(name: str) -> None:
-    """Whether there can be such a group."""
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        size = 0
-    if not 0 < size <= GROUP_NAME_BYTES_MAX or "\0" in name:
-        raise RequestRefused(name, "illegal group", f"choose a name of 1 to {GROUP_NAME_BYTES_MAX} bytes")

@@ -7,12 +7,12 @@ appended with their mark, so that a spooler knows after a restart what its spool
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 from hopring.client.batch import Batch, Taken
-from hopring.client.events import Gap, Member, Message, Reconnected, Transition, View
+from hopring.client.events import Gap, Member, Reconnected, Transition, View
 from hopring.client.once import LIVE
+from hopring.client.runs import MessageRun
 from hopring.groups.names import GroupViewId
 from hopring.services import Service
 from hopring.session.place import Place
@@ -67,17 +67,15 @@ class Scribe:
     def runs(self, batch: Batch) -> dict[str, list[Run]]:
         """The records of a batch, by group, in their order."""
         out: dict[str, list[Run]] = {}
-        for _, some in groupby(batch.taken, lambda one: id(one.origin or one)):
-            for group, run in self._runs(list(some)):
+        for part in batch.parts:
+            its = self._messages(part) if isinstance(part, MessageRun) else self._runs(part)
+            for group, run in its:
                 out.setdefault(group, []).append(run)
         return out
 
-    def _runs(self, taken: list[Taken]) -> Iterator[tuple[str, Run]]:
-        first = taken[0]
-        at_us = first.received_at_us
-        match first.event:
-            case Message():
-                return self._messages(first.event, taken)
+    def _runs(self, taken: Taken) -> Iterator[tuple[str, Run]]:
+        at_us = taken.received_at_us
+        match taken.event:
             case View(group=group) as view:
                 if group in self.views:
                     self.views[group] = step_of(view.id)
@@ -101,31 +99,25 @@ class Scribe:
             if group in self.views:
                 yield group, run_of(Facts(kind, at_us, "", (group,), view=self.views[group]), [body])
 
-    def _messages(self, message: Message, taken: list[Taken]) -> Iterator[tuple[str, Run]]:
-        first = taken[0]
-        assert first.origin is not None, "a message came in a bundle"
-        bundle, begin = first.origin
-        start = first.order - begin
-        end = start + len(taken)
-        types, ends = bundle.types[start:end], bundle.offsets[start : end + 1]
-        place = NO_PLACE if message.service is Service.UNRELIABLE else message.place
-        for group in message.groups:
+    def _messages(self, came: MessageRun) -> Iterator[tuple[str, Run]]:
+        place = NO_PLACE if came.service is Service.UNRELIABLE else came.place
+        mark = came.bundle.run.mark
+        for group in came.groups:
             if group in self.views:
                 facts = Facts(
                     Kind.MESSAGE,
-                    first.received_at_us,
-                    message.sender,
-                    message.groups,
-                    message.service,
+                    came.received_at_us,
+                    came.sender,
+                    came.groups,
+                    came.service,
                     place,
                     self.views[group],
                 )
-                mark = bundle.run.mark
                 if mark is None:
-                    yield group, Run(facts, types, ends, bundle.bodies, start)
+                    yield group, Run(facts, came.types, came.offsets, came.whole, came.start)
                 else:
-                    last = Mark(LIVE + mark.app, mark.number + end - 1)
-                    yield group, BatchRun(facts, types, ends, bundle.bodies, start, mark=last)
+                    last = Mark(LIVE + mark.app, mark.number + came.end - 1)
+                    yield group, BatchRun(facts, came.types, came.offsets, came.whole, came.start, mark=last)
 
 
 def step_of(view: GroupViewId) -> GroupStep:

@@ -14,8 +14,8 @@ from hopring.client.core import Core
 from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut
 from hopring.client.events import Event, Message, Receipt, View
 from hopring.client.kept import Request
-from hopring.client.outgoing import Sending
 from hopring.client.queries import Query
+from hopring.client.sending import Many, Sending
 from hopring.client.since import BEHIND_SECONDS, LOOK_US, Replay
 from hopring.ids import NEVER
 from hopring.services import Service
@@ -82,6 +82,14 @@ def multicast(core: Core, sending: Sending, now_us: int, seconds: float | None =
     """Has handed the message to the window when it returns."""
     yield from _until(lambda: core.has_room(sending), now_us, seconds, "multicast")
     core.send(sending)
+
+
+def multicast_many(core: Core, many: Many, now_us: int, seconds: float | None = None) -> Verb[None]:
+    """Has handed all the messages to the window when it returns."""
+    end_us = until_us(now_us, seconds)
+    while many.left:
+        yield from _wait(lambda: core.has_room_for_some(many), end_us, seconds, "multicast_many")
+        core.send_some(many)
 
 
 def multicast_wait(core: Core, sending: Sending, now_us: int, seconds: float | None = None) -> Verb[Receipt]:
@@ -151,8 +159,8 @@ def _replayed(core: Core, group: str | None, now_us: int, end_us: int) -> Verb[E
     behind_us = now_us + int(BEHIND_SECONDS * 1_000_000)
     while (replay := core.replay(group)) is not None:
         if replay.upto is None:
-            first = core.stream.peek(replay.group)
-            replay.upto = first.id if isinstance(first, View) else None
+            first = core.stream.first(replay.group)
+            replay.upto = first.event.id if first is not None and isinstance(first.event, View) else None
         event = None if replay.upto is None else replay.next()
         if event is not None:
             return event

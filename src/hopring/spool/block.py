@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from itertools import pairwise, repeat
-from zlib import crc32
 
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.place import Place
+from hopring.spool.crc import crc32
 from hopring.spool.encode import NAMES_BETWEEN, Mark
 from hopring.spool.record import Facts, GroupStep, Kind, Record
 from hopring.spool.sections import (

@@ -6,8 +6,8 @@ Bodies are not copied: a block is a list of buffers, for one gather write.
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
-from zlib import crc32
 
+from hopring.spool.crc import crc32
 from hopring.spool.record import Run
 from hopring.spool.sections import (
     BLOCK_RECORDS_MAX,

@@ -6,10 +6,10 @@ safe on disk, so whoever trusts the index alone never sees what a crash may take
 
 from struct import Struct
 from typing import Final, NamedTuple
-from zlib import crc32
 
 import msgspec
 
+from hopring.spool.crc import crc32
 from hopring.spool.errors import NotASpool, OtherVersion, SpoolDamaged
 from hopring.spool.sections import Head, padded
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX

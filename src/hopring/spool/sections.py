@@ -11,7 +11,8 @@ import sys
 from functools import lru_cache
 from struct import Struct
 from typing import Final, Literal, NamedTuple
-from zlib import crc32
+
+from hopring.spool.crc import crc32
 
 assert sys.byteorder == "little", "columns are mapped in place"
 

@@ -11,8 +11,8 @@ from hopring.client.batches import BUNDLE_BYTES, Numbered, batch_of, multicast_b
 from hopring.client.core import Core
 from hopring.client.errors import BatchInDoubt, InDoubt, MessageTooLarge, RequestRefused
 from hopring.client.events import Message, Receipt
-from hopring.client.outgoing import Sending
 from hopring.client.retrying import Reconnect
+from hopring.client.sending import Sending
 from hopring.client.verbs import Verb
 from hopring.ids import GroupName
 from hopring.services import Service

@@ -6,7 +6,8 @@ import pytest
 
 from hopring.client.core import Core
 from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
-from hopring.client.outgoing import Outgoing, Sending, check_type, checked_groups
+from hopring.client.outgoing import Outgoing
+from hopring.client.sending import Sending, check_type, checked_groups
 from hopring.client.url import Where, parse_url
 from hopring.ids import GroupName
 from hopring.session.frames import PREAMBLE, Kind, encode_frame

@@ -9,7 +9,7 @@ from tests.unit.session.front import VIEW, Front
 from hopring.client import verbs
 from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
 from hopring.client.events import Message, Receipt
-from hopring.client.outgoing import Sending
+from hopring.client.sending import Sending
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.session.options import TICKETS_MAX

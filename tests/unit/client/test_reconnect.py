@@ -6,8 +6,8 @@ from tests.unit.session.front import Front
 from hopring.client.core import Core
 from hopring.client.errors import ConnectError, NameInUse, NotMember, SessionClosed, SlowConsumer
 from hopring.client.events import Event, Message, Reconnected, View
-from hopring.client.outgoing import Sending
 from hopring.client.retrying import Reconnect, Tries
+from hopring.client.sending import Sending
 from hopring.ids import NEVER, GroupName
 from hopring.session.options import SessionOptions
 from hopring.session.words import Error, encode_word

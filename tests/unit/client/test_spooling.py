@@ -15,7 +15,6 @@ from hopring.client.events import (
     SlowWarning,
     Transition,
     View,
-    messages_of,
 )
 from hopring.client.spooling import Scribe, away, portions
 from hopring.client.stream import Stream
@@ -43,7 +42,7 @@ def stream_of(*parts: Event | Messages) -> Stream:
     stream = Stream(now_us=1_000)
     for part in parts:
         if isinstance(part, Messages):
-            stream.put_messages(messages_of(part), part.bundle, 0)
+            stream.put_messages(part, 0, len(part.bundle), 0)
         else:
             stream.put(part, 0)
         stream.now_us += 1

@@ -1,10 +1,15 @@
 """The stream: one order, and a part of it for each group."""
 
+from itertools import pairwise
+
 from hopring.client.events import Event, Message, Reconnected, ReconnectGap
+from hopring.client.runs import MessageRun
 from hopring.client.stream import Stream
-from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.services import Service
+from hopring.session.messages import Messages
 from hopring.session.place import Place
+from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 
 PLACE = Place(ViewId(1, DaemonId(0), Incarnation(1)), 1, 0)
 
@@ -75,3 +80,50 @@ def test_what_waits_of_a_group_that_was_left_can_still_be_taken() -> None:
     assert [name(one.take("g")) for _ in range(3)] == [b"1", b"3", None]
     one.close("g")
     assert "g" not in one.by_group
+
+
+def came(*bodies: bytes, groups: tuple[str, ...] = ("g",)) -> Messages:
+    run = Run(DaemonId(0), 1, Service.AGREED, tuple(map(GroupName, groups)))
+    packed = encode_bundle(run, bodies, [0] * len(bodies), bytes(len(bodies)))
+    return Messages("#a#eu1", PLACE, decode_bundle(packed))
+
+
+def test_messages_of_a_bundle_are_one_lot_of_which_anybody_takes_the_next() -> None:
+    one = Stream()
+    one.open("g")
+    one.open("h")
+    one.put_messages(came(b"1", b"2", b"3", b"4", groups=("g", "h")), 0, 4, 50)
+    one.put_messages(came(b"5", groups=("h",)), 0, 1, 10)
+
+    assert [name(one.take("g")), name(one.take("h")), name(one.take())] == [b"1", b"2", b"3"]
+    assert (one.has(2), one.has(3), one.has(1, "g"), one.has(2, "g")) == (True, False, True, False)
+    runs, credit_bytes = one.take_batch(10)
+    assert [(run.bodies(), run.order) for run in runs if isinstance(run, MessageRun)] == [
+        ([b"4"], 4),
+        ([b"5"], 5),
+    ]
+    assert credit_bytes == 60
+    assert (one.credit_bytes, one.waits(), one.waits("g")) == (0, False, False)
+    assert not any(one.by_group.values())
+
+
+def test_the_credit_of_a_bundle_is_for_its_last_message() -> None:
+    one = Stream()
+    one.put_messages(came(b"1", b"2"), 0, 2, 50)
+
+    assert [credit_bytes for _, credit_bytes in iter(one.take, None)] == [0, 50]
+
+
+def test_a_run_is_columns_of_what_was_taken() -> None:
+    one = Stream(now_us=7)
+    one.put_messages(came(b"one", b"", b"three", b"4"), 1, 4, 50)
+    (first,), _ = one.take_batch(2)
+    (second,), _ = one.take_batch(2)
+    assert isinstance(first, MessageRun)
+    assert isinstance(second, MessageRun)
+
+    assert (first.bodies(), second.bodies()) == ([b"", b"three"], [b"4"])
+    assert [bytes(first.whole[a:b]) for a, b in pairwise(first.offsets.tolist())] == first.bodies()
+    assert [one.data for one in first.messages()] == first.bodies()
+    assert (first.order, second.order, first.received_at_us) == (1, 3, 7)
+    assert (first.sender, first.groups, first.service, first.place) == ("#a#eu1", ("g",), Service.AGREED, PLACE)

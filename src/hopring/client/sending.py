@@ -1,0 +1,92 @@
+"""What an application sends, before there is a bundle: one message, or many that share all but their bodies."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from hopring.client.errors import MessageTooLarge, RequestRefused
+from hopring.ids import GroupName
+from hopring.services import Service
+from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, GROUPS_MAX, MESSAGES_MAX
+
+TYPE_MAX: Final = 0xFFFF
+BUNDLE_BYTES_AIM: Final = 64 * 1024
+"""What fills a train of datagrams; longer bundles save little, and what follows waits longer."""
+
+
+class Sending(NamedTuple):
+    """A message that is to be sent, by whatever connection there will be; `checked_groups` made its groups."""
+
+    groups: tuple[GroupName, ...]
+    data: bytes
+    service: Service = Service.AGREED
+    message_type: int = 0
+    self_discard: bool = False
+
+
+@lru_cache(maxsize=256)
+def checked_groups(groups: tuple[str, ...]) -> tuple[GroupName, ...]:
+    """Groups to send to; remembered, because sessions send to the same groups again and again."""
+    if not 0 < len(groups) <= GROUPS_MAX or len(set(groups)) < len(groups):
+        raise RequestRefused(" ".join(groups), "not 1 to 128 different groups", "name each group once")
+    for name in groups:
+        check_group(name)
+    return tuple([GroupName(name) for name in groups])
+
+
+def check_type(message_type: int) -> None:
+    """Whether it is one."""
+    if not 0 <= message_type <= TYPE_MAX:
+        raise ValueError(f"message type {message_type} is not of 16 bits")
+
+
+def check_group(name: str) -> None:
+    """Whether there can be such a group."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not 0 < size <= GROUP_NAME_BYTES_MAX or "\0" in name:
+        raise RequestRefused(name, "illegal group", f"choose a name of 1 to {GROUP_NAME_BYTES_MAX} bytes")
+
+
+class Many:
+    """Messages with the same key that are on their way out; `at` is the first that has not gone."""
+
+    def __init__(self, sending: Sending, bodies: Sequence[bytes]) -> None:
+        self.sending = sending  # Of each of them, but for the body.
+        self.bodies = bodies
+        self.at = 0
+        self._ends = list(accumulate(map(len, bodies), initial=0))
+        self._longest = max(map(len, bodies), default=0)
+
+    @property
+    def left(self) -> int:
+        """How many have not gone."""
+        return len(self.bodies) - self.at
+
+    def check(self, message_bytes_max: int) -> None:
+        """MessageTooLarge if there is one that the daemon never takes; none has gone then."""
+        if self._longest > message_bytes_max:
+            raise MessageTooLarge(self._longest, message_bytes_max)
+
+    def portion(self, room_bytes: int, each_bytes: int) -> int:
+        """How many of the next ones make a bundle that fits the room, of which each takes so much more."""
+        begin = self._ends[self.at]
+        aim = begin + min(BUNDLE_BYTES_AIM, room_bytes)
+        count = bisect_right(self._ends, aim, self.at) - 1 - self.at
+        count = min(max(1, count), MESSAGES_MAX, self.left)
+        while count > 1 and self.size_bytes(count) + count * each_bytes > room_bytes:
+            count = max(1, count * 3 // 4)
+        return count
+
+    def size_bytes(self, count: int) -> int:
+        """Of the next so many bodies."""
+        return self._ends[self.at + count] - self._ends[self.at]
+
+    def take(self, count: int) -> Sequence[bytes]:
+        """The next so many bodies; they have gone."""
+        self.at += count
+        return self.bodies[self.at - count : self.at]

@@ -1,0 +1,109 @@
+"""Many messages at once: bundles of the right size, the window, and what is refused."""
+
+import pytest
+from tests.unit.client.test_reconnect import Wire, connected
+from tests.unit.session.front import Front
+
+from hopring.client import verbs
+from hopring.client.errors import MessageTooLarge, RequestRefused
+from hopring.client.facts import many_of
+from hopring.client.sending import BUNDLE_BYTES_AIM, Many
+from hopring.services import Service
+from hopring.wire.bundle import MESSAGES_MAX
+
+
+def many(*bodies: bytes, group: str = "g") -> Many:
+    return many_of(group, bodies, Service.AGREED, 7, False)
+
+
+def next_of(verb: verbs.Verb[None]) -> verbs.Wait | None:
+    """What it waits for next; None when it has ended."""
+    try:
+        return verb.send(0)
+    except StopIteration:
+        return None
+
+
+def send(wire: Wire, some: Many) -> None:
+    """All of them, of which the window has room for all."""
+    assert list(verbs.multicast_many(wire.core, some, 0)) == []
+    wire.exchange(0)
+
+
+def received(wire: Wire) -> list[tuple[bytes, int, int]]:
+    """All messages, with their types and the sizes of their runs."""
+    runs = wire.core.take_batch(1_000_000, None).runs
+    return [(one.data, one.type, len(run)) for run in runs for one in run.messages()]
+
+
+def test_they_come_in_their_order_as_one_bundle() -> None:
+    wire = connected(Front(), "g")
+
+    send(wire, many(b"1", b"", b"three"))
+
+    assert received(wire) == [(b"1", 7, 3), (b"", 7, 3), (b"three", 7, 3)]
+
+
+def test_what_is_in_the_making_goes_first() -> None:
+    wire = connected(Front(), "g")
+    wire.core.send(many(b"").sending._replace(data=b"first"))
+    send(wire, many(b"second"))
+
+    assert [data for data, _, _ in received(wire)] == [b"first", b"second"]
+
+
+def test_bundles_are_cut_by_bytes_and_by_messages() -> None:
+    wire = connected(Front(), "g")
+    third = BUNDLE_BYTES_AIM // 3
+    send(wire, many(*[bytes([at]) * third for at in range(7)]))
+    assert [(data[0], size) for data, _, size in received(wire)] == [
+        *[(at, 3) for at in range(6)],
+        (6, 1),
+    ]
+
+    send(wire, many(*[b""] * (MESSAGES_MAX + 1)))
+    assert [size for _, _, size in received(wire)] == [*[MESSAGES_MAX] * MESSAGES_MAX, 1]
+
+
+def test_more_than_the_window_waits_for_credit() -> None:
+    wire = connected(Front(), "g")
+    window_bytes = wire.core.welcomed.window_bytes
+    bodies = [at.to_bytes(4, "little") * 5_000 for at in range(3 * window_bytes // 20_000)]
+    got: list[bytes] = []
+    waits = 0
+    verb = verbs.multicast_many(wire.core, many(*bodies), 0)
+    wait: verbs.Wait | None = next(verb)
+    while wait is not None:
+        waits += 1
+        assert wire.core.outgoing.charged_bytes <= window_bytes
+        wire.exchange(0)
+        got += [data for data, _, _ in received(wire)]
+        assert wait.condition()
+        wait = next_of(verb)
+    wire.exchange(0)
+    got += [data for data, _, _ in received(wire)]
+
+    assert waits >= 2
+    assert got == bodies
+
+
+def test_one_that_is_too_large_is_refused_before_any_goes() -> None:
+    wire = connected(Front(), "g")
+    limit_bytes = wire.core.welcomed.message_bytes_max
+    with pytest.raises(MessageTooLarge):
+        send(wire, many(b"small", bytes(limit_bytes + 1)))
+
+    assert received(wire) == []
+    send(wire, many(bytes(limit_bytes), b"small"))
+    assert [len(data) for data, _, _ in received(wire)] == [limit_bytes, 5]
+
+
+def test_none_is_none_and_groups_are_checked() -> None:
+    wire = connected(Front(), "g")
+
+    send(wire, many())
+    assert received(wire) == []
+    with pytest.raises(RequestRefused):
+        many(b"x", group="")
+    with pytest.raises(ValueError, match="16 bits"):
+        many_of("g", [b"x"], Service.AGREED, 1 << 16, False)
