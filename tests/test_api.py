@@ -5,6 +5,7 @@ import inspect
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import hopring
@@ -30,6 +31,12 @@ def members(kind: type) -> set[str]:
     source = inspect.getsource(vars(kind)["__init__"])
     names = {name for name in dir(kind) if not name.startswith("_")}
     return names | set(re.findall(r"^ +self\.([a-z]\w*)\b.* = ", source, re.MULTILINE))
+
+
+def fields_of(kind: type) -> list[str]:
+    if issubclass(kind, msgspec.Struct):
+        return list(kind.__struct_fields__)
+    return [one.name for one in dataclasses.fields(kind)]  # type: ignore[arg-type]
 
 
 def arguments(call: object) -> list[str]:
@@ -74,12 +81,12 @@ def test_members_of_sessions_and_groups_with_their_arguments(name: str) -> None:
     [
         *("Message", "View", "Transition", "Reconnected", "ReconnectGap", "Member"),
         *("Gap", "SlowWarning", "GroupInfo", "GroupMembers", "DaemonView"),
-        *("Receipt", "Batch", "Taken", "Reconnect"),
+        *("Receipt", "Batch", "MessageRun", "Taken", "Reconnect"),
     ],
 )
 def test_fields_of_values(name: str) -> None:
     kind = getattr(hopring, name)
-    fields = [one.name for one in dataclasses.fields(kind)]
+    fields = fields_of(kind)
     more = {one for one in dir(kind) if not one.startswith("_")} - set(fields)
     shown = [one.removesuffix("()") for one in first_column(section(name))]
 

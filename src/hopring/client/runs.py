@@ -19,11 +19,11 @@ from hopring.wire.bundle import Bundle
 class MessageRun:
     """Messages that share all but type and body, in their order; columns are mapped, nothing is copied."""
 
-    came: Messages = field(repr=False)
-    start: int  # Its first message in the bundle.
-    end: int
     order: int  # The number of its first message among all events of the session, from 1.
     received_at_us: int  # When the library read it; microseconds since 1970.
+    start: int  # Its first message in the bundle.
+    end: int
+    came: Messages = field(repr=False)
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -114,7 +114,7 @@ class Lot:
         assert self.came is not None, "it is messages"
         at = self.at
         self.at = min(self.end, at + messages)
-        return MessageRun(self.came, at, self.at, self.order + at - self.start, self.at_us)
+        return MessageRun(self.order + at - self.start, self.at_us, at, self.at, self.came)
 
     def forget(self) -> None:
         """All of it was taken; it may still stand in a queue."""
