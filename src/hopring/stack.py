@@ -414,7 +414,7 @@ class Stack:
             case Control():
                 word = self._words.add(_as_fragment(item))
                 if word is not None:
-                    self._out.append(Told(item.daemon, word))
+                    self._out.append(Told(item.daemon, bytes(word)))
             case Meta():
                 self._stamps.heard(item.lts)
                 self._out.append(Receive(item.source, item.seq, item.lts, item.mask, None, item.prev))

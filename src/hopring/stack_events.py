@@ -94,7 +94,7 @@ class Receive(Value, frozen=True):
     seq: int
     lts: int
     mask: SiteMask
-    bundle: bytes | None
+    bundle: bytes | memoryview | None
     prev: int = 0  # The sequence of its session's bundle before; 0 if it is the first.
 
     def meta(self) -> Meta:

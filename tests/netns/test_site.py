@@ -41,7 +41,7 @@ class Ring:
             if isinstance(event, NetworkFailed):
                 self.failures.append(event.reason)
             elif event.bundle is not None:
-                self.delivered[host].append(event.bundle)
+                self.delivered[host].append(bytes(event.bundle))
 
         return up
 

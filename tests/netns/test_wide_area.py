@@ -39,7 +39,7 @@ class End:
         if isinstance(event, NetworkFailed):
             self.failures.append(event.reason)
         elif event.bundle is not None:
-            self.received.append(event.bundle)
+            self.received.append(bytes(event.bundle))
 
     def retransmissions(self) -> int:
         assert self.node.stack is not None

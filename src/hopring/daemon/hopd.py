@@ -5,7 +5,6 @@ For tests `run` takes another layer above, which gets what the member puts out a
 """
 
 import argparse
-import gc
 import os
 import secrets
 import signal
@@ -26,6 +25,7 @@ from hopring.daemon.leash import STDIN, end_with
 from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Up, Upward
+from hopring.daemon.memory import keep_memory, spare_the_collector
 from hopring.daemon.metrics import Metrics
 from hopring.daemon.reconfigure import Parts, Reconfigure, addresses_of, names_of, sites_of
 from hopring.daemon.reloading import Reloading, tune_log
@@ -50,9 +50,6 @@ DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is to end waits until everybody has what it sent."""
 
 DRAIN_LOOK_US: Final = 5_000
-
-COLLECT_OBJECTS: Final = 50_000
-"""So many more objects than before make the collector look for cycles."""
 
 Above = Callable[[Loop, Member], Up]
 """Makes the layer above a member; what it returns gets everything that the member puts out."""
@@ -249,18 +246,12 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
     loop.on_signals(signalled, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     if arguments.end_with_stdin:
         end_with(loop, STDIN, hopd.leave)
-    _spare_the_collector()
+    keep_memory()
+    spare_the_collector()
     loop.run()
     hopd.close()
     loop.close()
     return Exit.FAILURE if hopd.failed else Exit.OK
-
-
-def _spare_the_collector() -> None:
-    """Messages make no cycles; to look for some after every few hundred objects costs a tenth of the time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_OBJECTS)
 
 
 def _groups(config: Config, me: Process) -> Groups:

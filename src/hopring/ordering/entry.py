@@ -58,11 +58,12 @@ def encode_message(message: Message) -> bytes:
     return _HEAD.pack(message.service, message.daemon, message.session) + message.payload
 
 
-def decode_message(body: bytes) -> Message:
+def decode_message(body: bytes | memoryview) -> Message:
     """A bundle's body."""
     if len(body) < _HEAD.size:
         raise PeerError(Drop.TRUNCATED, f"bundle of {len(body)} bytes")
     service, daemon, session = _HEAD.unpack_from(body)
     if service not in _SERVICES:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
-    return Message(Service(service), DaemonId(daemon), session, body[_HEAD.size :])
+    # Of what came in one packet, this is the first copy.
+    return Message(Service(service), DaemonId(daemon), session, bytes(body[_HEAD.size :]))

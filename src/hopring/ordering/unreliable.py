@@ -116,7 +116,7 @@ class LooseReceiver:
         self._until_us.pop(key, None)
         numbers.deal(item.number)
         self.delivered += 1
-        return bundle
+        return bytes(bundle)
 
     def expire(self, now_us: int) -> None:
         """Gives up what is not whole in time; what comes of it later is not taken for something new."""

@@ -61,7 +61,7 @@ class Frame(NamedTuple):
     body: bytes
 
 
-def encode_frame(kind: Kind, *body: bytes) -> bytes:
+def encode_frame(kind: Kind, *body: bytes | memoryview) -> bytes:
     """A frame as it travels."""
     return b"".join([_HEAD.pack(sum(map(len, body)), kind, 0, 0), *body])
 

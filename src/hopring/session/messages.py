@@ -8,7 +8,7 @@ from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.session.frames import Kind, encode_frame
 from hopring.session.place import Place
-from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, Bundle, decode_bundle, encode_again
+from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, Bundle, decode_bundle
 
 # counter and nonce of the daemons' view, lts, representative, site, bytes of the sender's name, zero
 _HEAD: Final = Struct("<QQQHHHH")
@@ -30,7 +30,7 @@ def encode_messages(sender: str, place: Place, bundle: Bundle) -> bytes:
     name = sender.encode()
     view = place.view
     head = _HEAD.pack(view.counter, view.nonce, place.lts, view.representative, place.site, len(name), 0)
-    return encode_frame(Kind.MESSAGES, head, encode_again(bundle), name)
+    return encode_frame(Kind.MESSAGES, head, bundle.whole, name)
 
 
 def decode_messages(body: bytes) -> Messages:

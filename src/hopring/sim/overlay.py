@@ -219,9 +219,9 @@ class Overlay:
         if output.bundle is None:
             self.metas[name, output.source, output.seq] += 1
             return
-        at_us = self.engine.now_us
-        self._note(Nreceive(at_us, name, output.bundle))
-        self.deliveries.append(Delivery(at_us, self._sent_at_us[output.bundle], name, output.bundle))
+        at_us, bundle = self.engine.now_us, bytes(output.bundle)
+        self._note(Nreceive(at_us, name, bundle))
+        self.deliveries.append(Delivery(at_us, self._sent_at_us[bundle], name, bundle))
 
     def failed(self, name: str, reason: str) -> None:
         """Notes the end of a network at a daemon."""

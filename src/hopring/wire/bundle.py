@@ -87,6 +87,7 @@ class Bundle:
     types: Column = field(hash=False)
     hints: Column = field(hash=False)
     bodies: Column = field(hash=False)
+    whole: Column = field(hash=False)  # All of it, as it was decoded.
 
     def __len__(self) -> int:
         return len(self.types)
@@ -142,26 +143,6 @@ def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints
     return b"".join([head, offsets, array("H", types), bytes(hints), names, mark, *bodies])
 
 
-def encode_again(bundle: Bundle) -> bytes:
-    """The bytes that this bundle was decoded from; no message is touched singly."""
-    run = bundle.run
-    names = encode_groups(run.groups)
-    mark = b"" if run.mark is None else _mark(run, len(bundle.types))
-    head = _HEAD.pack(
-        run.service,
-        _flags(run),
-        run.channel,
-        len(mark),
-        run.daemon,
-        len(run.groups),
-        run.session,
-        len(bundle.types),
-        len(names),
-        len(bundle.bodies),
-    )
-    return b"".join([head, bundle.offsets, bundle.types, bundle.hints, names, mark, bundle.bodies])
-
-
 def _mark(run: Run, messages: int) -> bytes:
     assert run.mark is not None, "look first"
     assert len(run.groups) == 1, "a bundle with a mark goes to one group"
@@ -215,6 +196,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
         view[types_at:hints_at].cast("H"),
         view[hints_at:names_at],
         view[bodies_at:],
+        view,
     )
 
 

@@ -91,8 +91,11 @@ class Reassembly:
     def __contains__(self, key: tuple[SiteId, int]) -> bool:
         return key in self._partials
 
-    def add(self, routed: Routed) -> bytes | None:
-        """The whole bundle if this was the last fragment missing, and then the bundle is forgotten."""
+    def add(self, routed: Routed) -> bytes | memoryview | None:
+        """The whole bundle if this was the last fragment missing, and then the bundle is forgotten.
+
+        One that came in one piece is that piece.
+        """
         key = (routed.source, routed.seq)
         partial = self._partials.get(key)
         if partial is None:
@@ -126,7 +129,7 @@ class Reassembly:
 
     def _keep(self, partial: _Partial, routed: Routed) -> None:
         cost_bytes = len(routed.chunk) + FRAGMENT_COST_BYTES
-        partial.chunks[routed.index] = routed.chunk
+        partial.chunks[routed.index] = bytes(routed.chunk)  # A copy: a view would keep its whole packet.
         partial.held_bytes += cost_bytes
         self.held_bytes += cost_bytes
         if routed.index < routed.count - 1:

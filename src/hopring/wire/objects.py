@@ -28,9 +28,9 @@ class ObjectType(IntEnum):
     UNRELIABLE = 5
 
 
-def encode_object(kind: ObjectType, body: bytes) -> bytes:
-    """One object with its head; a packet's payload is such objects joined."""
-    return _OBJECT.pack(kind, 0, len(body)) + body
+def encode_object(kind: ObjectType, *body: bytes | memoryview) -> bytes:
+    """One object with its head, its body in however many parts; a packet's payload is such objects joined."""
+    return b"".join([_OBJECT.pack(kind, 0, sum(map(len, body))), *body])
 
 
 def split_objects(payload: bytes | memoryview) -> list[tuple[int, memoryview]]:

@@ -42,7 +42,7 @@ class Routed(Value, frozen=True):
     mask: SiteMask
     index: int
     count: int
-    chunk: bytes
+    chunk: bytes | memoryview  # What came is mapped where it lies in its packet.
     prev: int = 0
 
     def meta(self) -> Meta:
@@ -53,7 +53,7 @@ class Routed(Value, frozen=True):
 def encode_routed(routed: Routed) -> bytes:
     """The fragment as an object."""
     head = _META.pack(routed.source, routed.seq, routed.lts, routed.mask, routed.prev)
-    return encode_object(ObjectType.ROUTED, head + _PART.pack(routed.index, routed.count) + routed.chunk)
+    return encode_object(ObjectType.ROUTED, head, _PART.pack(routed.index, routed.count), routed.chunk)
 
 
 def encode_meta(meta: Meta) -> bytes:
@@ -79,7 +79,7 @@ def decode_routed(kind: int, body: memoryview) -> Routed | Meta:
     index, count = _PART.unpack_from(body, _META.size)
     if index >= count:
         raise PeerError(Drop.INCONSISTENT, f"fragment {index} of {count}")
-    chunk = bytes(body[ROUTED_HEAD_BYTES:])
+    chunk = body[ROUTED_HEAD_BYTES:]
     return Routed(_site(source), seq, lts, SiteMask(mask), index, count, chunk, prev)
 
 

@@ -38,7 +38,7 @@ class Cluster:
     def _node(self, config: Config, name: str, nonce: int) -> Node:
         def up(event: Receive | NetworkFailed) -> None:
             if isinstance(event, Receive):
-                self.received.append((name, event.bundle))
+                self.received.append((name, None if event.bundle is None else bytes(event.bundle)))
             else:
                 self.failed[name] = event.reason
 

@@ -29,7 +29,6 @@ from hopring.wire.bundle import (
     MESSAGES_MAX,
     Run,
     decode_bundle,
-    encode_again,
     encode_bundle,
 )
 
@@ -91,7 +90,7 @@ def test_messages_of_one_key_share_a_frame_and_another_key_begins_one() -> None:
     bundles = [decode_bundle(frame.body) for frame in iter(reader.next, None) if frame.kind is Kind.SEND]
 
     assert [len(one) for one in bundles] == [10, 1]
-    assert anna.outgoing.charged_bytes == sum([REQUEST_COST_BYTES + len(encode_again(one)) for one in bundles])
+    assert anna.outgoing.charged_bytes == sum([REQUEST_COST_BYTES + len(one.whole) for one in bundles])
 
 
 def test_who_wants_no_membership_gets_messages_only() -> None:

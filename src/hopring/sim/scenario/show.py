@@ -59,7 +59,7 @@ class Names:
         if isinstance(routed, Meta):
             return f"{name} meta"
         part = f" part {routed.index + 1}/{routed.count}" if routed.count > 1 else ""
-        return f"{name} {word(routed.chunk)}{part}"
+        return f"{name} {word(bytes(routed.chunk))}{part}"
 
 
 def time(at_us: int) -> str:
