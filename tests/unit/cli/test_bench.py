@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.unit.cli.conftest import Hop
 
-from hopring.cli.bench_daemons import Daemons
+from hopring.cli.bench.daemons import Daemons
 
 
 @pytest.mark.slow
@@ -35,7 +35,7 @@ def test_rows_come_for_groups_and_sessions_with_ratios_to_the_first() -> None:
 def test_its_daemons_end_with_it() -> None:
     with Daemons() as daemons:
         assert daemons.cpu_seconds() > 0
-        processes = list(daemons._processes)
+        processes = list(daemons._processes.values())
 
     assert [process.returncode for process in processes] == [0, 0]
 
