@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test test-net test-spark check bench fuzz pictures look clean
+.PHONY: help setup compile demo test test-net test-spark check bench bench-peers fuzz pictures look clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -53,6 +53,9 @@ lint:
 
 bench: setup ## measure; figures are printed, never asserted in tests
 	$(BIN)/python -m bench
+
+bench-peers: compile ## measure us beside other systems that are installed here; what is missing is named
+	$(BIN)/python -m bench.peers
 
 fuzz: setup ## a million fuzzed frames of clients, and as many of Spread clients
 	$(BIN)/python -m tests.fuzz_clients

@@ -22,7 +22,6 @@ from hopring.cli.bench.board import (
     GO,
     MARK_BYTES,
     RECEIVER_READY,
-    RECEIVERS,
     RESUMED_AT,
     SENDER_READY,
     SENT,
@@ -114,13 +113,11 @@ async def answer(job: Job, url: str) -> None:
 
 async def ping(job: Job, url: str) -> None:
     """One probe at a time; prints how long each took, in microseconds."""
-    board, service = open_board(Path(job.board)), Service[job.case.service.upper()]
+    service = Service[job.case.service.upper()]
     there = f"{job.group}-back" if job.to_itself else f"{job.group}-there"
     data, taken_us = bytes(job.case.size_bytes), []
     async with connect(url, membership=False) as session:
         await session.join(f"{job.group}-back")
-        while not all(board[RECEIVER_READY : RECEIVER_READY + board[RECEIVERS]]):
-            await asyncio.sleep(LOOK_SECONDS)
         for number in range(WARM_PROBES + job.probes):
             begin = time.perf_counter_ns()
             await session.multicast(there, data, service=service)

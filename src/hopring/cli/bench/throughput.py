@@ -29,6 +29,7 @@ class Throughput(Value, frozen=True):
     daemon_cpu_us_per_message: dict[str, float]
     sender_cpu_us_per_message: float  # The mean of all senders; likewise below.
     receiver_cpu_us_per_message: float
+    all_cpu_us_per_message: float  # Of all daemons and clients together.
     sent: int
     others_cpu_share: float  # What the machine did besides; above a tenth, do not trust the rate.
 
@@ -120,6 +121,7 @@ def _result(
         daemon_cpu_us_per_message={name: each_us(name) for name in system.servers()},
         sender_cpu_us_per_message=mean_us("send"),
         receiver_cpu_us_per_message=mean_us("receive"),
+        all_cpu_us_per_message=round(sum([each_us(name) for name in after.taken_s]), 3),
         sent=sent,
         others_cpu_share=others_share(before, after, os.cpu_count() or 1),
     )
