@@ -21,8 +21,13 @@ SAID_MAX: Final = 2_000
 class System(Protocol):
     """What is measured: servers that are there as long as it is entered, and commands for the roles."""
 
-    name: str
-    members_send: bool  # Who sends is a receiver itself, so there are no senders besides.
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def members_send(self) -> bool:
+        """Whether who sends is a receiver itself, so that there are no senders besides."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
