@@ -111,6 +111,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", default=SIZES, help=f"in bytes; default: {SIZES}")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each flood")
     parser.add_argument("--probes", type=int, default=1000)
+    parser.add_argument(
+        "--show", action="store_true", help="measure nothing: table and picture of the last time"
+    )
     parser.add_argument("--json", type=Path, default=REPOSITORY / "out" / "bench-peers.json")
     parser.add_argument("--picture", type=Path, default=REPOSITORY / "docs" / "pictures" / "peers.svg")
     wishes = parser.parse_args()
@@ -123,6 +126,9 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Measures, and tells in three ways."""
     wishes = arguments()
+    if wishes.show:
+        told = json.loads(wishes.json.read_text())
+        return show(told["systems"], told["sizes"], told["wrong"], wishes.picture)
     sizes = [int(one) for one in wishes.sizes.split(",")]
     runs, wrong = rounds(present(wishes.names), sizes, wishes)
     systems = summaries(runs)
@@ -132,9 +138,14 @@ def main() -> int:
                 wrong.append(f"{name}, {size} B: lost {one['lost']}, order {one['order_ok']}")
     machine = {"processors": os.cpu_count(), "machine": platform.machine(), "compiled": compiled.active()}
     wishes.json.parent.mkdir(exist_ok=True)
-    told = {"machine": machine, "rounds": wishes.rounds, "systems": systems, "wrong": wrong}
+    told = {"machine": machine, "rounds": wishes.rounds, "sizes": sizes, "systems": systems, "wrong": wrong}
     wishes.json.write_text(json.dumps(told, indent=1) + "\n")
-    wishes.picture.write_text(as_picture(systems, sizes))
+    return show(systems, sizes, wrong, wishes.picture)
+
+
+def show(systems: Systems, sizes: list[int], wrong: list[str], picture: Path) -> int:
+    """Table and picture; the exit code."""
+    picture.write_text(as_picture(systems, sizes))
     print(as_table(systems, sizes))
     for line in wrong:
         print(f"bench: {line}", file=sys.stderr)

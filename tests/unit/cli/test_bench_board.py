@@ -12,7 +12,7 @@ from hopring.cli.bench import board as slots
 from hopring.cli.bench.board import PLACES, Tally, make_board, mark, open_board, order_of_one, room
 from hopring.cli.bench.clock import cpu_seconds, others_share, read
 from hopring.cli.bench.columns import bundle_marks, marks_of
-from hopring.cli.bench.cpu import Cpu, record, too_dear
+from hopring.cli.bench.cpu import Cpu, least, record, too_dear
 from hopring.cli.bench.daemons import sites_of
 from hopring.cli.bench.job import Case, Job
 from hopring.cli.bench.summary import spread_percent, summary
@@ -188,3 +188,9 @@ def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
     assert "sending_ratio is 13.1, 31 % above" in problem
     (problem,) = too_dear(cpu(1.0, 1.0, compiled=False), baseline)
     assert "nothing of interpreted" in problem
+
+
+def test_what_is_measured_again_counts_by_the_lesser_but_its_losses_too() -> None:
+    both = least(cpu(10.0, 9.0), cpu(12.0, 8.0).but(lost=3))
+
+    assert (both.sending_ratio, both.receiving_ratio, both.lost) == (10.0, 8.0, 3)

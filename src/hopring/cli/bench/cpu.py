@@ -6,10 +6,11 @@ changes is nearly the same on machines of different speed. So a baseline can be 
 
 import json
 import time
+from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hopring import compiled
 from hopring.cli.bench.clock import read
@@ -20,10 +21,11 @@ from hopring.value import Value
 
 HEAD_ROOM: Final = 1.3
 SETTLE_SECONDS: Final = 1.0
-_ROUNDS: Final = 5
-_LOOPS: Final = 2000
+CALIBRATE_EVERY_SECONDS: Final = 0.05
+_LOOPS: Final = 500
 _HEAD: Final = Struct("<IQHH")
 GATED: Final = ("sending_ratio", "receiving_ratio")
+_PLAIN: Final = ("sending_us", "receiving_us", "calibration_us", "idle_percent")
 
 
 class Cpu(Value, frozen=True):
@@ -42,41 +44,60 @@ class Cpu(Value, frozen=True):
 
 def calibrate() -> float:
     """Microseconds of processor time for a loop of work like ours: heads, columns, and copies of 1 KB."""
-    body, best = bytes(1024), float("inf")
-    for _ in range(_ROUNDS):
-        begin = time.process_time()
-        kept: dict[int, bytes] = {}
-        for number in range(_LOOPS):
-            kept[number & 63] = b"".join([_HEAD.pack(number, number, 1, 2), body])
-            if _HEAD.unpack_from(kept[number & 63])[0] != number:
-                raise AssertionError("a copy is a copy")
-        best = min(best, (time.process_time() - begin) * 1e6 / _LOOPS)
-    return best
+    body, kept = bytes(1024), dict[int, bytes]()
+    begin = time.process_time_ns()
+    for number in range(_LOOPS):
+        kept[number & 63] = b"".join([_HEAD.pack(number, number, 1, 2), body])
+        if _HEAD.unpack_from(kept[number & 63])[0] != number:
+            raise AssertionError("a copy is a copy")
+    return (time.process_time_ns() - begin) / 1000 / _LOOPS
+
+
+class _Run(NamedTuple):
+    """Microseconds."""
+
+    sending: float
+    receiving: float
+    calibration: float
 
 
 def measure_cpu(daemons: Daemons, case: Case, runs: int, idle_seconds: float) -> Cpu:
-    """Medians of some runs, each between two calibrations."""
+    """Medians of some runs, each with calibrations all the while: a busy machine makes both dearer."""
     idle_percent = _idle_percent(daemons, idle_seconds)
-    calibrations = [calibrate()]
     results: list[Throughput] = []
-    for number in range(runs):
-        results.append(measure_throughput(daemons, case, f"cpu{number}"))
-        calibrations.append(calibrate())
+    seen: list[_Run] = []
     first, *others = daemons.names
-    calibration_us = median(calibrations)
-    sending_us = median([one.daemon_cpu_us_per_message[first] for one in results])
-    receiving_us = median([one.daemon_cpu_us_per_message[name] for one in results for name in others])
+    for _ in range(runs):
+        calibrations: list[float] = []
+        group = f"cpu-{time.monotonic_ns()}"
+        results.append(measure_throughput(daemons, case, group, partial(_calibrate_for, calibrations)))
+        cpu_us = results[-1].daemon_cpu_us_per_message
+        receiving_us = fmean([cpu_us[name] for name in others])
+        seen.append(_Run(cpu_us[first], receiving_us, median(calibrations)))
     return Cpu(
-        sending_us=round(sending_us, 3),
-        receiving_us=round(receiving_us, 3),
-        calibration_us=round(calibration_us, 4),
-        sending_ratio=round(sending_us / calibration_us, 3),
-        receiving_ratio=round(receiving_us / calibration_us, 3),
+        sending_us=round(median([one.sending for one in seen]), 3),
+        receiving_us=round(median([one.receiving for one in seen]), 3),
+        calibration_us=round(median([one.calibration for one in seen]), 4),
+        sending_ratio=round(median([one.sending / one.calibration for one in seen]), 2),
+        receiving_ratio=round(median([one.receiving / one.calibration for one in seen]), 2),
         idle_percent=round(idle_percent, 2),
         lost=max([one.lost for one in results]),
         order_ok=all(one.order_ok for one in results),
         compiled=compiled.active(),
     )
+
+
+def _calibrate_for(calibrations: list[float], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left_s := end - time.monotonic()) > 0:
+        calibrations.append(calibrate())
+        time.sleep(min(left_s, CALIBRATE_EVERY_SECONDS))
+
+
+def least(one: Cpu, other: Cpu) -> Cpu:
+    """Of two measurements the lesser of each figure; losses stay losses."""
+    lesser = {name: min(getattr(one, name), getattr(other, name)) for name in (*GATED, *_PLAIN)}
+    return one.but(**lesser, lost=max(one.lost, other.lost), order_ok=one.order_ok and other.order_ok)
 
 
 def _idle_percent(daemons: Daemons, seconds: float) -> float:

@@ -7,11 +7,14 @@ import click
 import msgspec
 
 from hopring.cli.asking import json_option
-from hopring.cli.bench.cpu import Cpu, measure_cpu, record, too_dear
+from hopring.cli.bench.cpu import Cpu, least, measure_cpu, record, too_dear
 from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.job import Case
 from hopring.cli.bench.options import seconds_option
 from hopring.cli.exits import Failure
+
+AGAIN = 2
+"""How often it is measured again if it seems too dear."""
 
 
 @click.command()
@@ -39,17 +42,28 @@ def cpu(
     """CPU of daemons per message of 1 KB in bundles, Agreed, three daemons in one site; and of silence.
 
     Figures are microseconds by the process CPU clock, and their ratios to a fixed piece of work that is
-    measured in the same run. A baseline compares ratios, because machines differ.
+    measured in the same seconds; medians of the runs. A baseline compares ratios, because machines differ;
+    what seems too dear is measured again before it is called so.
     """
     with Daemons({"a": 3}) as daemons:
         seen = measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds)
+        problems = _problems(seen, baseline)
+        tries = AGAIN
+        while problems and tries:
+            tries -= 1
+            seen = least(seen, measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds))
+            problems = _problems(seen, baseline)
     click.echo(json.dumps({"bench": "cpu", **msgspec.to_builtins(seen)}) if as_json else _text(seen))
     if seen.lost or not seen.order_ok:
         raise Failure(f"{seen.lost} messages were lost, order {'ok' if seen.order_ok else 'WRONG'}")
     if into is not None:
         record(seen, into)
-    if baseline is not None and (problems := too_dear(seen, json.loads(baseline.read_text()))):
+    if problems:
         raise Failure("\n".join(problems))
+
+
+def _problems(seen: Cpu, baseline: Path | None) -> list[str]:
+    return [] if baseline is None else too_dear(seen, json.loads(baseline.read_text()))
 
 
 def _text(seen: Cpu) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -83,8 +84,13 @@ def order_is_ok(board: Slots, sent: int) -> bool:
     return len(orders) == 1 and received == {sent}
 
 
-def measure_throughput(system: System, case: Case, group: str) -> Throughput:
-    """One run, at servers that are there; `group` has not been used before."""
+def measure_throughput(
+    system: System, case: Case, group: str, meanwhile: Callable[[float], object] = time.sleep
+) -> Throughput:
+    """One run, at servers that are there; `group` has not been used before.
+
+    `meanwhile` is called with the seconds that are measured, and returns when they are over.
+    """
     with TemporaryDirectory(prefix="hop-bench-") as name, Crew(system, Path(name)) as crew:
         file = Path(name) / "board"
         board = set_board(file, case)
@@ -94,7 +100,7 @@ def measure_throughput(system: System, case: Case, group: str) -> Throughput:
         pids = {**crew.pids(), **system.servers()}
         receivers = slice(slots.RECEIVED, slots.RECEIVED + case.receivers)
         before, had = read(pids), list(board[receivers])
-        time.sleep(case.seconds)
+        meanwhile(case.seconds)
         after, has = read(pids), list(board[receivers])
         sent, lost = stop_flood(crew, board)
         got = min([one - other for one, other in zip(has, had, strict=True)])
