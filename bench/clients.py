@@ -14,6 +14,7 @@ CASES: Final = {
         for service in ("agreed", "safe")
         for size in (100, 1024, 8192, 65536)
     },
+    "flood of 1024 B, multicast_many": "throughput --bundle 64",
     "flood of 1024 B, each message to another group": "throughput --groups 64",
     "flood of 1024 B, each message alone": "throughput --single --each",
     "flood of 1024 B, three sites": "throughput --sites 3",
@@ -26,7 +27,7 @@ CASES: Final = {
     "failover, three sites": "failover --runs 3 --sites 3",
     "cpu": "cpu",
 }
-LEFT_OUT: Final = frozenset({"bench", "runs", "window", "burst", "pace_per_second", "warm_seconds"})
+LEFT_OUT: Final = frozenset({"bench", "runs", "window", "pace_per_second", "warm_seconds"})
 
 
 def measure(words: list[str]) -> int:

@@ -63,7 +63,8 @@ def test_rows_have_to_rise(hop: Hop, counts: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "wish", [[], ["--each", "--single"], ["--groups", "3", "--sites", "2", "--senders", "2"]]
+    "wish",
+    [[], ["--bundle", "16"], ["--each", "--single"], ["--groups", "3", "--sites", "2", "--senders", "2"]],
 )
 def test_a_short_flood_loses_nothing_and_has_one_order(wish: list[str]) -> None:
     figures = bench("throughput", "--daemons", "2", "--receivers", "2", "--seconds", "0.2", *wish)
@@ -115,3 +116,7 @@ def test_a_role_that_fails_is_told_with_what_it_said() -> None:
         measure_throughput(daemons, Case(service="sure", receivers=1), "g")
 
     assert "SURE" in caught.value.message
+
+
+def test_a_bundle_goes_to_one_group(hop: Hop) -> None:
+    assert hop("bench", "throughput", "--bundle", "8", "--groups", "2").exit_code == 2

@@ -11,7 +11,7 @@ import pytest
 from hopring.cli.bench import board as slots
 from hopring.cli.bench.board import PLACES, Tally, make_board, mark, open_board, order_of_one, room
 from hopring.cli.bench.clock import cpu_seconds, others_share, read
-from hopring.cli.bench.columns import bundle_marks, marks_of
+from hopring.cli.bench.columns import marks_of, run_marks
 from hopring.cli.bench.cpu import Cpu, least, record, too_dear
 from hopring.cli.bench.daemons import sites_of
 from hopring.cli.bench.job import Case, Job
@@ -19,7 +19,7 @@ from hopring.cli.bench.summary import spread_percent, summary
 from hopring.cli.bench.table import table
 from hopring.cli.bench.throughput import order_is_ok, set_board
 from hopring.client.batch import Batch
-from hopring.client.events import Message, messages_of
+from hopring.client.runs import MessageRun
 from hopring.client.stream import Stream
 from hopring.groups.names import private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
@@ -98,14 +98,14 @@ def test_the_sum_of_one_sender_does_not_depend_on_how_it_is_made() -> None:
     assert order_of_one(0) == 0
 
 
-@pytest.mark.parametrize("sizes", [[100] * 5, [8] * 3, [5] * 4, [4, 12, 8], [12, 4]])
+@pytest.mark.parametrize("sizes", [[100] * 5, [8] * 3, [5] * 4, [4, 12, 8], [12, 4], [8, 4, 12, 8]])
 def test_marks_of_a_bundle_are_what_its_bodies_begin_with(sizes: list[int]) -> None:
     bodies = [mark(3, number) + bytes(size - 4) for number, size in enumerate(sizes)]
 
-    assert bundle_marks(bundle_of(bodies), 0, len(bodies)) == b"".join([mark(3, n) for n in range(len(bodies))])
-    assert bundle_marks(bundle_of(bodies), 1, len(bodies)) == b"".join(
-        [mark(3, n) for n in range(1, len(bodies))]
-    )
+    came = Messages(private_group("anna", "a1"), PLACE, bundle_of(bodies))
+    for start in (0, 1):
+        run = MessageRun(1, 0, start, len(bodies), came)
+        assert run_marks(run) == b"".join([mark(3, number) for number in range(start, len(bodies))])
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 7, 100])
@@ -114,9 +114,7 @@ def test_marks_of_batches_go_on_where_the_last_batch_ended(at_once: int) -> None
     ends = list(accumulate([4, 1, 5]))
     for first, last in zip([0, *ends], ends, strict=False):
         bundle = bundle_of([mark(0, number) + bytes(96) for number in range(first, last)])
-        messages = messages_of(Messages(private_group("anna", "a1"), PLACE, bundle))
-        assert all(isinstance(one, Message) for one in messages)
-        stream.put_messages(messages, bundle, 1)
+        stream.put_messages(Messages(private_group("anna", "a1"), PLACE, bundle), 0, len(bundle), 1)
 
     seen = b""
     while taken := stream.take_batch(at_once)[0]:
@@ -128,7 +126,7 @@ def test_marks_of_batches_go_on_where_the_last_batch_ended(at_once: int) -> None
 def test_windows_and_bursts_follow_the_size_within_limits() -> None:
     assert [Case(size_bytes=size).in_flight for size in (100, 1024, 65536, 140_000)] == [8192, 4096, 64, 64]
     assert [Case(size_bytes=size).at_once for size in (100, 1024, 65536)] == [256, 64, 1]
-    assert Case(single=True, burst=9).at_once == 1
+    assert Case(single=True, bundle=9).at_once == 1
     assert Case(window=4).at_once == 4
     assert Job("send", 0, "", "g", Case(groups=2)).groups == ["g-0", "g-1"]
 

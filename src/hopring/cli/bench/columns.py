@@ -2,36 +2,21 @@
 
 from hopring.cli.bench.board import MARK_BYTES
 from hopring.client.batch import Batch
-from hopring.wire.bundle import Bundle
+from hopring.client.runs import MessageRun
 
 
 def marks_of(batch: Batch) -> bytes:
-    """The marks of all messages of a batch, in their order.
-
-    Whoever reads a whole session gets a bundle's messages in a row, so one step goes from bundle to bundle.
-    """
-    out = []
-    taken, at = batch.taken, 0
-    while at < len(taken):
-        one = taken[at]
-        if one.origin is None:  # No message.
-            at += 1
-            continue
-        first = one.order - one.origin.first
-        last = min(len(one.origin.bundle), first + len(taken) - at)
-        out.append(bundle_marks(one.origin.bundle, first, last))
-        at += last - first
-    return b"".join(out)
+    """The marks of all messages of a batch, in their order."""
+    return b"".join([run_marks(run) for run in batch.runs])
 
 
-def bundle_marks(bundle: Bundle, first: int, last: int) -> bytes:
-    """Those of some messages of a bundle, `last` not included."""
-    begin, end = bundle.offsets[first], bundle.offsets[last]
-    size_bytes, rest = divmod(end - begin, last - first)
-    each = bundle.offsets[first + 1] - begin
-    if (
-        rest or each != size_bytes or size_bytes % MARK_BYTES
-    ):  # Messages of a bench have one size, others may not.
-        return b"".join([bytes(bundle.message(index)[:MARK_BYTES]) for index in range(first, last)])
-    column = bundle.bodies[begin:end].cast("I")
-    return column[:: size_bytes // MARK_BYTES].tobytes()
+def run_marks(run: MessageRun) -> bytes:
+    """Those of the messages of a run."""
+    offsets = run.offsets
+    begin, end = offsets[0], offsets[-1]
+    size_bytes, rest = divmod(end - begin, len(run))
+    # Messages of a bench have one size; who sends something else is read one by one.
+    even = size_bytes and not rest and not size_bytes % MARK_BYTES
+    if not even or offsets.tolist() != list(range(begin, end + 1, size_bytes)):
+        return b"".join([body[:MARK_BYTES] for body in run.bodies()])
+    return run.whole[begin:end].cast("I")[:: size_bytes // MARK_BYTES].tobytes()

@@ -22,7 +22,7 @@ class Case(Value, frozen=True):
     single: bool = False  # Each message is written alone.
     each: bool = False  # Receivers take one message at a time.
     window: int = 0  # Messages under way; 0 is as many as make 4 MiB, within limits.
-    burst: int = 0  # Messages between two looks at the board; 0 is as many as make 64 KiB, within limits.
+    bundle: int = 0  # Messages for one `multicast_many`; 0 is `multicast` for each, about 64 KiB in a row.
     pace_per_second: int = 0  # 0 is as fast as it goes.
     seconds: float = 2.0
     warm_seconds: float = 1.0
@@ -34,9 +34,9 @@ class Case(Value, frozen=True):
 
     @property
     def at_once(self) -> int:
-        """The burst; never more than the window lets through."""
+        """Messages between two looks at the board; never more than the window lets through."""
         usual = max(1, min(BURST_MAX, BURST_BYTES // self.size_bytes))
-        return min(self.in_flight, 1 if self.single else self.burst or usual)
+        return min(self.in_flight, 1 if self.single else self.bundle or usual)
 
 
 class Job(Value, frozen=True):

@@ -61,9 +61,12 @@ async def send(job: Job, url: str) -> None:
             if allowed < (1 if case.pace_per_second else case.at_once):
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
-            for number in range(sent, sent + allowed):
-                data = mark(job.number, number) + rest
-                await session.multicast(groups[number % len(groups)], data, service=service)
+            bodies = [mark(job.number, number) + rest for number in range(sent, sent + allowed)]
+            if case.bundle:
+                await session.multicast_many(groups[0], bodies, service=service)
+            else:
+                for number, data in enumerate(bodies, sent):
+                    await session.multicast(groups[number % len(groups)], data, service=service)
             sent += allowed
             board[SENT + job.number] = sent
             await asyncio.sleep(0)

@@ -37,7 +37,10 @@ from hopring.cli.exits import Exit
 @click.option("--single", is_flag=True, help="Write each message alone, so that no bundle has two.")
 @click.option("--each", is_flag=True, help="Receive one message at a time instead of batches.")
 @click.option(
-    "--bundle", "burst", type=click.IntRange(0, 4096), default=0, help="Messages in a row; else by size."
+    "--bundle",
+    type=click.IntRange(0, 4096),
+    default=0,
+    help="Send so many with one `multicast_many`; else one by one.",
 )
 @click.option("--window", type=click.IntRange(0), default=0, help="Messages under way; else by size.")
 @seconds_option(2.0)
@@ -52,6 +55,8 @@ def throughput(
     Each daemon and client is a process on this machine. Exits with 1 if a message was lost or swapped.
     """
     case = msgspec.convert(wishes, Case)
+    if case.bundle and (case.single or case.groups > 1):
+        raise click.UsageError("a bundle goes to one group and has several messages: no --single, no --groups")
     with Daemons(sites_of(daemons, min(sites, daemons))) as system:
         results = [
             msgspec.to_builtins(measure_throughput(system, case, f"flood{number}")) for number in range(runs)
