@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test test-net test-spark check bench fuzz pictures look clean
+.PHONY: help setup compile demo test test-net test-spark check bench bench-cpu bench-peers fuzz pictures look clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -31,6 +31,7 @@ test: compile ## all that CI runs: format, lint, types, tests, interpreted and c
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -q -n 2 -m 'not netns and not spark'
 	HOPRING_PURE=0 $(BIN)/python -m pytest -q -n 2 -m 'not netns and not slow and not spark'
+	@$(MAKE) --no-print-directory bench-cpu
 	$(BIN)/python -m pytest -q -m 'spark and not long'
 	$(BIN)/hop sim --seeds 400
 	$(BIN)/python -m pytest -q -m 'netns and not long'
@@ -53,6 +54,12 @@ lint:
 
 bench: setup ## measure; figures are printed, never asserted in tests
 	$(BIN)/python -m bench
+
+bench-cpu: compile ## whether a message costs the daemons no more than recorded, with 30 % head-room
+	$(BIN)/hop bench cpu --baseline bench/cpu_baseline.json
+
+bench-peers: compile ## measure us beside other systems that are installed here; what is missing is named
+	$(BIN)/python -m bench.peers
 
 fuzz: setup ## a million fuzzed frames of clients, and as many of Spread clients
 	$(BIN)/python -m tests.fuzz_clients

@@ -1,20 +1,36 @@
-"""`hop bench groups`, small: its rows, their ratios, and that nothing is left behind."""
+"""`hop bench`, small: what it prints, that nothing is lost, and that nothing is left behind."""
 
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.cli.conftest import Hop
 
-from hopring.cli.bench_daemons import Daemons
+from hopring.cli.bench.daemons import Daemons
+from hopring.cli.bench.job import Case
+from hopring.cli.bench.throughput import measure_throughput
+from hopring.cli.exits import Failure
+
+
+def run_bench(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hopring.cli.main", "bench", *words, "--json"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def bench(*words: str) -> dict[str, Any]:
+    done = run_bench(*words)
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
 
 
 @pytest.mark.slow
 def test_rows_come_for_groups_and_sessions_with_ratios_to_the_first() -> None:
-    command = [sys.executable, "-m", "hopring.cli.main", "bench", "groups", "--json", "--groups", "10,30"]
-    command += ["--sessions", "2,4", "--rounds", "1", "--joins", "20", "--probes", "20", "--messages", "200"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    words = ["--rounds", "1", "--joins", "20", "--probes", "20", "--messages", "200"]
+    done = run_bench("groups", "--groups", "10,30", "--sessions", "2,4", *words)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
 
     assert [(row["beside"], row["groups"], row["sessions"]) for row in rows] == [
@@ -35,7 +51,7 @@ def test_rows_come_for_groups_and_sessions_with_ratios_to_the_first() -> None:
 def test_its_daemons_end_with_it() -> None:
     with Daemons() as daemons:
         assert daemons.cpu_seconds() > 0
-        processes = list(daemons._processes)
+        processes = list(daemons._processes.values())
 
     assert [process.returncode for process in processes] == [0, 0]
 
@@ -43,3 +59,64 @@ def test_its_daemons_end_with_it() -> None:
 @pytest.mark.parametrize("counts", ["100,10", "0,1", "many", "1,1"])
 def test_rows_have_to_rise(hop: Hop, counts: str) -> None:
     assert hop("bench", "groups", "--groups", counts).exit_code == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "wish",
+    [[], ["--bundle", "16"], ["--each", "--single"], ["--groups", "3", "--sites", "2", "--senders", "2"]],
+)
+def test_a_short_flood_loses_nothing_and_has_one_order(wish: list[str]) -> None:
+    figures = bench("throughput", "--daemons", "2", "--receivers", "2", "--seconds", "0.2", *wish)
+
+    assert figures["messages_per_second"] > 0
+    assert figures["sent"] > 0
+    assert (figures["lost"], figures["order_ok"]) == (0, True)
+    assert len(figures["daemon_cpu_us_per_message"]) == 2
+    assert all(one > 0 for one in figures["daemon_cpu_us_per_message"].values())
+    assert figures["sender_cpu_us_per_message"] > 0
+    assert figures["receiver_cpu_us_per_message"] > 0
+
+
+@pytest.mark.slow
+def test_round_trips_are_of_answers_and_of_own_messages_also_beside_a_load() -> None:
+    figures = bench("latency", "--daemons", "2", "--probes", "100", "--load", "200", "--service", "safe")
+
+    assert 0 < figures["p50_us"] <= figures["p99_us"]
+    assert figures["pong"]["probes"] == figures["own"]["probes"] == 100
+    assert 0 < figures["own"]["p50_us"] <= figures["own"]["p99_us"]
+
+
+@pytest.mark.slow
+def test_a_killed_daemon_costs_no_message_of_the_others() -> None:
+    figures = bench("failover", "--daemons", "2", "--seconds", "0.1")
+
+    assert 0 < figures["view_ms"] <= figures["resumed_ms"]
+    assert figures["rejoined_ms"] > 0
+    assert (figures["lost"], figures["order_ok"]) == (0, True)
+
+
+@pytest.mark.slow
+def test_cpu_per_message_is_held_against_a_baseline(tmp_path: Path) -> None:
+    file = tmp_path / "baseline.json"
+    short = ["--runs", "1", "--seconds", "0.2", "--idle-seconds", "0.1"]
+    figures = bench("cpu", *short, "--record", str(file))
+    assert figures["sending_ratio"] > 0
+    assert figures["receiving_ratio"] > 0
+
+    file.write_text(file.read_text().replace(str(figures["sending_ratio"]), "0.001"))
+    done = run_bench("cpu", *short, "--baseline", str(file))
+    assert done.returncode == 1
+    assert "above the baseline 0.001; 30 % is the limit" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_role_that_fails_is_told_with_what_it_said() -> None:
+    with Daemons({"a": 1}) as daemons, pytest.raises(Failure, match="ended with 1") as caught:
+        measure_throughput(daemons, Case(service="sure", receivers=1), "g")
+
+    assert "SURE" in caught.value.message
+
+
+def test_a_bundle_goes_to_one_group(hop: Hop) -> None:
+    assert hop("bench", "throughput", "--bundle", "8", "--groups", "2").exit_code == 2

@@ -1,4 +1,4 @@
-"""`hop bench`: figures of this machine, on daemons that are started for it."""
+"""`hop bench groups`: what joins and messages cost beside ever more groups and sessions."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ import click
 
 from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import talking
-from hopring.cli.bench_daemons import Daemons
-from hopring.cli.bench_groups import Row, Work, beside_groups, beside_sessions
+from hopring.cli.bench.daemons import Daemons
+from hopring.cli.bench.groups import Row, Work, beside_groups, beside_sessions
 
 _COLUMNS = (
     ("GROUPS", 7),
@@ -34,12 +34,7 @@ def _counts(_context: click.Context, _parameter: click.Parameter, value: str) ->
     return counts
 
 
-@click.group()
-def bench() -> None:
-    """Measure on this machine."""
-
-
-@bench.command()
+@click.command()
 @click.option("--groups", default="10,100,1000,5000", show_default=True, callback=_counts, help="Rows.")
 @click.option("--sessions", default="10,100,500", show_default=True, callback=_counts, help="Rows.")
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="For each row.")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Final
 
-from hopring.cli.bench_daemons import Daemons
+from hopring.cli.bench.daemons import Daemons
 from hopring.client.aio import Group, Session, connect
 from hopring.client.events import Message
 

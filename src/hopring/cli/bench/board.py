@@ -1,0 +1,85 @@
+"""The board: numbers in memory that all processes of a bench share, whatever they are written in.
+
+It carries what is no part of the work: who is ready, go and stop, how much was sent and received, and a window
+that keeps senders from running away from the slowest receiver. So no system is charged for flow control, and
+none loses a message to a slow reader. Each slot has one writer, and is a little-endian number of 64 bits.
+
+A message begins with its mark: its sequence and its sender in one number of 32 bits. Receivers put the CRC-32
+of all marks that they have seen, in that order, on the board; equal sums mean equal orders.
+"""
+
+import mmap
+from pathlib import Path
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+STOP, GO, WINDOW, SIZE, SENDERS, RECEIVERS, BURST, FAULT_AT = range(8)
+PLACES: Final = 8
+"""How many senders, and how many receivers, there can be."""
+
+SENT: Final = 8
+RECEIVED: Final = 16
+ORDER: Final = 24
+RECEIVER_READY: Final = 32
+SENDER_READY: Final = 40
+VIEW_AT: Final = 48
+RESUMED_AT: Final = 56
+SLOTS: Final = 64
+_SLOT_BYTES: Final = 8
+
+MARK: Final = Struct("<I")
+MARK_BYTES: Final = MARK.size
+
+Slots = memoryview
+"""The board as a sequence of numbers."""
+
+
+def make_board(file: Path) -> Slots:
+    """A new one, all zero."""
+    file.write_bytes(bytes(SLOTS * _SLOT_BYTES))
+    return open_board(file)
+
+
+def open_board(file: Path) -> Slots:
+    """The one that another process has made."""
+    with file.open("r+b") as opened:
+        return memoryview(mmap.mmap(opened.fileno(), SLOTS * _SLOT_BYTES)).cast("q")
+
+
+def room(board: Slots) -> int:
+    """How many more messages may be under way now."""
+    slowest = min(board[RECEIVED : RECEIVED + board[RECEIVERS]])
+    return board[WINDOW] + slowest - sum(board[SENT : SENT + PLACES])
+
+
+def mark(sender: int, sequence: int) -> bytes:
+    """What a message begins with."""
+    return MARK.pack(sequence * PLACES + sender)
+
+
+def order_of_one(count: int) -> int:
+    """The sum that a receiver has after so many messages of sender 0 alone, none missing, none twice."""
+    total = 0
+    for first in range(0, count, 1 << 16):
+        some = range(first * PLACES, min(count, first + (1 << 16)) * PLACES, PLACES)
+        total = crc32(Struct(f"<{len(some)}I").pack(*some), total)
+    return total
+
+
+class Tally:
+    """What one receiver has seen, told on the board."""
+
+    def __init__(self, board: Slots, receiver: int) -> None:
+        self._board = board
+        self._received_at = RECEIVED + receiver
+        self._order_at = ORDER + receiver
+        self._received = 0
+        self._order = 0
+
+    def add(self, marks: bytes) -> None:
+        """The marks of the next messages."""
+        self._received += len(marks) // MARK_BYTES
+        self._order = crc32(marks, self._order)
+        self._board[self._order_at] = self._order
+        self._board[self._received_at] = self._received

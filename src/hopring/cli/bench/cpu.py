@@ -1,0 +1,134 @@
+"""CPU per message, as a multiple of a fixed piece of work that was measured beside it.
+
+Rates move with whatever else a machine does; processor time moves less, and its ratio to work that never
+changes is nearly the same on machines of different speed. So a baseline can be recorded of it.
+"""
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from hopring import compiled
+from hopring.cli.bench.clock import read
+from hopring.cli.bench.daemons import Daemons
+from hopring.cli.bench.job import Case
+from hopring.cli.bench.throughput import Throughput, measure_throughput
+from hopring.value import Value
+
+HEAD_ROOM: Final = 1.3
+SETTLE_SECONDS: Final = 1.0
+CALIBRATE_EVERY_SECONDS: Final = 0.05
+_LOOPS: Final = 500
+_HEAD: Final = Struct("<IQHH")
+GATED: Final = ("sending_ratio", "receiving_ratio")
+_PLAIN: Final = ("sending_us", "receiving_us", "calibration_us", "idle_percent")
+
+
+class Cpu(Value, frozen=True):
+    """Of 1 KB messages in bundles, at three daemons of one site."""
+
+    sending_us: float  # At the daemon of the sender.
+    receiving_us: float  # The mean of the others.
+    calibration_us: float
+    sending_ratio: float  # To the calibration.
+    receiving_ratio: float
+    idle_percent: float  # Of a processor, the busiest daemon while nobody says anything.
+    lost: int
+    order_ok: bool
+    compiled: bool
+
+
+def calibrate() -> float:
+    """Microseconds of processor time for a loop of work like ours: heads, columns, and copies of 1 KB."""
+    body, kept = bytes(1024), dict[int, bytes]()
+    begin = time.process_time_ns()
+    for number in range(_LOOPS):
+        kept[number & 63] = b"".join([_HEAD.pack(number, number, 1, 2), body])
+        if _HEAD.unpack_from(kept[number & 63])[0] != number:
+            raise AssertionError("a copy is a copy")
+    return (time.process_time_ns() - begin) / 1000 / _LOOPS
+
+
+class _Run(NamedTuple):
+    """Microseconds."""
+
+    sending: float
+    receiving: float
+    calibration: float
+
+
+def measure_cpu(daemons: Daemons, case: Case, runs: int, idle_seconds: float) -> Cpu:
+    """Medians of some runs, each with calibrations all the while: a busy machine makes both dearer."""
+    idle_percent = _idle_percent(daemons, idle_seconds)
+    results: list[Throughput] = []
+    seen: list[_Run] = []
+    first, *others = daemons.names
+    for _ in range(runs):
+        calibrations: list[float] = []
+        group = f"cpu-{time.monotonic_ns()}"
+        results.append(measure_throughput(daemons, case, group, partial(_calibrate_for, calibrations)))
+        cpu_us = results[-1].daemon_cpu_us_per_message
+        receiving_us = fmean([cpu_us[name] for name in others])
+        seen.append(_Run(cpu_us[first], receiving_us, median(calibrations)))
+    return Cpu(
+        sending_us=round(median([one.sending for one in seen]), 3),
+        receiving_us=round(median([one.receiving for one in seen]), 3),
+        calibration_us=round(median([one.calibration for one in seen]), 4),
+        sending_ratio=round(median([one.sending / one.calibration for one in seen]), 2),
+        receiving_ratio=round(median([one.receiving / one.calibration for one in seen]), 2),
+        idle_percent=round(idle_percent, 2),
+        lost=max([one.lost for one in results]),
+        order_ok=all(one.order_ok for one in results),
+        compiled=compiled.active(),
+    )
+
+
+def _calibrate_for(calibrations: list[float], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left_s := end - time.monotonic()) > 0:
+        calibrations.append(calibrate())
+        time.sleep(min(left_s, CALIBRATE_EVERY_SECONDS))
+
+
+def least(one: Cpu, other: Cpu) -> Cpu:
+    """Of two measurements the lesser of each figure; losses stay losses."""
+    lesser = {name: min(getattr(one, name), getattr(other, name)) for name in (*GATED, *_PLAIN)}
+    return one.but(**lesser, lost=max(one.lost, other.lost), order_ok=one.order_ok and other.order_ok)
+
+
+def _idle_percent(daemons: Daemons, seconds: float) -> float:
+    time.sleep(SETTLE_SECONDS)
+    before = read(daemons.servers())
+    time.sleep(seconds)
+    after = read(daemons.servers())
+    taken = [after.taken_s[name] - before.taken_s[name] for name in after.taken_s]
+    return max(taken) / (after.at_s - before.at_s) * 100
+
+
+def too_dear(cpu: Cpu, baseline: dict[str, Any]) -> list[str]:
+    """What takes more than the baseline and its head-room, in words; none if all is well."""
+    kind = _kind(cpu)
+    if kind not in baseline:
+        return [f"the baseline has nothing of {kind} daemons; record it with --record"]
+    out = []
+    for name in GATED:
+        now, then = getattr(cpu, name), baseline[kind][name]
+        if now > then * HEAD_ROOM:
+            percent = (now / then - 1) * 100
+            out.append(f"{kind} {name} is {now}, {percent:.0f} % above the baseline {then}; 30 % is the limit")
+    return out
+
+
+def record(cpu: Cpu, file: Path) -> None:
+    """Makes these figures the baseline of their kind; the other kind stays."""
+    baseline = json.loads(file.read_text()) if file.exists() else {}
+    baseline[_kind(cpu)] = {name: getattr(cpu, name) for name in GATED}
+    file.write_text(json.dumps(baseline, indent=2, sort_keys=True) + "\n")
+
+
+def _kind(cpu: Cpu) -> str:
+    return "compiled" if cpu.compiled else "interpreted"

@@ -1,0 +1,58 @@
+"""What is measured, and what each process of a bench is told to do."""
+
+from typing import Final
+
+from hopring.value import Value
+
+IN_FLIGHT_BYTES: Final = 4 << 20
+IN_FLIGHT_MAX: Final = 8192
+IN_FLIGHT_MIN: Final = 64
+BURST_BYTES: Final = 64 << 10
+BURST_MAX: Final = 256
+
+
+class Case(Value, frozen=True):
+    """A workload; it is the same for every system."""
+
+    size_bytes: int = 1024
+    service: str = "agreed"
+    senders: int = 1
+    receivers: int = 3
+    groups: int = 1  # Each message goes to the next one.
+    single: bool = False  # Each message is written alone.
+    each: bool = False  # Receivers take one message at a time.
+    window: int = 0  # Messages under way; 0 is as many as make 4 MiB, within limits.
+    bundle: int = 0  # Messages for one `multicast_many`; 0 is `multicast` for each, about 64 KiB in a row.
+    pace_per_second: int = 0  # 0 is as fast as it goes.
+    seconds: float = 2.0
+    warm_seconds: float = 1.0
+
+    @property
+    def in_flight(self) -> int:
+        """The window."""
+        return self.window or max(IN_FLIGHT_MIN, min(IN_FLIGHT_MAX, IN_FLIGHT_BYTES // self.size_bytes))
+
+    @property
+    def at_once(self) -> int:
+        """Messages between two looks at the board; never more than the window lets through."""
+        usual = max(1, min(BURST_MAX, BURST_BYTES // self.size_bytes))
+        return min(self.in_flight, 1 if self.single else self.bundle or usual)
+
+
+class Job(Value, frozen=True):
+    """For one process."""
+
+    role: str  # send, receive, ping or answer.
+    number: int  # Among those of its role.
+    board: str  # The file.
+    group: str  # The first part of the groups' names.
+    case: Case = Case()
+    probes: int = 0
+    pause_us: int = 0  # Between two probes.
+    to_itself: bool = False  # A probe comes back by itself, without an answer.
+    watch: bool = False  # Receivers note when views change.
+
+    @property
+    def groups(self) -> list[str]:
+        """The names of all groups."""
+        return [f"{self.group}-{at}" for at in range(self.case.groups)]

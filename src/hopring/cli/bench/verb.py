@@ -1,0 +1,18 @@
+"""`hop bench` and its commands."""
+
+import click
+
+from hopring.cli.bench.cpu_verb import cpu
+from hopring.cli.bench.failover_verb import failover
+from hopring.cli.bench.groups_verb import groups
+from hopring.cli.bench.latency_verb import latency
+from hopring.cli.bench.throughput_verb import throughput
+
+
+@click.group()
+def bench() -> None:
+    """Measure on this machine, with daemons and clients that are started for it."""
+
+
+for _command in (throughput, latency, groups, failover, cpu):
+    bench.add_command(_command)
