@@ -6,6 +6,8 @@ from typing import Any, Final
 from hopring.cli.bench.table import table
 
 OURS: Final = "hopring"
+OTHERS_SHARE_MAX: Final = 0.1
+"""If the machine did more than that besides, in any run, a star says so."""
 BAR_PX: Final = 18
 GAP_PX: Final = 6
 LEFT_PX: Final = 120
@@ -49,9 +51,11 @@ def _rate(systems: Systems, name: str, size: str) -> str:
     if seen is None:
         return "-"
     wrong = "" if not seen["lost"] and seen["order_ok"] else " LOST" if seen["lost"] else " ORDER"
+    busy = "*" if seen["others_cpu_share"] > OTHERS_SHARE_MAX else ""
+    spread = f" ±{seen['spread_percent'] / 2:.0f} %" if len(seen["runs"]) > 1 else ""
     ratio = ratio_to_ours(systems, name, size)
     shown = "" if ratio is None else f" ({ratio:.2f})"
-    return f"{seen['messages_per_second']:,.0f} ±{seen['spread_percent'] / 2:.0f} %{shown}{wrong}"
+    return f"{seen['messages_per_second']:,.0f}{busy}{spread}{shown}{wrong}"
 
 
 def ratio_to_ours(systems: Systems, name: str, size: str) -> float | None:
