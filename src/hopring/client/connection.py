@@ -22,7 +22,7 @@ from hopring.errors import Drop, HopError, PeerError
 from hopring.session.answers import decode_told
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
 from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Messages, decode_messages
-from hopring.session.options import ALREADY_MEMBER, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
+from hopring.session.options import ALREADY_MEMBER, HELD_BACK_PART, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
 from hopring.session.words import (
     Answer,
     Credit,
@@ -89,10 +89,9 @@ class Connection:
     def credit(self, size_bytes: int) -> None:
         """The application has taken so much; the daemon may send that much more."""
         self._credit_bytes += size_bytes
-        nothing_left = not self.kept.stream.lots
-        if self.outgoing is None or self.ended is not None or not self._credit_bytes:
+        if self.outgoing is None or self.ended is not None:
             return
-        if nothing_left or self._credit_bytes >= self.hello.window_bytes // 4:
+        if self._credit_bytes > self.hello.window_bytes // HELD_BACK_PART:
             # It does not end a bundle: it may go before what is open.
             self.outgoing.out.append(encode_word(Credit(self._credit_bytes)))
             self._credit_bytes = 0

@@ -24,6 +24,12 @@ STALLED_US: Final = 1_000_000
 TOO_MANY_CLIENTS: Final = "too many clients"
 """The reason that a client is told when there is no room for it."""
 
+HELD_BACK_PART: Final = 4
+"""The part of its window, as a divisor, for which a client may owe the daemon credits that are due.
+
+The daemon counts so much as nothing. Otherwise an event that is longer than the rest of the window, and waits
+for all before it to be taken, would wait for ever."""
+
 WINDOW_BYTES_MIN: Final = 4 * 1024
 WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a client may ask for as its own window."""

@@ -1,7 +1,8 @@
 """A session: one client at its daemon, with what it may still ask for and what it has yet to take.
 
 Invariants  requests on their way never pass the window; what waits for the client is counted, and events leave
-            only while the client's own window has room, in their order. One event is always let through.
+            only while the client's own window has room, in their order. One event is always let through when
+            no more is left of the last ones than clients may hold back of their credits.
 """
 
 from collections import deque
@@ -11,6 +12,7 @@ from enum import Enum
 from hopring.errors import Drop, PeerError
 from hopring.session.backlog import Backlog
 from hopring.session.dialect import Conversation, Dialect
+from hopring.session.options import HELD_BACK_PART
 from hopring.session.words import Credit, Word
 
 
@@ -93,7 +95,9 @@ class Session:
         size_bytes = None if self.state is State.STRANGER else self.backlog.head_bytes()
         if size_bytes is None:
             return False
-        return not self.untaken_bytes or self.untaken_bytes + size_bytes <= self.window_bytes
+        # So much may be taken already: a word for each event would cost more than the event.
+        held_back_bytes = self.window_bytes // HELD_BACK_PART
+        return self.untaken_bytes <= held_back_bytes or self.untaken_bytes + size_bytes <= self.window_bytes
 
     def outgoing(self, bytes_max: int) -> list[bytes]:
         """What goes out next, about so much."""

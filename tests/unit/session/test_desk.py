@@ -103,7 +103,8 @@ def test_who_wants_no_membership_gets_messages_only() -> None:
 
     assert [type(one) for one in events(anna)] == [Message]
     front.exchange(1, anna)
-    assert front.desk.sessions[1].untaken_bytes == 0
+    # Views that it did not want are credited like what it took.
+    assert front.desk.sessions[1].untaken_bytes == anna.connection._credit_bytes > 0
 
 
 def test_a_name_that_is_taken_is_refused_until_its_holder_has_ended() -> None:
@@ -312,6 +313,29 @@ def test_a_client_gets_no_more_than_its_window_until_it_takes_events() -> None:
         got += data(anna)
 
     assert len(got) == 50
+
+
+def test_a_client_owes_credits_for_a_quarter_of_its_window_and_that_counts_as_nothing() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna", "g", window_bytes=10_000)
+    bert = joined(front, 2, "bert")
+    send(bert, bytes(2_000), "g")
+    front.exchange(2, bert)
+    front.exchange(1, anna)
+    assert len(data(anna)) == 1
+    front.exchange(1, anna)
+    owed_bytes = front.desk.sessions[1].untaken_bytes
+    assert 2_000 < owed_bytes <= 2_500
+
+    send(bert, bytes(50_000), "g")  # Longer than the window: it goes all the same, and nothing behind it.
+    front.exchange(2, bert)
+    send(bert, b"behind", "g")
+    front.exchange(2, bert)
+    front.exchange(1, anna)
+    assert front.desk.sessions[1].backlog.size_bytes > 0
+    assert [len(one) for one in data(anna)] == [50_000]
+    front.exchange(1, anna)
+    assert data(anna) == [b"behind"]
 
 
 def test_a_slow_receiver_has_to_go_and_the_others_stay() -> None:
