@@ -23,9 +23,10 @@ from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
 from hopring.client.events import Event, Receipt
-from hopring.client.facts import Data, SessionFacts, core_of, many_of, now_us, sending_of
+from hopring.client.facts import SessionFacts, core_of, many_of, now_us, sending_of
 from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
+from hopring.client.sending import Data
 from hopring.client.url import URL_DEFAULT
 from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER
@@ -72,6 +73,8 @@ class Session(SessionFacts):
         self_discard: bool = False,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
+        if self._core.offer(groups, data, service, type, self_discard):
+            return  # What is open goes at the end of the turn.
         sending = sending_of(groups, data, service, type, self_discard)
         if self._core.has_room(sending):
             self._core.send(sending)

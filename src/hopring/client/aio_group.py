@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hopring.client.batch import Batch
 from hopring.client.events import Event, Message, Receipt
-from hopring.client.facts import Data
+from hopring.client.sending import Data
 from hopring.client.verbs import BATCH_MESSAGES
 from hopring.services import Service
 

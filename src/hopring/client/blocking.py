@@ -16,9 +16,10 @@ from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
 from hopring.client.dialing import Line
 from hopring.client.events import Event, Message, Receipt
-from hopring.client.facts import Data, SessionFacts, core_of, many_of, now_us, sending_of
+from hopring.client.facts import SessionFacts, core_of, many_of, now_us, sending_of
 from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
+from hopring.client.sending import Data
 from hopring.client.url import URL_DEFAULT
 from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER

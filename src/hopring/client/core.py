@@ -5,6 +5,7 @@ Above       verbs.py: what applications ask for, on top of `may_ask`, `has_room`
 Invariants  no message is sent twice; nothing is asked for before the groups of a lost connection are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hopring.client.batch import Batch
@@ -14,9 +15,10 @@ from hopring.client.events import Event
 from hopring.client.kept import Request
 from hopring.client.outgoing import Outgoing, Ticket
 from hopring.client.runs import Lot
-from hopring.client.sending import Many, Sending
+from hopring.client.sending import TYPE_MAX, Data, Many, Sending, checked_groups
 from hopring.client.since import Replay
 from hopring.ids import GroupName
+from hopring.services import Service
 from hopring.session.answers import Told
 from hopring.session.options import REQUEST_COST_BYTES
 from hopring.session.words import Ask, Join, Leave, Quit
@@ -83,6 +85,18 @@ class Core(Connections):
         if self.told.get(serial) is None and self.ended is not None:
             raise self.ended
         return serial not in self.told or self.told[serial] is not None
+
+    def offer(
+        self, groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
+    ) -> bool:
+        """Sends a message if it belongs into the bundle that is open; the short way for most of them."""
+        connection = self.connection
+        outgoing = connection.outgoing
+        if outgoing is None or connection.ended is not None or type(data) is not bytes:
+            return False
+        if type(groups) is not str or not 0 <= message_type <= TYPE_MAX:
+            return False
+        return outgoing.offer(checked_groups((groups,)), data, service, message_type, self_discard)
 
     def has_room(self, sending: Sending) -> bool:
         """Whether the daemon takes this message now; an error if it never will."""

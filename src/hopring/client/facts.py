@@ -8,7 +8,7 @@ from typing import Final
 
 from hopring.client.core import Core
 from hopring.client.retrying import Reconnect
-from hopring.client.sending import Many, Sending, check_type, checked_groups
+from hopring.client.sending import Data, Many, Sending, check_type, checked_groups
 from hopring.client.url import any_name, parse_urls
 from hopring.services import Service
 
@@ -16,10 +16,6 @@ SILENT_SECONDS: Final = 10
 PROBE_SECONDS: Final = 3
 PROBES_MAX: Final = 3
 """After so long a silence TCP asks the daemon's host whether it is there, so often, that many times."""
-
-Buffer = bytes | bytearray | memoryview
-Data = Buffer | Sequence[Buffer]
-"""A message: one buffer, or several that are sent end to end."""
 
 
 class SessionFacts:

@@ -63,6 +63,30 @@ class Outgoing:
         """Adds a message; look at `takes` first."""
         self.send(self._run_of(sending), sending.data, sending.message_type)
 
+    def offer(
+        self,
+        groups: tuple[GroupName, ...],
+        data: bytes,
+        service: Service,
+        message_type: int,
+        self_discard: bool,
+    ) -> bool:
+        """Adds a message to the bundle that is open, if it belongs there and all have room for it.
+
+        This is the way of most messages, so nothing is made for it; `takes` and `put` are for all others.
+        """
+        builder = self.builder
+        if builder is None:
+            return False
+        run = builder.run
+        if run.groups is not groups or run.service is not service or run.self_discard is not self_discard:
+            return False
+        charged_bytes = self.charged_bytes + _EACH_BYTES + len(data)
+        if charged_bytes > self.welcome.window_bytes or not builder.offer(data, message_type):
+            return False
+        self.charged_bytes = charged_bytes
+        return True
+
     @property
     def has_ticket(self) -> bool:
         """Whether another receipt can be asked for."""

@@ -12,6 +12,10 @@ from hopring.services import Service
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, GROUPS_MAX, MESSAGES_MAX
 
 TYPE_MAX: Final = 0xFFFF
+Buffer = bytes | bytearray | memoryview
+Data = Buffer | Sequence[Buffer]
+"""A message: one buffer, or several that are sent end to end."""
+
 BUNDLE_BYTES_AIM: Final = 64 * 1024
 """What fills a train of datagrams; longer bundles save little, and what follows waits longer."""
 

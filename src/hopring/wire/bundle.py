@@ -83,11 +83,11 @@ class Bundle:
     """A bundle, mapped and checked; its columns are views of the buffer that it was decoded from."""
 
     run: Run
-    offsets: Column = field(hash=False)
-    types: Column = field(hash=False)
-    hints: Column = field(hash=False)
-    bodies: Column = field(hash=False)
-    whole: Column = field(hash=False)  # All of it, as it was decoded.
+    offsets: Column
+    types: Column
+    hints: Column
+    bodies: Column
+    whole: Column  # All of it, as it was decoded.
 
     def __len__(self) -> int:
         return len(self.types)
@@ -282,6 +282,17 @@ class BundleBuilder:
     def has_room(self, body_bytes: int) -> bool:
         """Whether a message of this size may be appended; into an empty run it always may."""
         return len(self._bodies) < MESSAGES_MAX and self.bodies_bytes + body_bytes <= self.message_bytes_max
+
+    def offer(self, body: bytes, message_type: int) -> bool:
+        """Adds a message if there is room; the short way for most messages."""
+        bodies_bytes = self.bodies_bytes + len(body)
+        if bodies_bytes > self.message_bytes_max or len(self._bodies) >= MESSAGES_MAX or self.sealed:
+            return False
+        self.bodies_bytes = bodies_bytes
+        self._bodies.append(body)
+        self._types.append(message_type)
+        self._hints.append(0)
+        return True
 
     def append(self, body: bytes, message_type: int = 0, hints: int = 0) -> None:
         """Adds a message."""

@@ -1,14 +1,14 @@
-"""Many messages at once: bundles of the right size, the window, and what is refused."""
+"""Many messages at once, and the short way of single ones: bundles, the window, and what is refused."""
 
 import pytest
-from tests.unit.client.test_reconnect import Wire, connected
+from tests.unit.client.test_reconnect import Wire, connected, sending
 from tests.unit.session.front import Front
 
 from hopring.client import verbs
 from hopring.client.errors import MessageTooLarge, RequestRefused
 from hopring.client.facts import many_of
 from hopring.client.sending import BUNDLE_BYTES_AIM, Many
-from hopring.services import Service
+from hopring.services import AGREED, SAFE, Service
 from hopring.wire.bundle import MESSAGES_MAX
 
 
@@ -107,3 +107,45 @@ def test_none_is_none_and_groups_are_checked() -> None:
         many(b"x", group="")
     with pytest.raises(ValueError, match="16 bits"):
         many_of("g", [b"x"], Service.AGREED, 1 << 16, False)
+
+
+def test_the_short_way_adds_only_to_the_bundle_that_is_open() -> None:
+    wire = connected(Front(), "g")
+    core = wire.core
+
+    assert not core.offer("g", b"nothing is open", AGREED, 0, False)
+    core.send(sending("g", b"1"))
+    assert core.offer("g", b"2", AGREED, 3, False)
+    for groups, data, service, kind, self_discard in (
+        ("h", b"another group", AGREED, 0, False),
+        (["g"], b"perhaps several", AGREED, 0, False),
+        ("g", bytearray(b"may change"), AGREED, 0, False),
+        ("g", b"another service", SAFE, 0, False),
+        ("g", b"another key", AGREED, 0, True),
+        ("g", b"no type", AGREED, 1 << 16, False),
+        ("g", bytes(core.welcomed.message_bytes_max), AGREED, 0, False),
+    ):
+        assert not core.offer(groups, data, service, kind, self_discard)
+    charged_bytes = core.outgoing.charged_bytes
+    wire.exchange(0)
+
+    assert core.outgoing.charged_bytes == 0 < charged_bytes
+    (run,) = core.take_batch(10, None).runs
+    assert [(one.data, one.type) for one in run.messages()] == [(b"1", 0), (b"2", 3)]
+    wire.lose(0)
+    assert not core.offer("g", b"too late", AGREED, 0, False)
+
+
+def test_the_short_way_keeps_to_the_window() -> None:
+    wire = connected(Front(), "g")
+    core = wire.core
+    core.send(sending("g", b"1"))
+    while core.offer("g", bytes(100_000), AGREED, 0, False):
+        core.outgoing.seal()
+        if not core.has_room(sending("g", b"")):
+            break
+        core.send(sending("g", b""))
+
+    assert core.outgoing.charged_bytes <= core.welcomed.window_bytes
+    wire.exchange(0)
+    assert core.ended is None
