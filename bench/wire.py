@@ -78,7 +78,7 @@ def build(bodies: list[bytes]) -> bytes:
     builder = BundleBuilder(RUN)
     for body in bodies:
         builder.append(body, 1)
-    return builder.seal()
+    return b"".join(builder.seal().parts)
 
 
 def main() -> None:

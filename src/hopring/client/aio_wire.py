@@ -2,24 +2,28 @@
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hopring.client.connection import Connection
 from hopring.client.connections import NO_DAEMON
 from hopring.client.facts import now_us, reason_of, tune
 from hopring.client.url import parse_url
 
+READ_BYTES: Final = 256 * 1024
+
 if TYPE_CHECKING:
     from hopring.client.aio import Session
 
 
-class Wire(asyncio.Protocol):
+class Wire(asyncio.BufferedProtocol):
     """The end of one connection in the event loop."""
 
     def __init__(self, session: "Session", connection: Connection) -> None:
         self._session = session
         self._connection = connection
         self.transport: asyncio.Transport | None = None
+        # One for all reads: a new one for each would come from the kernel, and go back to it.
+        self._buffer = memoryview(bytearray(READ_BYTES))
 
     @property
     def _is_current(self) -> bool:
@@ -45,10 +49,13 @@ class Wire(asyncio.Protocol):
         self._session._wire = self
         self._session._flush()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  A hint.
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         if not self._is_current:
             return
-        self._session._core.receive(data, now_us())
+        self._session._core.receive(self._buffer[:nbytes], now_us())
         if self._connection.ended is not None or self._session._timer is not None:
             self._session._look()
         self._session._flush_soon()

@@ -110,7 +110,7 @@ class Connection:
 
     # What the daemon says.
 
-    def feed(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes | memoryview) -> None:
         """Bytes; `take_frame` then takes them in."""
         self._reader.feed(chunk)
 

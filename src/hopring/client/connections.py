@@ -131,8 +131,8 @@ class Connections:
         """What is to be sent now."""
         return self.connection.output()
 
-    def receive(self, chunk: bytes, now_us: int = 0) -> None:
-        """Takes bytes of the connection."""
+    def receive(self, chunk: bytes | memoryview, now_us: int = 0) -> None:
+        """Takes bytes of the connection; the chunk may be used again when this returns."""
         connection = self.connection
         self.stream.now_us = self.epoch_us + now_us
         connection.feed(chunk)

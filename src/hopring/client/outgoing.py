@@ -10,7 +10,7 @@ from hopring.client.sending import Many, Sending, checked_groups
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
-from hopring.session.frames import Kind, encode_frame
+from hopring.session.frames import Kind, join_frame
 from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
 from hopring.session.words import Receipt as ReceiptWord
 from hopring.session.words import Welcome, Word, encode_word
@@ -19,7 +19,8 @@ from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
     BundleBuilder,
     Run,
-    encode_bundle,
+    Sealed,
+    bundle_parts,
     encode_groups,
 )
 
@@ -113,8 +114,8 @@ class Outgoing:
         number, ticket = self._ticket(sending)
         run = replace(self.run(sending.groups, sending.service, sending.self_discard), mark=mark)
         hints = bytes([*bytes(len(bodies) - 1), number])
-        bundle = encode_bundle(run, bodies, types, hints)
-        self.charged_bytes += REQUEST_COST_BYTES + len(bundle)
+        bundle = bundle_parts(run, bodies, types, hints)
+        self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
         self._out(bundle, len(bodies))
         return ticket
 
@@ -132,8 +133,8 @@ class Outgoing:
         ):
             bodies = many.take(many.portion(self._room_bytes(many), _EACH_BYTES))
             types = [many.sending.message_type] * len(bodies)
-            bundle = encode_bundle(key, bodies, types, bytes(len(bodies)))
-            self.charged_bytes += REQUEST_COST_BYTES + len(bundle)
+            bundle = bundle_parts(key, bodies, types, bytes(len(bodies)))
+            self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
             self._out(bundle, len(bodies))
 
     def _has_room_for_next(self, many: Many) -> bool:
@@ -220,9 +221,9 @@ class Outgoing:
             self._out(self.builder.seal(), len(self.builder))
             self.builder = None
 
-    def _out(self, bundle: bytes, messages: int) -> None:
-        self.requests.append((REQUEST_COST_BYTES + len(bundle), messages))
-        self.out.append(encode_frame(Kind.SEND, bundle))
+    def _out(self, bundle: Sealed, messages: int) -> None:
+        self.requests.append((REQUEST_COST_BYTES + bundle.size_bytes, messages))
+        self.out.append(join_frame(Kind.SEND, bundle.size_bytes, bundle.parts))
 
     def _fits(self, run: Run, data: bytes) -> bool:
         builder = self.builder

@@ -14,7 +14,7 @@ from hopring.daemon.loop import BROKEN, READABLE, WRITABLE, Loop
 from hopring.ids import NEVER
 from hopring.links.bucket import Bucket
 
-READ_BYTES: Final = 1 << 16
+READ_BYTES: Final = 1 << 17
 FETCH_BYTES: Final = 1 << 17
 ACCEPTS_MAX: Final = 64
 LINGER_US: Final = 2_000_000

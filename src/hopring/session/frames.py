@@ -4,6 +4,7 @@ Each end begins with a preamble (magic, version); frames follow. The head of a f
 bundle behind it starts at a multiple of 8.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
@@ -54,6 +55,9 @@ class Kind(IntEnum):
 _KINDS: Final = {int(kind): kind for kind in Kind}
 
 
+_NOTHING: Final = memoryview(b"")
+
+
 class Frame(NamedTuple):
     """One frame."""
 
@@ -64,6 +68,11 @@ class Frame(NamedTuple):
 def encode_frame(kind: Kind, *body: bytes | memoryview) -> bytes:
     """A frame as it travels."""
     return b"".join([_HEAD.pack(sum(map(len, body)), kind, 0, 0), *body])
+
+
+def join_frame(kind: Kind, size_bytes: int, parts: Sequence[bytes | memoryview]) -> bytes:
+    """The same of parts that have so many bytes together."""
+    return b"".join([_HEAD.pack(size_bytes, kind, 0, 0), *parts])
 
 
 def kind_of(frame: bytes) -> Kind:
@@ -85,7 +94,11 @@ def cut(stream: bytes) -> tuple[list[bytes], bytes]:
 
 
 class Reader:
-    """Bytes go in as they come, frames come out; a PeerError is the end of the connection."""
+    """Bytes go in as they come, frames come out; a PeerError is the end of the connection.
+
+    A frame that lies whole in a chunk is copied out of it, once; of a torn one, what is there is kept until the
+    rest has come.
+    """
 
     def __init__(self, bundle_bytes_max: int, control_bytes_max: int = CONTROL_BYTES_MAX) -> None:
         """The limits are those of SEND and MESSAGES, and of everything else."""
@@ -93,37 +106,73 @@ class Reader:
         """Whether the preamble was read."""
         self._long_max = bundle_bytes_max
         self._short_max = control_bytes_max
-        self._buffer = bytearray()
+        self._chunk = _NOTHING
         self._at = 0
+        self._torn = bytearray()  # The beginning of a frame, or of the preamble.
 
-    def feed(self, chunk: bytes) -> None:
-        """More bytes; take all frames before the next ones, and what is kept stays below one frame."""
-        if self._at:
-            del self._buffer[: self._at]
-            self._at = 0
-        self._buffer += chunk
+    def feed(self, chunk: bytes | memoryview) -> None:
+        """More bytes; take all frames of them before the chunk is used for anything else."""
+        self._keep_rest()
+        self._chunk = memoryview(chunk)
+        self._at = 0
 
     def next(self) -> Frame | None:
         """The next frame, if all of it is here."""
         if not self.greeted and not self._greet():
             return None
-        if len(self._buffer) - self._at < FRAME_HEAD_BYTES:
+        if self._torn:
+            return self._mend()
+        at = self._at
+        if len(self._chunk) - at < FRAME_HEAD_BYTES:
+            self._keep_rest()
             return None
-        size, number, *zeros = _HEAD.unpack_from(self._buffer, self._at)
+        size, kind = self._head(self._chunk, at)
+        start = at + FRAME_HEAD_BYTES
+        if len(self._chunk) - start < size:
+            self._keep_rest()
+            return None
+        self._at = start + size
+        return Frame(kind, bytes(self._chunk[start : start + size]))
+
+    def _mend(self) -> Frame | None:
+        """The frame whose beginning was kept."""
+        if not self._fill(FRAME_HEAD_BYTES):
+            return None
+        size, kind = self._head(self._torn, 0)
+        if not self._fill(FRAME_HEAD_BYTES + size):
+            return None
+        body = bytes(memoryview(self._torn)[FRAME_HEAD_BYTES:])
+        self._torn = bytearray()
+        return Frame(kind, body)
+
+    def _fill(self, size: int) -> bool:
+        """Adds to what was kept, up to this size; whether it has it."""
+        missing = size - len(self._torn)
+        if missing > 0:
+            piece = self._chunk[self._at : self._at + missing]
+            self._torn += piece
+            self._at += len(piece)
+        return len(self._torn) >= size
+
+    def _keep_rest(self) -> None:
+        if self._at < len(self._chunk):
+            self._torn += self._chunk[self._at :]
+        self._chunk = _NOTHING
+        self._at = 0
+
+    def _head(self, buffer: memoryview | bytearray, at: int) -> tuple[int, Kind]:
+        size, number, *zeros = _HEAD.unpack_from(buffer, at)
         kind = _KINDS.get(number)
         if kind is None or any(zeros):
             raise PeerError(Drop.UNKNOWN_TYPE, f"frame of kind {number}, {zeros}")
         limit = self._long_max if kind in (Kind.SEND, Kind.MESSAGES) else self._short_max
         if size > limit:
             raise PeerError(Drop.LIMIT, f"{kind.name} of {size} bytes, of {limit} at most")
-        start = self._at + FRAME_HEAD_BYTES
-        if len(self._buffer) - start < size:
-            return None
-        self._at = start + size
-        return Frame(kind, bytes(memoryview(self._buffer)[start : self._at]))
+        return size, kind
 
     def _greet(self) -> bool:
-        start = bytes(self._buffer[:PREAMBLE_BYTES])
+        self._fill(PREAMBLE_BYTES)
+        start = bytes(self._torn)
         if not MAGIC.startswith(start[: len(MAGIC)]):
             raise PeerError(Drop.MAGIC, f"it begins with {start[: len(MAGIC)]!r}")
         if len(start) < PREAMBLE_BYTES:
@@ -131,6 +180,6 @@ class Reader:
         _, version, zero = _PREAMBLE.unpack(start)
         if version != VERSION or zero:
             raise PeerError(Drop.VERSION, f"version {version} of the client protocol, here it is {VERSION}")
-        self._at = PREAMBLE_BYTES
+        self._torn = bytearray()
         self.greeted = True
         return True

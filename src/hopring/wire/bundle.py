@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, DaemonId, GroupName
@@ -109,6 +109,13 @@ class Bundle:
         return [end - start for start, end in pairwise(ends)]
 
 
+class Sealed(NamedTuple):
+    """A bundle in parts."""
+
+    parts: list[bytes | memoryview]
+    size_bytes: int
+
+
 def messages_in(bundle: bytes) -> int:
     """How many messages a bundle has, as its head says, unchecked: to be counted and nothing else."""
     return int.from_bytes(bundle[12:16], "little")
@@ -121,6 +128,11 @@ def with_daemon(bundle: bytes, daemon: DaemonId) -> bytes:
 
 def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]) -> bytes:
     """A bundle of these messages."""
+    return b"".join(bundle_parts(run, bodies, types, hints).parts)
+
+
+def bundle_parts(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]) -> Sealed:
+    """The same in parts, for who joins it with something else: the bodies are copied once then."""
     assert 0 < len(bodies) <= MESSAGES_MAX, "a bundle holds 1 to MESSAGES_MAX messages"
     assert len(bodies) == len(types) == len(hints), "one type and one set of hints for each message"
     assert 0 <= run.channel < CHANNELS_MAX, "no such channel"
@@ -140,7 +152,9 @@ def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints
         len(names),
         offsets[-1],
     )
-    return b"".join([head, offsets, array("H", types), bytes(hints), names, mark, *bodies])
+    columns: list[bytes | memoryview] = [memoryview(offsets).cast("B"), memoryview(array("H", types)).cast("B")]
+    front = [head, *columns, bytes(hints), names, mark]
+    return Sealed([*front, *bodies], sum(map(len, front)) + offsets[-1])
 
 
 def _mark(run: Run, messages: int) -> bytes:
@@ -306,8 +320,8 @@ class BundleBuilder:
         self._types.append(message_type)
         self._hints.append(hints)
 
-    def seal(self) -> bytes:
-        """The bundle as bytes, to be stamped now."""
+    def seal(self) -> Sealed:
+        """The bundle in parts, to be stamped now."""
         assert not self.sealed, "a bundle is sealed once"
         self.sealed = True
-        return encode_bundle(self.run, self._bodies, self._types, self._hints)
+        return bundle_parts(self.run, self._bodies, self._types, self._hints)
