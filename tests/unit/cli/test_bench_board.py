@@ -170,7 +170,7 @@ def test_a_table_is_in_line_and_is_markdown() -> None:
 
 
 def cpu(sending: float, receiving: float, compiled: bool = True) -> Cpu:
-    return Cpu(1.0, 1.0, 1.0, sending, receiving, 0.5, 0, True, compiled)
+    return Cpu(1.0, 1.0, 1.0, sending, receiving, 0.5, 0.0, 0, True, compiled)
 
 
 def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
@@ -184,6 +184,8 @@ def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
     assert too_dear(cpu(13.0, 10.4), baseline) == []
     (problem,) = too_dear(cpu(13.1, 10.4), baseline)
     assert "sending_ratio is 13.1, 31 % above" in problem
+    _, doubt = too_dear(cpu(13.1, 10.4).but(others_cpu_share=0.4), baseline)
+    assert doubt == "others took 40% of the machine, so measure again when it is quiet"
     (problem,) = too_dear(cpu(1.0, 1.0, compiled=False), baseline)
     assert "nothing of interpreted" in problem
 

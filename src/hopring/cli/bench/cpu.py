@@ -1,7 +1,8 @@
 """CPU per message, as a multiple of a fixed piece of work that was measured beside it.
 
 Rates move with whatever else a machine does; processor time moves less, and its ratio to work that never
-changes is nearly the same on machines of different speed. So a baseline can be recorded of it.
+changes takes out how fast the machine is. So a baseline can be recorded of it; docs/performance.md has how far
+it still moves.
 """
 
 import json
@@ -10,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hopring import compiled
 from hopring.cli.bench.clock import read
@@ -20,6 +21,7 @@ from hopring.cli.bench.throughput import Throughput, measure_throughput
 from hopring.value import Value
 
 HEAD_ROOM: Final = 1.3
+OTHERS_SHARE_MAX: Final = 0.1
 SETTLE_SECONDS: Final = 1.0
 CALIBRATE_EVERY_SECONDS: Final = 0.05
 _LOOPS: Final = 500
@@ -37,6 +39,7 @@ class Cpu(Value, frozen=True):
     sending_ratio: float  # To the calibration.
     receiving_ratio: float
     idle_percent: float  # Of a processor, the busiest daemon while nobody says anything.
+    others_cpu_share: float  # What the machine did besides; above a tenth, record nothing.
     lost: int
     order_ok: bool
     compiled: bool
@@ -53,34 +56,31 @@ def calibrate() -> float:
     return (time.process_time_ns() - begin) / 1000 / _LOOPS
 
 
-class _Run(NamedTuple):
-    """Microseconds."""
-
-    sending: float
-    receiving: float
-    calibration: float
-
-
 def measure_cpu(daemons: Daemons, case: Case, runs: int, idle_seconds: float) -> Cpu:
-    """Medians of some runs, each with calibrations all the while: a busy machine makes both dearer."""
+    """Medians of some runs, over the least of the calibrations that were made all the while.
+
+    The least calibration hardly moves and tells how fast the machine is; their median doubles now and then, on
+    a machine that shares its processors, and the daemons' cost does not.
+    """
     idle_percent = _idle_percent(daemons, idle_seconds)
     results: list[Throughput] = []
-    seen: list[_Run] = []
-    first, *others = daemons.names
+    calibrations: list[float] = []
     for _ in range(runs):
-        calibrations: list[float] = []
         group = f"cpu-{time.monotonic_ns()}"
         results.append(measure_throughput(daemons, case, group, partial(_calibrate_for, calibrations)))
-        cpu_us = results[-1].daemon_cpu_us_per_message
-        receiving_us = fmean([cpu_us[name] for name in others])
-        seen.append(_Run(cpu_us[first], receiving_us, median(calibrations)))
+    first, *others = daemons.names
+    cpu_us = [one.daemon_cpu_us_per_message for one in results]
+    sending_us = median([one[first] for one in cpu_us])
+    receiving_us = median([fmean([one[name] for name in others]) for one in cpu_us])
+    calibration_us = min(calibrations)
     return Cpu(
-        sending_us=round(median([one.sending for one in seen]), 3),
-        receiving_us=round(median([one.receiving for one in seen]), 3),
-        calibration_us=round(median([one.calibration for one in seen]), 4),
-        sending_ratio=round(median([one.sending / one.calibration for one in seen]), 2),
-        receiving_ratio=round(median([one.receiving / one.calibration for one in seen]), 2),
+        sending_us=round(sending_us, 3),
+        receiving_us=round(receiving_us, 3),
+        calibration_us=round(calibration_us, 4),
+        sending_ratio=round(sending_us / calibration_us, 2),
+        receiving_ratio=round(receiving_us / calibration_us, 2),
         idle_percent=round(idle_percent, 2),
+        others_cpu_share=max([one.others_cpu_share for one in results]),
         lost=max([one.lost for one in results]),
         order_ok=all(one.order_ok for one in results),
         compiled=compiled.active(),
@@ -120,6 +120,8 @@ def too_dear(cpu: Cpu, baseline: dict[str, Any]) -> list[str]:
         if now > then * HEAD_ROOM:
             percent = (now / then - 1) * 100
             out.append(f"{kind} {name} is {now}, {percent:.0f} % above the baseline {then}; 30 % is the limit")
+    if out and cpu.others_cpu_share > OTHERS_SHARE_MAX:
+        out.append(f"others took {cpu.others_cpu_share:.0%} of the machine, so measure again when it is quiet")
     return out
 
 

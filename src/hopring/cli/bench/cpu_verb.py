@@ -73,5 +73,6 @@ def _text(seen: Cpu) -> str:
             f"daemons of receivers: {seen.receiving_us:.2f} us, {seen.receiving_ratio} calibrations",
             f"a calibration is {seen.calibration_us:.3f} us; {'compiled' if seen.compiled else 'interpreted'}",
             f"an idle daemon takes {seen.idle_percent} % of a processor",
+            f"others took {seen.others_cpu_share:.0%} of the machine",
         ]
     )
