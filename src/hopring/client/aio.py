@@ -250,7 +250,7 @@ class Session(SessionFacts):
                 waiter.set_result(None)
 
     def _flush_soon(self) -> None:
-        if not self._flush_due:
+        if not self._flush_due and self._core.connection.has_output:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 

@@ -75,6 +75,14 @@ class Connection:
         """Says HELLO."""
         self._first = [PREAMBLE, encode_word(self.hello)]
 
+    @property
+    def has_output(self) -> bool:
+        """Whether there is something to be sent."""
+        outgoing = self.outgoing
+        if outgoing is None:
+            return bool(self._first)
+        return bool(outgoing.out) or outgoing.builder is not None or bool(self._first)
+
     def output(self) -> bytes:
         """What is to be sent now."""
         if self.ended is not None:

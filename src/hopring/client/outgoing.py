@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from hopring.client.errors import MessageTooLarge
 from hopring.client.events import Receipt
-from hopring.client.sending import Many, Sending, checked_groups
+from hopring.client.sending import BUNDLE_BYTES_AIM, Many, Sending, checked_groups
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
@@ -203,7 +203,7 @@ class Outgoing:
         self.charged_bytes += self._cost(run, data)
         if not self._fits(run, data):
             self.seal()
-            self.builder = BundleBuilder(run, self.welcome.message_bytes_max)
+            self.builder = BundleBuilder(run, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
         assert self.builder is not None, "it was just made"
         self.builder.append(data, message_type, hints)
 

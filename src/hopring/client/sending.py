@@ -16,8 +16,10 @@ Buffer = bytes | bytearray | memoryview
 Data = Buffer | Sequence[Buffer]
 """A message: one buffer, or several that are sent end to end."""
 
-BUNDLE_BYTES_AIM: Final = 64 * 1024
-"""What fills a train of datagrams; longer bundles save little, and what follows waits longer."""
+BUNDLE_BYTES_AIM: Final = 60_000
+"""The bodies of a bundle, and what each message adds to them: this fills a train of datagrams.
+
+A little more would make a second train for the rest; much more saves little, and what follows waits longer."""
 
 
 class Sending(NamedTuple):
@@ -78,13 +80,14 @@ class Many:
 
     def portion(self, room_bytes: int, each_bytes: int) -> int:
         """How many of the next ones make a bundle that fits the room, of which each takes so much more."""
-        begin = self._ends[self.at]
-        aim = begin + min(BUNDLE_BYTES_AIM, room_bytes)
-        count = bisect_right(self._ends, aim, self.at) - 1 - self.at
-        count = min(max(1, count), MESSAGES_MAX, self.left)
-        while count > 1 and self.size_bytes(count) + count * each_bytes > room_bytes:
-            count = max(1, count * 3 // 4)
-        return count
+        begin, at = self._ends[self.at], self.at
+        room_bytes = min(BUNDLE_BYTES_AIM, room_bytes)
+        count = bisect_right(
+            range(1, min(MESSAGES_MAX, self.left) + 1),
+            room_bytes,
+            key=lambda count: self._ends[at + count] - begin + count * each_bytes,
+        )
+        return max(1, count)
 
     def size_bytes(self, count: int) -> int:
         """Of the next so many bodies."""

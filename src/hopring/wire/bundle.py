@@ -280,10 +280,14 @@ def _decode_name(name: bytes) -> GroupName:
 
 @dataclass(slots=True)
 class BundleBuilder:
-    """A run that still takes messages; `seal` ends it."""
+    """A run that still takes messages; `seal` ends it.
+
+    From the second message on it takes no more than the aim: bodies, and what each message adds to them.
+    """
 
     run: Run
     message_bytes_max: int = MESSAGE_BYTES_DEFAULT
+    aim_bytes: int = BUNDLE_BYTES_MAX
     bodies_bytes: int = 0
     sealed: bool = False
     _bodies: list[bytes] = field(default_factory=list)
@@ -295,14 +299,16 @@ class BundleBuilder:
 
     def has_room(self, body_bytes: int) -> bool:
         """Whether a message of this size may be appended; into an empty run it always may."""
-        return len(self._bodies) < MESSAGES_MAX and self.bodies_bytes + body_bytes <= self.message_bytes_max
+        count, bodies_bytes = len(self._bodies), self.bodies_bytes + body_bytes
+        if bodies_bytes > self.message_bytes_max or count >= MESSAGES_MAX:
+            return False
+        return not count or bodies_bytes + _COLUMNS_BYTES * (count + 1) <= self.aim_bytes
 
     def offer(self, body: bytes, message_type: int) -> bool:
         """Adds a message if there is room; the short way for most messages."""
-        bodies_bytes = self.bodies_bytes + len(body)
-        if bodies_bytes > self.message_bytes_max or len(self._bodies) >= MESSAGES_MAX or self.sealed:
+        if self.sealed or not self.has_room(len(body)):
             return False
-        self.bodies_bytes = bodies_bytes
+        self.bodies_bytes += len(body)
         self._bodies.append(body)
         self._types.append(message_type)
         self._hints.append(0)

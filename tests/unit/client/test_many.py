@@ -54,7 +54,7 @@ def test_what_is_in_the_making_goes_first() -> None:
 
 def test_bundles_are_cut_by_bytes_and_by_messages() -> None:
     wire = connected(Front(), "g")
-    third = BUNDLE_BYTES_AIM // 3
+    third = BUNDLE_BYTES_AIM // 3 - 7  # With its offset, type and hints.
     send(wire, many(*[bytes([at]) * third for at in range(7)]))
     assert [(data[0], size) for data, _, size in received(wire)] == [
         *[(at, 3) for at in range(6)],
@@ -149,3 +149,15 @@ def test_the_short_way_keeps_to_the_window() -> None:
     assert core.outgoing.charged_bytes <= core.welcomed.window_bytes
     wire.exchange(0)
     assert core.ended is None
+
+
+def test_single_messages_fill_bundles_as_many_do_and_a_long_one_has_its_own() -> None:
+    wire = connected(Front(), "g")
+    sizes = [BUNDLE_BYTES_AIM // 3 - 7] * 4 + [2 * BUNDLE_BYTES_AIM, 5]
+    for size in sizes:
+        wire.core.send(sending("g", bytes(size)))
+    wire.exchange(0)
+
+    assert [(len(data), size) for data, _, size in received(wire)] == [
+        *zip(sizes, [3, 3, 3, 1, 1, 1], strict=True)
+    ]
