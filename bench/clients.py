@@ -14,7 +14,7 @@ CASES: Final = {
         for service in ("agreed", "safe")
         for size in (100, 1024, 8192, 65536)
     },
-    "flood of 1024 B, multicast_many": "throughput --bundle 64",
+    "flood of 1024 B, one multicast each": "throughput --by-one",
     "flood of 1024 B, each message to another group": "throughput --groups 64",
     "flood of 1024 B, each message alone": "throughput --single --each",
     "flood of 1024 B, three sites": "throughput --sites 3",

@@ -64,7 +64,13 @@ def test_rows_have_to_rise(hop: Hop, counts: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "wish",
-    [[], ["--bundle", "16"], ["--each", "--single"], ["--groups", "3", "--sites", "2", "--senders", "2"]],
+    [
+        [],
+        ["--bundle", "16"],
+        ["--by-one"],
+        ["--each", "--single"],
+        ["--groups", "3", "--sites", "2", "--senders", "2"],
+    ],
 )
 def test_a_short_flood_loses_nothing_and_has_one_order(wish: list[str]) -> None:
     figures = bench("throughput", "--daemons", "2", "--receivers", "2", "--seconds", "0.2", *wish)

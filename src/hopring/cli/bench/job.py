@@ -5,10 +5,10 @@ from typing import Final
 from hopring.value import Value
 
 IN_FLIGHT_BYTES: Final = 4 << 20
-IN_FLIGHT_MAX: Final = 8192
+IN_FLIGHT_MAX: Final = 65_536
 IN_FLIGHT_MIN: Final = 64
-BURST_BYTES: Final = 64 << 10
-BURST_MAX: Final = 256
+BURST_BYTES: Final = 60_000  # What fills one of our bundles, with what each message adds.
+EACH_BYTES: Final = 7
 
 
 class Case(Value, frozen=True):
@@ -22,7 +22,10 @@ class Case(Value, frozen=True):
     single: bool = False  # Each message is written alone.
     each: bool = False  # Receivers take one message at a time.
     window: int = 0  # Messages under way; 0 is as many as make 4 MiB, within limits.
-    bundle: int = 0  # Messages for one `multicast_many`; 0 is `multicast` for each, about 64 KiB in a row.
+    by_one: bool = (
+        False  # Our senders call `multicast` for each message; otherwise `multicast_many` for a burst.
+    )
+    bundle: int = 0  # Messages in a burst; 0 is as many as make 60 KB.
     pace_per_second: int = 0  # 0 is as fast as it goes.
     seconds: float = 2.0
     warm_seconds: float = 1.0
@@ -35,8 +38,13 @@ class Case(Value, frozen=True):
     @property
     def at_once(self) -> int:
         """Messages between two looks at the board; never more than the window lets through."""
-        usual = max(1, min(BURST_MAX, BURST_BYTES // self.size_bytes))
+        usual = max(1, BURST_BYTES // (self.size_bytes + EACH_BYTES))
         return min(self.in_flight, 1 if self.single else self.bundle or usual)
+
+    @property
+    def many(self) -> bool:
+        """Whether our senders use `multicast_many`: messages then go to one group, and several at once."""
+        return not (self.by_one or self.single or self.pace_per_second or self.groups > 1)
 
 
 class Job(Value, frozen=True):

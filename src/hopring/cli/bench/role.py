@@ -62,7 +62,7 @@ async def send(job: Job, url: str) -> None:
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
             bodies = [mark(job.number, number) + rest for number in range(sent, sent + allowed)]
-            if case.bundle:
+            if case.many:
                 await session.multicast_many(groups[0], bodies, service=service)
             else:
                 for number, data in enumerate(bodies, sent):

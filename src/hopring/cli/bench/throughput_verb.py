@@ -40,8 +40,9 @@ from hopring.cli.exits import Exit
     "--bundle",
     type=click.IntRange(0, 4096),
     default=0,
-    help="Send so many with one `multicast_many`; else one by one.",
+    help="Messages for one `multicast_many`; else as many as make 60 KB.",
 )
+@click.option("--by-one", is_flag=True, help="Send each message with a `multicast` of its own.")
 @click.option("--window", type=click.IntRange(0), default=0, help="Messages under way; else by size.")
 @seconds_option(2.0)
 @runs_option
@@ -55,8 +56,8 @@ def throughput(
     Each daemon and client is a process on this machine. Exits with 1 if a message was lost or swapped.
     """
     case = msgspec.convert(wishes, Case)
-    if case.bundle and (case.single or case.groups > 1):
-        raise click.UsageError("a bundle goes to one group and has several messages: no --single, no --groups")
+    if case.bundle and not case.many:
+        raise click.UsageError("many at once go to one group: --bundle is not for --single, --by-one, --groups")
     with Daemons(sites_of(daemons, min(sites, daemons))) as system:
         results = [
             msgspec.to_builtins(measure_throughput(system, case, f"flood{number}")) for number in range(runs)
