@@ -22,9 +22,7 @@ class Case(Value, frozen=True):
     single: bool = False  # Each message is written alone.
     each: bool = False  # Receivers take one message at a time.
     window: int = 0  # Messages under way; 0 is as many as make 4 MiB, within limits.
-    by_one: bool = (
-        False  # Our senders call `multicast` for each message; otherwise `multicast_many` for a burst.
-    )
+    by_one: bool = False  # Our senders call `multicast` for each message, and not `multicast_many`.
     bundle: int = 0  # Messages in a burst; 0 is as many as make 60 KB.
     pace_per_second: int = 0  # 0 is as fast as it goes.
     seconds: float = 2.0
