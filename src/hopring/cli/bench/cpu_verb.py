@@ -13,7 +13,7 @@ from hopring.cli.bench.job import Case
 from hopring.cli.bench.options import seconds_option
 from hopring.cli.exits import Failure
 
-AGAIN = 2
+AGAIN = 4
 """How often it is measured again if it seems too dear."""
 
 
