@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -33,10 +34,14 @@ SYNC_SECONDS: Final = 1.0
 VIEW: Final = ViewId(3, DaemonId(0), Incarnation(17))
 
 
+def facts_of(number: int) -> Facts:
+    """What the messages of one delivery share."""
+    return Facts(Kind.MESSAGE, number, "#anna#eu1", ("load",), Service.AGREED, Place(VIEW, number, 0))
+
+
 def batch_of(number: int, bodies: list[bytes]) -> list[Run]:
     """What one delivery brings."""
-    place = Place(VIEW, number, 0)
-    return [run_of(Facts(Kind.MESSAGE, number, "#anna#eu1", ("load",), Service.AGREED, place), bodies)]
+    return [run_of(facts_of(number), bodies)]
 
 
 Turn = tuple[int, float, float]
@@ -66,6 +71,7 @@ def appends(root: Path, sync_seconds: float, seconds: float) -> dict[str, object
     """The spool and the bare file in turns; all is synced within the time that counts."""
     bodies = [os.urandom(BODY_BYTES) for _ in range(BATCH)]
     whole = b"".join(bodies)
+    (columns,) = batch_of(0, bodies)  # A bundle comes as columns; a spooler makes none.
     file = os.open(root / "bare", os.O_CREAT | os.O_WRONLY, 0o600)
     synced_at = time.perf_counter()
 
@@ -80,7 +86,7 @@ def appends(root: Path, sync_seconds: float, seconds: float) -> dict[str, object
     writer = SpoolWriter(root, name, SpoolOptions(sync_seconds=sync_seconds))
 
     def spooled(number: int) -> None:
-        writer.append(batch_of(number, bodies))
+        writer.append([replace(columns, facts=facts_of(number))])
 
     ours: list[Turn] = []
     theirs: list[Turn] = []
