@@ -457,7 +457,6 @@ class Stack:
                     self._fail(f"link with daemon {daemon}: {reason}", now_us)
 
     def _step_ring(self, event: rings.Input, now_us: int) -> None:
-        self.ring.settling = self._settle or self.settling
         outputs = self.ring.step(event, now_us)
         self._wakes_at_us[self.own.me] = self.ring.wake_at_us
         for output in outputs:

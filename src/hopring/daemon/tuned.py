@@ -11,9 +11,6 @@ from hopring.stack_events import StackOptions
 REST_PART: Final = 3
 """The part of `token_loss` for which an idle token may rest, as a divisor."""
 
-ANSWER_US: Final = 1_000
-"""How long a token waits for a client that is likely to answer: a process that has to wake up, and a daemon."""
-
 
 def stack_options(config: Config, me: DaemonId) -> StackOptions:
     """The options of its stacks; those of links are in the topology."""
@@ -22,5 +19,4 @@ def stack_options(config: Config, me: DaemonId) -> StackOptions:
     if tuning.hold_us is None:
         # An idle daemon sleeps more; a host that wakes up late needs the rest of the time.
         ring = replace(ring, rest_us_max=ring.token_loss_us // REST_PART)
-    ring = replace(ring, answer_us=min(ANSWER_US, ring.token_loss_us // REST_PART))
     return StackOptions(ring=ring)

@@ -9,11 +9,10 @@ Invariants  only the token's holder numbers packets; a member keeps each packet 
             unstable_packets_max; a visit sends at most the personal window (or two packets, if that is more)
             and the urgent window.
 Deviations  tokens are numbered, and sent again until there is a sign that they arrived; the token stops in an
-            idle ring (ring_idle), and stays a moment with a lone sender (ring_keep) or with who is likely to
-            answer (ring_answer); each ARU has its own modifier (aru); every member has a fair share of the
-            global window (ring_window); requests stay on the token until somebody can answer them, and name
-            segments where only some are missing; Unreliable bundles go with the token, unnumbered. The reasons
-            are in docs/protocols/ring.md.
+            idle ring (ring_idle), and stays a moment with a lone sender (ring_keep); each ARU has its own
+            modifier (aru); every member has a fair share of the global window (ring_window); requests stay on
+            the token until somebody can answer them, and name segments where only some are missing; Unreliable
+            bundles go with the token, unnumbered. The reasons are in docs/protocols/ring.md.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
-from hopring.links.ring_answer import BUSY_SEGMENTS
 from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
 from hopring.links.ring_idle import may_be_stopped, may_stop, rest_us
 from hopring.links.ring_options import RingOptions
@@ -43,7 +41,6 @@ class Ring:
     members: tuple[DaemonId, ...]  # Sorted; the first is the representative.
     options: RingOptions
     state: RingState
-    settling: bool = False  # The layer above keeps it true while a Safe bundle waits here.
     before: DaemonId = field(init=False)  # Whom the token comes from,
     after: DaemonId = field(init=False)  # and whom it goes to.
 
@@ -93,7 +90,6 @@ class Ring:
             case Tick():
                 return self._tick(now_us)
             case Wish():
-                self.state.answering.has(now_us)
                 return self._want(now_us)
             case Submit():
                 return self._submit(event, now_us)
@@ -107,7 +103,7 @@ class Ring:
             case Token():
                 return self._accept(sender, frame, now_us)
             case Data() | Segment():
-                return self._receive(frame, now_us)
+                return self._receive(frame)
             case Hurry():
                 return self._hurry()
             case Held(number):
@@ -115,11 +111,9 @@ class Ring:
 
     # Packets.
 
-    def _receive(self, frame: Data | Segment, now_us: int) -> list[Output]:
+    def _receive(self, frame: Data | Segment) -> list[Output]:
         s = self.state
         payload = s.store.receive(frame)
-        if payload is not None:
-            s.answering.heard(now_us)
         if frame.seq > s.passed.link_seq:
             s.timers.resend_at_us = NEVER  # Only a later holder of the token can have numbered it.
         return [] if payload is None else [Deliver(payload)]
@@ -157,30 +151,18 @@ class Ring:
         s.keeping.came_at_us = now_us
         if token.quiet < count:
             s.free_until_us = now_us + self.options.free_rotation_us
-        if self._may_hold(now_us):
-            hold_us = rest_us(self.options.hold_us, self.options.rest_us_max, token.quiet, count)
-            return self._hold(now_us + hold_us)
-        if self._may_wait(now_us):
-            s.answering.waits = True
-            return self._hold(now_us + self.options.answer_us)
-        return self._visit()
+        return self._hold(now_us) if self._may_hold(now_us) else self._visit()
 
     def _may_hold(self, now_us: int) -> bool:
         s = self.state
         silent = may_stop(s.token.quiet, len(self.members)) and now_us >= s.free_until_us
         return silent and not s.hurried and self.me == self.members[0]
 
-    def _may_wait(self, now_us: int) -> bool:
-        s = self.state
-        if not self.options.answer_us or s.hurried or self.settling or not s.answering.likely(now_us):
-            return False
-        wanted = s.token.missing or s.store.gap or s.outbox.waiting
-        return not wanted and s.token.flow_control <= BUSY_SEGMENTS
-
-    def _hold(self, until_us: int) -> list[Output]:
+    def _hold(self, now_us: int) -> list[Output]:
         s = self.state
         s.phase = Phase.HOLDING
-        s.timers = Timers(hold_until_us=until_us)
+        hold_us = rest_us(self.options.hold_us, self.options.rest_us_max, s.token.quiet, len(self.members))
+        s.timers = Timers(hold_until_us=now_us + hold_us)
         # Told unasked, or each member would send its token again and have to be answered.
         return [Transmit((Held(s.token.number),))]
 
@@ -240,8 +222,6 @@ class Ring:
             timers.hurry_at_us = now_us + self.options.hurry_resend_us
             out += [TransmitTo(member, (Hurry(),)) for member in self._holders()]
         if now_us >= timers.hold_until_us:
-            if self.state.answering.waits and not self.state.hurried:
-                self.state.answering.in_vain()
             out += self._visit()
         return out
 

@@ -5,7 +5,6 @@ from enum import Enum
 
 from hopring.ids import NEVER
 from hopring.links.loose_queue import LooseQueue
-from hopring.links.ring_answer import Answering
 from hopring.links.ring_keep import Keeping
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_packing import Outbox
@@ -51,7 +50,6 @@ class RingState:
     resent_segments: int = 0  # In all visits: copies of what others lacked.
     site_aru: int = 0
     keeping: Keeping = field(default_factory=Keeping)
-    answering: Answering = field(default_factory=Answering)
     hurried: bool = False  # Somebody needs the token since it was last here.
     free_until_us: int = 0  # There was traffic just now: the token does not stop before.
     unanswered: bool = False  # Of a ring that failed: nobody showed that it got the token we passed last.
@@ -63,11 +61,7 @@ def initial_state(options: RingOptions, index: int, members: int, initial_seq: i
     store = RingStore(options, aru=initial_seq, discarded=initial_seq)
     outbox = Outbox(loose=LooseQueue(loose_bytes_of(options.segment_bytes), options.loose_bytes_max))
     if index == 0:
-        timers = Timers(hold_until_us=now_us)
-        state = RingState(Phase.HOLDING, timers, members, token, token, store, outbox)
-    else:
-        timers = Timers(loss_at_us=now_us + options.token_loss_us)
-        # The number grows with every pass, and the first pass carries 1 to the second member.
-        state = RingState(Phase.WAITING, timers, index, token, token, store, outbox)
-    state.answering.soon_us = options.answer_us
-    return state
+        return RingState(Phase.HOLDING, Timers(hold_until_us=now_us), members, token, token, store, outbox)
+    timers = Timers(loss_at_us=now_us + options.token_loss_us)
+    # The number grows with every pass, and the first pass carries 1 to the second member.
+    return RingState(Phase.WAITING, timers, index, token, token, store, outbox)

@@ -18,7 +18,6 @@ def begin_visit(s: RingState, members: int) -> Turn:
     s.phase = Phase.VISITING
     s.timers = Timers()
     s.hurried = False
-    s.answering.waits = False
     s.turn = begin_turn(s.token, members, s.sent_segments, s.keeping.segments, s.store, s.outbox)
     s.resent_segments += s.turn.copies_segments
     return s.turn
