@@ -8,7 +8,7 @@ from bench.peers.peer import Peer
 from hopring.cli.bench.board import MARK_BYTES, Tally
 from hopring.cli.bench.job import Job
 
-SETTLE_SECONDS = 0.5
+SETTLE_SECONDS = 1.5
 """Until subscriptions are known; nothing says so."""
 
 PING, PONG = 8, 9
