@@ -74,6 +74,8 @@ def must_be_installed() -> None:
 
 
 def _connected(app: str, remote: str, settings: dict[str, str]) -> "SparkSession":
+    if find_spec("grpc") is None:
+        raise NoSpark(f"Spark Connect at {remote} needs grpcio", "pip install 'hopring[connect]'")
     from pyspark.sql import SparkSession  # noqa: PLC0415  An extra, and slow to load.
 
     with readable(f"Spark Connect at {remote}"):

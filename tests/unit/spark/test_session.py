@@ -1,6 +1,8 @@
+import sys
+
 import pytest
 
-from hopring.spark.errors import SparkError
+from hopring.spark.errors import NoSpark, SparkError
 from hopring.spark.session import check_master, memory_mbytes, session
 
 
@@ -23,3 +25,13 @@ def test_a_master_that_can_be_one_passes(master: str | None) -> None:
 def test_a_master_that_cannot_be_one_is_refused_before_java_starts(master: str) -> None:
     with pytest.raises(SparkError, match=r"is no address of a cluster; write it as local\[2\]"):
         check_master(master)
+
+
+def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(name: str) -> object:
+        return None if name == "grpc" else name
+
+    # The room has a function of the same name.
+    monkeypatch.setattr(sys.modules["hopring.spark.session"], "find_spec", find)
+    with pytest.raises(NoSpark, match=r"sc://head needs grpcio; pip install 'hopring\[connect\]'"):
+        session("test", remote="sc://head")
