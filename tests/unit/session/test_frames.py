@@ -1,6 +1,7 @@
 """Frames and words: strict, whatever comes."""
 
 import contextlib
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -106,3 +107,22 @@ def test_random_bodies_are_words_or_refused(body: bytes, kind: Kind) -> None:
     for decode in (lambda: decode_word(Frame(kind, body)), lambda: decode_messages(body)):
         with contextlib.suppress(PeerError):
             decode()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_frames_come_out_however_chunks_are_cut_and_whatever_becomes_of_them(seed: int) -> None:
+    dice = Random(seed)
+    for _ in range(20):
+        kinds = dice.choices([Kind.SEND, Kind.MESSAGES, Kind.CREDIT], k=dice.randint(1, 12))
+        frames = [Frame(kind, dice.randbytes(dice.choice([0, 1, 7, 8, 100, 3_000]))) for kind in kinds]
+        stream = PREAMBLE + b"".join([encode_frame(one.kind, one.body) for one in frames])
+        reader, got = Reader(100_000), list[Frame]()
+        while stream:
+            size = dice.choice([1, 2, 5, 8, 9, 50, 500, 5_000, 100_000])
+            chunk, stream = bytearray(stream[:size]), stream[size:]
+            reader.feed(memoryview(chunk))
+            while (frame := reader.next()) is not None:
+                got.append(frame)
+            chunk[:] = b"\xee" * len(chunk)  # Its buffer is used again.
+
+        assert got == frames
