@@ -81,7 +81,7 @@ def test_the_runs_keep_what_is_promised(name: str) -> None:
 
 def test_the_page_shows_all_pictures() -> None:
     assert re.findall(r"\]\(pictures/(\w+)\.svg\)", PAGE) == list(STORIES)
-    elsewhere = {"braid", "peers"}  # In docs/pipeline.md and docs/performance.md; what draws them has its tests.
+    elsewhere = {"braid", "peers"}  # In docs/pipeline.md and docs/performance.md; what draws them is tested.
     assert {path.stem for path in HERE.glob("*.svg")} == {*STORIES, *elsewhere}
 
 
