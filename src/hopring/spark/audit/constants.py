@@ -54,7 +54,14 @@ def constant(
             continue
         for word in range(m.words):
             arrays[f"{name}{word}"] = pa.array([_word(value, word) for value in values], NUMBER)
-    return spark.createDataFrame(pa.table(arrays))
+    return from_arrow(spark, pa.table(arrays))
+
+
+def from_arrow(spark: "SparkSession", table: Any) -> "DataFrame":
+    """A table of the driver's; Spark Connect does not see for itself what an empty one would hold."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  An extra.
+
+    return spark.createDataFrame(table, schema=from_arrow_schema(table.schema))
 
 
 def _word(bits: int, word: int) -> int:

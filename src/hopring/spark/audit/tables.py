@@ -149,7 +149,7 @@ class Tables:
         """The same for a table that is small, or should be: it comes to the driver, and goes out a constant."""
         rows = self.spark.sql(query).limit(RARE_MAX + 1).toArrow()
         if rows.num_rows <= RARE_MAX:
-            self._put(name, self.spark.createDataFrame(rows))
+            self._put(name, constants.from_arrow(self.spark, rows))
         else:
             self._keep(name, query)
 

@@ -11,6 +11,7 @@ from hopring.spark.audit.clients import agreed, constants, messages, order, prom
 from hopring.spark.audit.clients.read import of_sessions, starts_and_ends
 from hopring.spark.audit.clients.sessions import Session
 from hopring.spark.audit.clients.stays import Group
+from hopring.spark.audit.constants import from_arrow
 from hopring.spark.audit.ends import Ends, rows_of
 from hopring.spark.audit.masks import WORD_BITS, WORDS_MAX, Masks
 from hopring.spark.audit.tables import BROADCAST_MESSAGES_MAX, Tables, partitions
@@ -104,7 +105,7 @@ class ClientTables(Tables):
         if rows.num_rows > SMALL_ROWS_MAX:
             self._keep(name, query)
             return
-        table = self.spark.createDataFrame(rows)
+        table = from_arrow(self.spark, rows)
         self._put(name, table.localCheckpoint() if rows.num_rows > CONSTANT_ROWS_MAX else table)
 
     def _hint(self) -> str:
