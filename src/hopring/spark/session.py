@@ -98,8 +98,20 @@ def _started(app: str, master: str | None, settings: dict[str, str]) -> "SparkSe
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     builder = builder.config(map=EVERYWHERE | _quiet() | (_at_home() if local else {}) | settings)
-    with readable(f"Spark at {master or 'this machine'}"), _stderr_in_log():
-        return builder.getOrCreate()
+    try:
+        with readable(f"Spark at {master or 'this machine'}"), _stderr_in_log():
+            return builder.getOrCreate()
+    except SparkError as error:
+        if local:
+            raise
+        # Spark itself says only that it has made no session.
+        raise no_cluster(str(master), error.detail) from None
+
+
+def no_cluster(master: str, detail: Path | None) -> SparkError:
+    """The error if a cluster gives no session."""
+    remedy = "is it up, is that its address, and does it see this host? The log has what Spark says"
+    return SparkError(f"no session at {master}", remedy, detail)
 
 
 def check_master(master: str | None) -> None:

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from hopring.spark.errors import NoSpark, SparkError
-from hopring.spark.session import check_master, memory_mbytes, session
+from hopring.spark.session import check_master, memory_mbytes, no_cluster, session
 
 
 @pytest.mark.parametrize(("machine", "java"), [(1_000, 1_024), (6_000, 3_000), (64_000, 8_192)])
@@ -25,6 +25,15 @@ def test_a_master_that_can_be_one_passes(master: str | None) -> None:
 def test_a_master_that_cannot_be_one_is_refused_before_java_starts(master: str) -> None:
     with pytest.raises(SparkError, match=r"is no address of a cluster; write it as local\[2\]"):
         check_master(master)
+
+
+def test_a_cluster_that_is_not_there_is_named_with_what_to_look_at() -> None:
+    told = str(no_cluster("spark://head:7077", None))
+
+    assert told == (
+        "no session at spark://head:7077; is it up, is that its address, and does it see this host? "
+        "The log has what Spark says"
+    )
 
 
 def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
