@@ -13,13 +13,12 @@ from typing import ClassVar, Final, Self
 
 import msgspec
 
-from hopring.cli.bench.crew import environment
+from hopring.cli.bench.crew import end_all, environment
 from hopring.cli.bench.job import Job
 from hopring.cli.exits import Failure
 from hopring.local.ports import free_base_port
 
 START_SECONDS: Final = 30.0
-END_SECONDS: Final = 5.0
 PORTS: Final = 16
 REPOSITORY: Final = Path(__file__).parents[2]
 
@@ -59,14 +58,7 @@ class Peer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_all(self._processes.values())
         self._processes = {}
         self.stop()
         self._temporary.cleanup()

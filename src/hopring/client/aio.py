@@ -91,7 +91,7 @@ class Session(SessionFacts):
         type: int = 0,
         self_discard: bool = False,
     ) -> None:
-        """Sends many messages that share all but their bodies, in their order, much cheaper than one by one.
+        """Sends many messages that share all but their bodies, in their order, cheaper than one by one.
 
         Waits only for room in the window. If it is cancelled, or the connection is lost, some of the first
         ones may have been sent.

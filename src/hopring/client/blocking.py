@@ -82,7 +82,7 @@ class Session(SessionFacts):
         self_discard: bool = False,
         timeout_seconds: float | None = None,
     ) -> None:
-        """Sends many messages that share all but their bodies, in their order, much cheaper than one by one.
+        """Sends many messages that share all but their bodies, in their order, cheaper than one by one.
 
         Waits only for room in the window. After an error some of the first ones may have been sent.
         """

@@ -11,6 +11,7 @@ from hopring.services import Service
 from hopring.session import words
 from hopring.session.messages import Messages
 from hopring.session.place import Place
+from hopring.wire.bundle import Bundle
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -118,12 +119,19 @@ class SlowWarning:
 Event = Message | View | Transition | Gap | SlowWarning | Reconnected
 
 
-def messages_of(came: Messages) -> list[Message]:
-    """The messages of a bundle."""
-    bundle = came.bundle
-    run, whole = bundle.run, bytes(bundle.bodies)
-    bodies = [whole[start:end] for start, end in pairwise(bundle.offsets.tolist())]
-    shared = (repeat(run.service), bundle.types.tolist(), repeat(came.place))
+def bodies_of(bundle: Bundle, start: int, end: int) -> list[bytes]:
+    """The bodies of its messages from one to before another."""
+    ends = bundle.offsets[start : end + 1].tolist()
+    first = ends[0]
+    whole = bytes(bundle.bodies[first : ends[-1]])
+    return [whole[low - first : high - first] for low, high in pairwise(ends)]
+
+
+def messages_of(came: Messages, start: int, end: int) -> list[Message]:
+    """The messages of a bundle from one to before another."""
+    run = came.bundle.run
+    bodies, types = bodies_of(came.bundle, start, end), came.bundle.types[start:end].tolist()
+    shared = (repeat(run.service), types, repeat(came.place))
     return list(map(Message, repeat(came.sender), repeat(run.groups), bodies, *shared))
 
 

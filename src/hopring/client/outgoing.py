@@ -128,9 +128,7 @@ class Outgoing:
         """Adds as many of them as the daemon takes now, in bundles of their own; see `takes_some`."""
         self.seal()
         key = self._run_of(many.sending)
-        while many.left and (
-            not self.charged_bytes or self._room_bytes(many) >= many.size_bytes(1) + _EACH_BYTES
-        ):
+        while many.left and self._has_room_for_next(many):
             bodies = many.take(many.portion(self._room_bytes(many), _EACH_BYTES))
             types = [many.sending.message_type] * len(bodies)
             bundle = bundle_parts(key, bodies, types, bytes(len(bodies)))

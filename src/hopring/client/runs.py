@@ -6,9 +6,8 @@ A bundle that came is a *lot* in the session's stream, and whoever takes somethi
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-from hopring.client.events import Event, Message, groups_of, messages_of
+from hopring.client.events import Event, Message, bodies_of, groups_of, messages_of
 from hopring.services import Service
 from hopring.session.messages import Messages
 from hopring.session.place import Place
@@ -70,14 +69,11 @@ class MessageRun:
 
     def bodies(self) -> list[bytes]:
         """The body of each message."""
-        ends = self.offsets.tolist()
-        first = ends[0]
-        whole = bytes(self.whole[first : ends[-1]])
-        return [whole[start - first : end - first] for start, end in pairwise(ends)]
+        return bodies_of(self.bundle, self.start, self.end)
 
     def messages(self) -> list[Message]:
         """The messages as events."""
-        return messages_of(self.came)[self.start : self.end]
+        return messages_of(self.came, self.start, self.end)
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +89,7 @@ class Lot:
     start: int = 0
     at: int = 0  # What is taken next.
     end: int = 1
-    made: list[Message] = field(default_factory=list)  # All messages of the bundle, once one was asked for.
+    made: list[Message] = field(default_factory=list)  # The bundle's up to the end, once one was asked for.
 
     @property
     def messages(self) -> int:
@@ -104,7 +100,7 @@ class Lot:
         """The next one; look first whether there is one."""
         if not self.made:
             assert self.came is not None, "it is messages"
-            self.made = messages_of(self.came)
+            self.made = messages_of(self.came, 0, self.end)
         at = self.at
         self.at = at + 1
         return self.made[at]

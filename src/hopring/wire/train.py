@@ -74,7 +74,7 @@ class Packet(Value, frozen=True):
 def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Train]:
     """Packs frames into as few datagrams as their order allows, and datagrams into trains."""
     trains: list[Train] = []
-    parts: list[bytes | memoryview] = []  # The train in the making: heads and frames in turn.
+    parts: list[bytes] = []  # The train in the making: heads and frames in turn.
     full = 0  # How many datagrams of it are closed and full.
     size = 0  # Bytes in its last datagram, which may still take frames.
     for frame in frames:
@@ -104,7 +104,7 @@ def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Tra
     return trains
 
 
-def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes | memoryview]:
+def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes]:
     """The parts of a train, four to a full datagram; at the end a head and a frame on which others may ride.
 
     These are the segments of `cut`, laid out by columns: a loop over them would take six times as long.
@@ -115,11 +115,10 @@ def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes | memo
     assert count <= datagrams_max_of(segment_bytes), "a packet has to fit in a train"
     full = count - 1
     before, after = _around_index(head, data.seq, count, len(payload), chunk_bytes)
-    parts: list[bytes | memoryview] = [before] * (4 * full)
+    parts = [before] * (4 * full)
     parts[1::4] = _INDEXES[:full]
     parts[2::4] = [after] * full
-    view = memoryview(payload)  # Its slices are copied once, when all parts are joined.
-    parts[3::4] = [view[at : at + chunk_bytes] for at in range(0, full * chunk_bytes, chunk_bytes)]
+    parts[3::4] = unpack_from(f"{chunk_bytes}s" * full, payload)
     parts.append(head)
     parts.append(encode_segment(Segment(data.seq, full, count, len(payload), payload[full * chunk_bytes :])))
     return parts
@@ -215,15 +214,10 @@ def _whole_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Packet
         return None
     if last.packet_bytes != full * chunk_bytes + len(last.chunk):
         return None
-    heads = unpack_from(f"{_CHUNK_AT}s{chunk_bytes}x" * full, buffer)
-    if b"".join(heads) != _full_heads(bytes(buffer[last_at : last_at + HEAD_BYTES]), last, chunk_bytes):
+    columns = unpack_from(f"{_CHUNK_AT}s{chunk_bytes}s" * full, buffer)
+    if b"".join(columns[::2]) != _full_heads(bytes(buffer[last_at : last_at + HEAD_BYTES]), last, chunk_bytes):
         return None
-    # Slices of the buffer, so that the packet is copied once.
-    chunks: list[bytes | memoryview] = [
-        buffer[at + _CHUNK_AT : at + segment_bytes] for at in range(0, last_at, segment_bytes)
-    ]
-    chunks.append(last.chunk)
-    payload = b"".join(chunks)
+    payload = b"".join([*columns[1::2], last.chunk])
     return Packet(tail.header, (Data(last.seq, payload), *tail.frames[1:]))
 
 

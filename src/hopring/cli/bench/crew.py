@@ -3,17 +3,17 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import hopring
 from hopring.cli.bench.job import Job
 from hopring.cli.exits import Failure
 
 READY_SECONDS: Final = 60.0
-END_SECONDS: Final = 5.0
+END_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.005
 SAID_MAX: Final = 2_000
 
@@ -40,6 +40,18 @@ class System(Protocol):
         """How a process with this job is started."""
 
 
+def end_all(processes: Collection[subprocess.Popen[Any]]) -> None:
+    """Ends them, those that do not want to as well."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 class Crew:
     """Use it as `with Crew(...) as crew`."""
 
@@ -54,14 +66,8 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        end_all(self._processes.values())
         for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
             if process.stdout is not None:
                 process.stdout.close()
 

@@ -12,14 +12,13 @@ from typing import Final, Self
 import msgspec
 
 from hopring.cli.bench.clock import cpu_seconds
-from hopring.cli.bench.crew import environment
+from hopring.cli.bench.crew import end_all, environment
 from hopring.cli.bench.job import Job
 from hopring.cli.exits import Failure
 from hopring.config import dump_toml, local_config
 from hopring.local.ports import free_base_port
 
 START_SECONDS: Final = 30.0
-END_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.01
 TWO_SITES: Final[Mapping[str, int]] = {"eu": 1, "us": 1}
 _PORTS_EACH: Final = 2
@@ -101,12 +100,5 @@ class Daemons:
             time.sleep(LOOK_SECONDS)
 
     def _end(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_all(self._processes.values())
         self._directory.cleanup()

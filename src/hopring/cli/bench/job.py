@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from hopring.client.sending import BUNDLE_BYTES_AIM
 from hopring.value import Value
 
 IN_FLIGHT_BYTES: Final = 4 << 20
 IN_FLIGHT_MAX: Final = 65_536
 IN_FLIGHT_MIN: Final = 64
-BURST_BYTES: Final = 60_000  # What fills one of our bundles, with what each message adds.
 EACH_BYTES: Final = 7
 
 
@@ -36,7 +36,7 @@ class Case(Value, frozen=True):
     @property
     def at_once(self) -> int:
         """Messages between two looks at the board; never more than the window lets through."""
-        usual = max(1, BURST_BYTES // (self.size_bytes + EACH_BYTES))
+        usual = max(1, BUNDLE_BYTES_AIM // (self.size_bytes + EACH_BYTES))
         return min(self.in_flight, 1 if self.single else self.bundle or usual)
 
     @property
