@@ -38,6 +38,10 @@ HOT = (
     "check/evs/*.py",
     "groups/*.py",
     "session/*.py",
+    *(
+        f"client/{name}.py"
+        for name in ("connection", "connections", "core", "kept", "outgoing", "runs", "sending", "stream")
+    ),
     "spread/*.py",
     *(
         f"daemon/{name}.py"

@@ -97,7 +97,11 @@ class Session(SessionFacts):
         ones may have been sent.
         """
         many = many_of(groups, bodies, service, type, self_discard)
-        await self._run(verbs.multicast_many(self._core, many, now_us()))
+        if many.left and self._core.has_room_for_some(many):
+            self._core.send_some(many)
+            self._flush_soon()
+        if many.left:
+            await self._run(verbs.multicast_many(self._core, many, now_us()))
 
     async def multicast_wait(
         self,

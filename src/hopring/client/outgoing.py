@@ -1,5 +1,6 @@
 """Requests on their way to the daemon: messages of one key share a bundle, and credits say how much may go."""
 
+from array import array
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -130,13 +131,13 @@ class Outgoing:
         key = self._run_of(many.sending)
         while many.left and self._has_room_for_next(many):
             bodies = many.take(many.portion(self._room_bytes(many), _EACH_BYTES))
-            types = [many.sending.message_type] * len(bodies)
+            types = array("H", [many.sending.message_type]) * len(bodies)
             bundle = bundle_parts(key, bodies, types, bytes(len(bodies)))
             self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
             self._out(bundle, len(bodies))
 
     def _has_room_for_next(self, many: Many) -> bool:
-        return not self.charged_bytes or self._room_bytes(many) >= many.size_bytes(1) + _EACH_BYTES
+        return not self.charged_bytes or self._room_bytes(many) >= many.next_bytes() + _EACH_BYTES
 
     def _room_bytes(self, many: Many) -> int:
         """For the bodies of another bundle, and what each of them takes."""

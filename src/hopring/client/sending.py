@@ -65,8 +65,8 @@ class Many:
         self.sending = sending  # Of each of them, but for the body.
         self.bodies = bodies
         self.at = 0
-        self._ends = list(accumulate(map(len, bodies), initial=0))
-        self._longest = max(map(len, bodies), default=0)
+        self._bytes = sum(map(len, bodies))
+        self._ends: list[int] = []  # Of each body, from 0 on, if they do not go all at once.
 
     @property
     def left(self) -> int:
@@ -75,13 +75,17 @@ class Many:
 
     def check(self, message_bytes_max: int) -> None:
         """MessageTooLarge if there is one that the daemon never takes; none has gone then."""
-        if self._longest > message_bytes_max:
-            raise MessageTooLarge(self._longest, message_bytes_max)
+        if self._bytes > message_bytes_max and (longest := max(map(len, self.bodies))) > message_bytes_max:
+            raise MessageTooLarge(longest, message_bytes_max)
 
     def portion(self, room_bytes: int, each_bytes: int) -> int:
         """How many of the next ones make a bundle that fits the room, of which each takes so much more."""
-        begin, at = self._ends[self.at], self.at
         room_bytes = min(BUNDLE_BYTES_AIM, room_bytes)
+        left = len(self.bodies)
+        if not self.at and left <= MESSAGES_MAX and self._bytes + left * each_bytes <= room_bytes:
+            return left
+        self._ends = self._ends or list(accumulate(map(len, self.bodies), initial=0))
+        begin, at = self._ends[self.at], self.at
         count = bisect_right(
             range(1, min(MESSAGES_MAX, self.left) + 1),
             room_bytes,
@@ -89,9 +93,9 @@ class Many:
         )
         return max(1, count)
 
-    def size_bytes(self, count: int) -> int:
-        """Of the next so many bodies."""
-        return self._ends[self.at + count] - self._ends[self.at]
+    def next_bytes(self) -> int:
+        """Of the next body."""
+        return len(self.bodies[self.at])
 
     def take(self, count: int) -> Sequence[bytes]:
         """The next so many bodies; they have gone."""

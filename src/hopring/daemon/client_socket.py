@@ -7,7 +7,7 @@ one place, where it is counted.
 import errno
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from hopring.daemon.loop import BROKEN, READABLE, WRITABLE, Loop
@@ -39,7 +39,7 @@ class Owner(Protocol):
     def received(self, number: int, chunk: bytes) -> None:
         """Bytes came."""
 
-    def fetch(self, number: int, bytes_max: int) -> list[bytes]:
+    def fetch(self, number: int, bytes_max: int) -> Sequence[bytes | memoryview]:
         """What is to be sent next."""
 
     def lost(self, number: int) -> None:

@@ -144,7 +144,7 @@ class Clients:
         if not self._leaving:
             self._step(Received(number, chunk))
 
-    def fetch(self, number: int, bytes_max: int) -> list[bytes]:
+    def fetch(self, number: int, bytes_max: int) -> list[bytes | memoryview]:
         """Bytes for a client."""
         out = self.desk.outgoing(number, bytes_max)
         if self.desk.slow.stirred:

@@ -69,6 +69,6 @@ class Delivery:
         return tuple(sorted(found))
 
 
-def groups_of(payload: bytes) -> tuple[GroupName, ...]:
+def groups_of(payload: bytes | memoryview) -> tuple[GroupName, ...]:
     """Where a client's bundle is for."""
     return peek_groups(unseal(payload)[1])

@@ -51,7 +51,7 @@ class Send(Value, frozen=True):
 
     session: int
     run: Run
-    bundle: bytes
+    bundle: bytes | memoryview
 
 
 # To sessions.

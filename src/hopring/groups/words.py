@@ -88,7 +88,7 @@ def is_word(payload: bytes | memoryview) -> bool:
     return bool(payload[0] & _WORD)
 
 
-def is_interest(payload: bytes) -> bool:
+def is_interest(payload: bytes | memoryview) -> bool:
     """Whether this is a word of interest, told without decoding it."""
     return len(payload) > 2 and bool(payload[0] & _WORD) and payload[2] == _INTEREST_TAG
 
@@ -105,7 +105,7 @@ def service_of(word: Word) -> Service:
     return Service.SAFE if isinstance(word, Interest | GroupsPart) else Service.AGREED
 
 
-def decode(payload: bytes, service: Service) -> Word:
+def decode(payload: bytes | memoryview, service: Service) -> Word:
     """The word in a message of this service."""
     try:
         word = _decoder.decode(payload)
@@ -116,13 +116,13 @@ def decode(payload: bytes, service: Service) -> Word:
     return word
 
 
-def seal(bundle: bytes, name: str) -> bytes:
+def seal(bundle: bytes | memoryview, name: str) -> bytes:
     """A client's bundle and its sender's name as the payload of a message."""
     encoded = name.encode()
     return b"".join([bundle, encoded, bytes([len(encoded)])])
 
 
-def unseal(payload: bytes) -> tuple[str, memoryview]:
+def unseal(payload: bytes | memoryview) -> tuple[str, memoryview]:
     """The sender's name, and the bundle as it lies in the payload."""
     view = memoryview(payload)
     name_at = len(view) - 1 - view[-1]

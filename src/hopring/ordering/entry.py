@@ -14,6 +14,10 @@ _HEAD: Final = Struct("<BHI")
 MESSAGE_HEAD_BYTES: Final = _HEAD.size
 _SERVICES: Final = frozenset(Service)
 
+VIEW_BYTES_MIN: Final = 16 * 1024
+"""From here on a payload is mapped where it lies in its packet. A shorter one is copied, so that it does not
+keep a packet in memory that is many times as long."""
+
 CONTROL_SESSION: Final = 0xFFFF_FFFF
 """The session of a daemon's own messages, which are not a client's."""
 
@@ -31,7 +35,7 @@ class Message(Value, frozen=True):
     service: Service
     daemon: DaemonId
     session: int
-    payload: bytes
+    payload: bytes | memoryview
 
 
 @dataclass(slots=True)
@@ -65,5 +69,6 @@ def decode_message(body: bytes | memoryview) -> Message:
     service, daemon, session = _HEAD.unpack_from(body)
     if service not in _SERVICES:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
-    # Of what came in one packet, this is the first copy.
-    return Message(Service(service), DaemonId(daemon), session, bytes(body[_HEAD.size :]))
+    payload = memoryview(body)[_HEAD.size :]
+    kept = payload if len(payload) >= VIEW_BYTES_MIN else bytes(payload)
+    return Message(Service(service), DaemonId(daemon), session, kept)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hopring.session.frames import FRAME_HEAD_BYTES, Kind, kind_of
-from hopring.session.held import Held, Loss, Missing, Pool
+from hopring.session.held import Held, Loss, Missing, Parts, Pool, held
 from hopring.session.messages import decode_messages
 from hopring.session.options import SessionOptions, Slow
 from hopring.session.words import Word, encode_word
@@ -80,14 +80,14 @@ class Backlog:
     def _spilled_bytes(self) -> int:
         return 0 if self._spill is None else self._spill.size_bytes
 
-    def put(self, held: Held) -> str:
+    def put(self, one: Held) -> str:
         """The next event; returns why the client has to go, if it has to."""
         if self.policy is Slow.SPILL and (self._spilled_bytes or self.size_bytes > self.limit_bytes):
-            return self._to_disk(held)
-        if self.policy is Slow.DROP and held.loss is not None and self._dropping():
-            self._lose(held.loss)
+            return self._to_disk(one)
+        if self.policy is Slow.DROP and one.loss is not None and self._dropping():
+            self._lose(one.loss)
         else:
-            self._keep(held)
+            self._keep(one)
         return self._too_much()
 
     def warns(self) -> int:
@@ -109,18 +109,21 @@ class Backlog:
         """The bytes of the next event, if there is one."""
         if not self._events and self._spilled_bytes:
             self._from_disk()
-        return len(self._frame(self._events[0])) if self._events else None
+        if not self._events:
+            return None
+        one = self._events[0]
+        return one.cost_bytes if isinstance(one, Held) else len(self.tell(one.word))
 
-    def pop(self) -> bytes:
+    def pop(self) -> Parts:
         """The next event, which leaves."""
         one = self._events.popleft()
         self._release(one)
         self.moved = True
-        return self._frame(one)
+        return self._parts(one)
 
     def rest(self) -> list[bytes]:
         """All that is in memory, and a gap for what is on disk."""
-        frames = [self._frame(one) for one in self._events]
+        frames = [b"".join(self._parts(one)) for one in self._events]
         if self._spilled_bytes:
             messages, size_bytes = self._spilled_loss
             frames.append(self.tell(Missing(messages, size_bytes, complete=False).word))
@@ -148,8 +151,8 @@ class Backlog:
 
     # In memory.
 
-    def _frame(self, one: Held | Missing) -> bytes:
-        return one.frame if isinstance(one, Held) else self.tell(one.word)
+    def _parts(self, one: Held | Missing) -> Parts:
+        return one.parts if isinstance(one, Held) else (self.tell(one.word),)
 
     def _keep(self, one: Held | Missing) -> None:
         self._events.append(one)
@@ -181,15 +184,15 @@ class Backlog:
 
     # On disk.
 
-    def _to_disk(self, held: Held) -> str:
+    def _to_disk(self, one: Held) -> str:
         try:
             if self._spill is None:
                 assert self.spills is not None, "who cannot spill is refused"
                 self._spill = self.spills.open(self.number)
-            self._spill.put(held.frame)
+            self._spill.put(one.frame)
         except SpillFailed as failure:
             return str(failure)
-        self._count(held, 1)
+        self._count(one, 1)
         limit_bytes = self.options.spill_bytes_max
         return f"more than {limit_bytes} bytes wait on disk" if self._spilled_bytes > limit_bytes else ""
 
@@ -201,14 +204,14 @@ class Backlog:
             self.problem = self.problem or str(failure)
             return
         for frame in frames:
-            held = Held(frame, _loss_of(frame))
-            self._count(held, -1)
-            self._keep(held)
+            one = held(frame, _loss_of(frame))
+            self._count(one, -1)
+            self._keep(one)
 
-    def _count(self, held: Held, sign: int) -> None:
-        if held.loss is not None:
-            self._spilled_loss[0] += sign * held.loss.messages
-            self._spilled_loss[1] += sign * held.loss.size_bytes
+    def _count(self, one: Held, sign: int) -> None:
+        if one.loss is not None:
+            self._spilled_loss[0] += sign * one.loss.messages
+            self._spilled_loss[1] += sign * one.loss.size_bytes
 
 
 def _loss_of(frame: bytes) -> Loss | None:

@@ -113,7 +113,7 @@ class Desk:
             self.pace.submitted(len(submit.payload), now_us, not self.hurries(submit.session))
         return submit
 
-    def outgoing(self, session: int, bytes_max: int) -> list[bytes]:
+    def outgoing(self, session: int, bytes_max: int) -> list[bytes | memoryview]:
         """The next bytes for a client; empty if there are none, or if it has to give credit first."""
         one = self.sessions.get(session)
         if one is None:

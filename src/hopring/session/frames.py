@@ -28,6 +28,10 @@ CONTROL_BYTES_MAX: Final = 4096
 """The longest body of anything that a client sends but bundles."""
 
 
+MAPPED_BYTES_MIN: Final = 16 * 1024
+"""A shorter frame is copied, so that it does not keep a chunk in memory that is many times as long."""
+
+
 class Kind(IntEnum):
     """The kinds of frames; below 16 those of clients, CREDIT of both."""
 
@@ -62,7 +66,7 @@ class Frame(NamedTuple):
     """One frame."""
 
     kind: Kind
-    body: bytes
+    body: bytes | memoryview  # A view only of what stays as it is.
 
 
 def encode_frame(kind: Kind, *body: bytes | memoryview) -> bytes:
@@ -96,8 +100,8 @@ def cut(stream: bytes) -> tuple[list[bytes], bytes]:
 class Reader:
     """Bytes go in as they come, frames come out; a PeerError is the end of the connection.
 
-    A frame that lies whole in a chunk is copied out of it, once; of a torn one, what is there is kept until the
-    rest has come.
+    A frame that lies whole in a chunk is copied out of it, once; a long one is mapped in it, if the chunk is
+    for the reader to keep (`bytes`). Of a torn one, what is there is kept until the rest has come.
     """
 
     def __init__(self, bundle_bytes_max: int, control_bytes_max: int = CONTROL_BYTES_MAX) -> None:
@@ -107,12 +111,14 @@ class Reader:
         self._long_max = bundle_bytes_max
         self._short_max = control_bytes_max
         self._chunk = _NOTHING
+        self._lasts = False  # The chunk stays as it is.
         self._at = 0
         self._torn = bytearray()  # The beginning of a frame, or of the preamble.
 
     def feed(self, chunk: bytes | memoryview) -> None:
-        """More bytes; take all frames of them before the chunk is used for anything else."""
+        """More bytes; of a view, take all frames before it is used for anything else."""
         self._keep_rest()
+        self._lasts = isinstance(chunk, bytes)
         self._chunk = memoryview(chunk)
         self._at = 0
 
@@ -132,7 +138,8 @@ class Reader:
             self._keep_rest()
             return None
         self._at = start + size
-        return Frame(kind, bytes(self._chunk[start : start + size]))
+        body = self._chunk[start : start + size]
+        return Frame(kind, body if self._lasts and size >= MAPPED_BYTES_MIN else bytes(body))
 
     def _mend(self) -> Frame | None:
         """The frame whose beginning was kept."""
@@ -141,9 +148,9 @@ class Reader:
         size, kind = self._head(self._torn, 0)
         if not self._fill(FRAME_HEAD_BYTES + size):
             return None
-        body = bytes(memoryview(self._torn)[FRAME_HEAD_BYTES:])
+        body = memoryview(self._torn)[FRAME_HEAD_BYTES:]
         self._torn = bytearray()
-        return Frame(kind, body)
+        return Frame(kind, body.toreadonly() if size >= MAPPED_BYTES_MIN else bytes(body))
 
     def _fill(self, size: int) -> bool:
         """Adds to what was kept, up to this size; whether it has it."""

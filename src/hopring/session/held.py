@@ -23,23 +23,33 @@ class Loss:
     size_bytes: int
 
 
+Parts = tuple[bytes | memoryview, ...]
+"""A frame in pieces that lie end to end on the wire: a long bundle is sent from where it is."""
+
+
 @dataclass(slots=True, eq=False)
 class Held:
     """A frame."""
 
-    frame: bytes
+    parts: Parts
+    cost_bytes: int  # Its length; what it counts for.
     loss: Loss | None = None  # None: it must not be dropped.
     holders: int = 0
 
     @property
-    def cost_bytes(self) -> int:
-        """What it counts for."""
-        return len(self.frame)
+    def frame(self) -> bytes:
+        """In one piece."""
+        return b"".join(self.parts)
 
     @property
     def count(self) -> int:
         """How many messages it is; anything else is one."""
         return 1 if self.loss is None else self.loss.messages
+
+
+def held(frame: bytes, loss: Loss | None = None) -> Held:
+    """A frame that is in one piece."""
+    return Held((frame,), len(frame), loss)
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.ids import DaemonId, Incarnation, ViewId
-from hopring.session.frames import Kind, encode_frame
+from hopring.session.frames import Kind, encode_frame, join_frame
 from hopring.session.place import Place
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, Bundle, decode_bundle
 
@@ -14,6 +14,8 @@ from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, Bundle, decode_bundle
 _HEAD: Final = Struct("<QQQHHHH")
 MESSAGES_HEAD_BYTES: Final = _HEAD.size
 SENDER_BYTES_MAX: Final = GROUP_NAME_BYTES_MAX
+PIECE_BYTES_MIN: Final = 8 * 1024
+"""From here on it costs less to give the kernel several pieces than to copy them together."""
 assert SESSION_NAME_BYTES_MAX < SENDER_BYTES_MAX, "a private group holds the name"
 
 
@@ -27,13 +29,21 @@ class Messages(NamedTuple):
 
 def encode_messages(sender: str, place: Place, bundle: Bundle) -> bytes:
     """The frame."""
+    return b"".join(messages_parts(sender, place, bundle))
+
+
+def messages_parts(sender: str, place: Place, bundle: Bundle) -> tuple[bytes | memoryview, ...]:
+    """The same in pieces, of which a long bundle is one as it lies; a short one is cheaper copied."""
     name = sender.encode()
     view = place.view
     head = _HEAD.pack(view.counter, view.nonce, place.lts, view.representative, place.site, len(name), 0)
-    return encode_frame(Kind.MESSAGES, head, bundle.whole, name)
+    if len(bundle.whole) < PIECE_BYTES_MIN:
+        return (encode_frame(Kind.MESSAGES, head, bundle.whole, name),)
+    size_bytes = len(head) + len(bundle.whole) + len(name)
+    return join_frame(Kind.MESSAGES, size_bytes, (head,)), bundle.whole, name
 
 
-def decode_messages(body: bytes) -> Messages:
+def decode_messages(body: bytes | memoryview) -> Messages:
     """The body of the frame."""
     if len(body) < MESSAGES_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"MESSAGES of {len(body)} bytes")
@@ -42,7 +52,7 @@ def decode_messages(body: bytes) -> Messages:
     if not 0 < name_bytes <= SENDER_BYTES_MAX or name_at < MESSAGES_HEAD_BYTES or zero:
         raise PeerError(Drop.LENGTH, f"MESSAGES of {len(body)} bytes with a name of {name_bytes}")
     try:
-        sender = body[name_at:].decode()
+        sender = str(body[name_at:], "utf-8")
     except UnicodeDecodeError as error:
         raise PeerError(Drop.INCONSISTENT, "a sender's name is not UTF-8") from error
     view = ViewId(counter, DaemonId(representative), Incarnation(nonce))

@@ -10,7 +10,7 @@ from hopring.ids import DaemonId
 from hopring.session import showing
 from hopring.session.dialect import Said
 from hopring.session.frames import PREAMBLE, Kind, Reader
-from hopring.session.held import Held
+from hopring.session.held import Held, held
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
 from hopring.session.words import Ask, Credit, Hello, Join, Leave, Quit, Welcome, Word, decode_word, encode_word
 from hopring.wire.bundle import decode_bundle, with_daemon
@@ -41,15 +41,15 @@ class Native:
 
     def view(self, show: ShowView) -> Held:
         """A view."""
-        return Held(showing.view(show, self.groups.names))
+        return held(showing.view(show, self.groups.names))
 
     def signal(self, show: ShowSignal) -> Held:
         """A signal."""
-        return Held(showing.signal(show, self.groups.names))
+        return held(showing.signal(show, self.groups.names))
 
     def left(self, event: Left) -> Held:
         """The end of a membership."""
-        return Held(showing.left(event))
+        return held(showing.left(event))
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class NativeConversation:
             self.daemon = DaemonId(word.daemon_number)
         return encode_word(word)
 
-    def _send(self, body: bytes) -> Send:
+    def _send(self, body: bytes | memoryview) -> Send:
         bundle = decode_bundle(body)
         run = bundle.run
         if (run.daemon, run.session) != (self.daemon, self.session):

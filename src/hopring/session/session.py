@@ -99,9 +99,9 @@ class Session:
         held_back_bytes = self.window_bytes // HELD_BACK_PART
         return self.untaken_bytes <= held_back_bytes or self.untaken_bytes + size_bytes <= self.window_bytes
 
-    def outgoing(self, bytes_max: int) -> list[bytes]:
-        """What goes out next, about so much."""
-        out: list[bytes] = []
+    def outgoing(self, bytes_max: int) -> list[bytes | memoryview]:
+        """What goes out next, about so much, in pieces."""
+        out: list[bytes | memoryview] = []
         size = 0
         while size < bytes_max:
             if self.control:
@@ -111,8 +111,12 @@ class Session:
                 frame = self.conversation.tell(Credit(self.credit_bytes))
                 self.credit_bytes = 0
             elif self._event_may_go:
-                frame = self.backlog.pop()
-                self.untaken_bytes += len(frame)
+                parts = self.backlog.pop()
+                event_bytes = sum(map(len, parts))
+                self.untaken_bytes += event_bytes
+                size += event_bytes
+                out.extend(parts)
+                continue
             else:
                 break
             if frame:

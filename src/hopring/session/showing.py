@@ -7,7 +7,7 @@ from hopring.groups import names
 from hopring.groups.events import Deliver, GroupView, JoinGroup, Left, Refusal, Refused, ShowSignal, ShowView
 from hopring.session import words
 from hopring.session.held import Held, Loss
-from hopring.session.messages import encode_messages
+from hopring.session.messages import messages_parts
 from hopring.session.options import Slow
 from hopring.session.place import Place
 from hopring.session.words import encode_word
@@ -32,8 +32,8 @@ _OF_HELLO = (Refusal.ILLEGAL_NAME, Refusal.NAME_IN_USE)
 def messages(deliver: Deliver) -> Held:
     """A bundle."""
     bundle = deliver.bundle
-    frame = encode_messages(deliver.sender, Place(deliver.view, *deliver.position), bundle)
-    return Held(frame, Loss(bundle.run.groups, len(bundle), len(bundle.bodies)))
+    parts = messages_parts(deliver.sender, Place(deliver.view, *deliver.position), bundle)
+    return Held(parts, sum(map(len, parts)), Loss(bundle.run.groups, len(bundle), len(bundle.bodies)))
 
 
 def view(show: ShowView, daemons: Sequence[str]) -> bytes:

@@ -44,7 +44,7 @@ def group_view_name(view: GroupViewId) -> trace.GroupViewName:
     return trace.GroupViewName(view_name(view.view), path, view.step)
 
 
-def first_name(payload: bytes) -> bytes:
+def first_name(payload: bytes | memoryview) -> bytes:
     """The name of a bundle's first message."""
     bundle: Bundle = decode_bundle(unseal(payload)[1])
     return bytes(bundle.message(0)[: NAME.size])

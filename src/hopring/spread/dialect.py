@@ -10,7 +10,7 @@ from typing import Final
 from hopring.groups.events import Cause, Deliver, GroupView, Left, ShowSignal, ShowView
 from hopring.groups.groups import Groups
 from hopring.groups.names import Member, private_group
-from hopring.session.held import Held, Loss
+from hopring.session.held import Held, Loss, held
 from hopring.session.options import SessionOptions
 from hopring.spread.bits import SERVICE_BITS, Bits
 from hopring.spread.conversation import SpreadConversation
@@ -76,22 +76,22 @@ class Spread:
             bundle.types.tolist(),
             bundle.messages(),
         )
-        return Held(frames, Loss(run.groups, len(bundle), len(bundle.bodies)))
+        return held(frames, Loss(run.groups, len(bundle), len(bundle.bodies)))
 
     def view(self, show: ShowView) -> Held:
         """A regular membership message."""
         shown = show.view
         cause, sets, own = self._sets(shown)
         named = Sets(tuple([self._named(one) for one in sets]), own)
-        return Held(view(shown.group, group_id(shown.id), self._named(shown.members), cause, named))
+        return held(view(shown.group, group_id(shown.id), self._named(shown.members), cause, named))
 
     def signal(self, show: ShowSignal) -> Held:
         """A transitional message."""
-        return Held(signal(show.group, group_id(show.id)))
+        return held(signal(show.group, group_id(show.id)))
 
     def left(self, event: Left) -> Held:
         """What a session sees of its own leave."""
-        return Held(own_leave(event.group))
+        return held(own_leave(event.group))
 
     def _sets(self, shown: GroupView) -> tuple[Cause, tuple[tuple[Member, ...], ...], int]:
         """The cause as Spread has it, the virtual-synchrony sets, and which is the receivers' own."""

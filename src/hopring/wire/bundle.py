@@ -116,12 +116,12 @@ class Sealed(NamedTuple):
     size_bytes: int
 
 
-def messages_in(bundle: bytes) -> int:
+def messages_in(bundle: bytes | memoryview) -> int:
     """How many messages a bundle has, as its head says, unchecked: to be counted and nothing else."""
     return int.from_bytes(bundle[12:16], "little")
 
 
-def with_daemon(bundle: bytes, daemon: DaemonId) -> bytes:
+def with_daemon(bundle: bytes | memoryview, daemon: DaemonId) -> bytes:
     """The same bundle of a sender whose daemon has another number."""
     return b"".join([bundle[:_DAEMON_AT], daemon.to_bytes(2, "little"), bundle[_DAEMON_AT + 2 :]])
 

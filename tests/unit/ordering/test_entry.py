@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position, decode_message, encode_message
+from hopring.ordering.entry import (
+    MESSAGE_HEAD_BYTES,
+    VIEW_BYTES_MIN,
+    Message,
+    Position,
+    decode_message,
+    encode_message,
+)
 from hopring.services import Service
 
 messages = st.builds(
@@ -21,6 +28,15 @@ messages = st.builds(
 @given(messages)
 def test_a_message_comes_back_as_it_was(message: Message) -> None:
     assert decode_message(encode_message(message)) == message
+
+
+def test_only_a_long_payload_keeps_the_packet_that_it_came_in() -> None:
+    for size in (VIEW_BYTES_MIN - 1, VIEW_BYTES_MIN):
+        message = Message(Service.AGREED, DaemonId(3), 7, bytes(size))
+        again = decode_message(memoryview(b"before" + encode_message(message))[6:])
+
+        assert again == message
+        assert isinstance(again.payload, memoryview) is (size == VIEW_BYTES_MIN)
 
 
 @given(st.binary(max_size=32))

@@ -12,8 +12,8 @@ from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session import words
-from hopring.session.frames import PREAMBLE, Frame, Kind, Reader, encode_frame
-from hopring.session.messages import decode_messages, encode_messages
+from hopring.session.frames import MAPPED_BYTES_MIN, PREAMBLE, Frame, Kind, Reader, encode_frame
+from hopring.session.messages import PIECE_BYTES_MIN, decode_messages, encode_messages, messages_parts
 from hopring.session.place import Place
 from hopring.session.words import decode_word, encode_word
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
@@ -62,6 +62,36 @@ def test_a_bundle_comes_through_with_sender_and_place() -> None:
     assert (sender, place, again.run) == ("#anna#eu1", Place(VIEW, 17, 3), run)
     assert again.messages() == [b"one", b"", b"three"]
     assert again.types.tolist() == [1, 0, 65_535]
+
+
+def test_a_long_bundle_is_sent_from_where_it_lies_and_reads_the_same() -> None:
+    run = Run(DaemonId(1), 9, Service.AGREED, (GroupName("trades"),))
+    for size in (10, PIECE_BYTES_MIN):
+        bundle = decode_bundle(encode_bundle(run, [b"x" * size], [0], [0]))
+        parts = messages_parts("#anna#eu1", Place(VIEW, 17, 3), bundle)
+
+        assert any(part is bundle.whole for part in parts) is (size >= PIECE_BYTES_MIN)
+        ((_, body),) = frames_of(PREAMBLE + b"".join(parts))
+        assert decode_messages(body).bundle.messages() == [b"x" * size]
+
+
+@pytest.mark.parametrize("cut", [MAPPED_BYTES_MIN // 2, 2 * MAPPED_BYTES_MIN])
+def test_what_was_read_stays_when_the_buffer_is_used_again(cut: int) -> None:
+    bodies = [bytes([at]) * size for at, size in enumerate((5, MAPPED_BYTES_MIN, 7, MAPPED_BYTES_MIN + 1))]
+    stream = PREAMBLE + b"".join([encode_frame(Kind.MESSAGES, body) for body in bodies])
+    reader, buffer, frames = Reader(1 << 16), bytearray(cut), []
+    for at in range(0, len(stream), cut):
+        chunk = stream[at : at + cut]
+        buffer[: len(chunk)] = chunk
+        reader.feed(memoryview(buffer)[: len(chunk)])
+        while (frame := reader.next()) is not None:
+            frames.append(frame)
+        buffer[:] = bytes(cut)
+
+    assert [frame.body for frame in frames] == bodies
+    kept = [frame.body for frame in frames_of(stream, 2 * len(stream))]
+    assert kept == bodies
+    assert [isinstance(body, memoryview) for body in kept] == [False, True, False, True]
 
 
 @pytest.mark.parametrize(
