@@ -46,11 +46,11 @@ class Watched:
         assert self.noted[len(self.got) :][: len(events)] == list(events), "noted first, in the same order"
         self.got += events
         for event in events:
-            if self.answering and isinstance(event, Delivered) and event.message.payload.startswith(b"ping"):
+            if self.answering and isinstance(event, Delivered) and event.message.payload[:4] == b"ping":
                 self.member.submit(event.message.service, b"pong" + event.message.payload[4:])
 
     def payloads(self) -> list[bytes]:
-        return [event.message.payload for event in self.got if isinstance(event, Delivered)]
+        return [bytes(event.message.payload) for event in self.got if isinstance(event, Delivered)]
 
     def size(self) -> int:
         return [len(event.members) for event in self.got if isinstance(event, Installed)][-1] if self.got else 0

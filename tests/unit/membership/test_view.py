@@ -38,7 +38,7 @@ def decided(*views: View) -> Decision:
 
 
 def words(entries: list[Entry]) -> list[str]:
-    return [entry.message.payload.decode() for entry in entries if entry.message is not None]
+    return [bytes(entry.message.payload).decode() for entry in entries if entry.message is not None]
 
 
 def test_without_holes_everything_held_is_delivered() -> None:

@@ -39,4 +39,4 @@ def deliver(order: Order) -> list[str]:
 
 def payloads(entries: list[Entry]) -> list[str]:
     """Entries by their words; meta-data as a dash."""
-    return [entry.message.payload.decode() if entry.message is not None else "-" for entry in entries]
+    return [bytes(entry.message.payload).decode() if entry.message is not None else "-" for entry in entries]
