@@ -23,7 +23,7 @@ from hopring.links.hop import HopOptions
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import pair
 from hopring.stack_events import Identity, SendSite, SendTo
-from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.ring import Token
 from hopring.wire.train import Frame, Packet, decode_train, encode
 from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
@@ -134,6 +134,8 @@ class Datagrams:
     # In.
 
     def _receive(self, buffer: memoryview, segment_bytes: int, address: Address) -> None:
+        if self.group is not None and bytes(buffer[:HEAD_BYTES]) == self._heads.get(Family.RING):
+            return  # What we sent to the group: not worth taking apart.
         for packet in decode_train(buffer, segment_bytes, self._cluster):
             if isinstance(packet, PeerError):
                 self.traffic.dropped[packet.reason] += 1

@@ -8,15 +8,12 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.services import Service
 from hopring.value import Value
+from hopring.wire.objects import VIEW_BYTES_MIN
 
 # service, sending daemon, session
 _HEAD: Final = Struct("<BHI")
 MESSAGE_HEAD_BYTES: Final = _HEAD.size
 _SERVICES: Final = frozenset(Service)
-
-VIEW_BYTES_MIN: Final = 16 * 1024
-"""From here on a payload is mapped where it lies in its packet. A shorter one is copied, so that it does not
-keep a packet in memory that is many times as long."""
 
 CONTROL_SESSION: Final = 0xFFFF_FFFF
 """The session of a daemon's own messages, which are not a client's."""

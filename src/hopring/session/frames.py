@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
+from hopring.wire.objects import VIEW_BYTES_MIN
 
 MAGIC: Final = b"HOPC"
 VERSION: Final = 1
@@ -26,10 +27,6 @@ FRAME_HEAD_BYTES: Final = _HEAD.size
 
 CONTROL_BYTES_MAX: Final = 4096
 """The longest body of anything that a client sends but bundles."""
-
-
-MAPPED_BYTES_MIN: Final = 16 * 1024
-"""A shorter frame is copied, so that it does not keep a chunk in memory that is many times as long."""
 
 
 class Kind(IntEnum):
@@ -139,7 +136,7 @@ class Reader:
             return None
         self._at = start + size
         body = self._chunk[start : start + size]
-        return Frame(kind, body if self._lasts and size >= MAPPED_BYTES_MIN else bytes(body))
+        return Frame(kind, body if self._lasts and size >= VIEW_BYTES_MIN else bytes(body))
 
     def _mend(self) -> Frame | None:
         """The frame whose beginning was kept."""
@@ -150,7 +147,7 @@ class Reader:
             return None
         body = memoryview(self._torn)[FRAME_HEAD_BYTES:]
         self._torn = bytearray()
-        return Frame(kind, body.toreadonly() if size >= MAPPED_BYTES_MIN else bytes(body))
+        return Frame(kind, body.toreadonly() if size >= VIEW_BYTES_MIN else bytes(body))
 
     def _fill(self, size: int) -> bool:
         """Adds to what was kept, up to this size; whether it has it."""

@@ -14,7 +14,7 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 from hopring.ids import SiteId
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT, BUNDLE_BYTES_MAX
-from hopring.wire.objects import OBJECT_BODY_BYTES_MAX, OBJECT_HEAD_BYTES
+from hopring.wire.objects import OBJECT_BODY_BYTES_MAX, OBJECT_HEAD_BYTES, VIEW_BYTES_MIN
 from hopring.wire.routed import ROUTED_HEAD_BYTES, Meta, Routed
 
 FRAGMENT_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + ROUTED_HEAD_BYTES
@@ -40,6 +40,7 @@ def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
     assert count <= FRAGMENTS_MAX, "the objects are too small for this bundle"
     if count == 1:
         return [Routed(meta.source, meta.seq, meta.lts, meta.mask, 0, 1, bundle, meta.prev)]
+    view = memoryview(bundle)
     return [
         Routed(
             meta.source,
@@ -48,7 +49,7 @@ def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
             meta.mask,
             index,
             count,
-            bundle[index * chunk_bytes : (index + 1) * chunk_bytes],
+            view[index * chunk_bytes : (index + 1) * chunk_bytes],
             meta.prev,
         )
         for index in range(count)
@@ -62,7 +63,7 @@ class _Partial:
     meta: Meta
     count: int
     chunk_bytes: int = 0  # Of all fragments but the last; 0 while only the last is here.
-    chunks: dict[int, bytes] = field(default_factory=dict)  # By index; never all of them.
+    chunks: dict[int, bytes | memoryview] = field(default_factory=dict)  # By index; never all of them.
     held_bytes: int = 0
 
 
@@ -129,7 +130,8 @@ class Reassembly:
 
     def _keep(self, partial: _Partial, routed: Routed) -> None:
         cost_bytes = len(routed.chunk) + FRAGMENT_COST_BYTES
-        partial.chunks[routed.index] = bytes(routed.chunk)  # A copy: a view would keep its whole packet.
+        chunk = routed.chunk
+        partial.chunks[routed.index] = chunk if len(chunk) >= VIEW_BYTES_MIN else bytes(chunk)
         partial.held_bytes += cost_bytes
         self.held_bytes += cost_bytes
         if routed.index < routed.count - 1:

@@ -17,6 +17,10 @@ OBJECT_BODY_BYTES_MAX: Final = 0xFFFF
 OBJECTS_MAX: Final = 0x4000
 """Most objects in one packet: what PACKET_BYTES_MAX holds of empty ones."""
 
+VIEW_BYTES_MIN: Final = 16 * 1024
+"""From here on what came is mapped where it lies. A shorter piece is copied, so that it does not keep a packet
+in memory that is many times as long."""
+
 
 class ObjectType(IntEnum):
     """The kinds of objects."""

@@ -8,13 +8,13 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId
 from hopring.ordering.entry import (
     MESSAGE_HEAD_BYTES,
-    VIEW_BYTES_MIN,
     Message,
     Position,
     decode_message,
     encode_message,
 )
 from hopring.services import Service
+from hopring.wire.objects import VIEW_BYTES_MIN
 
 messages = st.builds(
     Message,

@@ -12,11 +12,12 @@ from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session import words
-from hopring.session.frames import MAPPED_BYTES_MIN, PREAMBLE, Frame, Kind, Reader, encode_frame
+from hopring.session.frames import PREAMBLE, Frame, Kind, Reader, encode_frame
 from hopring.session.messages import PIECE_BYTES_MIN, decode_messages, encode_messages, messages_parts
 from hopring.session.place import Place
 from hopring.session.words import decode_word, encode_word
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+from hopring.wire.objects import VIEW_BYTES_MIN
 
 VIEW = ViewId(3, DaemonId(1), Incarnation(2**64 - 1))
 MEMBER = words.Member("anna", "eu1", 2**64 - 1, 9)
@@ -75,9 +76,9 @@ def test_a_long_bundle_is_sent_from_where_it_lies_and_reads_the_same() -> None:
         assert decode_messages(body).bundle.messages() == [b"x" * size]
 
 
-@pytest.mark.parametrize("cut", [MAPPED_BYTES_MIN // 2, 2 * MAPPED_BYTES_MIN])
+@pytest.mark.parametrize("cut", [VIEW_BYTES_MIN // 2, 2 * VIEW_BYTES_MIN])
 def test_what_was_read_stays_when_the_buffer_is_used_again(cut: int) -> None:
-    bodies = [bytes([at]) * size for at, size in enumerate((5, MAPPED_BYTES_MIN, 7, MAPPED_BYTES_MIN + 1))]
+    bodies = [bytes([at]) * size for at, size in enumerate((5, VIEW_BYTES_MIN, 7, VIEW_BYTES_MIN + 1))]
     stream = PREAMBLE + b"".join([encode_frame(Kind.MESSAGES, body) for body in bodies])
     reader, buffer, frames = Reader(1 << 16), bytearray(cut), []
     for at in range(0, len(stream), cut):
