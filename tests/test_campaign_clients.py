@@ -17,6 +17,7 @@ CAUGHT = {
     "early-missed": (12, "EVS-C 2.15 self delivery"),
     "interest-per-site": (3, "EVS-C 2.7 virtual synchrony"),
     "join-unannounced": (1, "EVS-C 2.7 virtual synchrony"),
+    "mixed-not-sorted": (1, "EVS-C 2.1 initial view event"),
     "once-for-each-group": (1, "EVS-C 2.5 no duplication"),
     "request-lost": (1, "EVS-C what a session asks for is carried out"),
     "sides-share-ids": (1, "EVS-C 2.4 transitional set"),

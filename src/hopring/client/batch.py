@@ -8,7 +8,7 @@ not copied; the others are copied together. Arrow is the extra `arrow`.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Final
 
 from hopring.client.errors import MissingExtra
@@ -149,10 +149,12 @@ def _rows(part: Part) -> list[tuple[object, ...]]:
     if isinstance(part, Taken):
         return [_row(part)]
     place, service, nothing = _place(part.place), part.service.name.lower(), (None,) * 4
-    shared = (part.received_at_us, "message", part.groups, part.sender, service)
+    groups = (
+        [part.bundle.groups_of(at) for at in range(part.start, part.end)] if part.mixed else repeat(part.groups)
+    )
     return [
-        (number, *shared, kind, None, place, *nothing)
-        for number, kind in enumerate(part.types.tolist(), part.order)
+        (number, part.received_at_us, "message", its, part.sender, service, kind, None, place, *nothing)
+        for number, (its, kind) in enumerate(zip(groups, part.types.tolist(), strict=False), part.order)
     ]
 
 

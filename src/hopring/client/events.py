@@ -1,5 +1,6 @@
 """What an application receives, as frozen values in one order: messages, views, transitions, reconnections."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
@@ -132,7 +133,11 @@ def messages_of(came: Messages, start: int, end: int) -> list[Message]:
     run = came.bundle.run
     bodies, types = bodies_of(came.bundle, start, end), came.bundle.types[start:end].tolist()
     shared = (repeat(run.service), types, repeat(came.place))
-    return list(map(Message, repeat(came.sender), repeat(run.groups), bodies, *shared))
+    groups: Iterable[tuple[str, ...]] = repeat(run.groups)
+    if run.mixed:
+        alone = [(group,) for group in run.groups]
+        groups = [alone[place] for place in came.bundle.places[start:end].tolist()]
+    return list(map(Message, repeat(came.sender), groups, bodies, *shared))
 
 
 def view_of(view: words.View) -> View:

@@ -1,4 +1,4 @@
-"""Requests on their way to the daemon: messages of one key share a bundle, and credits say how much may go."""
+"""Requests on their way to the daemon: messages that fit share a bundle, and credits say how much may go."""
 
 from array import array
 from collections import deque
@@ -16,9 +16,10 @@ from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
 from hopring.session.words import Receipt as ReceiptWord
 from hopring.session.words import Welcome, Word, encode_word
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark
+from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
-    BundleBuilder,
+    COLUMNS_BYTES,
     Run,
     Sealed,
     bundle_parts,
@@ -26,7 +27,7 @@ from hopring.wire.bundle import (
 )
 
 _FIRST_BYTES = BUNDLE_HEAD_BYTES + 4
-_EACH_BYTES = 7  # Offset, type and hints.
+_EACH_BYTES = COLUMNS_BYTES - 1  # Of a bundle that is not mixed.
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ class Outgoing:
     """What each request took that is not credited, and how many messages it has."""
     tickets: dict[int, tuple[Ticket, Sending]] = field(default_factory=dict)
     _last_run: Run | None = None
+    _open_bytes: int = 0  # What the open bundle was charged.
 
     def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
         """The key of a message to these groups."""
@@ -78,15 +80,13 @@ class Outgoing:
         This is the way of most messages, so nothing is made for it; `takes` and `put` are for all others.
         """
         builder = self.builder
-        if builder is None:
+        if builder is None or not builder.takes(groups, service, self_discard):
             return False
-        run = builder.run
-        if run.groups is not groups or run.service is not service or run.self_discard is not self_discard:
+        cost = builder.cost_bytes(groups, len(data))
+        if self.charged_bytes + cost > self.welcome.window_bytes or not builder.has_room(len(data)):
             return False
-        charged_bytes = self.charged_bytes + _EACH_BYTES + len(data)
-        if charged_bytes > self.welcome.window_bytes or not builder.offer(data, message_type):
-            return False
-        self.charged_bytes = charged_bytes
+        self._charge_open(cost)
+        builder.append(data, message_type, 0, groups)
         return True
 
     @property
@@ -199,12 +199,18 @@ class Outgoing:
 
     def send(self, run: Run, data: bytes, message_type: int, hints: int = 0) -> None:
         """Adds a message; look at `has_room` first."""
-        self.charged_bytes += self._cost(run, data)
+        cost = self._cost(run, data)
         if not self._fits(run, data):
             self.seal()
             self.builder = BundleBuilder(run, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
         assert self.builder is not None, "it was just made"
-        self.builder.append(data, message_type, hints)
+        self._charge_open(cost)
+        self.builder.append(data, message_type, hints, run.groups)
+
+    def _charge_open(self, cost: int) -> None:
+        """The open bundle has so much more, at most; what it has is known when it is sealed."""
+        self.charged_bytes += cost
+        self._open_bytes += cost
 
     def ask(self, word: Word, cost_bytes: int = 0) -> None:
         """Adds a word behind all messages."""
@@ -217,7 +223,10 @@ class Outgoing:
     def seal(self) -> None:
         """Ends the bundle that is open."""
         if self.builder is not None:
-            self._out(self.builder.seal(), len(self.builder))
+            bundle = self.builder.seal()
+            self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes - self._open_bytes
+            self._open_bytes = 0
+            self._out(bundle, len(self.builder))
             self.builder = None
 
     def _out(self, bundle: Sealed, messages: int) -> None:
@@ -226,12 +235,12 @@ class Outgoing:
 
     def _fits(self, run: Run, data: bytes) -> bool:
         builder = self.builder
-        if builder is None or not (builder.run is run or builder.run == run):
+        if builder is None or not builder.takes(run.groups, run.service, run.self_discard):
             return False
         return builder.has_room(len(data))
 
     def _cost(self, run: Run, data: bytes) -> int:
-        cost = _EACH_BYTES + len(data)
-        if not self._fits(run, data):
-            cost += REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(run.groups))
-        return cost
+        if self.builder is not None and self._fits(run, data):
+            return self.builder.cost_bytes(run.groups, len(data))
+        first_bytes = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(run.groups))
+        return first_bytes + COLUMNS_BYTES + len(data)

@@ -11,12 +11,15 @@ from hopring.client.events import Event, Message, bodies_of, groups_of, messages
 from hopring.services import Service
 from hopring.session.messages import Messages
 from hopring.session.place import Place
-from hopring.wire.bundle import Bundle
+from hopring.wire.bundle import Bundle, as_of
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRun:
-    """Messages that share all but type and body, in their order; columns are mapped, nothing is copied."""
+    """Messages of one sender in their order; columns are mapped, nothing is copied.
+
+    They share all but type and body, and their groups if the run is mixed: `apart` has them by groups.
+    """
 
     order: int  # The number of its first message among all events of the session, from 1.
     received_at_us: int  # When the library read it; microseconds since 1970.
@@ -39,8 +42,18 @@ class MessageRun:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Where it was sent to."""
+        """Where it was sent to; each message of a mixed run to one of them."""
         return self.came.bundle.run.groups
+
+    @property
+    def mixed(self) -> bool:
+        """Whether `places` says where each message was sent to; otherwise all went to all groups."""
+        return self.came.bundle.run.mixed
+
+    @property
+    def places(self) -> memoryview:
+        """Of each message of a mixed run, where its group is in `groups`; otherwise empty."""
+        return self.came.bundle.places[self.start : self.end]
 
     @property
     def service(self) -> Service:
@@ -66,6 +79,13 @@ class MessageRun:
     def whole(self) -> memoryview:
         """All bodies of the bundle, end to end."""
         return self.came.bundle.bodies
+
+    def apart(self) -> list["MessageRun"]:
+        """The same in runs that are not mixed, in their order."""
+        return [
+            MessageRun(self.order + start - self.start, self.received_at_us, start, end, came)
+            for came, start, end in apart(self.came, self.start, self.end)
+        ]
 
     def bodies(self) -> list[bytes]:
         """The body of each message."""
@@ -96,6 +116,24 @@ class Lot:
         """How many wait in it."""
         return 0 if self.came is None else self.end - self.at
 
+    @property
+    def mixed(self) -> bool:
+        """Whether its messages do not all go to all its groups."""
+        return self.came is not None and self.came.bundle.run.mixed
+
+    def apart(self) -> list["Lot"]:
+        """What is left of a mixed one as lots that are not; each gives the credit of its own bytes back."""
+        assert self.came is not None, "it is messages"
+        ends = self.came.bundle.offsets
+        out: list[Lot] = []
+        credit_bytes = self.credit_bytes
+        for came, start, end in apart(self.came, self.at, self.end):
+            own_bytes = min(credit_bytes, ends[end] - ends[start]) if end < self.end else credit_bytes
+            credit_bytes -= own_bytes
+            order = self.order + start - self.start
+            out.append(Lot(order, self.at_us, own_bytes, came.bundle.run.groups, None, came, start, start, end))
+        return out
+
     def message(self) -> Message:
         """The next one; look first whether there is one."""
         if not self.made:
@@ -117,6 +155,28 @@ class Lot:
         self.at = self.end
         self.event = self.came = None
         self.made = []
+
+
+def apart(came: Messages, start: int, end: int) -> list[tuple[Messages, int, int]]:
+    """Messages of a bundle from one to before another, in pieces whose messages all go to the same groups.
+
+    From there on each piece looks as if its bundle were not mixed.
+    """
+    bundle = came.bundle
+    if not bundle.run.mixed:
+        return [(came, start, end)]
+    places = bundle.places.tolist()
+    alone: dict[int, Messages] = {}
+    out: list[tuple[Messages, int, int]] = []
+    for at in range(start + 1, end + 1):
+        place = places[start]
+        if at < end and places[at] == place:
+            continue
+        if place not in alone:
+            alone[place] = Messages(came.sender, came.place, as_of(bundle, place))
+        out.append((alone[place], start, at))
+        start = at
+    return out
 
 
 def lot_of(event: Event, order: int, at_us: int, credit_bytes: int) -> Lot:

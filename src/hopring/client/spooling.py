@@ -7,6 +7,7 @@ appended with their mark, so that a spooler knows after a restart what its spool
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from hopring.client.batch import Batch, Taken
@@ -68,8 +69,8 @@ class Scribe:
         """The records of a batch, by group, in their order."""
         out: dict[str, list[Run]] = {}
         for part in batch.parts:
-            its = self._messages(part) if isinstance(part, MessageRun) else self._runs(part)
-            for group, run in its:
+            its = [self._runs(part)] if isinstance(part, Taken) else map(self._messages, part.apart())
+            for group, run in chain.from_iterable(its):
                 out.setdefault(group, []).append(run)
         return out
 

@@ -64,13 +64,36 @@ class Stream:
             return None
         lots = self.by_group.get(group)
         while lots:
-            if lots[0].at < lots[0].end:
-                return lots[0]
-            lots.popleft()
+            lot = lots[0]
+            if lot.at == lot.end:
+                lots.popleft()
+            elif lot.mixed:
+                self._apart(lot)
+                lots = self.by_group[group]
+            else:
+                return lot
         return None
+
+    def _apart(self, mixed: Lot) -> None:
+        """Somebody asks for the events of one group: from now on its part of this bundle can be taken alone."""
+        pieces = mixed.apart()
+        lots = self.lots
+        self.lots = {}
+        for lot in lots.values():
+            for one in pieces if lot is mixed else (lot,):
+                self.lots[one.order] = one
+        for group in mixed.groups:
+            if group in self.by_group:
+                its = [one for one in pieces if group in one.groups]
+                waiting = [[lot] if lot is not mixed else its for lot in self.by_group[group]]
+                self.by_group[group] = deque([lot for some in waiting for lot in some])
+        mixed.forget()  # Who is about to take more of it finds nothing left.
 
     def has(self, messages: int, group: str | None = None) -> bool:
         """Whether so many messages wait."""
+        if group is not None:
+            for lot in [lot for lot in self.by_group.get(group, ()) if lot.mixed]:
+                self._apart(lot)
         for lot in self.lots.values() if group is None else self.by_group.get(group, ()):
             messages -= lot.messages
             if messages <= 0:
@@ -115,7 +138,9 @@ class Stream:
         lot.forget()
         self.credit_bytes -= lot.credit_bytes
         for name in lot.groups:
-            self.first(name)
+            lots = self.by_group.get(name)
+            while lots and lots[0].at == lots[0].end:
+                lots.popleft()
         return lot.credit_bytes
 
     def drop(self, group: str, app: str, number: int) -> tuple[int, int]:

@@ -28,15 +28,15 @@ class Delivery:
     sessions: Sessions
     early: Early
 
-    def take(self, event: Delivered) -> Deliver | None:
-        """A client's bundle, if somebody here is to get it."""
+    def take(self, event: Delivered) -> list[Deliver]:
+        """A client's bundle, for those here that are to get it."""
         message = event.message
         name, payload = unseal(message.payload)
         groups = peek_groups(payload)
         sessions = self._recipients(groups)
         overtakes = self.early.overtakes(groups, message.service, event.position)
         if not sessions and not overtakes:
-            return None
+            return []
         bundle = decode_bundle(payload)
         run = bundle.run
         if (run.daemon, run.session, run.service) != (message.daemon, message.session, message.service):
@@ -45,10 +45,37 @@ class Delivery:
             sessions = tuple([one for one in sessions if one != run.session])
         sender = private_group(name, self.names[message.daemon])
         deliver = Deliver(sessions, sender, bundle, event.view, event.position)
+        if run.mixed:
+            return self._apart(deliver)
         if overtakes:
             self.early.keep(deliver)
         deliver = self.early.withhold(deliver)
-        return deliver if deliver.sessions else None
+        return [deliver] if deliver.sessions else []
+
+    def _apart(self, deliver: Deliver) -> list[Deliver]:
+        """A mixed bundle: together those who get the same messages, which mostly is all of them.
+
+        No join can be overtaken by it: messages in a mixed bundle are ordered like joins.
+        """
+        bundle = deliver.bundle
+        members = [self._local(group) for group in bundle.run.groups]
+        if members.count(members[0]) == len(members):
+            return [deliver] if deliver.sessions else []
+        wanted: dict[int, list[int]] = {}  # By session, the places of its groups.
+        for place, numbers in enumerate(members):
+            for number in numbers:
+                wanted.setdefault(number, []).append(place)
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for number in deliver.sessions:
+            alike.setdefault(tuple(wanted[number]), []).append(number)
+        places = bundle.places.tolist()
+        out: list[Deliver] = []
+        for some, alike_numbers in alike.items():
+            only = tuple([index for index, place in enumerate(places) if place in some])
+            if only:
+                every = len(only) == len(places)
+                out.append(deliver.but(sessions=tuple(alike_numbers), only=None if every else only))
+        return out
 
     def joined(self, at: Position) -> list[Deliver]:
         """What is owed to who joined there, but for what it would have got as a member that it is no more."""
@@ -60,13 +87,17 @@ class Delivery:
             return self.table.local(groups[0])
         found: set[int] = set()
         for group in groups:
-            if not is_private(group):
-                found.update(self.table.local(group))
-                continue
-            name, daemon = split_private(group)
-            if daemon == self.names[self.me.daemon] and name in self.sessions.by_name:
-                found.add(self.sessions.by_name[name].number)
+            found.update(self._local(group))
         return tuple(sorted(found))
+
+    def _local(self, group: GroupName) -> tuple[int, ...]:
+        """Who is in it here."""
+        if not is_private(group):
+            return self.table.local(group)
+        name, daemon = split_private(group)
+        if daemon == self.names[self.me.daemon] and name in self.sessions.by_name:
+            return (self.sessions.by_name[name].number,)
+        return ()
 
 
 def groups_of(payload: bytes | memoryview) -> tuple[GroupName, ...]:

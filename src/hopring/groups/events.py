@@ -9,7 +9,7 @@ from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import Position
 from hopring.value import Value
-from hopring.wire.bundle import Bundle, Run
+from hopring.wire.bundle import Bundle, Run, decode_bundle, pick
 
 # From sessions.
 
@@ -148,6 +148,11 @@ class Deliver(Value, frozen=True):
     bundle: Bundle
     view: ViewId  # Of the daemons, in which it was stamped.
     position: Position
+    only: tuple[int, ...] | None = None  # Of a mixed bundle, the messages that are for them; None is all.
+
+    def picked(self) -> Bundle:
+        """What these sessions get of it."""
+        return self.bundle if self.only is None else decode_bundle(pick(self.bundle, self.only))
 
 
 Request = Connect | Disconnect | JoinGroup | LeaveGroup | Send

@@ -206,7 +206,7 @@ class Groups:
         if not is_word(message.payload):
             if self.state is GState.GTRANS and message.service >= Service.CAUSAL:
                 self.views.touch(groups_of(message.payload))
-            self._put(self.delivery.take(event))
+            self.views.out.extend(self.delivery.take(event))
             return
         word = decode(message.payload, message.service)
         if isinstance(word, GroupsPart | Interest | Hold) is not (message.session == CONTROL_SESSION):

@@ -31,7 +31,7 @@ _OF_HELLO = (Refusal.ILLEGAL_NAME, Refusal.NAME_IN_USE)
 
 def messages(deliver: Deliver) -> Held:
     """A bundle."""
-    bundle = deliver.bundle
+    bundle = deliver.picked()
     parts = messages_parts(deliver.sender, Place(deliver.view, *deliver.position), bundle)
     return Held(parts, sum(map(len, parts)), Loss(bundle.run.groups, len(bundle), len(bundle.bodies)))
 

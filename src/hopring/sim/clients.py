@@ -106,21 +106,22 @@ class ClientHost(Host):
         asks = trace.AsksEnd(self._client(session), self.home.engine.now_us)
         self._ask(Disconnect(session), asks)
 
-    def send(self, run: Run, sizes: tuple[int, ...]) -> None:
-        """The session of this run sends so many messages, in one bundle."""
+    def send(self, run: Run, sizes: tuple[int, ...], places: tuple[int, ...] = ()) -> None:
+        """The session of this run sends so many messages, in one bundle; places if it is mixed."""
         if not self.groups.accepts(run.session):
             return
         client, bodies = self._client(run.session), []
         self._at_work = True
-        for size in sizes:
+        for at, size in enumerate(sizes):
+            groups = (run.groups[places[at]],) if run.mixed else run.groups
             number = self._numbers[run.session] = self._numbers.get(run.session, 0) + 1
             bodies.append(NAME.pack(*self.me, run.session, number) + bytes(size))
             name = trace.MessageId(self.name, self.me.incarnation, number, run.session)
-            parts = client, self.home.engine.now_us, run.groups, name, run.service, size, run.self_discard
+            parts = client, self.home.engine.now_us, groups, name, run.service, size, run.self_discard
             self.home.note(trace.ClientSent(*parts))
         zeros = [0] * len(bodies)
         self._at_work = False
-        self.desk.step(Send(run.session, run, encode_bundle(run, bodies, zeros, zeros)))
+        self.desk.step(Send(run.session, run, encode_bundle(run, bodies, zeros, zeros, places)))
 
     def _ask(self, event: Request, asks: trace.Event | None) -> bool:
         """Whether it is not refused; it is written down before anything can come of it."""
@@ -217,10 +218,12 @@ class ClientHost(Host):
         bundle, view = output.bundle, view_name(output.view)
         names = self.home.names
         for place, body in enumerate(bundle.messages()):
+            if output.only is not None and place not in output.only:
+                continue
             daemon, incarnation, session, number = NAME.unpack_from(body)
             name = trace.MessageId(names[daemon], incarnation, number, session)
             ord = stamp(view, output.position)._replace(place=place)
-            parts = self.home.engine.now_us, bundle.run.groups, name, bundle.run.service, ord
+            parts = self.home.engine.now_us, bundle.groups_of(place), name, bundle.run.service, ord
             for one in output.sessions:
                 self.home.note(trace.ClientDelivered(self._client(one), *parts))
 

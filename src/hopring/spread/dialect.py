@@ -66,16 +66,21 @@ class Spread:
 
     def messages(self, deliver: Deliver) -> Held:
         """The frames of a bundle, end to end."""
-        bundle, run = deliver.bundle, deliver.bundle.run
-        bits = SERVICE_BITS[run.service]
-        frames = encode_messages(
-            bits | _SELF_DISCARD if run.self_discard else bits,
-            shown_session(deliver.sender),
-            shown_groups(run.groups),
-            run.big_endian,
-            bundle.types.tolist(),
-            bundle.messages(),
-        )
+        bundle = deliver.picked()
+        run, types, bodies = bundle.run, bundle.types.tolist(), bundle.messages()
+        bits = SERVICE_BITS[run.service] | (_SELF_DISCARD if run.self_discard else 0)
+        sender = shown_session(deliver.sender)
+        if run.mixed:
+            frames = b"".join(
+                [
+                    encode_messages(
+                        bits, sender, shown_groups(bundle.groups_of(at)), run.big_endian, [types[at]], [body]
+                    )
+                    for at, body in enumerate(bodies)
+                ]
+            )
+        else:
+            frames = encode_messages(bits, sender, shown_groups(run.groups), run.big_endian, types, bodies)
         return held(frames, Loss(run.groups, len(bundle), len(bundle.bodies)))
 
     def view(self, show: ShowView) -> Held:

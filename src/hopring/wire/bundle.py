@@ -1,9 +1,11 @@
 """Bundles: a run of messages of one session, in columns; the unit that is stamped and ordered.
 
-A bundle is a head, the columns of its messages (offsets, types, hints), the names of its groups, a mark if it
-is of a batch (wire/batch_mark.py), and then all bodies end to end. Offsets and bodies are Arrow's binary
-layout, and the offsets start at a multiple of 8, so that both can be mapped without a copy. Daemons look at the
-head; they never parse a body. Sequence and stamp are not in here: they come with the fragments (wire.routed).
+A bundle is a head, the columns of its messages (offsets, types, hints, and places if it is mixed), the names of
+its groups, a mark if it is of a batch (wire/batch_mark.py), and then all bodies end to end. The messages of a
+mixed bundle go to one of its groups each, and their places say which; otherwise every message goes to all.
+Offsets and bodies are Arrow's binary layout, and the offsets start at a multiple of 8, so that both can be
+mapped without a copy. Daemons look at the head; they never parse a body. Sequence and stamp are not in here:
+they come with the fragments (wire.routed).
 
 Invariant   offsets rise from 0 to the bytes of all bodies; whoever holds a Bundle may slice by them.
 Limit       columns are mapped in place, so the machine has to be little-endian.
@@ -12,7 +14,7 @@ Limit       columns are mapped in place, so the machine has to be little-endian.
 import sys
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from struct import Struct
@@ -30,14 +32,17 @@ _HEAD: Final = Struct("<BBBBHHIIII")
 BUNDLE_HEAD_BYTES: Final = _HEAD.size
 _DAEMON_AT: Final = 4
 _OFFSET_BYTES: Final = 4
-_COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1  # Offset, type and hints of one message.
+COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1 + 1
+"""Offset, type, hints and place of one message."""
 _SELF_DISCARD: Final = 0x01
 _BIG_ENDIAN: Final = 0x02
+_MIXED: Final = 0x04
 _SERVICES: Final = frozenset(Service)
 
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
 GROUP_NAME_BYTES_MAX: Final = 128
+_PLACES: Final = bytes(range(GROUPS_MAX))
 CHANNELS_MAX: Final = 8
 MESSAGE_BYTES_DEFAULT: Final = 144 * 1024
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024 - 64 * 1024
@@ -51,7 +56,7 @@ Column = memoryview
 
 def bundle_bytes_of(message_bytes_max: int) -> int:
     """The largest bundle whose bodies together have this many bytes."""
-    columns_bytes = _OFFSET_BYTES + MESSAGES_MAX * _COLUMNS_BYTES
+    columns_bytes = _OFFSET_BYTES + MESSAGES_MAX * COLUMNS_BYTES
     # With a mark it goes to one group, and has room for it where the names of others would be.
     names_bytes = GROUPS_MAX * (1 + GROUP_NAME_BYTES_MAX)
     return BUNDLE_HEAD_BYTES + columns_bytes + names_bytes + message_bytes_max
@@ -76,6 +81,7 @@ class Run:
     channel: int = 0
     big_endian: bool = False  # Whether its sender writes integers so; for receivers that want to know.
     mark: BatchMark | None = None  # Of a batch that may come again; such a bundle goes to one group.
+    mixed: bool = False  # Each message goes to one of the groups, and not to all; from Causal on.
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,7 @@ class Bundle:
     offsets: Column
     types: Column
     hints: Column
+    places: Column  # Of a mixed bundle: for each message, where its group is in `run.groups`.
     bodies: Column
     whole: Column  # All of it, as it was decoded.
 
@@ -102,6 +109,10 @@ class Bundle:
         ends = self.offsets.tolist()
         bodies = self.bodies
         return [bodies[start:end] for start, end in pairwise(ends)]
+
+    def groups_of(self, index: int) -> tuple[GroupName, ...]:
+        """Where one message goes."""
+        return (self.run.groups[self.places[index]],) if self.run.mixed else self.run.groups
 
     def lengths(self) -> list[int]:
         """The bytes of each body."""
@@ -126,15 +137,28 @@ def with_daemon(bundle: bytes | memoryview, daemon: DaemonId) -> bytes:
     return b"".join([bundle[:_DAEMON_AT], daemon.to_bytes(2, "little"), bundle[_DAEMON_AT + 2 :]])
 
 
-def encode_bundle(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]) -> bytes:
+def encode_bundle(
+    run: Run,
+    bodies: Sequence[bytes | memoryview],
+    types: Sequence[int],
+    hints: Sequence[int],
+    places: Sequence[int] = b"",
+) -> bytes:
     """A bundle of these messages."""
-    return b"".join(bundle_parts(run, bodies, types, hints).parts)
+    return b"".join(bundle_parts(run, bodies, types, hints, places).parts)
 
 
-def bundle_parts(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints: Sequence[int]) -> Sealed:
+def bundle_parts(
+    run: Run,
+    bodies: Sequence[bytes | memoryview],
+    types: Sequence[int],
+    hints: Sequence[int],
+    places: Sequence[int] = b"",
+) -> Sealed:
     """The same in parts, for who joins it with something else: the bodies are copied once then."""
     assert 0 < len(bodies) <= MESSAGES_MAX, "a bundle holds 1 to MESSAGES_MAX messages"
     assert len(bodies) == len(types) == len(hints), "one type and one set of hints for each message"
+    assert len(places) == (len(bodies) if run.mixed else 0), "one place for each message of a mixed bundle"
     assert 0 <= run.channel < CHANNELS_MAX, "no such channel"
     offsets = array("i", list(accumulate(map(len, bodies), initial=0)))
     assert offsets[-1] <= MESSAGE_BYTES_MAX, "the bodies are too long for one bundle"
@@ -153,7 +177,7 @@ def bundle_parts(run: Run, bodies: Sequence[bytes], types: Sequence[int], hints:
         offsets[-1],
     )
     columns: list[bytes | memoryview] = [memoryview(offsets).cast("B"), memoryview(array("H", types)).cast("B")]
-    front = [head, *columns, bytes(hints), names, mark]
+    front = [head, *columns, bytes(hints), bytes(places), names, mark]
     return Sealed([*front, *bodies], sum(map(len, front)) + offsets[-1])
 
 
@@ -164,7 +188,39 @@ def _mark(run: Run, messages: int) -> bytes:
 
 
 def _flags(run: Run) -> int:
-    return (_SELF_DISCARD if run.self_discard else 0) | (_BIG_ENDIAN if run.big_endian else 0)
+    mixed = _MIXED if run.mixed else 0
+    return (_SELF_DISCARD if run.self_discard else 0) | (_BIG_ENDIAN if run.big_endian else 0) | mixed
+
+
+def as_of(bundle: Bundle, place: int) -> Bundle:
+    """A mixed bundle as if all its messages went to the group in this place.
+
+    It has the same columns: who goes on with it looks only at the messages that do go there.
+    """
+    run = _runs_of(bundle.run)[place]
+    columns = bundle.offsets, bundle.types, bundle.hints, bundle.places, bundle.bodies, bundle.whole
+    return Bundle(run, *columns)
+
+
+@lru_cache(maxsize=_GROUP_LISTS_KEPT_MAX)
+def _runs_of(run: Run) -> tuple[Run, ...]:
+    """The runs of messages to each group of a mixed one; remembered, like lists of groups."""
+    return tuple([replace(run, groups=(group,), mixed=False) for group in run.groups])
+
+
+def pick(bundle: Bundle, indexes: Sequence[int]) -> bytes:
+    """A bundle of some messages of this mixed one, with no name of a group that none of them goes to."""
+    old = [bundle.places[index] for index in indexes]
+    kept = sorted(set(old))
+    groups = tuple([bundle.run.groups[place] for place in kept])
+    run = replace(bundle.run, groups=groups, mixed=len(groups) > 1)
+    return encode_bundle(
+        run,
+        [bundle.message(index) for index in indexes],
+        [bundle.types[index] for index in indexes],
+        [bundle.hints[index] for index in indexes],
+        [kept.index(place) for place in old] if run.mixed else b"",
+    )
 
 
 def decode_bundle(buffer: bytes | memoryview) -> Bundle:
@@ -177,14 +233,16 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     )
     if service not in _SERVICES:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
-    if flags > _SELF_DISCARD | _BIG_ENDIAN:
+    if flags > _SELF_DISCARD | _BIG_ENDIAN | _MIXED:
         raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x}")
     if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
         raise PeerError(Drop.LIMIT, f"bundle of daemon {daemon} on channel {channel}")
     _check_amounts(groups, names_bytes, count, bodies_bytes)
     types_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES * (count + 1)
     hints_at = types_at + 2 * count
-    names_at = hints_at + count
+    places_at = hints_at + count
+    mixed = bool(flags & _MIXED)
+    names_at = places_at + (count if mixed else 0)
     mark_at = names_at + names_bytes
     bodies_at = mark_at + mark_bytes
     if size != bodies_at + bodies_bytes:
@@ -195,6 +253,8 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     names = decode_groups(bytes(view[names_at:mark_at]), groups)
     if mark_bytes and groups != 1:
         raise PeerError(Drop.INCONSISTENT, f"bundle with a mark for {groups} groups")
+    if mixed:
+        _check_places(bytes(view[places_at:names_at]), groups, service)
     return Bundle(
         Run(
             DaemonId(daemon),
@@ -205,10 +265,12 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
             channel,
             bool(flags & _BIG_ENDIAN),
             decode_mark(bytes(view[mark_at:bodies_at]), count) if mark_bytes else None,
+            mixed,
         ),
         offsets,
         view[types_at:hints_at].cast("H"),
-        view[hints_at:names_at],
+        view[hints_at:places_at],
+        view[places_at:names_at],
         view[bodies_at:],
         view,
     )
@@ -219,9 +281,10 @@ def peek_groups(buffer: memoryview) -> tuple[GroupName, ...]:
     size = len(buffer)
     if size < BUNDLE_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
-    _, _, _, _, _, groups, _, count, names_bytes, bodies_bytes = _HEAD.unpack_from(buffer)
+    _, flags, _, _, _, groups, _, count, names_bytes, bodies_bytes = _HEAD.unpack_from(buffer)
     _check_amounts(groups, names_bytes, count, bodies_bytes)
-    names_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES + _COLUMNS_BYTES * count
+    columns_bytes = COLUMNS_BYTES if flags & _MIXED else COLUMNS_BYTES - 1
+    names_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES + columns_bytes * count
     if size < names_at + names_bytes:
         raise PeerError(Drop.LENGTH, f"bundle of {size} bytes, its names end at {names_at + names_bytes}")
     return decode_groups(bytes(buffer[names_at : names_at + names_bytes]), groups)
@@ -238,6 +301,14 @@ def _check_offsets(offsets: list[int], bodies_bytes: int) -> None:
     # Sorting what is sorted is one pass without a Python loop.
     if offsets[0] != 0 or offsets[-1] != bodies_bytes or sorted(offsets) != offsets:
         raise PeerError(Drop.INCONSISTENT, f"offsets do not rise from 0 to {bodies_bytes}")
+
+
+def _check_places(places: bytes, groups: int, service: int) -> None:
+    if places.translate(None, _PLACES[:groups]):
+        raise PeerError(Drop.INCONSISTENT, f"a message for another than the {groups} groups of its bundle")
+    if service < Service.CAUSAL:
+        # What overtakes a join is kept by its groups, and all of it has the same.
+        raise PeerError(Drop.INCONSISTENT, f"mixed bundle of service {service}")
 
 
 @lru_cache(maxsize=_GROUP_LISTS_KEPT_MAX)
@@ -276,58 +347,3 @@ def _decode_name(name: bytes) -> GroupName:
     if "\0" in text:
         raise PeerError(Drop.INCONSISTENT, f"group name {name!r} holds a NUL")
     return GroupName(text)
-
-
-@dataclass(slots=True)
-class BundleBuilder:
-    """A run that still takes messages; `seal` ends it.
-
-    From the second message on it takes no more than the aim: bodies, and what each message adds to them.
-    """
-
-    run: Run
-    message_bytes_max: int = MESSAGE_BYTES_DEFAULT
-    aim_bytes: int = BUNDLE_BYTES_MAX
-    bodies_bytes: int = 0
-    sealed: bool = False
-    _bodies: list[bytes] = field(default_factory=list)
-    _types: list[int] = field(default_factory=list)
-    _hints: bytearray = field(default_factory=bytearray)
-
-    def __len__(self) -> int:
-        return len(self._bodies)
-
-    def has_room(self, body_bytes: int) -> bool:
-        """Whether a message of this size may be appended; into an empty run it always may."""
-        count, bodies_bytes = len(self._bodies), self.bodies_bytes + body_bytes
-        if bodies_bytes > self.message_bytes_max or count >= MESSAGES_MAX:
-            return False
-        return not count or bodies_bytes + _COLUMNS_BYTES * (count + 1) <= self.aim_bytes
-
-    def offer(self, body: bytes, message_type: int) -> bool:
-        """Adds a message if there is room; the short way for most messages."""
-        if self.sealed or not self.has_room(len(body)):
-            return False
-        self.bodies_bytes += len(body)
-        self._bodies.append(body)
-        self._types.append(message_type)
-        self._hints.append(0)
-        return True
-
-    def append(self, body: bytes, message_type: int = 0, hints: int = 0) -> None:
-        """Adds a message."""
-        assert not self.sealed, "nothing is appended to a sealed bundle"
-        bodies_bytes = self.bodies_bytes + len(body)
-        # Written out, because this is done for each message.
-        assert bodies_bytes <= self.message_bytes_max, "look at has_room before append"
-        assert len(self._bodies) < MESSAGES_MAX, "look at has_room before append"
-        self.bodies_bytes = bodies_bytes
-        self._bodies.append(body)
-        self._types.append(message_type)
-        self._hints.append(hints)
-
-    def seal(self) -> Sealed:
-        """The bundle in parts, to be stamped now."""
-        assert not self.sealed, "a bundle is sealed once"
-        self.sealed = True
-        return bundle_parts(self.run, self._bodies, self._types, self._hints)

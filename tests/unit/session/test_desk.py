@@ -79,17 +79,19 @@ def test_a_member_sees_its_view_first_and_then_messages_in_one_order() -> None:
     assert data(anna) == [b"one", b"two"]
 
 
-def test_messages_of_one_key_share_a_frame_and_another_key_begins_one() -> None:
+def test_messages_that_differ_in_their_one_group_at_most_share_a_frame() -> None:
     front = Front()
     anna = joined(front, 1, "anna", "g")
     for number in range(10):
         send(anna, b"%d" % number, "g")
-    send(anna, b"other", "h")
+    send(anna, b"another group", "h")
+    send(anna, b"several", "g", "h")
+    send(anna, b"not to me", "g", self_discard=True)
     reader = Reader(1 << 20)
     reader.feed(PREAMBLE + anna.output())
     bundles = [decode_bundle(frame.body) for frame in iter(reader.next, None) if frame.kind is Kind.SEND]
 
-    assert [len(one) for one in bundles] == [10, 1]
+    assert [len(one) for one in bundles] == [11, 1, 1]
     assert anna.outgoing.charged_bytes == sum([REQUEST_COST_BYTES + len(one.whole) for one in bundles])
 
 
@@ -252,11 +254,11 @@ def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused(
     front.client(1, name)
     limit = front.desk.message_bytes_max
     groups = tuple([GroupName(f"{at:03d}" + "g" * 125) for at in range(GROUPS_MAX)])
-    run = Run(DaemonId(0), 1, Service.AGREED, groups)
+    run = Run(DaemonId(0), 1, Service.AGREED, groups, mixed=True)
     bodies = [b""] * (MESSAGES_MAX - 1)
     front.stopped = True
     front.say(
-        1, encode_frame(Kind.SEND, encode_bundle(run, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 2))
+        1, encode_frame(Kind.SEND, encode_bundle(run, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 3))
     )
     submit = front.desk.take(True, 0)
 

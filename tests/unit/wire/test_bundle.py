@@ -1,3 +1,4 @@
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -11,12 +12,14 @@ from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
     GROUPS_MAX,
     MESSAGE_BYTES_MAX,
-    MESSAGES_MAX,
-    BundleBuilder,
+    Bundle,
     Run,
+    as_of,
     decode_bundle,
     encode_bundle,
     messages_in,
+    peek_groups,
+    pick,
 )
 
 RUN: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
@@ -120,7 +123,7 @@ def test_a_bundle_that_is_longer_or_shorter_than_it_says_is_refused() -> None:
     [
         (0, 0, Drop.UNKNOWN_TYPE),  # service
         (0, 7, Drop.UNKNOWN_TYPE),
-        (1, 4, Drop.INCONSISTENT),  # flags
+        (1, 8, Drop.INCONSISTENT),  # flags
         (2, 8, Drop.LIMIT),  # channel
         (3, 1, Drop.LENGTH),  # bytes of the mark
         (5, 0x10, Drop.LIMIT),  # daemon
@@ -168,38 +171,51 @@ def test_names_of_up_to_128_bytes_are_kept_and_longer_ones_are_our_mistake() -> 
             encoded(b"", run=with_groups(*names))
 
 
-def test_a_builder_takes_messages_until_it_is_full() -> None:
-    builder = BundleBuilder(RUN, message_bytes_max=10)
-    builder.append(b"12345678", message_type=5, hints=6)
-
-    assert builder.has_room(2)
-    assert not builder.has_room(3)
-    with pytest.raises(AssertionError):
-        builder.append(b"123")
-    assert b"".join(builder.seal().parts) == encode_bundle(RUN, [b"12345678"], [5], [6])
-
-
-def test_a_builder_takes_no_more_messages_than_a_bundle_may_hold() -> None:
-    builder = BundleBuilder(RUN)
-    for _ in range(MESSAGES_MAX):
-        builder.append(b"")
-
-    assert not builder.has_room(0)
-    assert len(decode_bundle(b"".join(builder.seal().parts))) == MESSAGES_MAX
-
-
-def test_nothing_is_appended_to_a_sealed_bundle() -> None:
-    builder = BundleBuilder(RUN)
-    builder.append(b"one")
-    builder.seal()
-
-    with pytest.raises(AssertionError):
-        builder.append(b"two")
-    with pytest.raises(AssertionError):
-        builder.seal()
-
-
 def test_a_bundle_is_read_at_any_place_of_a_packet() -> None:
     buffer = encoded(*(Random(1).randbytes(size) for size in range(50)))
 
     assert decode_bundle(memoryview(b"odd" + buffer)[3:]) == decode_bundle(buffer)
+
+
+MIXED: Final = Run(
+    DaemonId(3), 17, Service.AGREED, (GroupName("a"), GroupName("b"), GroupName("c")), mixed=True
+)
+
+
+def mixed_bundle() -> Bundle:
+    bodies, places = [b"zero", b"one", b"", b"three"], [0, 2, 0, 1]
+    return decode_bundle(encode_bundle(MIXED, bodies, [5, 6, 7, 8], [0, 9, 0, 1], places))
+
+
+def test_a_mixed_bundle_comes_out_as_it_went_in() -> None:
+    bundle = mixed_bundle()
+
+    assert bundle.run == MIXED
+    assert [bundle.groups_of(at) for at in range(4)] == [("a",), ("c",), ("a",), ("b",)]
+    assert peek_groups(bundle.whole) == ("a", "b", "c")
+    assert as_of(bundle, 2).run == replace(MIXED, groups=(GroupName("c"),), mixed=False)
+    assert bytes(as_of(bundle, 2).message(1)) == b"one"
+
+
+def test_some_messages_are_picked_with_no_group_that_none_of_them_goes_to() -> None:
+    several, one = decode_bundle(pick(mixed_bundle(), [1, 3])), decode_bundle(pick(mixed_bundle(), [0, 2]))
+
+    assert several.run == replace(MIXED, groups=(GroupName("b"), GroupName("c")))
+    assert [several.groups_of(at) for at in range(2)] == [("c",), ("b",)]
+    assert [bytes(body) for body in several.messages()] == [b"one", b"three"]
+    assert (several.types.tolist(), several.hints.tolist()) == ([6, 8], [9, 1])
+    assert one.run == replace(MIXED, groups=(GroupName("a"),), mixed=False)
+    assert one.messages() == [b"zero", b""]
+
+
+def test_a_place_that_there_is_not_and_a_service_that_does_not_mix_are_refused() -> None:
+    good = encode_bundle(MIXED, [b"x", b"y"], [0, 0], [0, 0], [0, 1])
+    places_at = good.index(b"\x00\x01\x01a\x01b\x01c")
+    outside = good[:places_at] + b"\x00\x03" + good[places_at + 2 :]
+    fifo = bytes([Service.FIFO]) + good[1:]
+
+    assert reason_of(outside) is Drop.INCONSISTENT
+    assert reason_of(fifo) is Drop.INCONSISTENT
+    for places in ([], [0]):
+        with pytest.raises(AssertionError):
+            encode_bundle(MIXED, [b"x", b"y"], [0, 0], [0, 0], places)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from hopring.groups.delivery import Delivery
-from hopring.groups.events import Input, JoinGroup, LeaveGroup, Send
+from hopring.groups.events import Deliver, Input, JoinGroup, LeaveGroup, Send
 from hopring.groups.exchange import Gathered, Merged, Origin
 from hopring.groups.groups import NOWHERE, Groups, GState
 from hopring.groups.names import GroupViewId, Member
@@ -108,6 +108,11 @@ def _for_each_group(recipients: Callable[[Delivery, tuple[GroupName, ...]], tupl
     return one_by_one
 
 
+def _all_of_it(apart: Callable[[Delivery, Deliver], list[Deliver]]) -> Any:
+    del apart
+    return lambda _self, deliver: [deliver]
+
+
 BUGS: Final[tuple[Bug, ...]] = (
     client_bug(
         "ways-ignored",
@@ -187,5 +192,11 @@ BUGS: Final[tuple[Bug, ...]] = (
         "property 2.5",
         "a session gets a message once for each of its groups that it was sent to",
         ("hopring.groups.delivery:Delivery._recipients", _for_each_group),
+    ),
+    client_bug(
+        "mixed-not-sorted",
+        "property 2.1",
+        "whoever is in one group of a mixed bundle gets the messages to its other groups too",
+        ("hopring.groups.delivery:Delivery._apart", _all_of_it),
     ),
 )

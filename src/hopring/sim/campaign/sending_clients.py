@@ -1,5 +1,6 @@
 """The load of a world with clients: sessions that connect, join, leave, send to groups and end."""
 
+from dataclasses import replace
 from typing import Final
 
 from hopring.groups.names import private_group
@@ -19,6 +20,9 @@ NAMES: Final = ("ann", "bob", "cat", "dan")
 JOINS, LEAVES = 0.5, 0.3
 """Of the changes; the rest are ends."""
 
+MIXED: Final = 0.3
+"""Of the bundles to several groups, so many have one group for each message."""
+
 
 class ClientSending(Sending):
     """Whatever clients do in a world."""
@@ -29,6 +33,7 @@ class ClientSending(Sending):
         self._clients: Clients = world.clients
         self._hosts = cluster
         self._acts = generator(world.seed, "acts of clients")
+        self._mixing = generator(world.seed, "mixed bundles")
 
     def plan(self) -> None:
         """The first sessions, and the load."""
@@ -85,4 +90,9 @@ class ClientSending(Sending):
         if dice.random() < 0.1:
             groups.append(private_group(dice.choice(NAMES), dice.choice(sorted(self._hosts.numbers))))
         run = Run(host.me.daemon, session, service, tuple(groups), dice.random() < 0.1)
-        host.send(run, (size,) * dice.choice([1, 1, 1, 3]) if size <= 3_000 else (size,))
+        sizes = (size,) * dice.choice([1, 1, 1, 3]) if size <= 3_000 else (size,)
+        if len(groups) > 1 and service >= Service.CAUSAL and self._mixing.random() < MIXED:
+            places = self._mixing.choices(range(len(groups)), k=len(sizes))
+            host.send(replace(run, mixed=True), sizes, tuple(places))
+        else:
+            host.send(run, sizes)

@@ -1,0 +1,102 @@
+"""Bundles in the making: messages of one session are added until one is full, or differs too much."""
+
+from dataclasses import dataclass, field, replace
+
+from hopring.ids import GroupName
+from hopring.services import Service
+from hopring.wire.bundle import (
+    BUNDLE_BYTES_MAX,
+    COLUMNS_BYTES,
+    GROUPS_MAX,
+    MESSAGE_BYTES_DEFAULT,
+    MESSAGES_MAX,
+    Run,
+    Sealed,
+    bundle_parts,
+    encode_groups,
+)
+
+
+def mixes(run: Run) -> bool:
+    """Whether a message of this run may share a bundle with messages to other groups."""
+    return len(run.groups) == 1 and run.service >= Service.CAUSAL and run.mark is None
+
+
+@dataclass(slots=True)
+class BundleBuilder:
+    """A bundle that still takes messages; `seal` ends it.
+
+    From the second message on it takes no more than the aim: bodies, what each message adds to them, and names
+    of groups. Messages that go to one group each may share it, whichever that is, if all else is the same.
+    """
+
+    run: Run  # Of the first message.
+    message_bytes_max: int = MESSAGE_BYTES_DEFAULT
+    aim_bytes: int = BUNDLE_BYTES_MAX
+    bodies_bytes: int = 0
+    sealed: bool = False
+    _mixes: bool = False
+    _names_bytes: int = 0
+    _where: dict[tuple[GroupName, ...], int] = field(default_factory=dict)  # The places of groups.
+    _bodies: list[bytes] = field(default_factory=list)
+    _types: list[int] = field(default_factory=list)
+    _hints: bytearray = field(default_factory=bytearray)
+    _places: bytearray = field(default_factory=bytearray)
+
+    def __post_init__(self) -> None:
+        self._mixes = mixes(self.run)
+        self._where[self.run.groups] = 0
+        self._names_bytes = len(encode_groups(self.run.groups))
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    def cost_bytes(self, groups: tuple[GroupName, ...], body_bytes: int) -> int:
+        """What such a message adds at most."""
+        names_bytes = 0 if groups in self._where else len(encode_groups(groups))
+        return body_bytes + COLUMNS_BYTES + names_bytes
+
+    def takes(self, groups: tuple[GroupName, ...], service: Service, self_discard: bool) -> bool:
+        """Whether a message to these groups may be added, as long as there is room."""
+        run = self.run
+        if self.sealed or run.service is not service or run.self_discard is not self_discard:
+            return False
+        if groups in self._where:
+            return True
+        return self._mixes and len(groups) == 1 and len(self._where) < GROUPS_MAX
+
+    def has_room(self, body_bytes: int) -> bool:
+        """Whether a message of this size may be added; into an empty one it always may."""
+        count, bodies_bytes = len(self._bodies), self.bodies_bytes + body_bytes
+        if bodies_bytes > self.message_bytes_max or count >= MESSAGES_MAX:
+            return False
+        return not count or bodies_bytes + COLUMNS_BYTES * (count + 1) + self._names_bytes <= self.aim_bytes
+
+    def append(
+        self, body: bytes, message_type: int = 0, hints: int = 0, groups: tuple[GroupName, ...] = ()
+    ) -> None:
+        """Adds a message, to these groups or to those of the first; look at `takes` and `has_room` before."""
+        assert not self.sealed, "nothing is appended to a sealed bundle"
+        bodies_bytes = self.bodies_bytes + len(body)
+        # Written out, because this is done for each message.
+        assert bodies_bytes <= self.message_bytes_max, "look at has_room before append"
+        assert len(self._bodies) < MESSAGES_MAX, "look at has_room before append"
+        place = self._where.get(groups or self.run.groups)
+        if place is None:
+            place = self._where[groups] = len(self._where)
+            self._names_bytes += len(encode_groups(groups))
+        self.bodies_bytes = bodies_bytes
+        self._bodies.append(body)
+        self._types.append(message_type)
+        self._hints.append(hints)
+        self._places.append(place)
+
+    def seal(self) -> Sealed:
+        """The bundle in parts, to be stamped now."""
+        assert not self.sealed, "a bundle is sealed once"
+        self.sealed = True
+        if len(self._where) == 1:
+            return bundle_parts(self.run, self._bodies, self._types, self._hints)
+        groups = tuple([group for (group,) in self._where])
+        run = replace(self.run, groups=groups, mixed=True)
+        return bundle_parts(run, self._bodies, self._types, self._hints, self._places)

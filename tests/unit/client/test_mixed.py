@@ -1,0 +1,178 @@
+"""Messages to one group each that share a bundle: who gets which, in which order, and the credit for it."""
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from tests.unit.session.front import Front
+
+from hopring.client.core import Core
+from hopring.client.events import Event, Message
+from hopring.client.facts import sending_of
+from hopring.client.runs import MessageRun
+from hopring.client.spooling import Scribe
+from hopring.services import Service
+
+GROUPS = ("a", "b", "c")
+
+
+def member(front: Front, number: int, name: str, *groups: str) -> Core:
+    core = front.client(number, name)
+    for group in groups:
+        core.join(group)
+        front.exchange(number, core)
+    drain(core)
+    return core
+
+
+def drain(core: Core, group: str | None = None) -> list[Event]:
+    return list(iter(lambda: core.take(group), None))
+
+
+def one(core: Core, group: str | None) -> list[Event]:
+    event = core.take(group)
+    return [] if event is None else [event]
+
+
+def messages(events: list[Event]) -> list[tuple[tuple[str, ...], bytes]]:
+    return [(one.groups, one.data) for one in events if isinstance(one, Message)]
+
+
+def send(front: Front, number: int, core: Core, *what: tuple[str, bytes], self_discard: bool = False) -> None:
+    """All of it in one turn."""
+    for group, data in what:
+        if not core.offer(group, data, Service.AGREED, 3, self_discard):
+            core.send(sending_of(group, data, Service.AGREED, 3, self_discard))
+    front.exchange(number, core)
+
+
+WHAT = (("a", b"1"), ("b", b"2"), ("a", b"3"), ("c", b"4"), ("c", b"5"))
+
+
+def test_who_is_in_all_groups_gets_all_in_one_run() -> None:
+    front = Front()
+    anna = member(front, 1, "anna", *GROUPS)
+    send(front, 1, anna, *WHAT)
+
+    (run,) = anna.take_batch(100, None).runs
+    assert (run.mixed, run.groups, run.places.tolist()) == (True, GROUPS, [0, 1, 0, 2, 2])
+    assert [(one.groups, one.data, one.type) for one in run.messages()] == [((g,), data, 3) for g, data in WHAT]
+    assert [(part.groups, part.order, part.bodies()) for part in run.apart()] == [
+        (("a",), run.order, [b"1"]),
+        (("b",), run.order + 1, [b"2"]),
+        (("a",), run.order + 2, [b"3"]),
+        (("c",), run.order + 3, [b"4", b"5"]),
+    ]
+
+
+def test_who_is_in_some_groups_gets_only_theirs() -> None:
+    front = Front()
+    anna = member(front, 1, "anna")
+    others = {
+        2: member(front, 2, "bert", "a", "c"),
+        3: member(front, 3, "cleo", "b"),
+        4: member(front, 4, "dora", "c", "a"),
+        5: member(front, 5, "emil", "d"),
+    }
+    send(front, 1, anna, *WHAT)
+    for number, core in others.items():
+        front.exchange(number, core)
+
+    got = {number: messages(drain(core)) for number, core in others.items()}
+    assert got[2] == got[4] == [((group,), data) for group, data in WHAT if group in "ac"]
+    assert got[3] == [(("b",), b"2")]
+    assert got[5] == []
+
+
+def test_private_groups_and_senders_that_do_not_want_their_own() -> None:
+    front = Front()
+    anna, bert = member(front, 1, "anna", "a"), member(front, 2, "bert", "a")
+    private = bert.welcomed.private_group
+    send(front, 1, anna, ("a", b"all"), (private, b"one"), ("a", b"more"), self_discard=True)
+    for number, core in ((1, anna), (2, bert)):
+        front.exchange(number, core)
+
+    assert messages(drain(anna)) == []
+    assert messages(drain(bert)) == [(("a",), b"all"), ((private,), b"one"), (("a",), b"more")]
+
+
+def test_readers_of_groups_and_of_all_share_it() -> None:
+    front = Front()
+    anna = member(front, 1, "anna", *GROUPS)
+    send(front, 1, anna, *WHAT)
+    send(front, 1, anna, ("b", b"6"), ("a", b"7"))
+
+    assert messages(one(anna, None)) == [(("a",), b"1")]
+    assert anna.stream.has(2, "c")
+    assert not anna.stream.has(3, "c")
+    assert messages(one(anna, "c")) == [(("c",), b"4")]
+    assert messages(drain(anna, "a")) == [(("a",), b"3"), (("a",), b"7")]
+    assert messages(drain(anna)) == [(("b",), b"2"), (("c",), b"5"), (("b",), b"6")]
+    assert anna.stream.credit_bytes == 0
+
+
+def test_a_lot_that_was_taken_apart_gives_nothing_twice() -> None:
+    front = Front()
+    anna = member(front, 1, "anna", *GROUPS)
+    send(front, 1, anna, *WHAT)
+    lot = anna.lot(None)
+    assert lot is not None
+    assert lot.message().data == b"1"
+    anna.take("b")
+
+    assert lot.at == lot.end
+    assert messages(drain(anna)) == [(("a",), b"3"), (("c",), b"4"), (("c",), b"5")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_takes_what_nothing_is_lost_or_twice_and_all_credit_comes_back(seed: int) -> None:
+    dice = random.Random(seed)
+    front = Front()
+    anna = member(front, 1, "anna", *GROUPS)
+    sent = [(dice.choice(GROUPS), b"%d" % at + bytes(dice.randrange(50))) for at in range(60)]
+    waiting = sent[:]
+    got: list[tuple[tuple[str, ...], bytes]] = []
+    ways: list[Callable[[], list[Event]]] = [
+        *[partial(one, anna, group) for group in (None, *GROUPS)],
+        lambda: list(anna.take_batch(dice.randint(1, 5), None)),
+        lambda: list(anna.take_batch(dice.randint(1, 5), dice.choice(GROUPS))),
+    ]
+    while len(got) < len(sent):
+        count = dice.randint(0, min(8, len(waiting)))
+        send(front, 1, anna, *waiting[:count])
+        del waiting[:count]
+        got += messages(dice.choice(ways)())
+
+    for group in GROUPS:
+        assert [data for groups, data in got if groups == (group,)] == [d for name, d in sent if name == group]
+    assert (anna.stream.credit_bytes, anna.outgoing.charged_bytes) == (0, 0)
+
+
+def test_spools_have_each_message_in_its_group_only() -> None:
+    front = Front()
+    anna = member(front, 1, "anna", *GROUPS)
+    send(front, 1, anna, *WHAT)
+    spooling = Scribe()
+    for group in ("a", "c"):
+        spooling.open(group)
+    batch = anna.take_batch(100, None)
+    assert all(isinstance(part, MessageRun) for part in batch.parts)
+    runs = spooling.runs(batch)
+
+    assert {group: [run.facts.groups for run in some] for group, some in runs.items()} == {
+        "a": [("a",), ("a",)],
+        "c": [("c",)],
+    }
+    assert [len(run.types) for run in runs["c"]] == [2]
+
+
+def test_a_table_says_of_each_message_where_it_went() -> None:
+    pytest.importorskip("pyarrow")
+    front = Front()
+    anna = member(front, 1, "anna", *GROUPS)
+    send(front, 1, anna, *WHAT * 5)
+    table = anna.take_batch(100, None).to_arrow()
+
+    assert table.column("groups").to_pylist() == [[group] for group, _ in WHAT * 5]
+    assert table.column("data").to_pylist() == [data for _, data in WHAT * 5]

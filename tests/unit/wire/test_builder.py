@@ -1,0 +1,111 @@
+"""Bundles in the making: when a message finds room, and which messages may share a bundle."""
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from hopring.ids import DaemonId, GroupName
+from hopring.services import Service
+from hopring.wire.builder import BundleBuilder
+from hopring.wire.bundle import GROUPS_MAX, MESSAGES_MAX, Run, decode_bundle, encode_bundle
+
+RUN: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
+ONE: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"),))
+
+
+def to(name: str) -> tuple[GroupName, ...]:
+    return (GroupName(name),)
+
+
+def test_a_builder_takes_messages_until_it_is_full() -> None:
+    builder = BundleBuilder(RUN, message_bytes_max=10)
+    builder.append(b"12345678", message_type=5, hints=6)
+
+    assert builder.has_room(2)
+    assert not builder.has_room(3)
+    with pytest.raises(AssertionError):
+        builder.append(b"123")
+    assert b"".join(builder.seal().parts) == encode_bundle(RUN, [b"12345678"], [5], [6])
+
+
+def test_a_builder_takes_no_more_messages_than_a_bundle_may_hold() -> None:
+    builder = BundleBuilder(RUN)
+    for _ in range(MESSAGES_MAX):
+        builder.append(b"")
+
+    assert not builder.has_room(0)
+    assert len(decode_bundle(b"".join(builder.seal().parts))) == MESSAGES_MAX
+
+
+def test_nothing_is_appended_to_a_sealed_bundle() -> None:
+    builder = BundleBuilder(RUN)
+    builder.append(b"one")
+    builder.seal()
+
+    with pytest.raises(AssertionError):
+        builder.append(b"two")
+    with pytest.raises(AssertionError):
+        builder.seal()
+
+
+def test_messages_to_one_group_each_share_a_bundle() -> None:
+    builder = BundleBuilder(ONE)
+    for name, body in (("orders", b"1"), ("news", b"2"), ("orders", b"3")):
+        assert builder.takes(to(name), Service.AGREED, False)
+        builder.append(body, 7, 0, to(name))
+    bundle = decode_bundle(b"".join(builder.seal().parts))
+
+    assert bundle.run == replace(ONE, groups=(GroupName("orders"), GroupName("news")), mixed=True)
+    assert [(bundle.groups_of(at), bytes(body)) for at, body in enumerate(bundle.messages())] == [
+        (to("orders"), b"1"),
+        (to("news"), b"2"),
+        (to("orders"), b"3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "groups", "service", "self_discard"),
+    [
+        (ONE, to("news"), Service.SAFE, False),
+        (ONE, to("news"), Service.AGREED, True),
+        (ONE, (*to("orders"), *to("news")), Service.AGREED, False),
+        (RUN, to("news"), Service.AGREED, True),
+        (replace(ONE, service=Service.FIFO), to("news"), Service.FIFO, False),
+        (replace(ONE, service=Service.RELIABLE), to("news"), Service.RELIABLE, False),
+        (replace(ONE, service=Service.UNRELIABLE), to("news"), Service.UNRELIABLE, False),
+    ],
+)
+def test_what_differs_in_more_than_its_one_group_does_not_share(
+    run: Run, groups: tuple[GroupName, ...], service: Service, self_discard: bool
+) -> None:
+    builder = BundleBuilder(run)
+    builder.append(b"first")
+
+    assert builder.takes(run.groups, run.service, run.self_discard)
+    assert not builder.takes(groups, service, self_discard)
+
+
+def test_a_bundle_has_no_more_groups_than_it_may() -> None:
+    builder = BundleBuilder(ONE)
+    builder.append(b"")
+    for at in range(1, GROUPS_MAX):
+        builder.append(b"", groups=to(f"group {at}"))
+
+    assert builder.takes(to("group 5"), Service.AGREED, False)
+    assert not builder.takes(to("one more"), Service.AGREED, False)
+    assert len(decode_bundle(b"".join(builder.seal().parts)).run.groups) == GROUPS_MAX
+
+
+def test_what_a_message_adds_is_never_more_than_was_said() -> None:
+    builder, said = BundleBuilder(ONE), 0
+    builder.append(b"")
+    empty = BundleBuilder(ONE)
+    empty.append(b"")
+    before = empty.seal().size_bytes
+    for at in range(200):
+        groups = to(f"group {at % 50}")
+        said += builder.cost_bytes(groups, at)
+        builder.append(bytes(at), groups=groups)
+
+    assert builder.seal().size_bytes - before <= said + 1  # The first message has a place now, too.
