@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.groups.events import JoinGroup, LeaveGroup, Send
+from hopring.groups.merging import Merger
 from hopring.groups.words import Join, Kill, Leave, encode, seal
 from hopring.ids import GroupName
 from hopring.membership.events import Submit
@@ -139,11 +140,26 @@ class Sessions:
                 continue
             session.requests.popleft()
             session.queued_bytes -= _cost(request)
+            if isinstance(request, Send) and session.requests:
+                request = self._merged(session, request)
             session.lined_up = bool(session.requests)
             if session.requests:
                 self._line_up(session.number)
             return _submit(session, request)
         return None
+
+    def _merged(self, session: Session, first: Send) -> Send:
+        """The bundle with those behind it that may go with it."""
+        merger = Merger(first)
+        while session.requests:
+            request = session.requests[0]
+            if not isinstance(request, Send) or (self.blocked and self._awaited(request) is not None):
+                break
+            if not merger.add(request):
+                break
+            session.requests.popleft()
+            session.queued_bytes -= _cost(request)
+        return merger.send()
 
     def _next(self, bulk_open: bool) -> int:
         """Those with priority first, but for one of the others now and then."""

@@ -38,7 +38,7 @@ class BundleBuilder:
     _mixes: bool = False
     _names_bytes: int = 0
     _where: dict[tuple[GroupName, ...], int] = field(default_factory=dict)  # The places of groups.
-    _bodies: list[bytes] = field(default_factory=list)
+    _bodies: list[bytes | memoryview] = field(default_factory=list)
     _types: list[int] = field(default_factory=list)
     _hints: bytearray = field(default_factory=bytearray)
     _places: bytearray = field(default_factory=bytearray)
@@ -73,7 +73,11 @@ class BundleBuilder:
         return not count or bodies_bytes + COLUMNS_BYTES * (count + 1) + self._names_bytes <= self.aim_bytes
 
     def append(
-        self, body: bytes, message_type: int = 0, hints: int = 0, groups: tuple[GroupName, ...] = ()
+        self,
+        body: bytes | memoryview,
+        message_type: int = 0,
+        hints: int = 0,
+        groups: tuple[GroupName, ...] = (),
     ) -> None:
         """Adds a message, to these groups or to those of the first; look at `takes` and `has_room` before."""
         assert not self.sealed, "nothing is appended to a sealed bundle"

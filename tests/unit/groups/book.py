@@ -106,8 +106,11 @@ class Book:
         run, (lts, site) = output.bundle.run, output.position
         # The world's stamps begin anew in each view, those of the real order do not.
         stamp = trace.Ord(output.view.counter * STAMPS_OF_A_VIEW_MAX + lts, site, _view(output.view))
-        for label in [bytes(body) for body in output.bundle.messages()]:
-            parts = run.groups, self._messages[label], run.service, stamp
+        for place, label in enumerate([bytes(body) for body in output.bundle.messages()]):
+            if output.only is not None and place not in output.only:
+                continue
+            groups = output.bundle.groups_of(place)
+            parts = groups, self._messages[label], run.service, stamp._replace(place=place)
             for one in output.sessions:
                 self.history.append(trace.ClientDelivered(_client(process, one), self._at, *parts))
 

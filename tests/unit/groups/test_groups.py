@@ -201,8 +201,8 @@ def test_sessions_take_turns() -> None:
     desk = Desk(ME, NEAR)
     for session in (1, 2):
         desk.step(Connect(session, f"s{session}"))
-        for _ in range(3):
-            desk.send(session, Service.AGREED, "red")
+        for service in (Service.AGREED, Service.SAFE, Service.AGREED):  # So that they are not merged.
+            desk.send(session, service, "red")
 
     assert [one.session for one in desk.taken()] == [1, 2, 1, 2, 1, 2]
 

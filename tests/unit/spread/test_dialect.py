@@ -276,14 +276,14 @@ def test_with_the_policy_drop_messages_are_missing_and_views_are_not() -> None:
 
 
 def test_with_the_policy_block_senders_here_wait() -> None:
-    desk = Desk(SessionOptions(backlog_bytes_max=5_000, spread_slow="block"))
+    desk = Desk(SessionOptions(backlog_bytes_max=20_000, spread_slow="block"))
     desk.front.at_once = 1
     lazy, sender = members(desk)
-    for _ in range(30):
+    for _ in range(60):
         flood(sender, 1, size=1000)
     assert desk.front.desk.groups.queued_bytes(2) > 0
     seen = 0
-    while seen < 30:
+    while seen < 60:
         seen += len(lazy.message().body) == 1000
         desk.pass_time(1)
 
