@@ -26,7 +26,7 @@ _HEAD = (
         "far p50",
         "p99",
     ),
-    *("CPU/msg, all", "each", "most", "RSS each", "PSS each"),
+    *("CPU/msg, all", "each", "most", "wakes each", "RSS each", "PSS each"),
 )
 
 
@@ -51,7 +51,7 @@ def _shapes(_context: click.Context, _parameter: click.Parameter, value: str) ->
 )
 @seconds_option(5.0)
 @click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="One at a time.")
-@click.option("--pace", type=click.IntRange(1, 2000), default=200, show_default=True, help="Messages a second.")
+@click.option("--pace", type=click.IntRange(1, 2000), default=20, show_default=True, help="Messages a second.")
 @click.option(
     "--patience",
     default=PATIENCE_DEFAULT,
@@ -62,9 +62,9 @@ def _shapes(_context: click.Context, _parameter: click.Parameter, value: str) ->
 def daemons(shapes: list[Shape], seconds: float, probes: int, pace: int, patience: str, as_json: bool) -> None:
     """Ever more daemons, each a process on loopback: time to one view, silence, latency, CPU and memory.
 
-    A message is Agreed, of 100 bytes, to two members: at two daemons of one site (near) or of two sites (far).
-    CPU per message is that of all daemons, of the mean and of the busiest one, above what silence takes; it is
-    measured at a slow pace, at which nothing is shared with other messages.
+    A message is Agreed, of 100 bytes, to two members: at two daemons of the last site (near), or there and in
+    the first one (far). CPU per message is that of all daemons, of the mean and of the busiest one, above what
+    silence takes; measure it at a slow pace, at which messages share little.
     """
     work = Work(seconds, probes, pace, patience)
     rows = []
@@ -92,7 +92,8 @@ def _cells(row: Row) -> list[str]:
         *(f"{row.idle_percent:.1f} %", f"{row.idle_percent_each:.2f} %"),
         *(*_latency(row.near), *_latency(row.far)),
         *(f"{row.message_cpu_us:,.0f} us", f"{row.message_cpu_us_each:,.0f} us"),
-        *(f"{row.message_cpu_us_most:,.0f} us", f"{row.rss_mb_each:.1f} MB", f"{row.pss_mb_each:.1f} MB"),
+        *(f"{row.message_cpu_us_most:,.0f} us", f"{row.message_wakes_each:.1f}"),
+        *(f"{row.rss_mb_each:.1f} MB", f"{row.pss_mb_each:.1f} MB"),
     ]
 
 
