@@ -71,6 +71,11 @@ def test_shapes_are_sites_and_daemons(hop: Hop, shapes: str) -> None:
     assert hop("bench", "daemons", "--shapes", shapes).exit_code == 2
 
 
+@pytest.mark.parametrize("patience", ["soon", "10ms"])
+def test_patience_is_a_duration_that_is_long_enough(hop: Hop, patience: str) -> None:
+    assert hop("bench", "daemons", "--patience", patience).exit_code == 2
+
+
 def test_the_memory_of_a_process_is_its_own_and_what_it_shares() -> None:
     own, share, whole = [memory_bytes(os.getpid(), kind) for kind in ("Anonymous", "Pss", "Rss")]
     assert 0 < own <= whole

@@ -11,7 +11,7 @@ from hopring.cli.bench.many_daemons import Latency, Row, Shape, Work, measure_da
 from hopring.cli.bench.options import seconds_option
 from hopring.cli.bench.table import table
 from hopring.cli.exits import Failure
-from hopring.local.plan import PATIENCE_DEFAULT
+from hopring.local.plan import PATIENCE_DEFAULT, PATIENCE_US_MIN, read_duration
 
 _HEAD = (
     *(
@@ -41,6 +41,15 @@ def _shapes(_context: click.Context, _parameter: click.Parameter, value: str) ->
     return shapes
 
 
+def _patience(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    try:
+        if value and read_duration(value) < PATIENCE_US_MIN:
+            raise click.BadParameter(f"{value!r} is too short; choose at least 500ms")
+    except ValueError as wrong:
+        raise click.BadParameter(str(wrong)) from None
+    return value
+
+
 @click.command()
 @click.option(
     "--shapes",
@@ -56,6 +65,7 @@ def _shapes(_context: click.Context, _parameter: click.Parameter, value: str) ->
     "--patience",
     default=PATIENCE_DEFAULT,
     show_default=True,
+    callback=_patience,
     help='How long a daemon may be silent before others give it up; "" is the default of configurations.',
 )
 @json_option
