@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test test-net test-spark check bench bench-cpu bench-peers fuzz pictures look clean
+.PHONY: help setup compile demo test test-net test-spark check bench bench-cpu bench-peers fuzz pictures look wheel clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -71,6 +71,12 @@ pictures: setup ## draw the pictures of the docs again
 
 look: setup ## look at the report in a browser, where there is Chromium
 	@$(BIN)/python -m tests.look_at_report
+
+wheel: setup ## build the wheel into dist/, compiled where there is a C compiler, and try it elsewhere
+	@# What an earlier build has copied would go into this one, also what is no longer there.
+	@rm -rf dist build/lib build/lib.* build/bdist.*
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@$(BIN)/python -m tests.try_wheel dist/*.whl
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

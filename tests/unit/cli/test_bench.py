@@ -1,6 +1,7 @@
 """`hop bench`, small: what it prints, that nothing is lost, and that nothing is left behind."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.unit.cli.conftest import Hop
 
 from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.job import Case
+from hopring.cli.bench.memory import memory_bytes
 from hopring.cli.bench.throughput import measure_throughput
 from hopring.cli.exits import Failure
 
@@ -31,7 +33,7 @@ def bench(*words: str) -> dict[str, Any]:
 def test_rows_come_for_groups_and_sessions_with_ratios_to_the_first() -> None:
     words = ["--rounds", "1", "--joins", "20", "--probes", "20", "--messages", "200"]
     done = run_bench("groups", "--groups", "10,30", "--sessions", "2,4", *words)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    *rows, memory = [json.loads(line) for line in done.stdout.splitlines()]
 
     assert [(row["beside"], row["groups"], row["sessions"]) for row in rows] == [
         ("groups", 10, 10),
@@ -45,6 +47,44 @@ def test_rows_come_for_groups_and_sessions_with_ratios_to_the_first() -> None:
         assert 0 < row["p50_ms"] <= row["p99_ms"]
         assert row["message_cpu_us"] > 0
         assert row["ratios"]["join_cpu_us"] > 0
+    assert memory["rss_bytes"] >= memory["pss_bytes"] > 0
+    assert [(one["what"], one["count"]) for one in memory["growths"]] == [("group", 30), ("session", 4)]
+
+
+@pytest.mark.slow
+def test_a_row_of_daemons_has_latencies_where_there_are_pairs_and_loses_nothing() -> None:
+    done = run_bench("daemons", "--shapes", "1x2,2x1", "--seconds", "0.2", "--probes", "10", "--pace", "50")
+    site, sites = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert [(row["daemons"], row["sites"]) for row in (site, sites)] == [(2, 1), (2, 2)]
+    assert (site["far"], sites["near"]) == (None, None)
+    assert 0 < site["near"]["p50_ms"] <= site["near"]["p99_ms"]
+    assert 0 < sites["far"]["p50_ms"] <= sites["far"]["p99_ms"]
+    for row in (site, sites):
+        assert row["together_s"] > 0
+        assert row["rss_mb_each"] >= row["pss_mb_each"] > 0
+        assert row["lost"] == 0
+
+
+@pytest.mark.parametrize("shapes", ["3", "0x1", "27x1", "1x0", "axb", "1x2x3"])
+def test_shapes_are_sites_and_daemons(hop: Hop, shapes: str) -> None:
+    assert hop("bench", "daemons", "--shapes", shapes).exit_code == 2
+
+
+@pytest.mark.parametrize("patience", ["soon", "10ms"])
+def test_patience_is_a_duration_that_is_long_enough(hop: Hop, patience: str) -> None:
+    assert hop("bench", "daemons", "--patience", patience).exit_code == 2
+
+
+def test_the_memory_of_a_process_is_its_own_and_what_it_shares() -> None:
+    own, share, whole = [memory_bytes(os.getpid(), kind) for kind in ("Anonymous", "Pss", "Rss")]
+    assert 0 < own <= whole
+    assert 0 < share <= whole
+
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with pytest.raises(ProcessLookupError):
+        memory_bytes(ended.pid, "Rss")
 
 
 @pytest.mark.slow

@@ -16,6 +16,15 @@ def cpu_seconds(pid: int) -> float:
         raise ProcessLookupError(pid) from None
 
 
+def wakes(pid: int) -> int:
+    """How often a process has gone to sleep and been woken so far; ProcessLookupError if there is none."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except FileNotFoundError:
+        raise ProcessLookupError(pid) from None
+    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+
 class Reading(NamedTuple):
     """Clocks at one moment."""
 

@@ -16,9 +16,13 @@ from hopring.cli.bench.crew import end_all, environment
 from hopring.cli.bench.job import Job
 from hopring.cli.exits import Failure
 from hopring.config import dump_toml, local_config
+from hopring.local.plan import Plan
 from hopring.local.ports import free_base_port
 
 START_SECONDS: Final = 30.0
+START_SECONDS_EACH: Final = 1.0
+"""Many processes share few processors."""
+
 LOOK_SECONDS: Final = 0.01
 TWO_SITES: Final[Mapping[str, int]] = {"eu": 1, "us": 1}
 _PORTS_EACH: Final = 2
@@ -35,9 +39,13 @@ class Daemons:
     name = "hopring"
     members_send = False
 
-    def __init__(self, sites: Mapping[str, int] = TWO_SITES) -> None:
+    def __init__(self, sites: Mapping[str, int] = TWO_SITES, patience: str = "") -> None:
+        """With the configuration's defaults; for as long as the patience, if any, daemons may be silent."""
         self._directory = TemporaryDirectory(prefix="hop-bench-")
-        config = local_config(sites, base_port=free_base_port(_PORTS_EACH * sum(sites.values())))
+        if patience:
+            config = Plan(sites, patience=patience).config()
+        else:
+            config = local_config(sites, base_port=free_base_port(_PORTS_EACH * sum(sites.values())))
         self.names = [daemon.name for daemon in config.daemons]
         self.urls = [f"hop://127.0.0.1:{daemon.client_port}" for daemon in config.daemons]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -87,12 +95,16 @@ class Daemons:
         """What all of them have taken so far."""
         return sum([cpu_seconds(pid) for pid in self.servers().values()])
 
+    def views(self) -> int:
+        """How many they have installed in their present lives, all together."""
+        return sum([self._log(name).read_text().count("size=") for name in self.names])
+
     def _log(self, name: str) -> Path:
         return Path(self._directory.name) / f"{name}.log"
 
     def wait(self) -> None:
         """Until each has seen a view of all in its present life."""
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + START_SECONDS + START_SECONDS_EACH * len(self.names)
         while not all(f"size={len(self.names)}" in self._log(name).read_text() for name in self.names):
             if time.monotonic() > end or any(one.poll() is not None for one in self._processes.values()):
                 said = "".join(self._log(name).read_text() for name in self.names)

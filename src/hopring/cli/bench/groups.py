@@ -12,13 +12,10 @@ from statistics import median, quantiles
 from typing import Final
 
 from hopring.cli.bench.daemons import Daemons
-from hopring.client.aio import Group, Session, connect
+from hopring.cli.bench.holding import AT_ONCE, HOLDERS, held_session, join_all
+from hopring.client.aio import Group, Session
 from hopring.client.events import Message
 
-HOLDERS: Final = 10
-"""Sessions that the groups are spread over."""
-
-AT_ONCE: Final = 50
 FLOOD_BYTES: Final = 100
 PROBE_EVERY_SECONDS: Final = 0.005
 
@@ -50,12 +47,12 @@ class Row:
 async def beside_groups(daemons: Daemons, counts: list[int], work: Work, tell: Callable[[Row], None]) -> None:
     """Rows with ever more groups."""
     async with AsyncExitStack() as stack:
-        holders = [await stack.enter_async_context(_holder(daemons, at)) for at in range(HOLDERS)]
+        holders = [await stack.enter_async_context(held_session(daemons.urls[at % 2])) for at in range(HOLDERS)]
         measured = await stack.enter_async_context(_measured(daemons))
         made = 0
         await _round(measured, daemons, work)  # Warm.
         for count in counts:
-            await _join_all([(holders[at % HOLDERS], f"held{at}") for at in range(made, count)])
+            await join_all([(holders[at % HOLDERS], f"held{at}") for at in range(made, count)])
             made = count
             tell(await _row(measured, daemons, count, HOLDERS, work))
 
@@ -68,19 +65,10 @@ async def beside_sessions(daemons: Daemons, counts: list[int], work: Work, tell:
         await _round(measured, daemons, work)  # Warm.
         for count in counts:
             new = range(made, count)
-            holders = [await stack.enter_async_context(_holder(daemons, at)) for at in new]
-            await _join_all([(one, f"own{at}") for at, one in zip(new, holders, strict=True)])
+            holders = [await stack.enter_async_context(held_session(daemons.urls[at % 2])) for at in new]
+            await join_all([(one, f"own{at}") for at, one in zip(new, holders, strict=True)])
             made = count
             tell(await _row(measured, daemons, count, count, work))
-
-
-@asynccontextmanager
-async def _holder(daemons: Daemons, at: int) -> AsyncIterator[Session]:
-    session = await connect(daemons.urls[at % 2], membership=False)
-    try:
-        yield session
-    finally:
-        session.abort()  # All at once, and the daemons end anyway.
 
 
 @dataclass(slots=True)
@@ -96,7 +84,9 @@ class _Measured:
 @asynccontextmanager
 async def _measured(daemons: Daemons) -> AsyncIterator[_Measured]:
     async with AsyncExitStack() as stack:
-        joiner, one, other = [await stack.enter_async_context(_holder(daemons, at)) for at in (0, 0, 1)]
+        joiner, one, other = [
+            await stack.enter_async_context(held_session(daemons.urls[at % 2])) for at in (0, 0, 1)
+        ]
         sender, receiver = await one.join("bench"), await other.join("bench")
         await sender.multicast(b"first")
         await _receive(receiver, 1)
@@ -128,7 +118,7 @@ async def _round(
     names = [f"new{measured.serial + at}" for at in range(work.joins)]
     measured.serial += work.joins
     cpu, begin = daemons.cpu_seconds(), time.monotonic()
-    await _join_all([(measured.joiner, name) for name in names])
+    await join_all([(measured.joiner, name) for name in names])
     join_s, join_cpu_s = time.monotonic() - begin, daemons.cpu_seconds() - cpu
     for at in range(0, len(names), AT_ONCE):
         await asyncio.gather(*[measured.joiner.leave(name) for name in names[at : at + AT_ONCE]])
@@ -136,15 +126,6 @@ async def _round(
     cpu, begin = daemons.cpu_seconds(), time.monotonic()
     await _flood(measured, work.messages)
     return join_s, join_cpu_s, time.monotonic() - begin, daemons.cpu_seconds() - cpu, latencies
-
-
-async def _join_all(wanted: list[tuple[Session, str]]) -> None:
-    for at in range(0, len(wanted), AT_ONCE):
-        await asyncio.gather(*[_join(*one) for one in wanted[at : at + AT_ONCE]])
-
-
-async def _join(session: Session, name: str) -> None:
-    await session.join(name)
 
 
 async def _probe(measured: _Measured, probes: int) -> list[float]:

@@ -11,6 +11,8 @@ from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import talking
 from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.groups import Row, Work, beside_groups, beside_sessions
+from hopring.cli.bench.memory import WARM, Memory, measure_memory
+from hopring.daemon.surroundings import allow_descriptors
 
 _COLUMNS = (
     ("GROUPS", 7),
@@ -36,7 +38,7 @@ def _counts(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 @click.command()
 @click.option("--groups", default="10,100,1000,5000", show_default=True, callback=_counts, help="Rows.")
-@click.option("--sessions", default="10,100,500", show_default=True, callback=_counts, help="Rows.")
+@click.option("--sessions", default="10,100,1000", show_default=True, callback=_counts, help="Rows.")
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="For each row.")
 @click.option("--joins", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
 @click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
@@ -56,8 +58,10 @@ def groups(
     Two daemons in two sites on loopback, clients in this process. Each row does the same work: joins of new
     groups, messages from one site to the other one at a time, and a flood of them. In brackets the ratio to the
     first row. CPU is that of both daemons, for each join or message: it tells more than time on a busy machine.
+    In the end, what as many groups and sessions as in the last rows add to the memory of a daemon.
     """
     work = Work(joins, probes, messages, rounds)
+    allow_descriptors(sessions[-1] + WARM)
     for title, measure, counts in (
         ("groups", beside_groups, groups),
         ("sessions", beside_sessions, sessions),
@@ -67,6 +71,10 @@ def groups(
             click.echo("".join([name.rjust(width) + " " * 7 for name, width in _COLUMNS]).rstrip())
         with talking(), Daemons() as daemons:
             asyncio.run(measure(daemons, counts, work, _teller(title, as_json)))
+    click.echo("hop: memory", err=True)
+    with talking(), Daemons() as daemons:
+        memory = asyncio.run(measure_memory(daemons, groups[-1], sessions[-1]))
+    click.echo(json.dumps({"beside": "memory", **asdict(memory)}) if as_json else _memory_text(memory))
 
 
 def _teller(title: str, as_json: bool) -> Callable[[Row], None]:
@@ -95,3 +103,16 @@ def _line(row: Row, first: Row) -> str:
         shown = f"{value:.0f}" if isinstance(value, int) or value >= 1000 else f"{value:.1f}"
         cells.append(f"{shown}{unit}".rjust(width) + (" " * 7 if ratio is None else f" ({ratio:.2f})".ljust(7)))
     return "".join(cells).rstrip()
+
+
+def _memory_text(memory: Memory) -> str:
+    lines = [
+        f"a daemon without clients has {memory.rss_bytes / 1e6:.1f} MB in memory,"
+        f" {memory.pss_bytes / 1e6:.1f} MB with only its share of what others use too"
+    ]
+    for one in memory.growths:
+        lines.append(
+            f"each idle {one.what} of {one.count} more takes {one.here_bytes:,} bytes at its daemon"
+            f" and {one.there_bytes:,} at the other"
+        )
+    return "\n".join(lines)

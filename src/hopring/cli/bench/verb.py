@@ -6,6 +6,7 @@ from hopring.cli.bench.cpu_verb import cpu
 from hopring.cli.bench.failover_verb import failover
 from hopring.cli.bench.groups_verb import groups
 from hopring.cli.bench.latency_verb import latency
+from hopring.cli.bench.many_daemons_verb import daemons
 from hopring.cli.bench.throughput_verb import throughput
 
 
@@ -14,5 +15,5 @@ def bench() -> None:
     """Measure on this machine, with daemons and clients that are started for it."""
 
 
-for _command in (throughput, latency, groups, failover, cpu):
+for _command in (throughput, latency, groups, daemons, failover, cpu):
     bench.add_command(_command)
