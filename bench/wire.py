@@ -14,7 +14,8 @@ from random import Random
 
 from hopring.ids import DaemonId, Generation, GroupName, Incarnation
 from hopring.services import Service
-from hopring.wire.bundle import BundleBuilder, Run, decode_bundle, encode_bundle
+from hopring.wire.builder import BundleBuilder
+from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, packet_bytes_of
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.hop import Ack

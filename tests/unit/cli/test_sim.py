@@ -70,7 +70,7 @@ def test_a_campaign_as_json_is_one_object(hop: Hop) -> None:
     facts = json.loads(result.stdout)
     assert (facts["seeds"], facts["violations"], facts["failed_seeds"]) == (1, 0, [])
     assert facts["events"] > 1_000
-    assert facts["seconds"] > 0
+    assert facts["seconds"] >= 0
 
 
 @pytest.mark.slow
