@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 Data = Buffer | Sequence[Buffer]
 """A message: one buffer, or several that are sent end to end."""
 
-BUNDLE_BYTES_AIM: Final = 60_000
+BUNDLE_BYTES_AIM: Final = 62_000
 """The bodies of a bundle, and what each message adds to them: this fills a train of datagrams.
 
 A little more would make a second train for the rest; much more saves little, and what follows waits longer."""

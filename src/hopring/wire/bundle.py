@@ -49,6 +49,7 @@ MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024 - 64 * 1024
 """The hard limit for a message, and for all bodies of a bundle together; no bundle then passes 16 MiB."""
 
 _GROUP_LISTS_KEPT_MAX: Final = 256
+_EVEN_OFFSETS_KEPT_MAX: Final = 64
 
 Column = memoryview
 """A part of a bundle, mapped with the type of its items; mypyc needs a name of ours for it."""
@@ -160,8 +161,9 @@ def bundle_parts(
     assert len(bodies) == len(types) == len(hints), "one type and one set of hints for each message"
     assert len(places) == (len(bodies) if run.mixed else 0), "one place for each message of a mixed bundle"
     assert 0 <= run.channel < CHANNELS_MAX, "no such channel"
-    offsets = array("i", list(accumulate(map(len, bodies), initial=0)))
-    assert offsets[-1] <= MESSAGE_BYTES_MAX, "the bodies are too long for one bundle"
+    offsets = _offsets_of(list(map(len, bodies)))
+    bodies_bytes = int.from_bytes(offsets[-_OFFSET_BYTES:], "little")
+    assert bodies_bytes <= MESSAGE_BYTES_MAX, "the bodies are too long for one bundle"
     names = encode_groups(run.groups)
     mark = b"" if run.mark is None else _mark(run, len(bodies))
     head = _HEAD.pack(
@@ -174,11 +176,23 @@ def bundle_parts(
         run.session,
         len(bodies),
         len(names),
-        offsets[-1],
+        bodies_bytes,
     )
-    columns: list[bytes | memoryview] = [memoryview(offsets).cast("B"), memoryview(array("H", types)).cast("B")]
-    front = [head, *columns, bytes(hints), bytes(places), names, mark]
-    return Sealed([*front, *bodies], sum(map(len, front)) + offsets[-1])
+    front = [head, offsets, array("H", types).tobytes(), bytes(hints), bytes(places), names, mark]
+    return Sealed([*front, *bodies], sum(map(len, front)) + bodies_bytes)
+
+
+def _offsets_of(sizes: list[int]) -> bytes:
+    """The column of offsets of bodies with these sizes, which mostly are all the same."""
+    if sizes.count(sizes[0]) == len(sizes):
+        return _even_offsets(sizes[0], len(sizes))
+    return array("i", list(accumulate(sizes, initial=0))).tobytes()
+
+
+@lru_cache(maxsize=_EVEN_OFFSETS_KEPT_MAX)
+def _even_offsets(size_bytes: int, count: int) -> bytes:
+    """The same of so many bodies of one size; remembered, because a sender's messages are alike."""
+    return array("i", [size_bytes * at for at in range(count + 1)]).tobytes()
 
 
 def _mark(run: Run, messages: int) -> bytes:
@@ -249,7 +263,10 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
         raise PeerError(Drop.LENGTH, f"bundle of {bodies_at + bodies_bytes} bytes in {size}")
     view = memoryview(buffer)
     offsets = view[BUNDLE_HEAD_BYTES:types_at].cast("i")
-    _check_offsets(offsets.tolist(), bodies_bytes)
+    # Mostly all messages have one size; then there is a shorter way to see that.
+    even = offsets[1] * count == bodies_bytes and _even_offsets(offsets[1], count)
+    if bytes(view[BUNDLE_HEAD_BYTES:types_at]) != even:
+        _check_offsets(offsets.tolist(), bodies_bytes)
     names = decode_groups(bytes(view[names_at:mark_at]), groups)
     if mark_bytes and groups != 1:
         raise PeerError(Drop.INCONSISTENT, f"bundle with a mark for {groups} groups")
