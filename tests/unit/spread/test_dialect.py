@@ -10,6 +10,7 @@ from hopring.groups.events import Cause, GroupView, ShowView
 from hopring.groups.names import GroupViewId, Member
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.links.events import Tick
+from hopring.services import Service
 from hopring.session.options import STALLED_US, SessionOptions
 from hopring.spread.dialect import may_come
 from hopring.spread.names import shown_groups, shown_session
@@ -345,3 +346,19 @@ def test_without_membership_not_even_the_own_join_is_shown() -> None:
     quiet.leave("g")
 
     assert desk.read(1, 1) == b""
+
+
+@pytest.mark.parametrize("joined", [("one",), ("one", "two")])
+def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple[str, ...]) -> None:
+    desk = Desk()
+    alice = desk.client(1, "alice", membership=False)
+    for group in joined:
+        alice.write(frame("<", JOIN, "#alice#eu1", (group,)))
+    native = desk.front.client(2, "native")
+    for group, body in (("one", b"1"), ("two", b"2"), ("one", b"3")):
+        native.outgoing.send(native.outgoing.run([group], Service.AGREED, False), body, 5)
+    desk.front.exchange(2, native)
+
+    wanted = [("one", b"1"), ("two", b"2"), ("one", b"3")]
+    seen = [alice.message() for _ in range(3 if len(joined) == 2 else 2)]
+    assert [(one.groups, one.body) for one in seen] == [((g,), body) for g, body in wanted if g in joined]
