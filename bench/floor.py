@@ -1,0 +1,156 @@
+"""The floor: what the kernel takes to carry packets the way they go, without anything that hopring does.
+
+    python -m bench.floor [--seconds 2]
+
+A sender, three processes in place of daemons, and a receiver at each, as in `hop bench throughput`: TCP from
+and to clients, one train of datagrams to each of the other two daemons. Nobody numbers, orders, keeps, acknowledges
+or looks at anything, and every buffer is used again and again. What is left is system calls, copies and waking
+up, from Python. Nothing that is lost is sent again, so the window is small. Prints JSON.
+"""
+
+import argparse
+import json
+import mmap
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from hopring.cli.bench.clock import cpu_seconds
+from hopring.daemon.udp_socket import ANCILLARY_BYTES, ask_buffers, ask_for_trains, cut_into
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT
+
+PACKET_BYTES: Final = 60_000
+MESSAGE_BYTES: Final = 1024
+DAEMONS: Final = 3
+WINDOW_PACKETS: Final = 32
+LOOK_SECONDS: Final = 0.0005
+WARM_SECONDS: Final = 1.0
+_BUFFER_BYTES: Final = 8 << 20
+
+
+def connection() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname())
+        other, _ = server.accept()
+    for end in (one, other):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return one, other
+
+
+def endpoint() -> socket.socket:
+    """A UDP socket that takes trains whole."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("127.0.0.1", 0))
+    ask_buffers(sock, _BUFFER_BYTES)
+    if not ask_for_trains(sock):
+        raise SystemExit("this kernel has no trains of datagrams (UDP_SEGMENT, UDP_GRO)")
+    return sock
+
+
+class Floor:
+    """The sockets, and how many packets each receiver has."""
+
+    def __init__(self) -> None:
+        self.sender, self.first = connection()
+        self.endpoints = [endpoint() for _ in range(DAEMONS)]
+        self.clients = [connection() for _ in range(DAEMONS)]
+        self.received = memoryview(mmap.mmap(-1, 8 * DAEMONS)).cast("q")
+
+    def send(self) -> None:
+        """As fast as the slowest receiver takes it."""
+        packet, sent = os.urandom(PACKET_BYTES), 0
+        while True:
+            while sent - min(self.received) >= WINDOW_PACKETS:
+                time.sleep(LOOK_SECONDS)
+            self.sender.sendall(packet)
+            sent += 1
+
+    def lead(self) -> None:
+        """The daemon of the sender."""
+        segment, packet = cut_into(SEGMENT_BYTES_DEFAULT), bytearray(PACKET_BYTES)
+        others = [one.getsockname() for one in self.endpoints[1:]]
+        view = memoryview(packet)
+        while True:
+            size = 0
+            while size < PACKET_BYTES:
+                size += self.first.recv_into(view[size:])
+            for address in others:
+                self.endpoints[0].sendmsg([packet], segment, 0, address)
+            self.clients[0][0].sendall(packet)
+
+    def follow(self, at: int) -> None:
+        """Another daemon."""
+        buffer = memoryview(bytearray(1 << 16))
+        while True:
+            size, *_ = self.endpoints[at].recvmsg_into([buffer], ANCILLARY_BYTES)
+            self.clients[at][0].sendall(buffer[:size])
+
+    def receive(self, at: int) -> None:
+        """A client."""
+        buffer, size = bytearray(1 << 20), 0
+        while True:
+            size += self.clients[at][1].recv_into(buffer)
+            self.received[at] = size // PACKET_BYTES
+
+    def work(self) -> dict[str, Callable[[], None]]:
+        """What each process does."""
+        followers = range(1, DAEMONS)
+        return {
+            "sender": self.send,
+            "daemon 1": self.lead,
+            **{f"daemon {at + 1}": partial(self.follow, at) for at in followers},
+            **{f"receiver {at + 1}": partial(self.receive, at) for at in range(DAEMONS)},
+        }
+
+
+def start(work: Callable[[], None]) -> int:
+    """A process that does this until it is ended."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    return pid
+
+
+def measure(seconds: float) -> dict[str, object]:
+    """How fast it goes, and what each process takes for a packet."""
+    floor = Floor()
+    pids = {name: start(work) for name, work in floor.work().items()}
+    try:
+        time.sleep(WARM_SECONDS)
+        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        begin, had = time.monotonic(), min(floor.received)
+        time.sleep(seconds)
+        packets, taken_s = min(floor.received) - had, time.monotonic() - begin
+        each_us = {name: (cpu_seconds(pid) - before[name]) / packets * 1e6 for name, pid in pids.items()}
+    finally:
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    return {
+        "packets_per_second": round(packets / taken_s),
+        "messages_per_second": round(packets / taken_s * PACKET_BYTES / MESSAGE_BYTES),
+        "cpu_us_per_packet": {name: round(us, 1) for name, us in each_us.items()},
+        "all_cpu_us_per_packet": round(sum(each_us.values()), 1),
+        "all_cpu_us_per_message": round(sum(each_us.values()) * MESSAGE_BYTES / PACKET_BYTES, 2),
+    }
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description="What the kernel takes to carry packets from a client to three."
+    )
+    parser.add_argument("--seconds", type=float, default=2.0)
+    print(json.dumps(measure(parser.parse_args().seconds)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
