@@ -3,9 +3,9 @@
     python -m bench.floor [--seconds 2]
 
 A sender, three processes in place of daemons, and a receiver at each, as in `hop bench throughput`: TCP from
-and to clients, one train of datagrams to each of the other two daemons. Nobody numbers, orders, keeps, acknowledges
-or looks at anything, and every buffer is used again and again. What is left is system calls, copies and waking
-up, from Python. Nothing that is lost is sent again, so the window is small. Prints JSON.
+and to clients, one train of datagrams to each of the other two daemons. Nobody numbers, orders, keeps,
+acknowledges or looks at anything, and every buffer is used again and again. What is left is system calls,
+copies and waking up, from Python. Nothing that is lost is sent again, so the window is small. Prints JSON.
 """
 
 import argparse
