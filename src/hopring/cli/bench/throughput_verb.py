@@ -40,7 +40,7 @@ from hopring.cli.exits import Exit
     "--bundle",
     type=click.IntRange(0, 4096),
     default=0,
-    help="Messages for one `multicast_many`; else as many as make 60 KB.",
+    help="Messages for one `multicast_many`; else as many as make 62 KB.",
 )
 @click.option("--by-one", is_flag=True, help="Send each message with a `multicast` of its own.")
 @click.option("--window", type=click.IntRange(0), default=0, help="Messages under way; else by size.")
