@@ -57,7 +57,7 @@ def test_a_message_bears_its_name() -> None:
         message_name(b"somebody else's")
 
 
-def test_messages_of_one_bundle_get_their_places_in_it() -> None:
+def test_messages_of_one_bundle_stand_in_the_order_of_their_numbers() -> None:
     record = recorder()
     record.takes(view(ME))
     sent = [record.sends(["g"], AGREED) for _ in range(4)]
@@ -65,7 +65,7 @@ def test_messages_of_one_bundle_get_their_places_in_it() -> None:
         record.takes(message(data, lts))
     places = [(event.ord.lts, event.ord.place) for event in record.events if hasattr(event, "ord")]
 
-    assert places == [(5, 0), (5, 1), (5, 2), (6, 0)]
+    assert places == [(5, 1), (5, 2), (5, 3), (6, 4)]
 
 
 def history(*later: Event) -> list[object]:

@@ -77,9 +77,9 @@ def test_messages_of_a_bundle_have_places_one_behind_the_other(session: Session)
 
     got = [one for one in recorder.events if isinstance(one, trace.ClientDelivered)]
     assert [(one.message.number, one.ord.lts, one.ord.place) for one in got] == [
-        (1, 11, 0),
-        (2, 11, 1),
-        (3, 12, 0),
+        (1, 11, 1),
+        (2, 11, 2),
+        (3, 12, 3),
     ]
     assert {one.message.sender for one in got} == {ME}
     assert message_body(names[2]) == b"three"

@@ -14,7 +14,6 @@ from hopring.client.events import Event, Member, Message, Transition, View
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
 from hopring.services import Service
-from hopring.session.place import Place
 
 # incarnation, session, number, bytes of the daemon's name
 _NAME: Final = Struct("<QIIH")
@@ -33,9 +32,6 @@ class Recorder:
         self.daemon, self.name = daemon, name
         self._early: list[Make] = []
         self._sent = 0
-        self._last: tuple[Place, int] | None = (
-            None  # Where the last message stood, and which of its bundle it was.
-        )
         at_us = now_us()
         self._note(lambda me: trace.Connected(me, at_us, name, private_group))
 
@@ -99,12 +95,12 @@ class Recorder:
 
     def _message(self, event: Message) -> None:
         assert self.process is not None, "a view has come before"
-        again = self._last is not None and self._last[0] == event.place
-        number = self._last[1] + 1 if again and self._last is not None else 0
-        self._last = event.place, number
+        name = message_name(event.data)
         view, lts, site = event.place
-        ord = trace.Ord(lts, site, _view_name(view), number)
-        parts = event.groups, message_name(event.data), event.service, ord
+        # Of a mixed bundle not everybody gets all messages, so they cannot be counted here; but a bundle has
+        # messages of one session, in the order of their numbers.
+        ord = trace.Ord(lts, site, _view_name(view), name.number)
+        parts = event.groups, name, event.service, ord
         self.events.append(trace.ClientDelivered(self.process, now_us(), *parts))
 
     def _note(self, make: Make) -> None:
