@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from hopring.client.connection import Connection
 from hopring.client.connections import NO_DAEMON
@@ -38,10 +38,10 @@ class Wire(asyncio.BufferedProtocol):
                 self.transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "streams have such transports"
-        self.transport = transport
+        # Those of other event loops are no `asyncio.Transport`, but do the same.
+        self.transport = cast("asyncio.Transport", transport)
         if not self._is_current:
-            transport.abort()  # It took too long.
+            self.transport.abort()  # It took too long.
             return
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:

@@ -11,7 +11,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
@@ -145,12 +145,22 @@ async def _run(job: Job, url: str) -> None:
     await ROLES[job.role](job, url)
 
 
+def event_loop() -> Callable[[Coroutine[object, object, None]], None]:
+    """What runs the client: uvloop if it is installed, as many applications do."""
+    try:
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        return asyncio.run
+    run: Callable[[Coroutine[object, object, None]], None] = uvloop.run
+    return run
+
+
 def main() -> None:
     """Does the job."""
     url, text = sys.argv[1:]
     job = msgspec.json.decode(text, type=Job)
     gc.freeze()  # What was imported stays; no collection has to look at it again.
-    asyncio.run(_run(job, url))
+    event_loop()(_run(job, url))
 
 
 if __name__ == "__main__":
