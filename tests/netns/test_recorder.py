@@ -17,6 +17,8 @@ from hopring.session.place import Place
 from hopring.session.words import Left, Member, View, Welcome, encode_word
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 
+pytestmark = pytest.mark.interpreted  # The recorder puts a stream of its own into the library.
+
 ANNA = Member("anna", "eu1", 7, 3)
 ME = trace.Process("eu1", 7, 3)
 VIEW = ViewId(5, DaemonId(0), Incarnation(9))

@@ -73,7 +73,7 @@ class Session(SessionFacts):
         self_discard: bool = False,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
-        if self._core.offer(groups, data, service, type, self_discard):
+        if self._core.offer(groups, data, service, type, bool(self_discard)):
             return  # What is open goes at the end of the turn.
         sending = sending_of(groups, data, service, type, self_discard)
         if self._core.has_room(sending):

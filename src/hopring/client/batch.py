@@ -92,6 +92,7 @@ COLUMNS: Final = (
     *("place", "members", "cause", "in_doubt", "missing"),
 )
 NEVER_NULL: Final = frozenset({"order", "received_at", "kind", "groups"})
+ALIGNED_BYTES: Final = 8
 MAPPED_MIN: Final = 16
 """Messages of one bundle in a row that are worth a chunk of their own."""
 
@@ -115,7 +116,10 @@ def _bodies(arrow: Any, parts: Sequence[Part]) -> Any:
 
 
 def _mapped(arrow: Any, run: MessageRun) -> Any:
-    buffers = [None, arrow.py_buffer(run.bundle.offsets), arrow.py_buffer(run.bundle.bodies)]
+    offsets = arrow.py_buffer(run.bundle.offsets)
+    if offsets.address % ALIGNED_BYTES:  # A frame that was mapped in its chunk may lie anywhere.
+        offsets = arrow.py_buffer(run.bundle.offsets.tobytes())
+    buffers = [None, offsets, arrow.py_buffer(run.bundle.bodies)]
     return arrow.Array.from_buffers(arrow.binary(), len(run), buffers, offset=run.start)
 
 

@@ -93,9 +93,9 @@ def sending_of(
     names = checked_groups((groups,) if isinstance(groups, str) else tuple(groups))
     check_type(message_type)
     if isinstance(data, bytes):
-        return Sending(names, data, service, message_type, self_discard)
+        return Sending(names, data, service, message_type, bool(self_discard))
     whole = bytes(data) if isinstance(data, bytearray | memoryview) else b"".join(data)
-    return Sending(names, whole, service, message_type, self_discard)
+    return Sending(names, whole, service, message_type, bool(self_discard))
 
 
 def many_of(
@@ -108,7 +108,7 @@ def many_of(
     """Messages as an application gave them."""
     names = checked_groups((groups,) if isinstance(groups, str) else tuple(groups))
     check_type(message_type)
-    return Many(Sending(names, b"", service, message_type, self_discard), bodies)
+    return Many(Sending(names, b"", service, message_type, bool(self_discard)), bodies)
 
 
 def tune(sock: socket.socket) -> None:

@@ -83,7 +83,7 @@ class Outgoing:
         if builder is None or not builder.takes(groups, service, self_discard):
             return False
         cost = builder.cost_bytes(groups, len(data))
-        if self.charged_bytes + cost > self.welcome.window_bytes or not builder.has_room(len(data)):
+        if self.charged_bytes + cost > self.welcome.window_bytes or not builder.has_room(cost - COLUMNS_BYTES):
             return False
         self._charge_open(cost)
         builder.append(data, message_type, 0, groups)
@@ -237,7 +237,7 @@ class Outgoing:
         builder = self.builder
         if builder is None or not builder.takes(run.groups, run.service, run.self_discard):
             return False
-        return builder.has_room(len(data))
+        return builder.has_room(builder.cost_bytes(run.groups, len(data)) - COLUMNS_BYTES)
 
     def _cost(self, run: Run, data: bytes) -> int:
         if self.builder is not None and self._fits(run, data):

@@ -109,7 +109,8 @@ class Lot:
     start: int = 0
     at: int = 0  # What is taken next.
     end: int = 1
-    made: list[Message] = field(default_factory=list)  # The bundle's up to the end, once one was asked for.
+    made: list[Message] = field(default_factory=list)  # From `base` to the end, once one was asked for.
+    base: int = 0
 
     @property
     def messages(self) -> int:
@@ -138,10 +139,10 @@ class Lot:
         """The next one; look first whether there is one."""
         if not self.made:
             assert self.came is not None, "it is messages"
-            self.made = messages_of(self.came, 0, self.end)
+            self.made, self.base = messages_of(self.came, self.at, self.end), self.at
         at = self.at
         self.at = at + 1
-        return self.made[at]
+        return self.made[at - self.base]
 
     def run(self, messages: int) -> MessageRun:
         """The next ones, so many at most."""

@@ -66,6 +66,7 @@ class Many:
         self.bodies = bodies
         self.at = 0
         self._bytes = sum(map(len, bodies))
+        self._longest = -1  # Not looked for yet.
         self._ends: list[int] = []  # Of each body, from 0 on, if they do not go all at once.
 
     @property
@@ -75,8 +76,12 @@ class Many:
 
     def check(self, message_bytes_max: int) -> None:
         """MessageTooLarge if there is one that the daemon never takes; none has gone then."""
-        if self._bytes > message_bytes_max and (longest := max(map(len, self.bodies))) > message_bytes_max:
-            raise MessageTooLarge(longest, message_bytes_max)
+        if self._bytes <= message_bytes_max:
+            return
+        if self._longest < 0:
+            self._longest = max(map(len, self.bodies))
+        if self._longest > message_bytes_max:
+            raise MessageTooLarge(self._longest, message_bytes_max)
 
     def portion(self, room_bytes: int, each_bytes: int) -> int:
         """How many of the next ones make a bundle that fits the room, of which each takes so much more."""

@@ -23,6 +23,7 @@ class Stream:
     last: int = 0
     now_us: int = 0  # When what is put in now was read.
     credit_bytes: int = 0  # For all that waits.
+    apart: bool = False  # Somebody has read one group alone.
 
     def open(self, group: str) -> None:
         """From now on events of this group can be asked for."""
@@ -30,7 +31,7 @@ class Stream:
 
     def close(self, group: str) -> None:
         """No more comes of this group; what waits can still be asked for."""
-        if not self.waits(group):
+        if not any(lot.at < lot.end for lot in self.by_group.get(group, ())):
             self.by_group.pop(group, None)
 
     def put_messages(self, came: Messages, start: int, end: int, credit_bytes: int) -> None:
@@ -46,6 +47,10 @@ class Stream:
         self.last += 1
 
     def _put(self, lot: Lot) -> None:
+        if self.apart and lot.mixed:
+            for one in lot.apart():
+                self._put(one)
+            return
         self.lots[lot.order] = lot
         self.credit_bytes += lot.credit_bytes
         for group in lot.groups:
@@ -62,38 +67,42 @@ class Stream:
             for lot in self.lots.values():
                 return lot
             return None
+        if not self.apart:
+            self._take_apart()
         lots = self.by_group.get(group)
         while lots:
             lot = lots[0]
             if lot.at == lot.end:
                 lots.popleft()
-            elif lot.mixed:
-                self._apart(lot)
-                lots = self.by_group[group]
             else:
                 return lot
         return None
 
-    def _apart(self, mixed: Lot) -> None:
-        """Somebody asks for the events of one group: from now on its part of this bundle can be taken alone."""
-        pieces = mixed.apart()
-        lots = self.lots
-        self.lots = {}
+    def _take_apart(self) -> None:
+        """Somebody reads one group alone: from now on what is mixed stands here in parts, one to a group."""
+        self.apart = True
+        pieces = {lot.order: lot.apart() for lot in self.lots.values() if lot.mixed}
+        if not pieces:
+            return
+        lots, self.lots = self.lots, {}
         for lot in lots.values():
-            for one in pieces if lot is mixed else (lot,):
+            for one in pieces.get(lot.order, (lot,)):
                 self.lots[one.order] = one
-        for group in mixed.groups:
-            if group in self.by_group:
-                its = [one for one in pieces if group in one.groups]
-                waiting = [[lot] if lot is not mixed else its for lot in self.by_group[group]]
-                self.by_group[group] = deque([lot for some in waiting for lot in some])
-        mixed.forget()  # Who is about to take more of it finds nothing left.
+        for group, waiting in self.by_group.items():
+            its: deque[Lot] = deque()
+            for lot in waiting:
+                if lot.mixed:
+                    its.extend([one for one in pieces[lot.order] if group in one.groups])
+                else:
+                    its.append(lot)
+            self.by_group[group] = its
+        for order in pieces:
+            lots[order].forget()  # Who is about to take more of it finds nothing left.
 
     def has(self, messages: int, group: str | None = None) -> bool:
         """Whether so many messages wait."""
-        if group is not None:
-            for lot in [lot for lot in self.by_group.get(group, ()) if lot.mixed]:
-                self._apart(lot)
+        if group is not None and not self.apart:
+            self._take_apart()
         for lot in self.lots.values() if group is None else self.by_group.get(group, ()):
             messages -= lot.messages
             if messages <= 0:

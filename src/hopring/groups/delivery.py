@@ -4,6 +4,7 @@ Invariants  a session gets a bundle once, through however many of its groups; no
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.early import Early
@@ -16,6 +17,9 @@ from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
 from hopring.wire.bundle import decode_bundle, peek_groups
+
+KINDS_MAX: Final = 8
+"""So many different parts of a mixed bundle are made at most: each is a copy, and a frame that few share."""
 
 
 @dataclass(slots=True)
@@ -55,7 +59,8 @@ class Delivery:
     def _apart(self, deliver: Deliver) -> list[Deliver]:
         """A mixed bundle: together those who get the same messages, which mostly is all of them.
 
-        No join can be overtaken by it: messages in a mixed bundle are ordered like joins.
+        If there are many kinds of them, it is cut once for all, as if it had not been mixed. No join can be
+        overtaken by it: messages in a mixed bundle are ordered like joins.
         """
         bundle = deliver.bundle
         members = [self._local(group) for group in bundle.run.groups]
@@ -68,13 +73,17 @@ class Delivery:
         alike: dict[tuple[int, ...], list[int]] = {}
         for number in deliver.sessions:
             alike.setdefault(tuple(wanted[number]), []).append(number)
-        places = bundle.places.tolist()
+        if len(alike) > KINDS_MAX:
+            return _in_pieces(deliver, members)
+        indexes: list[list[int]] = [[] for _ in members]
+        for index, place in enumerate(bundle.places.tolist()):
+            indexes[place].append(index)
         out: list[Deliver] = []
         for some, alike_numbers in alike.items():
-            only = tuple([index for index, place in enumerate(places) if place in some])
+            only = sorted([index for place in some for index in indexes[place]])
             if only:
-                every = len(only) == len(places)
-                out.append(deliver.but(sessions=tuple(alike_numbers), only=None if every else only))
+                every = len(only) == len(bundle)
+                out.append(deliver.but(sessions=tuple(alike_numbers), only=None if every else tuple(only)))
         return out
 
     def joined(self, at: Position) -> list[Deliver]:
@@ -98,6 +107,20 @@ class Delivery:
         if daemon == self.names[self.me.daemon] and name in self.sessions.by_name:
             return (self.sessions.by_name[name].number,)
         return ()
+
+
+def _in_pieces(deliver: Deliver, members: list[tuple[int, ...]]) -> list[Deliver]:
+    """Messages in a row to the same group, for all who are in it."""
+    places, wanting = deliver.bundle.places.tolist(), frozenset(deliver.sessions)
+    out: list[Deliver] = []
+    start = 0
+    for end in range(1, len(places) + 1):
+        if end == len(places) or places[end] != places[start]:
+            sessions = tuple([one for one in members[places[start]] if one in wanting])
+            if sessions:
+                out.append(deliver.but(sessions=sessions, only=tuple(range(start, end))))
+            start = end
+    return out
 
 
 def groups_of(payload: bytes | memoryview) -> tuple[GroupName, ...]:

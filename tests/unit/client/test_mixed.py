@@ -12,6 +12,7 @@ from hopring.client.events import Event, Message
 from hopring.client.facts import sending_of
 from hopring.client.runs import MessageRun
 from hopring.client.spooling import Scribe
+from hopring.groups.delivery import KINDS_MAX
 from hopring.services import Service
 
 GROUPS = ("a", "b", "c")
@@ -176,3 +177,44 @@ def test_a_table_says_of_each_message_where_it_went() -> None:
 
     assert table.column("groups").to_pylist() == [[group] for group, _ in WHAT * 5]
     assert table.column("data").to_pylist() == [data for _, data in WHAT * 5]
+
+
+def test_receivers_of_many_kinds_get_their_messages_in_order() -> None:
+    front = Front()
+    anna = member(front, 1, "anna")
+    names = [f"g{at}" for at in range(KINDS_MAX + 4)]
+    dice = random.Random(1)
+    others = {
+        number: (member(front, number, f"m{number}", *wanted), wanted)
+        for number in range(2, KINDS_MAX + 12)
+        for wanted in [dice.sample(names, dice.randint(1, len(names)))]
+    }
+    what = [(dice.choice(names), b"%d" % at) for at in range(50)]
+    send(front, 1, anna, *what)
+
+    for number, (core, wanted) in others.items():
+        front.exchange(number, core)
+        assert messages(drain(core)) == [((group,), data) for group, data in what if group in wanted]
+
+
+def test_a_piece_of_a_mixed_bundle_makes_its_own_messages_only() -> None:
+    front = Front()
+    anna = member(front, 1, "anna", *GROUPS)
+    send(front, 1, anna, *WHAT)
+    anna.take("b")
+    lot = anna.lot("c")
+
+    assert lot is not None
+    assert lot.message().data == b"4"
+    assert [one.data for one in lot.made] == [b"4", b"5"]
+
+
+def test_once_a_group_was_read_alone_what_comes_stands_in_its_parts() -> None:
+    front = Front()
+    anna = member(front, 1, "anna", *GROUPS)
+    assert anna.take("a") is None
+    send(front, 1, anna, *WHAT)
+
+    assert [lot.groups for lot in anna.stream.lots.values()] == [("a",), ("b",), ("a",), ("c",)]
+    assert messages(drain(anna)) == [((group,), data) for group, data in WHAT]
+    assert anna.stream.credit_bytes == 0
