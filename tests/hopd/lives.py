@@ -163,10 +163,14 @@ class Lives:
     def wait_for_a_good_end(self, seconds: float = 60.0) -> None:
         """Ends the load and waits until nothing is missing; what cannot be mended is told in the end."""
         self.load(0)
+        self.come_to_rest(seconds, 1.0)
+
+    def come_to_rest(self, seconds: float = 10.0, look_seconds: float = 0.1) -> None:
+        """Waits until nothing is missing: the last word of a client that has ended may still be on its way."""
         end = time.monotonic() + seconds
         while (verdict := self.verdict()) is not None:
             assert time.monotonic() < end, str(verdict)
-            time.sleep(1.0)
+            time.sleep(look_seconds)
 
     def _begun(self, name: str) -> int:
         return sum(row.kind == "recover" for row in self.rows(name))

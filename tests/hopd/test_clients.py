@@ -112,7 +112,7 @@ def test_agreed_messages_come_in_one_order_on_both_sides(served: Served) -> None
             assert (first.sender, first.type, first.service) == ("#bert#us1", 7, SAFE)
 
     asyncio.run(story())
-    assert served.lives.verdict() is None
+    served.lives.come_to_rest()
 
 
 def test_when_a_daemon_is_killed_its_clients_know_and_the_others_see_signal_and_view(served: Served) -> None:
