@@ -11,7 +11,7 @@ from hopring.client.events import Event, Message, bodies_of, groups_of, messages
 from hopring.services import Service
 from hopring.session.messages import Messages
 from hopring.session.place import Place
-from hopring.wire.bundle import Bundle, as_of
+from hopring.wire.bundle import Bundle, as_of, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +166,12 @@ def apart(came: Messages, start: int, end: int) -> list[tuple[Messages, int, int
     bundle = came.bundle
     if not bundle.run.mixed:
         return [(came, start, end)]
-    places = bundle.places.tolist()
     alone: dict[int, Messages] = {}
     out: list[tuple[Messages, int, int]] = []
-    for at in range(start + 1, end + 1):
-        place = places[start]
-        if at < end and places[at] == place:
-            continue
+    for place, first, behind in rows_of(bundle, start, end):
         if place not in alone:
             alone[place] = Messages(came.sender, came.place, as_of(bundle, place))
-        out.append((alone[place], start, at))
-        start = at
+        out.append((alone[place], first, behind))
     return out
 
 

@@ -16,7 +16,7 @@ from hopring.groups.words import unseal
 from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
-from hopring.wire.bundle import decode_bundle, peek_groups
+from hopring.wire.bundle import decode_bundle, peek_groups, rows_of
 
 KINDS_MAX: Final = 8
 """So many different parts of a mixed bundle are made at most: each is a copy, and a frame that few share."""
@@ -111,15 +111,12 @@ class Delivery:
 
 def _in_pieces(deliver: Deliver, members: list[tuple[int, ...]]) -> list[Deliver]:
     """Messages in a row to the same group, for all who are in it."""
-    places, wanting = deliver.bundle.places.tolist(), frozenset(deliver.sessions)
+    wanting = frozenset(deliver.sessions)
     out: list[Deliver] = []
-    start = 0
-    for end in range(1, len(places) + 1):
-        if end == len(places) or places[end] != places[start]:
-            sessions = tuple([one for one in members[places[start]] if one in wanting])
-            if sessions:
-                out.append(deliver.but(sessions=sessions, only=tuple(range(start, end))))
-            start = end
+    for place, start, end in rows_of(deliver.bundle, 0, len(deliver.bundle)):
+        sessions = tuple([one for one in members[place] if one in wanting])
+        if sessions:
+            out.append(deliver.but(sessions=sessions, only=tuple(range(start, end))))
     return out
 
 

@@ -206,6 +206,17 @@ def _flags(run: Run) -> int:
     return (_SELF_DISCARD if run.self_discard else 0) | (_BIG_ENDIAN if run.big_endian else 0) | mixed
 
 
+def rows_of(bundle: Bundle, start: int, end: int) -> list[tuple[int, int, int]]:
+    """Messages of a mixed bundle in a row to the same group: its place, the first, and behind the last."""
+    places = bundle.places.tolist()
+    out: list[tuple[int, int, int]] = []
+    for at in range(start + 1, end + 1):
+        if at == end or places[at] != places[start]:
+            out.append((places[start], start, at))
+            start = at
+    return out
+
+
 def as_of(bundle: Bundle, place: int) -> Bundle:
     """A mixed bundle as if all its messages went to the group in this place.
 
