@@ -5,22 +5,23 @@
 A sender, three processes in place of daemons, and a receiver at each, as in `hop bench throughput`: TCP from
 and to clients, one train of datagrams to each of the other two daemons. Nobody numbers, orders, keeps,
 acknowledges or looks at anything, and every buffer is used again and again. What is left is system calls,
-copies and waking up, from Python. Nothing that is lost is sent again, so the window is small. Prints JSON.
+copies and waking up, from Python. Nothing that is lost is sent again, so the window is small. Then round
+trips (`floor_trips.py`). Prints JSON.
 """
 
 import argparse
 import json
 import mmap
 import os
-import signal
-import socket
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from bench.floor_trips import measure_trips
+from bench.floor_work import connection, endpoint, working
 from hopring.cli.bench.clock import cpu_seconds
-from hopring.daemon.udp_socket import ANCILLARY_BYTES, ask_buffers, ask_for_trains, cut_into
+from hopring.daemon.udp_socket import ANCILLARY_BYTES, cut_into
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 
 PACKET_BYTES: Final = 60_000
@@ -29,27 +30,6 @@ DAEMONS: Final = 3
 WINDOW_PACKETS: Final = 32
 LOOK_SECONDS: Final = 0.0005
 WARM_SECONDS: Final = 1.0
-_BUFFER_BYTES: Final = 8 << 20
-
-
-def connection() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a TCP connection."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        one = socket.create_connection(server.getsockname())
-        other, _ = server.accept()
-    for end in (one, other):
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return one, other
-
-
-def endpoint() -> socket.socket:
-    """A UDP socket that takes trains whole."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind(("127.0.0.1", 0))
-    ask_buffers(sock, _BUFFER_BYTES)
-    if not ask_for_trains(sock):
-        raise SystemExit("this kernel has no trains of datagrams (UDP_SEGMENT, UDP_GRO)")
-    return sock
 
 
 class Floor:
@@ -108,32 +88,16 @@ class Floor:
         }
 
 
-def start(work: Callable[[], None]) -> int:
-    """A process that does this until it is ended."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        finally:
-            os._exit(1)
-    return pid
-
-
 def measure(seconds: float) -> dict[str, object]:
     """How fast it goes, and what each process takes for a packet."""
     floor = Floor()
-    pids = {name: start(work) for name, work in floor.work().items()}
-    try:
+    with working(floor.work()) as pids:
         time.sleep(WARM_SECONDS)
         before = {name: cpu_seconds(pid) for name, pid in pids.items()}
         begin, had = time.monotonic(), min(floor.received)
         time.sleep(seconds)
         packets, taken_s = min(floor.received) - had, time.monotonic() - begin
         each_us = {name: (cpu_seconds(pid) - before[name]) / packets * 1e6 for name, pid in pids.items()}
-    finally:
-        for pid in pids.values():
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
     return {
         "packets_per_second": round(packets / taken_s),
         "messages_per_second": round(packets / taken_s * PACKET_BYTES / MESSAGE_BYTES),
@@ -149,7 +113,8 @@ def main() -> None:
         description="What the kernel takes to carry packets from a client to three."
     )
     parser.add_argument("--seconds", type=float, default=2.0)
-    print(json.dumps(measure(parser.parse_args().seconds)), flush=True)
+    seconds = parser.parse_args().seconds
+    print(json.dumps({**measure(seconds), **measure_trips()}), flush=True)
 
 
 if __name__ == "__main__":

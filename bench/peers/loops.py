@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from hopring.cli.bench.board import (
     GO,
@@ -21,6 +22,9 @@ from hopring.cli.bench.board import (
 from hopring.cli.bench.job import Job
 from hopring.cli.bench.role import LOOK_SECONDS, WARM_PROBES
 
+LOOK_BLOCKING_SECONDS: Final = 0.0002
+"""Between two looks at the board without an event loop."""
+
 
 def board_of(job: Job) -> Slots:
     """The board of this run."""
@@ -32,11 +36,11 @@ def flood(job: Job, put: Callable[[bytes], object], flush: Callable[[], object] 
     board = board_of(job)
     board[SENDER_READY + job.number] = 1
     while not board[GO]:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(LOOK_BLOCKING_SECONDS)
     sent = 0
     for allowed in _bursts(job, board):
         if not allowed:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(LOOK_BLOCKING_SECONDS)
             continue
         for body in bodies(job, sent, allowed):
             put(body)

@@ -193,10 +193,19 @@ class Session(SessionFacts):
     # Within the library.
 
     async def _receive(self, group: str | None) -> Event:
-        event = self._core.take(group)
+        event = await self._next(group)
         if event is None:
             return await self._run(verbs.receive(self._core, group, now_us()))
         self._flush_soon()
+        return event
+
+    async def _next(self, group: str | None) -> Event | None:
+        """The next event, by a short way: as long as events come, no more of what verbs do is needed."""
+        core = self._core
+        event = core.take(group)
+        if event is None and not core.replays and not core.is_over(group):
+            await self._until(lambda: core.stream.waits(group) or core.is_over(group), NEVER)
+            event = core.take(group)
         return event
 
     async def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
@@ -218,7 +227,7 @@ class Session(SessionFacts):
             while lot is not None and lot.end - lot.at > 1:
                 # All but the last message of a bundle: nothing else has to be done for them.
                 yield lot.message()
-            event = core.take(group)
+            event = await self._next(group)
             if event is None:
                 event = await self._run(verbs.following(core, group, now_us()))
             if event is None:

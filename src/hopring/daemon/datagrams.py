@@ -15,7 +15,7 @@ from hopring.daemon.multicast import Group
 from hopring.daemon.shaper import DatagramShaper
 from hopring.daemon.traffic import Traffic
 from hopring.daemon.udp import UdpEndpoint
-from hopring.daemon.udp_socket import Address, Send
+from hopring.daemon.udp_socket import Address
 from hopring.daemon.unusable import joining, opening
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process
@@ -25,7 +25,7 @@ from hopring.routing.trees import pair
 from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.ring import Token
-from hopring.wire.train import Frame, Packet, decode_train, encode
+from hopring.wire.train import Packet, decode_train, encode, with_riders
 from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
 
 _FAMILIES: Final = (Family.HOP, Family.RING)
@@ -106,30 +106,55 @@ class Datagrams:
         else:
             self._site = [self.addresses[daemon] for daemon in ring if daemon != self._me]
 
-    def send(self, output: SendTo | SendSite) -> None:
-        """Sends frames of the present network."""
-        if isinstance(output, SendTo):
-            size = self._ring_segment_bytes
-            if output.family is Family.HOP:
-                size = self._hop_segment_bytes[output.daemon]
-            to = [self.addresses[output.daemon]]
-            self._send(output.family, output.frames, size, to, self.shaper.send)
+    def send(self, outputs: Iterable[SendTo | SendSite]) -> None:
+        """Sends frames of the present network, in their order."""
+        site: SendSite | None = None  # Not sent yet.
+        for output in outputs:
+            if isinstance(output, SendSite):
+                if site is not None:
+                    self._send_site(site, None)
+                site = output
+            elif output.family is Family.RING and site is not None:
+                self._send_site(site, output)
+                site = None
+            else:
+                self._send_to(output)
+        if site is not None:
+            self._send_site(site, None)
+
+    def _send_to(self, output: SendTo) -> None:
+        size = self._ring_segment_bytes
+        if output.family is Family.HOP:
+            size = self._hop_segment_bytes[output.daemon]
+        address = self.addresses[output.daemon]
+        for train in encode(self._heads[output.family], output.frames, size):
+            self.shaper.send(train, address)
+
+    def _send_site(self, output: SendSite, follows: SendTo | None) -> None:
+        """What follows for one member, a token mostly, goes in the same datagram if it has room."""
+        trains = encode(self._heads[Family.RING], output.frames, self._ring_segment_bytes)
+        if self.group is not None:
+            for train in trains:
+                self.group.send(train, self.group.address)
+        elif follows is not None and (riding := with_riders(trains[-1], follows.frames)) is not None:
+            rides = self.addresses[follows.daemon]
+            for address in self._site:
+                for train in trains[:-1]:
+                    self.shaper.send(train, address)
+                self.shaper.send(riding if address == rides else trains[-1], address)
+            return
         else:
-            way = self.shaper.send if self.group is None else self.group.send
-            self._send(Family.RING, output.frames, self._ring_segment_bytes, self._site, way)
+            for train in trains:
+                for address in self._site:
+                    self.shaper.send(train, address)
+        if follows is not None:
+            self._send_to(follows)
 
     def say(self, to: Iterable[DaemonId], word: bytes) -> None:
         """Sends a word of membership, which belongs to no network."""
         for train in encode(self._word_head, (Word(word),), WORD_DATAGRAM_BYTES_MAX):
             for daemon in to:
                 self.shaper.send(train, self.addresses[daemon])
-
-    def _send(
-        self, family: Family, frames: tuple[Frame, ...], segment_bytes: int, to: list[Address], way: Send
-    ) -> None:
-        for train in encode(self._heads[family], frames, segment_bytes):
-            for address in to:
-                way(train, address)
 
     # In.
 

@@ -45,6 +45,7 @@ from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.topology import topology_of
 from hopring.services import Service
+from hopring.stack_events import SendSite, SendTo, WriteTo
 from hopring.wire.header import Family
 from hopring.wire.train import Packet
 from hopring.wire.word import Word
@@ -210,12 +211,16 @@ class Member:
             if not self._upward:
                 self._loop.call_soon(self._hand_up)
             self._upward += upward
+        sendings: list[SendTo | SendSite | WriteTo] = []
         for output in outputs:
             match output:
                 case Network(_, sending):
-                    self.wires.send(sending)
+                    sendings.append(sending)
                 case Say(to, word):
                     self.wires.datagrams.say(to, encode(word))
                 case NetworkStarted(own, streams, ring):
+                    self.wires.send(sendings)
+                    sendings = []
                     self._reached(self.membership.counter)
                     self.wires.begin(own, ring, streams)
+        self.wires.send(sendings)

@@ -86,10 +86,9 @@ class Node:
             self._port.give(FromStream(neighbour, happening))
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
+        self.wires.send([output for output in outputs if isinstance(output, SendTo | SendSite | WriteTo)])
         for output in outputs:
             match output:
-                case SendTo() | SendSite() | WriteTo():
-                    self.wires.send(output)
                 case Receive() | NetworkFailed():
                     self._up(output)
                 case _:

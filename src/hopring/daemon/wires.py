@@ -42,13 +42,16 @@ class Wires:
         if self._streams is not None:
             self._streams.begin(own, streams)
 
-    def send(self, output: SendTo | SendSite | WriteTo) -> None:
+    def send(self, outputs: Iterable[SendTo | SendSite | WriteTo]) -> None:
         """Sends what the present network wants to have sent."""
-        if isinstance(output, WriteTo):
-            assert self._streams is not None, "only TCP links write"
-            self._streams.write(output.neighbour, output.data)
-        else:
-            self.datagrams.send(output)
+        datagrams: list[SendTo | SendSite] = []
+        for output in outputs:
+            if isinstance(output, WriteTo):
+                assert self._streams is not None, "only TCP links write"
+                self._streams.write(output.neighbour, output.data)
+            else:
+                datagrams.append(output)
+        self.datagrams.send(datagrams)
 
     def shape(self, daemon: str, shape: Shape) -> None:
         """Treats what goes to this daemon so from now on; for tests and demonstrations."""

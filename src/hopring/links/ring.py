@@ -103,7 +103,7 @@ class Ring:
             case Token():
                 return self._accept(sender, frame, now_us)
             case Data() | Segment():
-                return self._receive(frame)
+                return self._receive(frame, now_us)
             case Hurry():
                 return self._hurry()
             case Held(number):
@@ -111,9 +111,11 @@ class Ring:
 
     # Packets.
 
-    def _receive(self, frame: Data | Segment) -> list[Output]:
+    def _receive(self, frame: Data | Segment, now_us: int) -> list[Output]:
         s = self.state
         payload = s.store.receive(frame)
+        if payload is not None:
+            s.answers.heard(now_us)
         if frame.seq > s.passed.link_seq:
             s.timers.resend_at_us = NEVER  # Only a later holder of the token can have numbered it.
         return [] if payload is None else [Deliver(payload)]
@@ -151,7 +153,25 @@ class Ring:
         s.keeping.came_at_us = now_us
         if token.quiet < count:
             s.free_until_us = now_us + self.options.free_rotation_us
-        return self._hold(now_us) if self._may_hold(now_us) else self._visit()
+        if self._may_hold(now_us):
+            return self._hold(now_us)
+        return self._wait() if self._may_wait(now_us) else self._visit()
+
+    def _may_wait(self, now_us: int) -> bool:
+        """Whether somebody here is about to answer what came, and nobody needs the token meanwhile."""
+        s = self.state
+        if s.hurried or s.token.missing or s.store.gap or s.outbox.waiting or s.outbox.loose.objects:
+            return False
+        two = s.token.link_seq == s.keeping.last_seq + 1  # Who talk: nobody else has sent since we did.
+        return two and s.answers.likely(now_us, self.options.answer_us)
+
+    def _wait(self) -> list[Output]:
+        """Nobody is told: by the time that others could have asked for the token, it has gone on."""
+        s = self.state
+        s.phase = Phase.HOLDING
+        s.answers.awaited = True
+        s.timers = Timers(hold_until_us=s.answers.heard_at_us + self.options.answer_us)
+        return []
 
     def _may_hold(self, now_us: int) -> bool:
         s = self.state
@@ -182,6 +202,7 @@ class Ring:
         """Notes that this member needs the token; the next tick acts on it if the token may have stopped."""
         s = self.state
         s.hurried = True
+        s.answers.wished(now_us, self.options.answer_us)
         if s.phase is Phase.HOLDING:
             s.timers.hold_until_us = min(s.timers.hold_until_us, now_us)
         elif s.phase is Phase.WAITING and s.timers.hurry_at_us == NEVER and self._held_elsewhere():
@@ -222,6 +243,7 @@ class Ring:
             timers.hurry_at_us = now_us + self.options.hurry_resend_us
             out += [TransmitTo(member, (Hurry(),)) for member in self._holders()]
         if now_us >= timers.hold_until_us:
+            self.state.answers.waited_long_enough()
             out += self._visit()
         return out
 

@@ -5,6 +5,9 @@ rotation each time. So, if it sent only a little and knows of nobody who wants t
 next without letting it go. It says HELD in the packet that it sends, so others know whom to ask with HURRY.
 That everybody has something is known only when the token has gone round: so a kept visit raises no ARU, and the
 token is never kept from a Safe bundle that waits.
+
+Two clients at different members that answer each other are another case: the token comes with the packet, and
+would be gone when the answer is there. A member where answers tend to come soon waits for one a moment.
 """
 
 from dataclasses import dataclass
@@ -14,6 +17,11 @@ from hopring.ids import NOBODY, DaemonId
 
 KEPT_SEGMENTS_MAX: Final = 32
 """Who sends more than this has bundles to fill a rotation with, and gains nothing."""
+
+ANSWERS_SURE: Final = 2
+"""After so many answers in time the next one is waited for,"""
+ANSWERS_MISSED: Final = -16
+"""and after one that was waited for in vain, so many more have to come first."""
 
 
 @dataclass(slots=True)
@@ -43,3 +51,34 @@ class Keeping:
         self.asked = False
         self.at = NOBODY
         return segments
+
+
+@dataclass(slots=True)
+class Answers:
+    """Whether who is here tends to answer what comes from others."""
+
+    heard_at_us: int = 0  # When the last packet of another member came,
+    open: bool = False  # and whether nothing was to be sent from here since.
+    in_time: int = 0  # Answers, the last ones.
+    awaited: bool = False  # The token waits for one.
+
+    def heard(self, now_us: int) -> None:
+        """A packet of another member came."""
+        self.heard_at_us = now_us
+        self.open = True
+
+    def wished(self, now_us: int, answer_us: int) -> None:
+        """Something is to be sent from here."""
+        if self.open and now_us < self.heard_at_us + answer_us:
+            self.in_time = min(self.in_time + 1, ANSWERS_SURE)
+        self.open = self.awaited = False
+
+    def waited_long_enough(self) -> None:
+        """The token goes on by itself; if it waited for an answer, that did not come."""
+        if self.awaited:
+            self.in_time = ANSWERS_MISSED
+            self.open = self.awaited = False
+
+    def likely(self, now_us: int, answer_us: int) -> bool:
+        """Whether one may be about to come."""
+        return self.open and self.in_time == ANSWERS_SURE and now_us < self.heard_at_us + answer_us

@@ -39,6 +39,7 @@ class RingOptions:
     free_rotation_us: int = 1_000  # After traffic the token keeps going for so long: more is likely to come.
     keep_us: int = 1_000  # So long who has sent keeps the token for more, if nobody asks for it;
     kept_us_max: int = 5_000  # and so long altogether. 0: it goes on at once.
+    answer_us: int = 500  # So long after a packet of another who tends to answer waits for that; 0: never.
     lone_visit_us: int = 250  # Between the visits of a ring of one that has something left to settle.
 
     chunk_bytes: int = field(init=False)  # What one segment carries of a packet.

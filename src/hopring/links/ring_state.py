@@ -5,7 +5,7 @@ from enum import Enum
 
 from hopring.ids import NEVER
 from hopring.links.loose_queue import LooseQueue
-from hopring.links.ring_keep import Keeping
+from hopring.links.ring_keep import Answers, Keeping
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_packing import Outbox
 from hopring.links.ring_store import RingStore
@@ -50,6 +50,7 @@ class RingState:
     resent_segments: int = 0  # In all visits: copies of what others lacked.
     site_aru: int = 0
     keeping: Keeping = field(default_factory=Keeping)
+    answers: Answers = field(default_factory=Answers)
     hurried: bool = False  # Somebody needs the token since it was last here.
     free_until_us: int = 0  # There was traffic just now: the token does not stop before.
     unanswered: bool = False  # Of a ring that failed: nobody showed that it got the token we passed last.

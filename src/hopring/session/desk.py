@@ -32,7 +32,7 @@ from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.renumber import renumber
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.groups.words import is_word
-from hopring.ids import DaemonId, GroupName, Process, SiteId
+from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION
@@ -44,6 +44,8 @@ from hopring.session.held import Held
 from hopring.session.judging import judge
 from hopring.session.native import Native
 from hopring.session.options import (
+    CREDIT_DELAY_US,
+    CREDIT_PART,
     REQUEST_COST_BYTES,
     SLOW_RECEIVER,
     TOO_MANY_CLIENTS,
@@ -88,11 +90,14 @@ class Desk:
         self.ended = self._roll.ended
         self.pace = Pace()
         self._charged: set[int] = set()  # Sessions that wait for credit, or to be listened to again.
+        self._owing_until_us: dict[int, int] = {}  # When clients are told what has gone out, at the latest.
 
     @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
-        return min(self._roll.wake_at_us, self.groups.wake_at_us, self.pace.wake_at_us)
+        wake_us = min(self._roll.wake_at_us, self.groups.wake_at_us)
+        wake_us = min(wake_us, self.pace.wake_at_us)
+        return min(wake_us, next(iter(self._owing_until_us.values()), NEVER))
 
     def tune(self, options: SessionOptions) -> None:
         """Other limits from now on, also for sessions that are there."""
@@ -135,13 +140,27 @@ class Desk:
                 self._charged.discard(number)
                 continue
             queued_bytes = self._queued_bytes(number)
-            if session.credit(queued_bytes, self.options.window_bytes):
-                self._roll.ready(session)
-                if not session.charged_bytes:
-                    self._charged.discard(number)
+            if session.credit(queued_bytes):
+                self._owe(session, now_us)
+            if not session.charged_bytes:
+                self._charged.discard(number)
             if session.paused and 2 * queued_bytes <= self.options.window_bytes:
                 self._hear(session, now_us)
         return self._roll.flush()
+
+    def _owe(self, session: Session, now_us: int) -> None:
+        """Credits: much is told at once, little with whatever goes to the client next, or a while later."""
+        if session.credit_bytes >= self.options.window_bytes // CREDIT_PART:
+            self._roll.ready(session)
+        elif session.number not in self._owing_until_us:
+            self._owing_until_us[session.number] = now_us + CREDIT_DELAY_US
+
+    def _tell_credits(self, now_us: int) -> None:
+        late = [number for number, until_us in self._owing_until_us.items() if until_us <= now_us]
+        for number in late:
+            del self._owing_until_us[number]
+            if number in self.sessions:
+                self._roll.ready(self.sessions[number])
 
     def _queued_bytes(self, number: int) -> int:
         return self.groups.queued_bytes(number) + self.queries.queued_bytes(number)
@@ -199,6 +218,7 @@ class Desk:
         answered = self.queries.tick(self.sessions, now_us)
         if answered is not None:
             self._roll.ready(answered)
+        self._tell_credits(now_us)
         for session, why in self.slow.late(self.sessions, now_us):
             self._too_slow(session, why, now_us)
         self._ask(Tick(), now_us)
@@ -379,7 +399,7 @@ class Desk:
         """The client has to go; it is told why, and what it asked for before is still done."""
         word: Word = Error(reason, detail[:1024], remedy)
         # Only what it cannot do without: what waits for it may be what it did not take.
-        last = b"".join(session.control) + session.conversation.tell(word)
+        last = session.words() + session.conversation.tell(word)
         self._roll.close(session, last, f"{reason}: {detail}" if detail else reason)
         if session.known and session.state is not State.ENDING:
             self._ask(Disconnect(session.number), now_us)

@@ -30,6 +30,13 @@ HELD_BACK_PART: Final = 4
 The daemon counts so much as nothing. Otherwise an event that is longer than the rest of the window, and waits
 for all before it to be taken, would wait for ever."""
 
+CREDIT_PART: Final = 4
+"""The part of the daemon's window, as a divisor, for which a client is told at once what has gone out."""
+
+CREDIT_DELAY_US: Final = 10_000
+"""Less than that is told with whatever goes to the client next, or so long afterwards: by itself it would wake
+the client for nothing."""
+
 WINDOW_BYTES_MIN: Final = 4 * 1024
 WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a client may ask for as its own window."""

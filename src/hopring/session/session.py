@@ -58,14 +58,12 @@ class Session:
             raise PeerError(Drop.OUT_OF_WINDOW, f"requests of more than {window_bytes} bytes at once")
         self.charged_bytes += cost_bytes
 
-    def credit(self, queued_bytes: int, window_bytes: int) -> bool:
-        """Gives back what has gone out, if it is worth a word; whether it is."""
-        done_bytes = self.charged_bytes - queued_bytes
-        if not done_bytes or (queued_bytes and done_bytes < window_bytes // 4):
-            return False
+    def credit(self, queued_bytes: int) -> bool:
+        """Gives back what has gone out, with whatever goes to the client next; whether that is anything."""
+        done_bytes = self.charged_bytes - queued_bytes if self.dialect.native else 0
         self.charged_bytes = queued_bytes
-        self.credit_bytes += done_bytes if self.dialect.native else 0
-        return True
+        self.credit_bytes += done_bytes
+        return done_bytes > 0
 
     # Events.
 
@@ -126,4 +124,9 @@ class Session:
 
     def rest(self) -> bytes:
         """All that has not gone out, whatever the window says."""
-        return b"".join([*self.control, *self.backlog.rest()])
+        return b"".join([self.words(), *self.backlog.rest()])
+
+    def words(self) -> bytes:
+        """Of that, what needs no place among events."""
+        credit = self.conversation.tell(Credit(self.credit_bytes)) if self.credit_bytes else b""
+        return b"".join([*self.control, credit])

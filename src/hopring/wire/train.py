@@ -104,6 +104,14 @@ def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Tra
     return trains
 
 
+def with_riders(train: Train, frames: Sequence[Frame]) -> Train | None:
+    """The same datagram with more frames in it; None if it is a longer train, or if they do not fit."""
+    if len(train.buffer) > train.segment_bytes:
+        return None  # A second copy of all that would cost more than another datagram.
+    buffer = b"".join([train.buffer, *map(_encode_frame, frames)])
+    return Train(buffer, train.segment_bytes) if len(buffer) <= train.segment_bytes else None
+
+
 def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes]:
     """The parts of a train, four to a full datagram; at the end a head and a frame on which others may ride.
 

@@ -7,7 +7,9 @@ from tests.unit.session.front import Front
 from hopring.client.core import Core
 from hopring.client.events import Message
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
+from hopring.links.events import Tick
 from hopring.services import Service
+from hopring.session.options import CREDIT_DELAY_US
 from hopring.session.pace import (
     EMPTY_EVERY_US,
     LOST_US,
@@ -97,6 +99,8 @@ def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
         assert front.desk.take(True, at) is not None
     send(bulk, "g1", b"b")
     front.exchange(1, bulk)
+    front.now_us = CREDIT_DELAY_US
+    front.step(Tick())
     assert front.desk.take(True, STARVED_US - 1) is None
     assert front.desk.wake_at_us == STARVED_US
     one = front.desk.take(True, STARVED_US)

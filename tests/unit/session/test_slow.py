@@ -12,7 +12,7 @@ from hopring.client.events import Event, Gap, Message, SlowWarning, View
 from hopring.daemon.spill import SpillPlace
 from hopring.links.events import Tick
 from hopring.services import Service
-from hopring.session.options import SessionOptions, Slow
+from hopring.session.options import CREDIT_DELAY_US, SessionOptions, Slow
 
 SMALL = SessionOptions(backlog_bytes_max=20_000, spill_memory_bytes=20_000, spill_bytes_max=1_000_000)
 BODY_BYTES = 1000
@@ -278,6 +278,8 @@ def test_who_takes_nothing_while_others_wait_has_to_go() -> None:
     anna = joined(front, 1, "anna", "g", slow="block")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(100))
+    front.now_us = CREDIT_DELAY_US
+    front.step(Tick())
     assert front.desk.wake_at_us == SMALL.block_us
     anna.receive(front.fetch(1))
     assert anna.take() is not None

@@ -12,7 +12,7 @@ from hopring.wire.data import Data, Missing, Segment, cut, packet_bytes_of
 from hopring.wire.header import FRAMES_MAX, Family, Header, encode_header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.ring import Held, Hurry
-from hopring.wire.train import Frame, Packet, decode, decode_train, encode
+from hopring.wire.train import Frame, Packet, Train, decode, decode_train, encode, with_riders
 
 HEADER: Final = Header(Family.HOP, CLUSTER, DaemonId(3), Incarnation(2**64 - 1), Generation(2**63))
 HEAD: Final = encode_header(HEADER)
@@ -92,6 +92,27 @@ def test_what_follows_a_train_rides_on_its_last_datagram() -> None:
     [train] = encode(HEAD, frames, 1400)
 
     assert list(decode_train(memoryview(train.buffer), 1400, CLUSTER)) == [Packet(HEADER, frames)]
+
+
+def test_frames_ride_in_a_datagram_that_has_room() -> None:
+    [train] = encode(HEAD, [Data(7, b"payload")], 1400)
+    ridden = with_riders(train, [Held(3), Hurry()])
+
+    assert ridden is not None
+    assert decode(ridden.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"), Held(3), Hurry()))
+    assert decode(train.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"),)), "the other is as it was"
+
+
+def test_nothing_rides_where_there_is_no_room_nor_in_a_longer_train() -> None:
+    [train] = encode(HEAD, [Data(7, b"payload")], 1400)
+    size = len(train.buffer)
+    [held] = encode(HEAD, [Held(3)], 1400)
+    rider_bytes = len(held.buffer) - len(HEAD)
+
+    assert with_riders(Train(train.buffer, size + rider_bytes), [Held(3)]) is not None
+    assert with_riders(Train(train.buffer, size + rider_bytes - 1), [Held(3)]) is None
+    [long] = encode(HEAD, [Data(7, bytes(5_000))], 1400)
+    assert with_riders(long, [Held(3)]) is None
 
 
 def test_what_comes_before_a_train_goes_in_a_datagram_of_its_own() -> None:

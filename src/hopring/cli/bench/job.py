@@ -23,7 +23,7 @@ class Case(Value, frozen=True):
     each: bool = False  # Receivers take one message at a time.
     window: int = 0  # Messages under way; 0 is as many as make 4 MiB, within limits.
     by_one: bool = False  # Our senders call `multicast` for each message, and not `multicast_many`.
-    bundle: int = 0  # Messages in a burst; 0 is as many as make 62 KB.
+    bundle: int = 0  # Messages in a burst; 0 is as many as make 62 KB, or at a pace what is due.
     pace_per_second: int = 0  # 0 is as fast as it goes.
     seconds: float = 2.0
     warm_seconds: float = 1.0
@@ -42,7 +42,12 @@ class Case(Value, frozen=True):
     @property
     def many(self) -> bool:
         """Whether our senders use `multicast_many`: messages then go to one group, and several at once."""
-        return not (self.by_one or self.single or self.pace_per_second or self.groups > 1)
+        return self.in_bursts and not (self.by_one or self.single or self.groups > 1)
+
+    @property
+    def in_bursts(self) -> bool:
+        """Whether nothing is sent until a burst is whole."""
+        return not self.pace_per_second or self.bundle > 0
 
 
 class Job(Value, frozen=True):

@@ -51,7 +51,8 @@ def latency(
     with Daemons(sites_of(daemons, min(sites, daemons))) as system:
         if half_load:
             load_per_second = int(measure_throughput(system, LOAD, "most").messages_per_second / 2)
-        load = LOAD.but(pace_per_second=load_per_second) if load_per_second else None
+        # The flood itself at a lower rate: sent as it comes, in smaller bundles, it would be another load.
+        load = LOAD.but(pace_per_second=load_per_second, bundle=LOAD.at_once) if load_per_second else None
         results: list[Figures] = []
         for number in range(runs):
             trips = {}

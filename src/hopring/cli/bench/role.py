@@ -39,7 +39,8 @@ from hopring.client.aio import Session, connect
 from hopring.client.events import Message, View
 from hopring.services import Service
 
-LOOK_SECONDS: Final = 0.0002
+LOOK_SECONDS: Final = 0.001
+"""Between two looks at the board; uvloop makes nothing of less, and would look all the time."""
 WARM_PROBES: Final = 100
 
 
@@ -58,7 +59,7 @@ async def send(job: Job, url: str) -> None:
             if case.pace_per_second:
                 allowed = min(allowed, int((time.monotonic() - begin) * case.pace_per_second) - sent)
             # A flood goes in whole bursts: what is left of a window would make bundles of one.
-            if allowed < (1 if case.pace_per_second else case.at_once):
+            if allowed < (case.at_once if case.in_bursts else 1):
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
             bodies = [mark(job.number, number) + rest for number in range(sent, sent + allowed)]

@@ -1,0 +1,97 @@
+"""Credits: clients are told what has gone out, in time, and are not woken for that alone."""
+
+from tests.unit.session.front import Front
+
+from hopring.client.core import Core
+from hopring.client.events import Message
+from hopring.ids import NEVER
+from hopring.links.events import Tick
+from hopring.services import Service
+from hopring.session.options import CREDIT_DELAY_US, SessionOptions
+
+
+def joined(front: Front, number: int, name: str) -> Core:
+    """A client in a group of its name, which owes nothing and is owed nothing."""
+    core = front.client(number, name)
+    core.join(name)
+    front.exchange(number, core)
+    while core.take() is not None:
+        pass
+    front.now_us += CREDIT_DELAY_US
+    front.step(Tick())
+    front.exchange(number, core)
+    front.ready.clear()
+    assert core.outgoing.charged_bytes == 0
+    return core
+
+
+def send(front: Front, number: int, core: Core, group: str, data: bytes) -> None:
+    """A message that has come to the daemon."""
+    core.outgoing.send(core.outgoing.run([group], Service.AGREED, False), data, 0)
+    front.say(number, core.output())
+
+
+def test_little_is_told_a_while_later_if_nothing_else_goes_to_the_client() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+    send(front, 1, anna, "others", b"x")
+
+    assert not front.ready, "nobody is woken for that"
+    assert front.desk.wake_at_us == front.now_us + CREDIT_DELAY_US
+    assert anna.outgoing.in_doubt == 1
+    front.now_us = front.desk.wake_at_us
+    front.step(Tick())
+    assert front.ready == {1}
+    front.exchange(1, anna)
+    assert anna.outgoing.charged_bytes == anna.outgoing.in_doubt == 0
+    assert front.desk.wake_at_us == NEVER
+
+
+def test_it_rides_with_the_next_event() -> None:
+    front = Front()
+    anna, bert = joined(front, 1, "anna"), joined(front, 2, "bert")
+    send(front, 1, anna, "bert", b"ping")
+    send(front, 2, bert, "anna", b"pong")
+
+    assert front.ready == {1, 2}
+    front.exchange(1, anna)
+    event = anna.take()
+    assert isinstance(event, Message)
+    assert event.data == b"pong"
+    assert anna.outgoing.charged_bytes == 0
+
+
+def test_a_quarter_of_the_window_is_told_at_once() -> None:
+    options = SessionOptions()
+    front = Front(options)
+    anna = joined(front, 1, "anna")
+    for _ in range(3):
+        send(front, 1, anna, "others", bytes(70_000))
+    assert not front.ready
+    send(front, 1, anna, "others", bytes(70_000))
+    assert options.window_bytes // 4 <= 4 * 70_000
+    assert front.ready == {1}
+    front.exchange(1, anna)
+    assert anna.outgoing.charged_bytes == 0
+
+
+def test_who_has_to_go_is_told_before() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+    send(front, 1, anna, "others", b"x")
+    doubtful = anna.outgoing
+    front.end("the daemon ends", "connect to another daemon")
+    anna.receive(front.fetch(1))
+
+    assert anna.connection.ended is not None or anna.connection.outgoing is not doubtful
+    assert doubtful.in_doubt == 0
+
+
+def test_a_client_that_takes_nothing_is_not_looked_at_again_and_again() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+    send(front, 1, anna, "others", b"x")
+    front.now_us = front.desk.wake_at_us
+    front.step(Tick())
+
+    assert front.desk.wake_at_us == NEVER, "it is ready, and that is all"
