@@ -167,10 +167,20 @@ class Datagrams:
                 if packet.reason is Drop.CLUSTER:
                     self.foreign(address, packet.detail)
             elif packet.header.sender not in self._unheard:
-                if self.group is not None and any(isinstance(frame, Token) for frame in packet.frames):
-                    # Packets sent before the token wait in another socket. Unread they would look lost.
-                    self.group.drain()
-                self._take(packet)
+                self._heard(packet)
+
+    def _heard(self, packet: Packet) -> None:
+        frames = packet.frames
+        if not isinstance(frames[-1], Token):
+            self._take(packet)
+            return
+        if self.group is not None:
+            # Packets sent before the token wait in another socket. Unread they would look lost.
+            self.group.drain()
+        if len(frames) > 1:
+            # What it rode with has to be in the order when the token comes, or it would not tell of that.
+            self._take(Packet(packet.header, frames[:-1]))
+        self._take(Packet(packet.header, frames[-1:]))
 
 
 def _segments(config: Config, me: DaemonId) -> dict[DaemonId, int]:

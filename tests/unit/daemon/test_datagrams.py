@@ -57,7 +57,7 @@ def test_the_token_goes_in_the_datagram_of_the_packet_before_it(loop: Loop) -> N
     run_until(loop, lambda: bool(site.heard[TWO] and site.heard[THREE]))
     site.close()
 
-    assert site.heard[TWO] == [(Data(1, b"one"), TOKEN)]
+    assert site.heard[TWO] == [(Data(1, b"one"),), (TOKEN,)], "the packet is taken before the token comes"
     assert site.heard[THREE] == [(Data(1, b"one"),)]
     assert site.one.endpoint.traffic.datagrams_sent == 2
 
