@@ -260,10 +260,14 @@ class Session(SessionFacts):
         while not condition() and (until_us == NEVER or now_us() < until_us):
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._waiters.append(waiter)
-            if until_us == NEVER:
-                await waiter
-            else:
-                await asyncio.wait([waiter], timeout=max(0, until_us - now_us()) / 1_000_000)
+            try:
+                if until_us == NEVER:
+                    await waiter
+                else:
+                    await asyncio.wait([waiter], timeout=max(0, until_us - now_us()) / 1_000_000)
+            finally:
+                if waiter in self._waiters:  # Nobody has woken it.
+                    self._waiters.remove(waiter)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

@@ -25,7 +25,7 @@ from hopring.routing.trees import pair
 from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.ring import Token
-from hopring.wire.train import Packet, decode_train, encode, with_riders
+from hopring.wire.train import Packet, Train, decode_train, encode, with_riders
 from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
 
 _FAMILIES: Final = (Family.HOP, Family.RING)
@@ -107,7 +107,7 @@ class Datagrams:
             self._site = [self.addresses[daemon] for daemon in ring if daemon != self._me]
 
     def send(self, outputs: Iterable[SendTo | SendSite]) -> None:
-        """Sends frames of the present network, in their order."""
+        """Sends frames of the present network; to each daemon those of the ring in their order."""
         site: SendSite | None = None  # Not sent yet.
         for output in outputs:
             if isinstance(output, SendSite):
@@ -136,12 +136,7 @@ class Datagrams:
         if self.group is not None:
             for train in trains:
                 self.group.send(train, self.group.address)
-        elif follows is not None and (riding := with_riders(trains[-1], follows.frames)) is not None:
-            rides = self.addresses[follows.daemon]
-            for address in self._site:
-                for train in trains[:-1]:
-                    self.shaper.send(train, address)
-                self.shaper.send(riding if address == rides else trains[-1], address)
+        elif self._ridden(trains, output, follows):
             return
         else:
             for train in trains:
@@ -149,6 +144,17 @@ class Datagrams:
                     self.shaper.send(train, address)
         if follows is not None:
             self._send_to(follows)
+
+    def _ridden(self, trains: list[Train], output: SendSite, follows: SendTo | None) -> bool:
+        if follows is None or len(trains) > 1:
+            return False
+        riding = with_riders(trains[0], output.frames, follows.frames)
+        if riding is None:
+            return False
+        rides = self.addresses[follows.daemon]
+        for address in self._site:
+            self.shaper.send(riding if address == rides else trains[0], address)
+        return True
 
     def say(self, to: Iterable[DaemonId], word: bytes) -> None:
         """Sends a word of membership, which belongs to no network."""

@@ -226,6 +226,7 @@ class Ring:
 
     def _hurry(self) -> list[Output]:
         self.state.hurried = self.state.keeping.asked = True
+        self.state.answers.awaited = False  # Who knows whether it would have come.
         return self._visit() if self.state.phase is Phase.HOLDING else []
 
     def _tick(self, now_us: int) -> list[Output]:

@@ -140,7 +140,7 @@ class Desk:
                 self._charged.discard(number)
                 continue
             queued_bytes = self._queued_bytes(number)
-            if session.credit(queued_bytes):
+            if session.credit(queued_bytes, self.options.window_bytes):
                 self._owe(session, now_us)
             if not session.charged_bytes:
                 self._charged.discard(number)
@@ -150,14 +150,20 @@ class Desk:
 
     def _owe(self, session: Session, now_us: int) -> None:
         """Credits: much is told at once, little with whatever goes to the client next, or a while later."""
-        if session.credit_bytes >= self.options.window_bytes // CREDIT_PART:
+        window_bytes = self.options.window_bytes
+        # What is not told never keeps the client from its next request.
+        untold_bytes = min(
+            window_bytes // CREDIT_PART, window_bytes - self.bundle_bytes_max - REQUEST_COST_BYTES
+        )
+        if session.credit_bytes >= untold_bytes:
             self._roll.ready(session)
         elif session.number not in self._owing_until_us:
             self._owing_until_us[session.number] = now_us + CREDIT_DELAY_US
 
     def _tell_credits(self, now_us: int) -> None:
-        late = [number for number, until_us in self._owing_until_us.items() if until_us <= now_us]
-        for number in late:
+        for number, until_us in list(self._owing_until_us.items()):
+            if until_us > now_us:
+                return  # They are in the order of time.
             del self._owing_until_us[number]
             if number in self.sessions:
                 self._roll.ready(self.sessions[number])

@@ -91,7 +91,7 @@ class Queries:
 
     def tick(self, sessions: Mapping[int, Session], now_us: int) -> Session | None:
         """Answers one question if it is time; returns the session that has an answer to take."""
-        if now_us < self._next_us:
+        if now_us < self._next_us or not self._turn:
             return None
         for _ in range(len(self._turn)):
             number = self._turn.popleft()

@@ -12,7 +12,7 @@ from enum import Enum
 from hopring.errors import Drop, PeerError
 from hopring.session.backlog import Backlog
 from hopring.session.dialect import Conversation, Dialect
-from hopring.session.options import HELD_BACK_PART
+from hopring.session.options import CREDIT_PART, HELD_BACK_PART
 from hopring.session.words import Credit, Word
 
 
@@ -58,12 +58,18 @@ class Session:
             raise PeerError(Drop.OUT_OF_WINDOW, f"requests of more than {window_bytes} bytes at once")
         self.charged_bytes += cost_bytes
 
-    def credit(self, queued_bytes: int) -> bool:
-        """Gives back what has gone out, with whatever goes to the client next; whether that is anything."""
-        done_bytes = self.charged_bytes - queued_bytes if self.dialect.native else 0
+    def credit(self, queued_bytes: int, window_bytes: int) -> bool:
+        """Gives back what has gone out, with whatever goes to the client next; whether that is anything.
+
+        As long as something waits, only if it is much: what is answered or refused passes messages that wait,
+        and the client takes credits to be for the oldest of its requests. Its end waits too, uncharged.
+        """
+        done_bytes = self.charged_bytes - queued_bytes
+        if done_bytes <= 0 or (queued_bytes and done_bytes < window_bytes // CREDIT_PART):
+            return False
         self.charged_bytes = queued_bytes
-        self.credit_bytes += done_bytes
-        return done_bytes > 0
+        self.credit_bytes += done_bytes if self.dialect.native else 0
+        return self.credit_bytes > 0
 
     # Events.
 

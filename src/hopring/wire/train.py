@@ -24,7 +24,7 @@ from hopring.wire.data import (
     encode_segment,
     segment_count,
 )
-from hopring.wire.header import HEAD_BYTES, Family, FrameType, Header, decode_header, split_frames
+from hopring.wire.header import FRAMES_MAX, HEAD_BYTES, Family, FrameType, Header, decode_header, split_frames
 from hopring.wire.hop import Ack, Nack, decode_ack, decode_nack, encode_ack, encode_nack
 from hopring.wire.ring import (
     Held,
@@ -76,7 +76,8 @@ def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Tra
     trains: list[Train] = []
     parts: list[bytes] = []  # The train in the making: heads and frames in turn.
     full = 0  # How many datagrams of it are closed and full.
-    size = 0  # Bytes in its last datagram, which may still take frames.
+    size = 0  # Bytes in its last datagram, which may still take frames,
+    held = 0  # and how many it has.
     for frame in frames:
         if isinstance(frame, Data) and len(frame.payload) > segment_bytes - SEGMENT_OVERHEAD_BYTES:
             if parts:
@@ -84,31 +85,33 @@ def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Tra
             parts = _cut_train(head, frame, segment_bytes)
             full = len(parts) // 4
             size = HEAD_BYTES + len(parts[-1])
+            held = 1
             continue
         body = _encode_frame(frame)
-        if size + len(body) > segment_bytes and parts:
+        if parts and (size + len(body) > segment_bytes or held == FRAMES_MAX):
             full += 1
             if size < segment_bytes or full == datagrams_max_of(segment_bytes):
                 trains.append(Train(b"".join(parts), segment_bytes))
                 parts = []
                 full = 0
-            size = 0
+            size = held = 0
         if not size:
             parts.append(head)
             size = HEAD_BYTES
         parts.append(body)
         size += len(body)
+        held += 1
         assert size <= segment_bytes, "a frame has to fit in a datagram"
     if parts:
         trains.append(Train(b"".join(parts), segment_bytes))
     return trains
 
 
-def with_riders(train: Train, frames: Sequence[Frame]) -> Train | None:
-    """The same datagram with more frames in it; None if it is a longer train, or if they do not fit."""
-    if len(train.buffer) > train.segment_bytes:
-        return None  # A second copy of all that would cost more than another datagram.
-    buffer = b"".join([train.buffer, *map(_encode_frame, frames)])
+def with_riders(train: Train, frames: Sequence[Frame], riders: Sequence[Frame]) -> Train | None:
+    """The datagram that these frames made, with more frames in it; None if it is a longer train, or is full."""
+    if len(train.buffer) > train.segment_bytes or len(frames) + len(riders) > FRAMES_MAX:
+        return None  # A second copy of a long train would cost more than another datagram.
+    buffer = b"".join([train.buffer, *map(_encode_frame, riders)])
     return Train(buffer, train.segment_bytes) if len(buffer) <= train.segment_bytes else None
 
 

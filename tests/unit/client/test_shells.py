@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
 from tests.unit.session.front import Front
@@ -24,6 +25,7 @@ from hopring import (
     connect,
     sync,
 )
+from hopring.client.since import Replay
 
 SOON = Reconnect(delay_seconds_min=0.01, delay_seconds_max=0.05)
 
@@ -134,6 +136,28 @@ def test_cancelling_a_receive_loses_nothing(server: Server) -> None:
             return event.data
 
     assert asyncio.run(story()) == b"one"
+
+
+def test_cancelled_receives_leave_nothing_behind(server: Server) -> None:
+    async def story() -> None:
+        async with connect(server.url, membership=False) as session:
+            for _ in range(20):
+                for call in (session.receive(), session.receive_batch()):
+                    with pytest.raises(asyncio.TimeoutError):
+                        await asyncio.wait_for(call, 0.001)
+            assert session._waiters == []
+
+    asyncio.run(story())
+
+
+def test_a_replay_is_not_passed_by_the_short_way(server: Server) -> None:
+    async def story() -> None:
+        async with connect(server.url) as session:
+            session._core.replays["g"] = cast("Replay", None)  # There is one; what it is does not matter here.
+            assert await asyncio.wait_for(session._next(None), 5) is None
+            session._core.replays.clear()
+
+    asyncio.run(story())
 
 
 def test_more_than_the_window_is_sent_without_a_reader(server: Server) -> None:

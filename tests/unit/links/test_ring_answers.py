@@ -4,7 +4,7 @@ import pytest
 from tests.unit.links.test_ring import A, B, C, make_ring, passed_token, token
 from tests.unit.links.test_ring_together import MS, Wire, assert_all_delivered_once
 
-from hopring.links.events import Submit, Tick, Transmit
+from hopring.links.events import Tick, Transmit
 from hopring.links.ring import Output, Ring
 from hopring.links.ring_events import FromMember, Release, Visit, Wish
 from hopring.links.ring_keep import ANSWERS_MISSED, ANSWERS_SURE
@@ -83,11 +83,21 @@ def test_a_late_answer_does_not_count() -> None:
         missed_round(ring, number, think_us=ring.options.answer_us)
 
 
+def test_only_the_first_copy_of_a_packet_is_answered() -> None:
+    ring = make_talker()
+    question(ring, THIRD, NOW)
+    ring.step(FromMember(A, Data(2 * THIRD - 1, b"question %d" % THIRD)), NOW + 400)
+
+    assert ring.state.answers.heard_at_us == NOW
+
+
 def test_a_hurry_ends_it_and_is_no_miss() -> None:
     ring = make_talker()
     question(ring, THIRD, NOW)
 
     assert isinstance(ring.step(FromMember(C, Hurry()), NOW + 100)[-1], Visit)
+    answer(ring, THIRD, NOW + 100)
+    ring.state.answers.waited_long_enough()  # As at the end of any other hold.
     assert ring.state.answers.in_time == ANSWERS_SURE
 
 
@@ -101,11 +111,13 @@ def test_nobody_waits_while_a_third_sends_too() -> None:
     assert isinstance(ring.step(FromMember(A, both), NOW)[-1], Visit)
 
 
-@pytest.mark.parametrize("reason", ["requests", "transit", "a wish", "a gap", "turned off"])
+@pytest.mark.parametrize("reason", ["requests", "a hurry", "transit", "a wish", "a gap", "turned off"])
 def test_nobody_waits_while_something_is_to_be_done(reason: str) -> None:
     ring = make_talker(RingOptions(answer_us=0) if reason == "turned off" else None)
-    if reason == "transit":
-        ring.step(Submit(b"from elsewhere"), NOW)
+    if reason == "a hurry":
+        ring.step(FromMember(C, Hurry()), NOW)
+    if reason == "transit":  # Left over from a visit that had no room for it.
+        ring.state.outbox.transit.put(b"from elsewhere")
     changed: dict[str, object] = {}
     if reason == "requests":
         changed["missing"] = (Missing(2 * THIRD - 2, 1),)

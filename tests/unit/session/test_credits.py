@@ -95,3 +95,70 @@ def test_a_client_that_takes_nothing_is_not_looked_at_again_and_again() -> None:
     front.step(Tick())
 
     assert front.desk.wake_at_us == NEVER, "it is ready, and that is all"
+
+
+def test_an_end_behind_a_message_that_waits_takes_nothing_back() -> None:
+    front = Front()
+    anna, bert = joined(front, 1, "anna"), joined(front, 2, "bert")
+    front.stopped = True
+    send(front, 1, anna, "others", b"x")
+    anna.quit()
+    front.say(1, anna.output())
+    assert front.desk.sessions[1].credit_bytes == 0
+    front.stopped = False
+    send(front, 2, bert, "anna", b"an event")
+    front.exchange(1, anna)
+
+    assert anna.quit_done
+
+
+def test_what_passes_a_message_that_waits_is_not_taken_for_it() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+    front.stopped = True
+    send(front, 1, anna, "others", b"x")
+    for _ in range(2):
+        anna.leave("nobody's")  # It is refused at once.
+    front.exchange(1, anna)
+
+    assert anna.outgoing.in_doubt == 1
+    front.stopped = False
+    front.pump()
+    front.now_us += CREDIT_DELAY_US
+    front.step(Tick())
+    front.exchange(1, anna)
+    assert anna.outgoing.in_doubt == anna.outgoing.charged_bytes == 0
+
+
+def test_who_breaks_the_protocol_is_told_before() -> None:
+    front = Front()
+    anna = joined(front, 1, "anna")
+    send(front, 1, anna, "others", b"x")
+    doubtful = anna.outgoing
+    front.say(1, b"\xff" * 64)
+    anna.receive(front.fetch(1))
+
+    assert anna.connection.ended is not None or anna.connection.outgoing is not doubtful
+    assert doubtful.in_doubt == 0
+
+
+def test_a_small_window_is_never_kept_from_the_next_message() -> None:
+    front = Front(SessionOptions(window_bytes=64 * 1024))
+    anna = joined(front, 1, "anna")
+    send(front, 1, anna, "others", b"little")
+    assert front.ready == {1}
+
+
+def test_questions_are_answered_at_once_while_others_send() -> None:
+    front = Front()
+    anna, bert = joined(front, 1, "anna"), joined(front, 2, "bert")
+    send(front, 1, anna, "others", b"x")
+    front.now_us += CREDIT_DELAY_US
+    front.step(Tick())
+    serial = bert.ask("groups")
+    front.say(2, bert.output())
+    assert front.desk.wake_at_us <= front.now_us
+    front.step(Tick())
+    front.exchange(2, bert)
+
+    assert bert.told[serial] is not None

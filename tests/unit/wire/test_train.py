@@ -95,8 +95,9 @@ def test_what_follows_a_train_rides_on_its_last_datagram() -> None:
 
 
 def test_frames_ride_in_a_datagram_that_has_room() -> None:
-    [train] = encode(HEAD, [Data(7, b"payload")], 1400)
-    ridden = with_riders(train, [Held(3), Hurry()])
+    frames = [Data(7, b"payload")]
+    [train] = encode(HEAD, frames, 1400)
+    ridden = with_riders(train, frames, [Held(3), Hurry()])
 
     assert ridden is not None
     assert decode(ridden.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"), Held(3), Hurry()))
@@ -104,15 +105,28 @@ def test_frames_ride_in_a_datagram_that_has_room() -> None:
 
 
 def test_nothing_rides_where_there_is_no_room_nor_in_a_longer_train() -> None:
-    [train] = encode(HEAD, [Data(7, b"payload")], 1400)
+    frames = [Data(7, b"payload")]
+    [train] = encode(HEAD, frames, 1400)
     size = len(train.buffer)
     [held] = encode(HEAD, [Held(3)], 1400)
     rider_bytes = len(held.buffer) - len(HEAD)
 
-    assert with_riders(Train(train.buffer, size + rider_bytes), [Held(3)]) is not None
-    assert with_riders(Train(train.buffer, size + rider_bytes - 1), [Held(3)]) is None
-    [long] = encode(HEAD, [Data(7, bytes(5_000))], 1400)
-    assert with_riders(long, [Held(3)]) is None
+    assert with_riders(Train(train.buffer, size + rider_bytes), frames, [Held(3)]) is not None
+    assert with_riders(Train(train.buffer, size + rider_bytes - 1), frames, [Held(3)]) is None
+    longer = [Data(7, bytes(5_000))]
+    [long] = encode(HEAD, longer, 1400)
+    assert with_riders(long, longer, [Held(3)]) is None
+
+
+def test_a_datagram_has_no_more_frames_than_receivers_take() -> None:
+    frames = [Data(seq, b"x") for seq in range(2 * FRAMES_MAX + 3)]
+    packets = [decode(one, CLUSTER) for train in encode(HEAD, frames, 9000) for one in train.datagrams()]
+    full = frames[:FRAMES_MAX]
+    [train] = encode(HEAD, full, 9000)
+
+    assert [len(packet.frames) for packet in packets] == [FRAMES_MAX, FRAMES_MAX, 3]
+    assert [frame for packet in packets for frame in packet.frames] == frames
+    assert with_riders(train, full, [Hurry()]) is None
 
 
 def test_what_comes_before_a_train_goes_in_a_datagram_of_its_own() -> None:
