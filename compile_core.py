@@ -30,6 +30,7 @@ from hopring import compiled  # noqa: E402
 
 HOT = (
     *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "stack_events.py", "native.py"),
+    "services.py",
     "membership/*.py",
     *(
         f"sim/{name}.py"
@@ -55,6 +56,7 @@ HOT = (
             "wires",
             "member",
             "shaper",
+            "traffic",
             "clients",
             "client_socket",
         )
@@ -67,12 +69,11 @@ LEFT_OUT = frozenset(
             "membership/words.py",
             "wire/word.py",
         ),
-        *("routing/weights.py", "links/ring_options.py", "membership/options.py"),
+        "routing/weights.py",
         *("groups/words.py", "groups/names.py", "groups/options.py"),
         *(
             "session/words.py",
             "session/answers.py",
-            "session/options.py",
             "session/place.py",
             "session/dialect.py",
         ),

@@ -13,6 +13,8 @@ import ast
 from pathlib import Path
 
 VALUE = "from hopring.value import Value"
+IDS = "hopring.ids"
+NEW_TYPES = frozenset({"DaemonId", "SiteId", "Incarnation", "Generation", "SiteMask", "GroupName"})
 NATIVE = "from typing import ClassVar as _ClassVar, Literal as _Literal; from hopring.native import Value"
 
 
@@ -31,6 +33,7 @@ class Field:
         if any(word in self.type for word in ("InitVar", "KW_ONLY")):
             raise Unclear("fields that are none")
         self.default = self.factory = ""
+        self.given = True  # To `__init__`; otherwise the class sets it later.
         if isinstance(node.value, ast.Call) and _text(source, node.value.func) == "field":
             self._read_field(source, node.value)
         elif node.value is not None:
@@ -38,6 +41,9 @@ class Field:
 
     def _read_field(self, source: str, call: ast.Call) -> None:
         given = {word.arg: word.value for word in call.keywords}
+        self.given = "init" not in given or _text(source, given.pop("init")) != "False"
+        if not given and not self.given:
+            return
         if call.args or len(given) != 1 or not {"default", "default_factory"} & set(given):
             raise Unclear("a field with more than a default")
         (kind, value) = given.popitem()
@@ -58,6 +64,9 @@ class Field:
     @property
     def statement(self) -> str:
         """As `__init__` keeps it."""
+        if not self.given:
+            value = f"({self.factory})()" if self.factory else self.default
+            return f"self.{self.name} = {value}" if value else ""
         if self.factory:
             return f"self.{self.name} = ({self.factory})() if {self.name} is None else {self.name}"
         return f"self.{self.name} = {self.name}"
@@ -67,7 +76,9 @@ def expanded(source: str) -> str:
     """A module with its values and dataclasses written out."""
     edits: list[tuple[int, int, str]] = []
     starts = _line_starts(source)
-    for node in ast.parse(source).body:
+    tree = ast.parse(source)
+    edits += _casts(starts, tree)
+    for node in tree.body:
         if isinstance(node, ast.ClassDef):
             try:
                 edits += _expand(source, starts, node)
@@ -76,6 +87,21 @@ def expanded(source: str) -> str:
     for begin, end, text in sorted(edits, reverse=True):
         source = source[:begin] + text + source[end:]
     return source.replace(VALUE, NATIVE)
+
+
+def _casts(starts: list[int], tree: ast.Module) -> list[tuple[int, int, str]]:
+    """Calls of new types, as `SiteId(3)`, as casts: to mypyc those are nothing, and the calls are calls."""
+    imports = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == IDS]
+    names = {alias.name for one in imports for alias in one.names} & NEW_TYPES
+    edits = []
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in names:
+            begin, end = _place(starts, call.func), _place(starts, call.args[0])
+            edits.append((begin, end, f"_cast({call.func.id}, "))
+    if edits:
+        end = _place(starts, imports[-1], end=True)
+        edits.append((end, end, "; from typing import cast as _cast"))
+    return edits
 
 
 def _expand(source: str, starts: list[int], node: ast.ClassDef) -> list[tuple[int, int, str]]:
@@ -91,10 +117,11 @@ def _expand(source: str, starts: list[int], node: ast.ClassDef) -> list[tuple[in
     methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
     if "__init__" in methods:
         return []
+    # What is not given stays a field that is not: `replace` goes by that.
     edits = [
         (_place(starts, one.annotation, end=True), _place(starts, one, end=True), "")
-        for one in nodes
-        if one.value is not None
+        for one, field in zip(nodes, fields, strict=True)
+        if one.value is not None and field.given
     ]
     last = _place(starts, node.body[-1], end=True)
     line_end = source.find("\n", last)
@@ -116,9 +143,9 @@ def _init(fields: list[Field], post: bool, is_value: bool) -> str:
         kinds = "".join(f'_Literal["{field.name}"], ' for field in fields) or "()"
         lines.append(f"    __match_args__: _ClassVar[tuple[{kinds}]] = ({names})")
     if fields or post:
-        keyword = "".join(f", {field.parameter}" for field in fields)
+        keyword = "".join(f", {field.parameter}" for field in fields if field.given)
         lines.append(f"    def __init__(self{keyword}) -> None:")
-        lines += [f"        {field.statement}" for field in fields]
+        lines += [f"        {field.statement}" for field in fields if field.statement]
         lines += ["        self.__post_init__()"] * post
     return "".join(f"\n{line}" for line in lines)
 

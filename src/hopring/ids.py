@@ -4,7 +4,7 @@ Daemons and sites have names in the configuration. Packets and tables carry thei
 configuration sorted by name, which is the same everywhere because the cluster hash covers the configuration.
 """
 
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 DaemonId = NewType("DaemonId", int)
 """A daemon's place in the sorted configuration."""
@@ -24,17 +24,17 @@ SiteMask = NewType("SiteMask", int)
 GroupName = NewType("GroupName", str)
 """A group as applications call it."""
 
-NOBODY = DaemonId(0xFFFF)
+NOBODY: Final = DaemonId(0xFFFF)
 """The modifier of an ARU that no member has lowered."""
 
-SITES_MAX = 64
-DAEMONS_MAX = 4096
+SITES_MAX: Final = 64
+DAEMONS_MAX: Final = 4096
 
-NUMBER_MAX = 2**64 - 2**32
+NUMBER_MAX: Final = 2**64 - 2**32
 """The last sequence, stamp or view counter: what is reckoned from one still fits the 64 bits of the wire."""
 
-NEVER = 2**63 - 1
-"""A deadline that does not come, in microseconds."""
+NEVER: Final = 2**62 - 1
+"""A deadline that does not come, in microseconds; compiled code compares so small a number quickly."""
 
 
 class Process(NamedTuple):

@@ -203,7 +203,11 @@ class Stack:
     @property
     def wake_at_us(self) -> int:
         """The next moment at which some layer wants a Tick."""
-        return NEVER if self.failed else min(self._wakes_at_us.values())
+        wake_us = NEVER
+        if not self.failed:
+            for at_us in self._wakes_at_us.values():
+                wake_us = min(wake_us, at_us)
+        return wake_us
 
     def heard(self, lts: int) -> None:
         """Stamps will be above this one."""

@@ -7,7 +7,8 @@ from itertools import pairwise, repeat
 import msgspec
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.names import GroupViewId, private_group
+from hopring.groups.names import GroupViewId
+from hopring.groups.private import private_group
 from hopring.services import Service
 from hopring.session import words
 from hopring.session.messages import Messages

@@ -16,7 +16,7 @@ from hopring.client.batch import Batch
 from hopring.client.blocking import Session
 from hopring.client.errors import TimedOut
 from hopring.client.spooling import Portion, Scribe, away, portions
-from hopring.groups.names import is_private
+from hopring.groups.private import is_private
 from hopring.ids import GroupName
 from hopring.session.place import Place
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull

@@ -8,6 +8,7 @@ import errno
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final, Protocol
 
 from hopring.daemon.loop import BROKEN, READABLE, WRITABLE, Loop
@@ -58,7 +59,7 @@ class ClientConnection:
         self._socket = sock
         self._number = number
         self._owner = owner
-        self._out: deque[memoryview] = deque()
+        self._out: deque[bytes | memoryview] = deque()
         self._flush_due = False
         self._full = False  # The kernel takes no more until it says so.
         self._paused = False  # Nothing is read.
@@ -94,7 +95,7 @@ class ClientConnection:
         self.pause(False)
         self._linger.set(self._loop.now_us() + LINGER_US)
         if last:
-            self._out.append(memoryview(last))
+            self._out.append(last)
         self.flush_soon()
 
     def close(self) -> None:
@@ -137,9 +138,12 @@ class ClientConnection:
         if self._gone:
             return
         try:
-            while self._fill():
-                pieces = [piece for piece, _ in zip(self._out, range(_GATHER_MAX), strict=False)]
-                self._forget(self._socket.sendmsg(pieces))
+            more = not self._ending and not self._deaf
+            while self._out or more:
+                if self._out:
+                    self._forget(self._send())
+                else:
+                    more = self._fetch()
             if self._ending:
                 # What it still sends is read and dropped: a reset would take our last word away from it.
                 self._socket.shutdown(socket.SHUT_WR)
@@ -175,16 +179,24 @@ class ClientConnection:
             # Otherwise the kernel would go on telling of an end that is behind what is not read.
             self._loop.unregister(self._socket.fileno())
 
-    def _fill(self) -> bool:
-        if not self._out and not self._ending and not self._deaf:
-            self._out.extend(map(memoryview, self._owner.fetch(self._number, FETCH_BYTES)))
-        return bool(self._out)
+    def _fetch(self) -> bool:
+        """What is to go out next; whether there may be more behind it."""
+        size = 0
+        for piece in self._owner.fetch(self._number, FETCH_BYTES):
+            self._out.append(piece)
+            size += len(piece)
+        return size >= FETCH_BYTES
+
+    def _send(self) -> int:
+        if len(self._out) == 1:
+            return self._socket.send(self._out[0])
+        return self._socket.sendmsg(list(islice(self._out, _GATHER_MAX)))
 
     def _forget(self, size: int) -> None:
         while size:
             piece = self._out[0]
             if size < len(piece):
-                self._out[0] = piece[size:]
+                self._out[0] = memoryview(piece)[size:]
                 return
             size -= len(piece)
             self._out.popleft()

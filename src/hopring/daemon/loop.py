@@ -12,8 +12,8 @@ layers up is never taken for a broken socket.
 import select
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterable
+from time import monotonic_ns
 from typing import Final
 
 from hopring.daemon.timerfd import TimerFd
@@ -92,7 +92,7 @@ class Loop:
     @staticmethod
     def now_us() -> int:
         """The monotonic clock."""
-        return time.monotonic_ns() // 1_000
+        return monotonic_ns() // 1_000
 
     def register(self, fd: int, ready: Ready, events: int = READABLE) -> None:
         """Watches a descriptor until `unregister`, which must come before it is closed."""

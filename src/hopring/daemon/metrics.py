@@ -14,7 +14,7 @@ from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Upward
 from hopring.groups.groups import GState
-from hopring.groups.words import is_word
+from hopring.groups.payloads import is_word
 from hopring.ids import DaemonId
 from hopring.links.hop import Hop
 from hopring.membership.events import Delivered, Installed, Stamped

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hopring.daemon.member import Upward
-from hopring.groups.words import is_word
+from hopring.groups.payloads import is_word
 from hopring.membership.events import Delivered, Installed
 from hopring.wire.bundle import messages_in
 

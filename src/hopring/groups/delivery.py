@@ -9,10 +9,10 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 from hopring.groups.early import Early
 from hopring.groups.events import Deliver
-from hopring.groups.names import is_private, private_group, split_private
+from hopring.groups.payloads import unseal
+from hopring.groups.private import is_private, private_group, split_private
 from hopring.groups.sessions import Sessions
 from hopring.groups.table import Table
-from hopring.groups.words import unseal
 from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position

@@ -24,22 +24,11 @@ from hopring.groups.interest import InterestTable, OwnInterest
 from hopring.groups.names import Member, is_legal_group, is_legal_session
 from hopring.groups.numbering import Numbering
 from hopring.groups.options import GroupsOptions
+from hopring.groups.payloads import is_word
 from hopring.groups.requests import Requests
 from hopring.groups.table import Table
 from hopring.groups.views import GroupViews
-from hopring.groups.words import (
-    GroupsPart,
-    Hold,
-    Interest,
-    Join,
-    Kill,
-    Leave,
-    Word,
-    decode,
-    encode,
-    is_word,
-    service_of,
-)
+from hopring.groups.words import GroupsPart, Hold, Interest, Join, Kill, Leave, Word, decode, encode, service_of
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import (

@@ -1,16 +1,14 @@
 """Names: members, ids of group views, and what sessions and groups may be called.
 
-A session's private group is `#name#daemon`; it needs no join, and whatever is sent there reaches that session.
-
 The values here, in words.py and in events.py are read by msgspec at run time, so these files are not compiled.
 """
 
 from typing import Final, NamedTuple
 
+from hopring.groups.private import PRIVATE, is_private, private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
 
-PRIVATE: Final = "#"
 SESSION_NAME_BYTES_MAX: Final = 64
 
 
@@ -49,22 +47,6 @@ class GroupViewId(NamedTuple):
     def signed(self) -> int:
         """The index of the thesis."""
         return -self.step if self.path else self.step
-
-
-def is_private(group: GroupName) -> bool:
-    """Whether this is the private group of a session."""
-    return group.startswith(PRIVATE)
-
-
-def private_group(name: str, daemon: str) -> GroupName:
-    """The group that only this session is in."""
-    return GroupName(f"{PRIVATE}{name}{PRIVATE}{daemon}")
-
-
-def split_private(group: GroupName) -> tuple[str, str]:
-    """Session and daemon of a private group; empty names if it is nobody's."""
-    parts = group.split(PRIVATE)
-    return (parts[1], parts[2]) if len(parts) == 3 else ("", "")
 
 
 def is_legal_group(group: GroupName) -> bool:

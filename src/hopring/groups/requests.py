@@ -17,7 +17,8 @@ from hopring.groups.events import (
     Send,
 )
 from hopring.groups.interest import OwnInterest
-from hopring.groups.names import is_legal_group, is_legal_session, private_group
+from hopring.groups.names import is_legal_group, is_legal_session
+from hopring.groups.private import private_group
 from hopring.groups.sessions import Session, Sessions
 from hopring.groups.table import Table
 from hopring.groups.words import Interest, Kill

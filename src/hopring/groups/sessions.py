@@ -12,7 +12,8 @@ from typing import Final
 
 from hopring.groups.events import JoinGroup, LeaveGroup, Send
 from hopring.groups.merging import Merger
-from hopring.groups.words import Join, Kill, Leave, encode, seal
+from hopring.groups.payloads import seal
+from hopring.groups.words import Join, Kill, Leave, encode
 from hopring.ids import GroupName
 from hopring.membership.events import Submit
 from hopring.services import Service

@@ -5,7 +5,7 @@ array. Behind a bundle stands the name of the session that sent it, put there by
 is said by the message around it: the daemon, and for JOIN, LEAVE and KILL the session.
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 
@@ -14,9 +14,6 @@ from hopring.groups.names import SESSION_NAME_BYTES_MAX, GroupViewId
 from hopring.ids import ViewId
 from hopring.services import Service
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
-
-_WORD: Final = 0x80  # The first byte of every word has this bit, that of no bundle has.
-_INTEREST_TAG: Final = ord("I")
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Group = Annotated[str, msgspec.Meta(min_length=1, max_length=GROUP_NAME_BYTES_MAX)]
@@ -81,18 +78,6 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
 
 
-def is_word(payload: bytes | memoryview) -> bool:
-    """Whether this is a word; otherwise it is a client's bundle."""
-    if not payload:
-        raise PeerError(Drop.TRUNCATED, "an empty message")
-    return bool(payload[0] & _WORD)
-
-
-def is_interest(payload: bytes | memoryview) -> bool:
-    """Whether this is a word of interest, told without decoding it."""
-    return len(payload) > 2 and bool(payload[0] & _WORD) and payload[2] == _INTEREST_TAG
-
-
 def encode(word: Word) -> bytes:
     """A word as the payload of a message."""
     return _encoder.encode(word)
@@ -114,22 +99,3 @@ def decode(payload: bytes | memoryview, service: Service) -> Word:
     if service is not service_of(word):
         raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} as {service.name}")
     return word
-
-
-def seal(bundle: bytes | memoryview, name: str) -> bytes:
-    """A client's bundle and its sender's name as the payload of a message."""
-    encoded = name.encode()
-    return b"".join([bundle, encoded, bytes([len(encoded)])])
-
-
-def unseal(payload: bytes | memoryview) -> tuple[str, memoryview]:
-    """The sender's name, and the bundle as it lies in the payload."""
-    view = memoryview(payload)
-    name_at = len(view) - 1 - view[-1]
-    if not 0 < view[-1] <= SESSION_NAME_BYTES_MAX or name_at < 0:
-        raise PeerError(Drop.LENGTH, f"bundle with a name of {view[-1]} bytes in {len(view)}")
-    try:
-        name = str(view[name_at:-1], "utf-8")
-    except UnicodeDecodeError as error:
-        raise PeerError(Drop.INCONSISTENT, "a session's name is not UTF-8") from error
-    return name, view[:name_at]

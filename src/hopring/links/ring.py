@@ -273,8 +273,11 @@ class Ring:
         assert turn is not None, "a Release answers a Visit"
         assert release.site_seq >= s.token.site_seq, "site_seq only grows"
         assert release.site_lts >= s.token.site_lts, "site_lts only grows"
-        assert sum(map(len, release.objects)) <= turn.room_bytes, "objects fit in the visit's room_bytes"
-        assert max(map(len, release.objects), default=0) <= self.object_bytes_max, "cut objects first"
+        room_bytes = turn.room_bytes
+        for payload in release.objects:
+            room_bytes -= len(payload)
+            assert len(payload) <= self.object_bytes_max, "cut objects first"
+        assert room_bytes >= 0, "objects fit in the visit's room_bytes"
         s.turn = None
         if s.token.link_seq > NUMBER_MAX:
             return self._fail("no packet numbers are left")

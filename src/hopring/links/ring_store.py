@@ -74,7 +74,7 @@ class RingStore:
     @property
     def asked_visits_most(self) -> int:
         """In how many visits in a row the longest missing packet was asked for."""
-        return max(self.asked_visits.values(), default=0)
+        return max(self.asked_visits.values()) if self.asked_visits else 0
 
     def copies(self, seq: int, segments: int) -> tuple[Data | Segment, ...]:
         """A packet for sending again: some segments of it, or the whole."""

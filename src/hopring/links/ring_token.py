@@ -45,11 +45,15 @@ def check_token(token: Token, members: tuple[DaemonId, ...], passed: Token, stor
         raise PeerError(Drop.INCONSISTENT, f"token on which site_seq fell to {token.site_seq}")
     if token.site_lts < passed.site_lts:
         raise PeerError(Drop.INCONSISTENT, f"token on which site_lts fell to {token.site_lts}")
-    if max(token.site_seq, token.site_lts, token.site_aru) > NUMBER_MAX:
+    if token.site_seq > NUMBER_MAX or token.site_lts > NUMBER_MAX or token.site_aru > NUMBER_MAX:
         raise PeerError(Drop.OUT_OF_WINDOW, f"token with stamp {token.site_lts} of bundle {token.site_seq}")
-    for modifier in (token.link_aru_modifier, token.site_aru_modifier):
-        if modifier != NOBODY and modifier not in members:
-            raise PeerError(Drop.INCONSISTENT, f"token with an ARU lowered by {modifier}, who is no member")
+    _check_modifier(token.link_aru_modifier, members)
+    _check_modifier(token.site_aru_modifier, members)
+
+
+def _check_modifier(modifier: DaemonId, members: tuple[DaemonId, ...]) -> None:
+    if modifier != NOBODY and modifier not in members:
+        raise PeerError(Drop.INCONSISTENT, f"token with an ARU lowered by {modifier}, who is no member")
 
 
 def next_token(
@@ -66,9 +70,15 @@ def next_token(
     """What a visit writes; `active` tells of work that shows in none of the other fields."""
     link = updated(Aru(token.link_aru, token.link_aru_modifier), link_local, me)
     site = updated(Aru(token.site_aru, token.site_aru_modifier), release.local_aru, me)
-    before = (token.link_seq, token.link_aru, token.link_aru_modifier, token.site_seq, token.site_lts)
-    after = (link_seq, link.value, link.modifier, release.site_seq, release.site_lts)
-    level = before == after and site.same(Aru(token.site_aru, token.site_aru_modifier))
+    level = (
+        token.link_seq == link_seq
+        and token.link_aru == link.value
+        and token.link_aru_modifier == link.modifier
+        and token.site_seq == release.site_seq
+        and token.site_lts == release.site_lts
+        and token.site_aru == site.value
+        and token.site_aru_modifier == site.modifier
+    )
     return Token(
         number=token.number + 1,
         link_seq=link_seq,

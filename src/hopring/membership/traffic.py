@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import DaemonId, SiteId, SiteMask, ViewId, mask_of
+from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
 from hopring.membership.events import Delivered, Output, Rift, Stamped
 from hopring.membership.loose import NO_PLACE, loose_message, submit_loose
 from hopring.membership.options import MembershipOptions
@@ -60,7 +60,7 @@ class Traffic:
     def send(self, view: View, stack: Stack) -> Multicast | MulticastLoose:
         """The next message, which the window lets through."""
         message = self.outbox.take()
-        mask = mask_of(*stack.network.sites)
+        mask = stack.network.everywhere
         if message.service is Service.UNRELIABLE:
             return submit_loose(message, mask, self.destinations, self.outbox, view.order)
         # Where it goes is decided when it is stamped.

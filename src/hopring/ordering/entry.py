@@ -13,7 +13,7 @@ from hopring.wire.objects import VIEW_BYTES_MIN
 # service, sending daemon, session
 _HEAD: Final = Struct("<BHI")
 MESSAGE_HEAD_BYTES: Final = _HEAD.size
-_SERVICES: Final = frozenset(Service)
+_SERVICES: Final = {int(service): service for service in Service}
 
 CONTROL_SESSION: Final = 0xFFFF_FFFF
 """The session of a daemon's own messages, which are not a client's."""
@@ -63,9 +63,10 @@ def decode_message(body: bytes | memoryview) -> Message:
     """A bundle's body."""
     if len(body) < _HEAD.size:
         raise PeerError(Drop.TRUNCATED, f"bundle of {len(body)} bytes")
-    service, daemon, session = _HEAD.unpack_from(body)
-    if service not in _SERVICES:
-        raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
+    number, daemon, session = _HEAD.unpack_from(body)
+    service = _SERVICES.get(number)
+    if service is None:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"service {number}")
     payload = memoryview(body)[_HEAD.size :]
     kept = payload if len(payload) >= VIEW_BYTES_MIN else bytes(payload)
-    return Message(Service(service), DaemonId(daemon), session, kept)
+    return Message(service, DaemonId(daemon), session, kept)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NUMBER_MAX, SiteId
+from hopring.ids import NUMBER_MAX, SITES_MAX, SiteId
 from hopring.ordering.entry import Entry, Message, Position
 from hopring.ordering.lines import SiteLine
 from hopring.services import Service
@@ -115,17 +115,29 @@ class Order:
 
     def _draw_line(self) -> None:
         """After every change of a site's line, because the agreed line is looked at far more often."""
-        self.agreed_line = min([line.next_lts for line in self.lines.values()])
+        agreed_line = -1
+        for line in self.lines.values():
+            if agreed_line < 0 or line.next_lts < agreed_line:
+                agreed_line = line.next_lts
+        self.agreed_line = agreed_line
 
     @property
     def aru(self) -> int:
         """Everything stamped below it is at every daemon."""
-        return min([line.stable_lts for line in self.lines.values()])
+        aru = -1
+        for line in self.lines.values():
+            if aru < 0 or line.stable_lts < aru:
+                aru = line.stable_lts
+        return aru
 
     @property
     def edge(self) -> Position:
         """The first place in the order at which something unknown may stand."""
-        return Position(*min([(line.next_lts, site) for site, line in self.lines.items()]))
+        line, first = self.agreed_line, SITES_MAX
+        for site, one in self.lines.items():
+            if one.next_lts == line and site < first:
+                first = site
+        return Position(line, first)
 
     # What goes out.
 

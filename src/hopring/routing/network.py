@@ -122,6 +122,7 @@ class Network:
     trees: dict[SiteId, Tree] = field(init=False)
     neighbours: tuple[Neighbour, ...] = field(init=False)
     failure: str | None = field(init=False, default=None)
+    everywhere: SiteMask = field(init=False)
     _here: SiteMask = field(init=False)
     _routes: dict[SiteId, _Route] = field(init=False)
 
@@ -134,6 +135,7 @@ class Network:
         self.representatives = {site_of[daemon]: daemon for daemon in reversed(self.members)}
         self.is_representative = self.representatives[self.site] == self.me
         self.sites = tuple(sorted(self.representatives))
+        self.everywhere = mask_of(*self.sites)
         self.ring = tuple([daemon for daemon in self.members if site_of[daemon] == self.site])
         self.trees = build_trees(self.sites, self.topology.weights, cut)
         assert len(islands(self.trees)) == 1, "membership leaves out what cannot be reached"
@@ -158,7 +160,7 @@ class Network:
     def _originate(self, item: Routed | Update | Control | Unreliable) -> list[Output]:
         assert item.source == self.site, "a daemon originates for its own site only"
         # Only to a representative does a body matter that its site does not want.
-        wanted_by = mask_of(self.site) if self.is_representative else mask_of(*self.sites)
+        wanted_by = self._here if self.is_representative else self.everywhere
         outputs = self._forward(item)
         if len(self.ring) > 1:
             outputs += [ToRing(part) for part in _prune(item, wanted_by)]

@@ -29,9 +29,9 @@ from hopring.groups.events import (
 )
 from hopring.groups.groups import Groups, GState
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
+from hopring.groups.payloads import is_word
 from hopring.groups.renumber import renumber
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
-from hopring.groups.words import is_word
 from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, Withdraw

@@ -5,7 +5,7 @@ what its own sessions send, whoever is a member; so when a bundle comes back to 
 are read from it, and nothing has to be kept meanwhile but whether the session asked at all.
 """
 
-from hopring.groups.words import unseal
+from hopring.groups.payloads import unseal
 from hopring.membership.events import Delivered
 from hopring.session.place import Place
 from hopring.session.words import Receipt

@@ -5,7 +5,7 @@ from typing import Final
 
 from hopring.check import trace
 from hopring.groups.names import GroupViewId
-from hopring.groups.words import unseal
+from hopring.groups.payloads import unseal
 from hopring.ids import SiteMask
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message

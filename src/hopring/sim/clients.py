@@ -24,7 +24,7 @@ from hopring.groups.events import (
 from hopring.groups.groups import Groups
 from hopring.groups.names import Member
 from hopring.groups.options import GroupsOptions
-from hopring.groups.words import is_word
+from hopring.groups.payloads import is_word
 from hopring.ids import DaemonId, GroupName, Incarnation
 from hopring.membership.events import (
     Delivered,

@@ -37,7 +37,7 @@ COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1 + 1
 _SELF_DISCARD: Final = 0x01
 _BIG_ENDIAN: Final = 0x02
 _MIXED: Final = 0x04
-_SERVICES: Final = frozenset(Service)
+_SERVICES: Final = {int(service): service for service in Service}
 
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
@@ -50,6 +50,9 @@ MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024 - 64 * 1024
 
 _GROUP_LISTS_KEPT_MAX: Final = 256
 _EVEN_OFFSETS_KEPT_MAX: Final = 64
+
+_Numbers = tuple[int, int, int, int, int, int, int, int, int, int]
+"""The head, unpacked: with a type compiled code reckons with it quickly."""
 
 Column = memoryview
 """A part of a bundle, mapped with the type of its items; mypyc needs a name of ours for it."""
@@ -253,11 +256,11 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     size = len(buffer)
     if size < BUNDLE_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
-    service, flags, channel, mark_bytes, daemon, groups, session, count, names_bytes, bodies_bytes = (
-        _HEAD.unpack_from(buffer)
-    )
-    if service not in _SERVICES:
-        raise PeerError(Drop.UNKNOWN_TYPE, f"service {service}")
+    head: _Numbers = _HEAD.unpack_from(buffer)
+    number, flags, channel, mark_bytes, daemon, groups, session, count, names_bytes, bodies_bytes = head
+    service = _SERVICES.get(number)
+    if service is None:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"service {number}")
     if flags > _SELF_DISCARD | _BIG_ENDIAN | _MIXED:
         raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x}")
     if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
@@ -266,7 +269,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     types_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES * (count + 1)
     hints_at = types_at + 2 * count
     places_at = hints_at + count
-    mixed = bool(flags & _MIXED)
+    mixed = flags & _MIXED != 0
     names_at = places_at + (count if mixed else 0)
     mark_at = names_at + names_bytes
     bodies_at = mark_at + mark_bytes
@@ -274,10 +277,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
         raise PeerError(Drop.LENGTH, f"bundle of {bodies_at + bodies_bytes} bytes in {size}")
     view = memoryview(buffer)
     offsets = view[BUNDLE_HEAD_BYTES:types_at].cast("i")
-    # Mostly all messages have one size; then there is a shorter way to see that.
-    even = offsets[1] * count == bodies_bytes and _even_offsets(offsets[1], count)
-    if bytes(view[BUNDLE_HEAD_BYTES:types_at]) != even:
-        _check_offsets(offsets.tolist(), bodies_bytes)
+    _check_offsets(offsets, count, bodies_bytes)
     names = decode_groups(bytes(view[names_at:mark_at]), groups)
     if mark_bytes and groups != 1:
         raise PeerError(Drop.INCONSISTENT, f"bundle with a mark for {groups} groups")
@@ -287,11 +287,11 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
         Run(
             DaemonId(daemon),
             session,
-            Service(service),
+            service,
             names,
-            bool(flags & _SELF_DISCARD),
+            flags & _SELF_DISCARD != 0,
             channel,
-            bool(flags & _BIG_ENDIAN),
+            flags & _BIG_ENDIAN != 0,
             decode_mark(bytes(view[mark_at:bodies_at]), count) if mark_bytes else None,
             mixed,
         ),
@@ -309,7 +309,8 @@ def peek_groups(buffer: memoryview) -> tuple[GroupName, ...]:
     size = len(buffer)
     if size < BUNDLE_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
-    _, flags, _, _, _, groups, _, count, names_bytes, bodies_bytes = _HEAD.unpack_from(buffer)
+    head: _Numbers = _HEAD.unpack_from(buffer)
+    _, flags, _, _, _, groups, _, count, names_bytes, bodies_bytes = head
     _check_amounts(groups, names_bytes, count, bodies_bytes)
     columns_bytes = COLUMNS_BYTES if flags & _MIXED else COLUMNS_BYTES - 1
     names_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES + columns_bytes * count
@@ -325,13 +326,21 @@ def _check_amounts(groups: int, names_bytes: int, count: int, bodies_bytes: int)
         raise PeerError(Drop.LIMIT, f"bundle of {count} messages with {bodies_bytes} bytes")
 
 
-def _check_offsets(offsets: list[int], bodies_bytes: int) -> None:
+def _check_offsets(offsets: Column, count: int, bodies_bytes: int) -> None:
+    first: int = offsets[0]
+    end: int = offsets[1]
+    if count == 1 and first == 0 and end == bodies_bytes:
+        return
+    # Mostly all messages have one size; then there is a shorter way to see that.
+    if end * count == bodies_bytes and offsets.tobytes() == _even_offsets(end, count):
+        return
+    every = offsets.tolist()
     # Sorting what is sorted is one pass without a Python loop.
-    if offsets[0] != 0 or offsets[-1] != bodies_bytes or sorted(offsets) != offsets:
+    if first != 0 or every[-1] != bodies_bytes or sorted(every) != every:
         raise PeerError(Drop.INCONSISTENT, f"offsets do not rise from 0 to {bodies_bytes}")
 
 
-def _check_places(places: bytes, groups: int, service: int) -> None:
+def _check_places(places: bytes, groups: int, service: Service) -> None:
     if places.translate(None, _PLACES[:groups]):
         raise PeerError(Drop.INCONSISTENT, f"a message for another than the {groups} groups of its bundle")
     if service < Service.CAUSAL:

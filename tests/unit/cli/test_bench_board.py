@@ -21,7 +21,7 @@ from hopring.cli.bench.throughput import order_is_ok, set_board
 from hopring.client.batch import Batch
 from hopring.client.runs import MessageRun
 from hopring.client.stream import Stream
-from hopring.groups.names import private_group
+from hopring.groups.private import private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.services import AGREED
 from hopring.session.messages import Messages

@@ -4,7 +4,8 @@ from hopring.groups.events import Connect, Deliver, JoinGroup, Output, Send, Sho
 from hopring.groups.groups import Groups
 from hopring.groups.names import Member
 from hopring.groups.options import GroupsOptions
-from hopring.groups.words import GroupsPart, Word, encode, seal, service_of
+from hopring.groups.payloads import seal
+from hopring.groups.words import GroupsPart, Word, encode, service_of
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.membership.events import Delivered, Installed, Submit, TransitionalSignal
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.session.front import ME, Front
 from tests.unit.session.test_desk import joined, send
 
-from hopring.groups.words import unseal
+from hopring.groups.payloads import unseal
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.services import Service
 from hopring.session.frames import Kind, encode_frame

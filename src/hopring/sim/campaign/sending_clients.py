@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from hopring.groups.names import private_group
+from hopring.groups.private import private_group
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.sim.campaign.draw import Clients, World

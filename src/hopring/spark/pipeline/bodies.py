@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 
 from hopring.check.trace import GroupViewName, ViewName
 from hopring.check.trace_names import group_view_text
-from hopring.groups.names import GroupViewId, private_group
+from hopring.groups.names import GroupViewId
+from hopring.groups.private import private_group
 from hopring.spark.schema import BODIES, ddl
 from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
 

@@ -1,0 +1,40 @@
+"""Payloads of daemons' messages: words of groups, and bundles of clients with the names of their senders."""
+
+from typing import Final
+
+from hopring.errors import Drop, PeerError
+from hopring.groups.names import SESSION_NAME_BYTES_MAX
+
+_WORD: Final = 0x80  # The first byte of every word has this bit, that of no bundle has.
+_INTEREST_TAG: Final = ord("I")
+
+
+def is_word(payload: bytes | memoryview) -> bool:
+    """Whether this is a word; otherwise it is a client's bundle."""
+    if not payload:
+        raise PeerError(Drop.TRUNCATED, "an empty message")
+    return bool(payload[0] & _WORD)
+
+
+def is_interest(payload: bytes | memoryview) -> bool:
+    """Whether this is a word of interest, told without decoding it."""
+    return len(payload) > 2 and bool(payload[0] & _WORD) and payload[2] == _INTEREST_TAG
+
+
+def seal(bundle: bytes | memoryview, name: str) -> bytes:
+    """A client's bundle and its sender's name as the payload of a message."""
+    encoded = name.encode()
+    return b"".join([bundle, encoded, bytes([len(encoded)])])
+
+
+def unseal(payload: bytes | memoryview) -> tuple[str, memoryview]:
+    """The sender's name, and the bundle as it lies in the payload."""
+    view = memoryview(payload)
+    name_at = len(view) - 1 - view[-1]
+    if not 0 < view[-1] <= SESSION_NAME_BYTES_MAX or name_at < 0:
+        raise PeerError(Drop.LENGTH, f"bundle with a name of {view[-1]} bytes in {len(view)}")
+    try:
+        name = str(view[name_at:-1], "utf-8")
+    except UnicodeDecodeError as error:
+        raise PeerError(Drop.INCONSISTENT, "a session's name is not UTF-8") from error
+    return name, view[:name_at]
