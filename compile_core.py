@@ -24,7 +24,7 @@ SOURCE = ROOT / "src" / "hopring"
 os.environ["HOPRING_PURE"] = "1"  # What is being compiled is not what compiles.
 sys.path.insert(0, str(SOURCE.parent))
 
-import expand  # noqa: E402
+import expand_package  # noqa: E402
 
 from hopring import compiled  # noqa: E402
 
@@ -124,7 +124,7 @@ def compile_core(directory: Path, scratch: Path) -> int:
     files = hot_files()
     # Taken before they are read: who edits a file meanwhile gets a record that does not fit, and no wrong code.
     digests = {file.relative_to(SOURCE).as_posix(): compiled.digest_of(file) for file in sources_of(files)}
-    extensions = _translate(expand.write_expanded(files, SOURCE, scratch / "expanded"), scratch)
+    extensions = _translate(expand_package.write_expanded(files, SOURCE, scratch / "expanded"), scratch)
     jobs = [(extension, source) for extension in extensions for source in extension.sources]
     # The headers are everybody's, and this file says how to compile.
     shared_s = max(file.stat().st_mtime for file in [*scratch.glob("c/*.h"), Path(__file__)])
@@ -260,7 +260,7 @@ def main() -> None:
 
 
 def _newer_than_this(file: Path) -> bool:
-    return file.stat().st_mtime > max(Path(one).stat().st_mtime for one in (__file__, expand.__file__))
+    return file.stat().st_mtime > max(one.stat().st_mtime for one in (Path(__file__), *ROOT.glob("expand*.py")))
 
 
 if __name__ == "__main__":

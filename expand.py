@@ -10,7 +10,6 @@ checker, which reads the sources, does not let them.
 """
 
 import ast
-from pathlib import Path
 
 VALUE = "from hopring.value import Value"
 IDS = "hopring.ids"
@@ -29,30 +28,30 @@ class Field:
         if not isinstance(node.target, ast.Name):
             raise Unclear("no plain field")
         self.name = node.target.id
-        self.type = _text(source, node.annotation)
+        self.type = text_of(source, node.annotation)
         if any(word in self.type for word in ("InitVar", "KW_ONLY")):
             raise Unclear("fields that are none")
         self.default = self.factory = ""
         self.given = True  # To `__init__`; otherwise the class sets it later.
-        if isinstance(node.value, ast.Call) and _text(source, node.value.func) == "field":
+        if isinstance(node.value, ast.Call) and text_of(source, node.value.func) == "field":
             self._read_field(source, node.value)
         elif node.value is not None:
-            self.default = _text(source, node.value)
+            self.default = text_of(source, node.value)
 
     def _read_field(self, source: str, call: ast.Call) -> None:
         given = {word.arg: word.value for word in call.keywords}
-        self.given = "init" not in given or _text(source, given.pop("init")) != "False"
+        self.given = "init" not in given or text_of(source, given.pop("init")) != "False"
         if not given and not self.given:
             return
         if call.args or len(given) != 1 or not {"default", "default_factory"} & set(given):
             raise Unclear("a field with more than a default")
         (kind, value) = given.popitem()
         if kind == "default":
-            self.default = _text(source, value)
+            self.default = text_of(source, value)
         elif "None" in self.type:
             raise Unclear("nothing would be taken for not said")
         else:
-            self.factory = _text(source, value)
+            self.factory = text_of(source, value)
 
     @property
     def parameter(self) -> str:
@@ -106,13 +105,11 @@ def _casts(starts: list[int], tree: ast.Module) -> list[tuple[int, int, str]]:
 
 def _expand(source: str, starts: list[int], node: ast.ClassDef) -> list[tuple[int, int, str]]:
     """What changes in one class."""
-    is_value = [_text(source, base) for base in node.bases] == ["Value"]
-    decorator = next((one for one in node.decorator_list if _is_dataclass(source, one)), None)
+    is_value = [text_of(source, base) for base in node.bases] == ["Value"]
+    decorator = next((one for one in node.decorator_list if is_dataclass(source, one)), None)
     if not is_value and (decorator is None or node.bases or node.keywords):
         return []
-    nodes = [
-        one for one in node.body if isinstance(one, ast.AnnAssign) and "ClassVar" not in _text(source, one)
-    ]
+    nodes = field_nodes(source, node)
     fields = [Field(source, one) for one in nodes]
     methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
     if "__init__" in methods:
@@ -152,7 +149,7 @@ def _init(fields: list[Field], post: bool, is_value: bool) -> str:
 
 def _decorator(source: str, node: ast.expr) -> str:
     words = (
-        {word.arg: _text(source, word.value) for word in node.keywords} if isinstance(node, ast.Call) else {}
+        {word.arg: text_of(source, word.value) for word in node.keywords} if isinstance(node, ast.Call) else {}
     )
     if "kw_only" in words:
         raise Unclear("fields by name only")
@@ -162,8 +159,16 @@ def _decorator(source: str, node: ast.expr) -> str:
     return f"dataclass({', '.join(f'{name}={value}' for name, value in words.items())})"
 
 
-def _is_dataclass(source: str, node: ast.expr) -> bool:
-    return _text(source, node.func if isinstance(node, ast.Call) else node) == "dataclass"
+def field_nodes(source: str, node: ast.ClassDef) -> list[ast.AnnAssign]:
+    """Where a class says its fields, in their order."""
+    return [
+        one for one in node.body if isinstance(one, ast.AnnAssign) and "ClassVar" not in text_of(source, one)
+    ]
+
+
+def is_dataclass(source: str, node: ast.expr) -> bool:
+    """Whether that decorator makes one."""
+    return text_of(source, node.func if isinstance(node, ast.Call) else node) == "dataclass"
 
 
 def _head_end(starts: list[int], node: ast.ClassDef) -> int:
@@ -171,7 +176,8 @@ def _head_end(starts: list[int], node: ast.ClassDef) -> int:
     return _place(starts, ends[-1], end=True)
 
 
-def _text(source: str, node: ast.AST) -> str:
+def text_of(source: str, node: ast.AST) -> str:
+    """What stands there in the source."""
     return ast.get_source_segment(source, node) or ""
 
 
@@ -188,20 +194,3 @@ def _place(starts: list[int], node: ast.expr | ast.stmt | None, *, end: bool = F
     assert line is not None, "parsed from text"
     assert column is not None, "parsed from text"
     return starts[line - 1] + column
-
-
-def write_expanded(files: list[Path], package: Path, target: Path) -> list[Path]:
-    """All modules of the package below that directory, these expanded; what has not changed is not touched."""
-    chosen = set(files)
-    written = {}
-    for file in sorted(package.rglob("*.py")):
-        text = file.read_text()
-        new = target / package.name / file.relative_to(package)
-        new.parent.mkdir(parents=True, exist_ok=True)
-        text = expanded(text) if file in chosen else text
-        if not new.exists() or new.read_text() != text:
-            new.write_text(text)
-        written[file] = new
-    for stale in set((target / package.name).rglob("*.py")) - set(written.values()):
-        stale.unlink()
-    return [written[file] for file in files]

@@ -192,9 +192,9 @@ class Clients:
                         self._log.say("client", session=number, ended=reason)
                 case Resume() | Withdraw():
                     self._member.give(output)
-        for number in hurried:
-            if number in self._connections:  # The one before may have shown that it is gone.
-                self._connections[number].flush()
+        for waiting in hurried:
+            if waiting in self._connections:  # The one before may have shown that it is gone.
+                self._connections[waiting].flush()
 
     def _pump(self) -> None:
         self._pump_due = False
