@@ -35,6 +35,9 @@ NAP_US: Final = 1_000
 NAPS_MAX: Final = 8
 """A loop that has slept so often in a row for less than a nap is busy, and does not put its timer off."""
 
+UNKNOWN: Final = -1
+"""What time it is, before somebody asks."""
+
 ROUNDS_MAX: Final = 4
 """What is put off to the end of a turn may put off more: so often before the kernel is asked again. A client's
 message goes through in as many: it is pumped, sent, handed up, and written."""
@@ -76,6 +79,8 @@ class Loop:
     """One thread's events. All methods belong to that thread."""
 
     def __init__(self) -> None:
+        self._running = False
+        self._now_us = UNKNOWN
         self._epoll = select.epoll()
         self._handlers: dict[int, Ready] = {}
         self._newcomers: set[int] = set()  # Registered in this turn: its events are another descriptor's.
@@ -86,13 +91,17 @@ class Loop:
         self._timer_us = NEVER  # When the timer descriptor will wake us.
         self._soon: list[Callable[[], None]] = []
         self._signals: _Signals | None = None
-        self._running = False
         self._epoll.register(self._timer, select.EPOLLIN | select.EPOLLET)
 
-    @staticmethod
-    def now_us() -> int:
-        """The monotonic clock."""
-        return monotonic_ns() // 1_000
+    def now_us(self) -> int:
+        """The monotonic clock; it stands still while a handler runs, and while a round ends the turn."""
+        if self._now_us == UNKNOWN or not self._running:
+            self._now_us = monotonic_ns() // 1_000
+        return self._now_us
+
+    def later(self) -> None:
+        """Something else happens from here on, and the clock goes on."""
+        self._now_us = UNKNOWN
 
     def register(self, fd: int, ready: Ready, events: int = READABLE) -> None:
         """Watches a descriptor until `unregister`, which must come before it is closed."""
@@ -140,7 +149,9 @@ class Loop:
         for fd, events in self._wait():
             ready = self._handlers.get(fd)
             if ready is not None and fd not in self._newcomers:
+                self._now_us = UNKNOWN
                 ready(events)
+        self._now_us = UNKNOWN
         now_us = self.now_us()
         if self._wheel.next_us <= now_us:
             for alarm in self._wheel.advance(now_us):
@@ -151,6 +162,7 @@ class Loop:
             soon, self._soon = self._soon, []
             for call in soon:
                 call()
+            self._now_us = UNKNOWN
 
     def _wait(self) -> list[tuple[int, int]]:
         # Looking costs half a microsecond; setting the timer, ten times that on a virtual machine; waking up,

@@ -147,6 +147,7 @@ class UdpEndpoint:
             traffic.trains_received += 1
             traffic.datagrams_received += -(-size // segment_bytes)
             traffic.bytes_received += size
+            self._loop.later()
             self._receive(self._buffer[:size], segment_bytes, address)
             if size < short_bytes or self._socket.fileno() < 0:  # The receiver has closed us.
                 return

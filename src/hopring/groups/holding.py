@@ -46,6 +46,8 @@ class Holding:
 
     def word(self) -> Hold | None:
         """What is to be told now, if anything."""
+        if not self.due:
+            return None
         on: list[GroupName] = []
         off: list[GroupName] = []
         while self.due and len(on) + len(off) < TOLD_MAX:

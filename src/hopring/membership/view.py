@@ -47,17 +47,17 @@ class View:
         """By site, what lies below the first place at which something unknown may stand."""
         order, edge = self.order, self.order.edge
         out = dict.fromkeys(order.sites, 0)
-        for position, seq in order.listed:
-            if position < edge:
-                out[SiteId(position.site)] = seq
+        for entry in order.listed:
+            if entry.position < edge:
+                out[entry.source] = entry.seq
         return out
 
     def state(self, attempt: ViewId, counter: int) -> StateTrans:
         """What this daemon tells the others of the attempt."""
         order = self.order
         held: dict[SiteId, list[Entry]] = {site: [] for site in order.sites}
-        for position, seq in order.listed:
-            held[SiteId(position.site)].append(order.entries[SiteId(position.site), seq])
+        for entry in order.listed:
+            held[entry.source].append(entry)
         whole = mask_of(*order.sites)
         sites = [
             SiteState(
@@ -132,8 +132,7 @@ class View:
         return out
 
     def _rest(self) -> list[Entry]:
-        entries = [self.order.entries[SiteId(position.site), seq] for position, seq in self.order.listed]
-        return [entry for entry in entries if not entry.delivered and entry.message is not None]
+        return [entry for entry in self.order.listed if not entry.delivered and entry.message is not None]
 
 
 def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[Run]:

@@ -1,6 +1,6 @@
 """Entries: bundles in the list of one view, held with their body or known by their meta-data only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -47,11 +47,14 @@ class Entry:
     message: Message | None
     delivered: bool = False
     passed: bool = False  # Delivered or pruned, and so is everything before it of its session.
+    position: Position = field(init=False)  # Its place in the order.
 
-    @property
-    def position(self) -> Position:
-        """Its place in the order."""
-        return Position(self.lts, self.source)
+    def __post_init__(self) -> None:
+        self.position = Position(self.lts, self.source)
+
+    def before(self, lts: int, site: int) -> bool:
+        """Whether its place is before this one."""
+        return self.lts < lts or (self.lts == lts and self.source < site)
 
 
 def encode_message(message: Message) -> bytes:

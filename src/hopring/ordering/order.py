@@ -11,7 +11,7 @@ Deviations  ties of the stamp count: from a site with a higher number, having ev
             enough. All lines are exclusive. Causal is Agreed.
 """
 
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -39,7 +39,7 @@ class Order:
     start_lts: int  # Every stamp of the view is above it.
     lines: dict[SiteId, SiteLine] = field(init=False)
     entries: dict[Key, Entry] = field(default_factory=dict)
-    listed: list[tuple[Position, int]] = field(default_factory=list)  # All entries, in order.
+    listed: list[Entry] = field(default_factory=list)  # All of them, in order.
     walked: int = 0  # So many of the list are delivered in order.
     reached: Position = field(init=False)  # Up to here the walk has come.
     clock: int = field(init=False)
@@ -84,7 +84,10 @@ class Order:
     def _insert(self, meta: Meta, message: Message | None) -> Entry:
         entry = Entry(meta.source, meta.seq, meta.lts, meta.mask, meta.prev, message)
         self.entries[meta.source, meta.seq] = entry
-        insort(self.listed, (entry.position, meta.seq), lo=self.walked)
+        if self.listed and entry.before(self.listed[-1].lts, self.listed[-1].source):
+            insort(self.listed, entry, lo=self.walked, key=_position_of)
+        else:
+            self.listed.append(entry)
         if message is not None and message.service is Service.SAFE:
             self.safe_waiting += 1
         self.lines[meta.source].hold(meta.seq, meta.lts)
@@ -144,21 +147,21 @@ class Order:
     def deliver(self) -> list[Entry]:
         """What has come to its turn in the order."""
         out: list[Entry] = []
-        if self.walked == len(self.listed) or self.listed[self.walked][0].lts > self.agreed_line:
+        if self.walked == len(self.listed) or self.listed[self.walked].lts > self.agreed_line:
             return out
-        edge, aru = self.edge, self.aru
+        edge_lts, edge_site = self.edge
+        aru = self.aru
         while self.walked < len(self.listed):
-            position, seq = self.listed[self.walked]
-            if position >= edge:
+            entry = self.listed[self.walked]
+            if not entry.before(edge_lts, edge_site):
                 break
-            entry = self.entries[SiteId(position.site), seq]
             message = entry.message
             if message is not None and message.service is Service.SAFE:
                 if entry.lts >= aru:
                     break
                 self.safe_waiting -= 1
             self.walked += 1
-            self.reached = position
+            self.reached = entry.position
             if not entry.delivered:
                 out.extend(self._delivered(entry))
         return out
@@ -168,12 +171,15 @@ class Order:
         if not self.walked:
             return []
         aru = self.aru
-        if self.listed[0][0].lts >= aru:
-            return []
-        stable = bisect_left(self.listed, (Position(aru, -1), -1), hi=self.walked)
-        gone = [self.entries.pop((SiteId(position.site), seq)) for position, seq in self.listed[:stable]]
-        del self.listed[:stable]
-        self.walked -= stable
+        gone: list[Entry] = []
+        for entry in self.listed:
+            if entry.lts >= aru or len(gone) == self.walked:
+                break
+            del self.entries[entry.source, entry.seq]
+            gone.append(entry)
+        if gone:
+            del self.listed[: len(gone)]
+            self.walked -= len(gone)
         return gone
 
     def _early(self, entry: Entry) -> list[Entry]:
@@ -217,6 +223,10 @@ class Order:
         if all(one is not entry for one in waiting):
             waiting.append(entry)
         return False
+
+
+def _position_of(entry: Entry) -> Position:
+    return entry.position
 
 
 def new_order(sites: Iterable[SiteId], start_lts: int, seqs: Mapping[SiteId, int] | None = None) -> Order:

@@ -68,7 +68,10 @@ class Frame(NamedTuple):
 
 def encode_frame(kind: Kind, *body: bytes | memoryview) -> bytes:
     """A frame as it travels."""
-    return b"".join([_HEAD.pack(sum(map(len, body)), kind, 0, 0), *body])
+    size_bytes = 0
+    for part in body:
+        size_bytes += len(part)
+    return join_frame(kind, size_bytes, body)
 
 
 def join_frame(kind: Kind, size_bytes: int, parts: Sequence[bytes | memoryview]) -> bytes:

@@ -116,10 +116,10 @@ class Session:
                 self.credit_bytes = 0
             elif self._event_may_go:
                 parts = self.backlog.pop()
-                event_bytes = sum(map(len, parts))
-                self.untaken_bytes += event_bytes
-                size += event_bytes
-                out.extend(parts)
+                for part in parts:
+                    self.untaken_bytes += len(part)
+                    size += len(part)
+                    out.append(part)
                 continue
             else:
                 break

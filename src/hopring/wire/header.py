@@ -5,7 +5,6 @@ acknowledgements and other small words ride in the same datagram as data.
 """
 
 from enum import IntEnum
-from functools import lru_cache
 from struct import Struct
 from typing import Final
 
@@ -80,12 +79,22 @@ def decode_header(datagram: bytes | memoryview, cluster: int) -> Header:
     """The head of a datagram, or the reason why it is not for us."""
     if len(datagram) < HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no header of {HEAD_BYTES}")
-    return _decode_head(bytes(datagram[:HEAD_BYTES]), cluster)
+    head = bytes(datagram[:HEAD_BYTES])
+    known = _heads.get(head)
+    if known is not None and known.cluster == cluster:
+        return known
+    header = _decode_head(head, cluster)
+    if len(_heads) >= HEADS_KEPT_MAX:
+        _heads.clear()
+    _heads[head] = header
+    return header
 
 
-@lru_cache(maxsize=HEADS_KEPT_MAX)
+_heads: Final[dict[bytes, Header]] = {}
+"""Remembered, because all packets of a link start with the same bytes; errors are not."""
+
+
 def _decode_head(head: bytes, cluster: int) -> Header:
-    """Remembered, because all packets of a link start with the same bytes; errors are not."""
     magic, version, family, its_cluster, sender, incarnation, generation = _HEAD.unpack(head)
     if magic != MAGIC:
         raise PeerError(Drop.MAGIC, f"datagram starts with {magic!r}")
@@ -107,14 +116,15 @@ def encode_frame(kind: FrameType, body: bytes) -> bytes:
 
 def split_frames(datagram: bytes | memoryview) -> list[tuple[int, memoryview]]:
     """The frames behind the head as (type, body), every length checked before it is used."""
-    view = memoryview(datagram)
+    view = datagram if isinstance(datagram, memoryview) else memoryview(datagram)
     end = len(view)
     at = HEAD_BYTES
     frames: list[tuple[int, memoryview]] = []
     while at < end:
         if at + FRAME_HEAD_BYTES > end:
             raise PeerError(Drop.TRUNCATED, f"{end - at} bytes hold no frame head")
-        kind, flags, length = _FRAME.unpack_from(view, at)
+        head: tuple[int, int, int] = _FRAME.unpack_from(view, at)
+        kind, flags, length = head
         at += FRAME_HEAD_BYTES
         if flags:
             raise PeerError(Drop.INCONSISTENT, f"frame with flags {flags:#04x}, of which there are none")

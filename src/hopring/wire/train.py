@@ -111,7 +111,7 @@ def with_riders(train: Train, frames: Sequence[Frame], riders: Sequence[Frame]) 
     """The datagram that these frames made, with more frames in it; None if it is a longer train, or is full."""
     if len(train.buffer) > train.segment_bytes or len(frames) + len(riders) > FRAMES_MAX:
         return None  # A second copy of a long train would cost more than another datagram.
-    buffer = b"".join([train.buffer, *map(_encode_frame, riders)])
+    buffer = b"".join([train.buffer, *[_encode_frame(frame) for frame in riders]])
     return Train(buffer, train.segment_bytes) if len(buffer) <= train.segment_bytes else None
 
 

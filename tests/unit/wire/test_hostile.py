@@ -50,7 +50,7 @@ from hopring.wire.header import (
     FRAME_HEAD_BYTES,
     HEAD_BYTES,
     FrameType,
-    _decode_head,
+    _heads,
     decode_header,
     encode_frame,
     encode_header,
@@ -307,7 +307,7 @@ def test_no_number_in_a_packet_makes_a_decoder_allocate_more_than_the_packet_war
     tracemalloc.start()
     for data in packets:
         # Heads are remembered; the day that memory grows is not this packet's doing.
-        _decode_head.cache_clear()
+        _heads.clear()
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
         judge(FORMATS[name], data)

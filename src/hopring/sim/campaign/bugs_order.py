@@ -68,10 +68,9 @@ def _discard_unstable(discard: Deliver) -> Any:
 def _agreed_passes_safe(deliver: Deliver) -> Any:
     def deliver_around_safe(self: Order) -> list[Entry]:
         out = deliver(self)
-        for position, seq in self.listed[self.walked :]:
-            if position >= self.edge:
+        for entry in self.listed[self.walked :]:
+            if entry.position >= self.edge:
                 break
-            entry = self.entries[SiteId(position.site), seq]
             if not entry.delivered and entry.message and entry.message.service is not Service.SAFE:
                 entry.delivered = True
                 out.append(entry)
