@@ -141,6 +141,8 @@ class Stack:
         self.local_aru = 0
         """The layer above keeps it at the line below which this daemon has everything."""
         self.drops: Counter[Drop] = Counter()
+        self._encoded_item: Item | None = None  # What was sent last to another site,
+        self._encoded = b""  # and how.
         self._out: list[Output] = []
 
     def _make_link(self, neighbour: Neighbour) -> hop.Hop | tcp.Tcp:
@@ -483,7 +485,9 @@ class Stack:
     def _carry_out(self, output: NetworkOutput, now_us: int) -> None:
         match output:
             case ToLink(neighbour, item):
-                submit = Submit(_encode(item), isinstance(item, _URGENT), lazy=isinstance(item, Meta))
+                if self._encoded_item is not item:  # Mostly it goes to several neighbours, one after the other.
+                    self._encoded_item, self._encoded = item, _encode(item)
+                submit = Submit(self._encoded, isinstance(item, _URGENT), lazy=isinstance(item, Meta))
                 link = self.links[neighbour]
                 self._carry_link(neighbour, link, link.step(submit, now_us), now_us)
             case ToRing(item):

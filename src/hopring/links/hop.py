@@ -131,7 +131,9 @@ class Hop:
         s = self.state
         if s.failure:
             return NEVER
-        return min(s.ack_at_us, s.receiver.ask_at_us, self._send_at_us, self._silent_at_us)
+        wake_us = min(s.ack_at_us, s.receiver.ask_at_us)  # By twos: compiled, these are comparisons.
+        wake_us = min(wake_us, self._send_at_us)
+        return min(wake_us, self._silent_at_us)
 
     @property
     def ride_at_us(self) -> int:

@@ -53,7 +53,7 @@ class Receiver:
     @property
     def aru(self) -> int:
         """All received up to here."""
-        return next(iter(self.missing), self.next_seq) - 1
+        return (next(iter(self.missing)) if self.missing else self.next_seq) - 1
 
     @property
     def top(self) -> int:

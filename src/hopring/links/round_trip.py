@@ -67,7 +67,8 @@ class RoundTrip:
         if not self.measured:
             return self.initial_us + self.initial_us // 2
         # The answer may wait its turn at the neighbour's pace; asking too early only doubles packets.
-        return self.smoothed_us + max(4 * self.deviation_us, self.smoothed_us // 4, 5_000)
+        patience_us = max(4 * self.deviation_us, self.smoothed_us // 4)
+        return self.smoothed_us + max(patience_us, 5_000)
 
     @property
     def report_delay_us(self) -> int:

@@ -34,7 +34,10 @@ class ObjectType(IntEnum):
 
 def encode_object(kind: ObjectType, *body: bytes | memoryview) -> bytes:
     """One object with its head, its body in however many parts; a packet's payload is such objects joined."""
-    return b"".join([_OBJECT.pack(kind, 0, sum(map(len, body))), *body])
+    size_bytes = 0
+    for part in body:
+        size_bytes += len(part)
+    return b"".join([_OBJECT.pack(kind, 0, size_bytes), *body])
 
 
 def split_objects(payload: bytes | memoryview) -> list[tuple[int, memoryview]]:
@@ -46,7 +49,8 @@ def split_objects(payload: bytes | memoryview) -> list[tuple[int, memoryview]]:
     while at < end:
         if at + OBJECT_HEAD_BYTES > end:
             raise PeerError(Drop.TRUNCATED, f"{end - at} bytes hold no object head")
-        kind, flags, length = _OBJECT.unpack_from(view, at)
+        head: tuple[int, int, int] = _OBJECT.unpack_from(view, at)
+        kind, flags, length = head
         at += OBJECT_HEAD_BYTES
         if flags:
             raise PeerError(Drop.INCONSISTENT, f"object with flags {flags:#04x}, of which there are none")
