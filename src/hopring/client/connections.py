@@ -135,8 +135,10 @@ class Connections:
         """Takes bytes of the connection; the chunk may be used again when this returns."""
         connection = self.connection
         self.stream.now_us = self.epoch_us + now_us
-        connection.feed(chunk)
-        while connection.take_frame():
+        left = connection.feed(chunk)
+        if self._again:
+            self._look(connection, now_us)  # Credits may have come.
+        while left and connection.take_frame():
             self._look(connection, now_us)
 
     def lost(self, reason: str, now_us: int = 0, remedy: str = "connect again") -> None:
