@@ -12,8 +12,7 @@ from struct import Struct
 from typing import Any, Final, cast
 
 from hopring.client.events import Message
-from hopring.ids import GroupName, ViewId
-from hopring.services import Service
+from hopring.ids import GroupName
 from hopring.session.frames import FRAME_HEAD_BYTES, Kind
 from hopring.session.messages import MESSAGES_HEAD_BYTES, Messages
 from hopring.session.place import Place
@@ -30,9 +29,11 @@ LONE_BYTES: Final = _SEND.size - FRAME_HEAD_BYTES
 # Places in the body of a MESSAGES frame.
 _LTS_AT: Final = 16
 _REST_AT: Final = 24  # Of the head: representative, site, bytes of the sender's name, zero.
-_SIZES_AT: Final = MESSAGES_HEAD_BYTES + BUNDLE_HEAD_BYTES - 4  # The bytes of all bodies, and the offsets.
-_TYPE_AT: Final = _SIZES_AT + 12
+_SIZES_AT: Final = MESSAGES_HEAD_BYTES + BUNDLE_HEAD_BYTES - 4  # The bytes of all bodies.
+_OFFSETS_AT: Final = _SIZES_AT + 4  # Zero, and the bytes of all bodies again.
+_TYPE_AT: Final = _OFFSETS_AT + 8
 _NAMES_AT: Final = _TYPE_AT + 3
+_ZERO: Final = bytes(4)
 _KEPT_MAX: Final = 4096
 
 # A place for each message: a call of the class would go through a function in Python.
@@ -45,7 +46,9 @@ class Way:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.names = encode_groups(run.groups)
-        self._flags = _SELF_DISCARD if run.self_discard else 0
+        self._front = b""  # Of the last frame, up to its body: mostly the next one is as long.
+        self._front_size = -1
+        self._front_type = 0
 
     def size_bytes(self, data: bytes) -> int:
         """The bytes of a bundle with this message alone."""
@@ -53,14 +56,21 @@ class Way:
 
     def frame(self, data: bytes, message_type: int) -> bytes:
         """The frame of a message that goes alone."""
-        run, names, size = self.run, self.names, len(data)
+        size = len(data)
+        if size != self._front_size or message_type != self._front_type:
+            self._front = self._front_of(size, message_type)
+            self._front_size, self._front_type = size, message_type
+        return self._front + data
+
+    def _front_of(self, size: int, message_type: int) -> bytes:
+        run, names = self.run, self.names
         head: bytes = _SEND.pack(
             LONE_BYTES + len(names) + size,
             _SEND_KIND,
             0,
             0,
             run.service,
-            self._flags,
+            _SELF_DISCARD if run.self_discard else 0,
             0,
             0,
             run.daemon,
@@ -74,21 +84,25 @@ class Way:
             message_type,
             0,
         )
-        return head + names + data
+        return head + names
 
 
 class _Head:
-    """What the fixed part of a frame says that was found to be in order."""
+    """What the general way has read in a frame of this sender: most of the next one is the same."""
 
-    def __init__(self, site: int, service: Service, names_bytes: int, sender_bytes: int) -> None:
-        self.site = site
-        self.service = service
-        self.names_bytes = names_bytes
-        self.sender_bytes = sender_bytes
+    def __init__(self, body: bytes, came: Messages) -> None:
+        self.view = came.place.view
+        self.view_bytes = body[:_LTS_AT]
+        self.site = came.place.site
+        self.service = came.bundle.run.service
+        self.groups = came.bundle.run.groups
+        self.names = encode_groups(self.groups)
+        self.sender = came.sender
+        self.sender_bytes = came.sender.encode()
 
 
 class Familiar:
-    """Parts of frames that the general way has read, so that they need not be judged once more.
+    """Frames that the general way has read, so that their parts need not be judged once more.
 
     Senders and groups are the same again and again; what is new in a message is its stamp, its type and its
     body.
@@ -97,47 +111,40 @@ class Familiar:
     def __init__(self) -> None:
         self._heads: dict[bytes, _Head] = {}
         self._groups: dict[bytes, tuple[GroupName, ...]] = {}
-        self._senders: dict[bytes, str] = {}
-        self._view_bytes = b""
-        self._representative_bytes = b""
-        self._view: ViewId | None = None
 
     def learn(self, body: bytes, came: Messages) -> None:
         """A frame that the general way has read; only of those with one message to one group it is of use."""
-        run, view = came.bundle.run, came.place.view
+        run = came.bundle.run
         if len(came.bundle) != 1 or len(run.groups) != 1 or run.mark is not None or run.mixed:
             return
-        if len(self._heads) + len(self._groups) + len(self._senders) > _KEPT_MAX:
-            self._heads, self._groups, self._senders = {}, {}, {}
-        sender = came.sender.encode()
-        names = encode_groups(run.groups)
-        head = _Head(came.place.site, run.service, len(names), len(sender))
-        self._heads[body[_REST_AT:_SIZES_AT]] = head
-        self._groups[names] = run.groups
-        self._senders[sender] = came.sender
-        self._view, self._view_bytes = view, body[:_LTS_AT]
-        self._representative_bytes = body[_REST_AT : _REST_AT + 2]
+        if len(self._heads) + len(self._groups) > _KEPT_MAX:
+            self._heads, self._groups = {}, {}
+        head = self._heads[body[_REST_AT:_SIZES_AT]] = _Head(body, came)
+        self._groups[head.names] = head.groups
 
     def message(self, body: bytes) -> Message | None:
         """The message of a frame that has one, and of which all else is known; otherwise None."""
         head = self._heads.get(body[_REST_AT:_SIZES_AT])
-        if head is None or body[:_LTS_AT] != self._view_bytes:
+        if head is None or body[:_LTS_AT] != head.view_bytes:
             return None
-        if body[_REST_AT : _REST_AT + 2] != self._representative_bytes:
-            return None
-        data_at = _NAMES_AT + head.names_bytes
-        sender_at = len(body) - head.sender_bytes
+        data_at = _NAMES_AT + len(head.names)  # How long the names are, and the sender's, is in the key.
+        sender_at = len(body) - len(head.sender_bytes)
         size = sender_at - data_at
-        if size < 0 or number_at(body, _SIZES_AT) != size or number_at(body, _SIZES_AT + 8) != size:
+        if size < 0 or body[sender_at:] != head.sender_bytes:
             return None
-        groups = self._groups.get(body[_NAMES_AT:data_at])
-        sender = self._senders.get(body[sender_at:])
-        if groups is None or sender is None or number_at(body, _SIZES_AT + 4):
+        if (
+            number_at(body, _SIZES_AT) != size
+            or body[_OFFSETS_AT:_TYPE_AT] != _ZERO + body[_SIZES_AT:_OFFSETS_AT]
+        ):
+            return None
+        names = body[_NAMES_AT:data_at]
+        groups = head.groups if names == head.names else self._groups.get(names)
+        if groups is None:
             return None
         lts = number_at(body, _LTS_AT) | number_at(body, _LTS_AT + 4) << 32
-        place: Place = _new_tuple(Place, (self._view, lts, head.site))
+        place: Place = _new_tuple(Place, (head.view, lts, head.site))
         message_type = body[_TYPE_AT] | body[_TYPE_AT + 1] << 8
-        return Message(sender, groups, body[data_at:sender_at], head.service, message_type, place)
+        return Message(head.sender, groups, body[data_at:sender_at], head.service, message_type, place)
 
 
 def number_at(buffer: bytes, at: int) -> int:

@@ -232,8 +232,13 @@ class Outgoing:
     def credited(self, size_bytes: int) -> None:
         """The daemon has passed so much on; it gives credit for whole requests, in their order."""
         self.charged_bytes -= size_bytes
-        while self.requests and self.requests[0][0] <= size_bytes:
-            size_bytes -= self.requests.popleft()[0]
+        requests = self.requests
+        while requests:
+            first_bytes = requests[0][0]
+            if first_bytes > size_bytes:
+                break
+            size_bytes -= first_bytes
+            requests.popleft()
 
     def send(self, run: Run, data: bytes, message_type: int, hints: int = 0) -> None:
         """Adds a message; look at `has_room` first."""

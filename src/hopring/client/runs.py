@@ -4,7 +4,6 @@ A bundle that came is a *lot* in the session's stream, and whoever takes somethi
 *run* is what was taken at once.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hopring.client.events import Event, Message, bodies_of, groups_of, messages_of
@@ -103,7 +102,7 @@ class Lot:
     order: int  # Of the first of it, when it came.
     at_us: int
     credit_bytes: int  # For whoever takes the last of it.
-    groups: Sequence[str]
+    groups: tuple[str, ...]
     event: Event | None  # None if it is messages.
     columns: Messages | None = None  # None also if it is one message that came alone, until somebody asks.
     start: int = 0

@@ -155,7 +155,10 @@ class Stream:
         self.credit_bytes -= lot.credit_bytes
         for name in lot.groups:
             lots = self.by_group.get(name)
-            while lots and lots[0].at == lots[0].end:
+            while lots:
+                first = lots[0]
+                if first.at < first.end:
+                    break
                 lots.popleft()
         return lot.credit_bytes
 

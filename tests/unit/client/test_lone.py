@@ -10,7 +10,7 @@ from hopring.client.events import Message, messages_of
 from hopring.client.lone import Familiar, Way, credit_at
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
-from hopring.services import AGREED, SAFE, Service
+from hopring.services import AGREED, SAFE
 from hopring.session.frames import FRAME_HEAD_BYTES, Frame, Kind, encode_frame
 from hopring.session.messages import decode_messages, encode_messages
 from hopring.session.place import Place
@@ -52,10 +52,11 @@ def learned(*bodies: bytes) -> Familiar:
     "run", [RUN, replace(RUN, service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
 )
 def test_a_frame_has_the_bytes_that_the_general_way_writes(run: Run, data: bytes) -> None:
-    frame = Way(run).frame(data, 0xFEDC)
-
-    assert frame == encode_frame(Kind.SEND, encode_bundle(run, [data], [0xFEDC], [0]))
-    assert Way(run).size_bytes(data) == len(frame) - FRAME_HEAD_BYTES
+    way = Way(run)
+    for body, kind in ((data, 0xFEDC), (data, 0xFEDC), (data, 1), (data + b"more", 1), (data, 0xFEDC)):
+        frame = way.frame(body, kind)
+        assert frame == encode_frame(Kind.SEND, encode_bundle(run, [body], [kind], [0]))
+        assert way.size_bytes(body) == len(frame) - FRAME_HEAD_BYTES
 
 
 def test_what_is_familiar_is_read_as_the_same_message() -> None:
@@ -85,9 +86,12 @@ def test_what_is_new_is_left_to_the_general_way_once() -> None:
         assert learned(body_of(), body).message(body) == general(body)
 
 
-def test_of_two_that_are_known_the_parts_may_be_mixed() -> None:
-    familiar = learned(body_of(run=replace(RUN, service=Service.FIFO)), body_of(sender="#änni#d1"))
-    body = body_of(sender="#änni#d1", run=replace(RUN, service=Service.FIFO))
+def test_a_group_that_one_sender_wrote_to_is_known_of_others() -> None:
+    there = replace(RUN, groups=(GroupName("gäste!"),), session=5)
+    familiar = learned(
+        body_of(run=there), body_of(run=replace(there, groups=(GroupName("gästen"),), session=6))
+    )
+    body = body_of(run=replace(there, groups=(GroupName("gästen"),)))
 
     assert familiar.message(body) == general(body)
 
