@@ -30,6 +30,7 @@ from hopring.wire.bundle import (
 _FIRST_BYTES = BUNDLE_HEAD_BYTES + 4
 _EACH_BYTES = COLUMNS_BYTES - 1  # Of a bundle that is not mixed.
 WAYS_MAX = 1024
+"""Groups whose names are kept as they are written; a server that answers many clients has one for each."""
 
 
 @dataclass(slots=True)
