@@ -151,7 +151,11 @@ class Connections:
         """Nothing more comes or goes, by the application's own wish."""
         if self.ended is None:
             self.lost("it was closed here")
-            self._end(self.ended or SessionClosed("it was closed here"))
+            self._closed()
+
+    def _closed(self) -> None:
+        # Apart from `close`, which saw no end: `lost` may have set one, and compiled code would not look again.
+        self._end(self.ended or SessionClosed("it was closed here"))
 
     def _new_connection(self) -> Connection:
         return Connection(self.tries.url, self._hello(), self.kept)
