@@ -41,7 +41,17 @@ HOT = (
     "session/*.py",
     *(
         f"client/{name}.py"
-        for name in ("connection", "connections", "core", "kept", "outgoing", "runs", "sending", "stream")
+        for name in (
+            "connection",
+            "connections",
+            "core",
+            "kept",
+            "lone",
+            "outgoing",
+            "runs",
+            "sending",
+            "stream",
+        )
     ),
     "spread/*.py",
     *(

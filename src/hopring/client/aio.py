@@ -74,7 +74,10 @@ class Session(SessionFacts):
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
         if self._core.offer(groups, data, service, type, bool(self_discard)):
-            return  # What is open goes at the end of the turn.
+            if not self._flush_due:
+                self._flush_due = True
+                self._loop.call_soon(self._flush)  # What is open goes at the end of the turn.
+            return
         sending = sending_of(groups, data, service, type, self_discard)
         if self._core.has_room(sending):
             self._core.send(sending)
@@ -193,18 +196,33 @@ class Session(SessionFacts):
     # Within the library.
 
     async def _receive(self, group: str | None) -> Event:
-        event = await self._next(group)
+        core = self._core
+        event = core.take(group)
         if event is None:
-            return await self._run(verbs.receive(self._core, group, now_us()))
-        self._flush_soon()
+            event = await self._next(group)
+        if event is None:
+            return await self._run(verbs.receive(core, group, now_us()))
+        if not self._flush_due and core.connection.has_output:
+            self._flush_soon()
         return event
 
     async def _next(self, group: str | None) -> Event | None:
-        """The next event, by a short way: as long as events come, no more of what verbs do is needed."""
+        """The next event, by a short way: as long as events come, no more of what verbs do is needed.
+
+        Look first whether there is one. It waits like `_until`, but without a condition: this is done for most
+        messages.
+        """
         core = self._core
-        event = core.take(group)
-        if event is None and not core.replays and not core.is_over(group):
-            await self._until(lambda: core.stream.waits(group) or core.is_over(group), NEVER)
+        event = None
+        while event is None and not core.replays and not core.is_over(group):
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except BaseException:
+                if waiter in self._waiters:  # Nobody has woken it.
+                    self._waiters.remove(waiter)
+                raise
             event = core.take(group)
         return event
 
@@ -212,8 +230,8 @@ class Session(SessionFacts):
         core = self._core
         if seconds is None and messages > 0 and not core.replays:
             # The short way of what the verb does: as long as events come, no more than this is needed.
-            if not core.stream.waits(group) and not core.is_over(group):
-                await self._until(lambda: core.stream.waits(group) or core.is_over(group), NEVER)
+            if not core.has_news(group):
+                await self._until(lambda: core.has_news(group), NEVER)
             if core.stream.waits(group) and not core.replays:
                 batch = core.take_batch(messages, group)
                 self._flush_soon()
@@ -227,12 +245,15 @@ class Session(SessionFacts):
             while lot is not None and lot.end - lot.at > 1:
                 # All but the last message of a bundle: nothing else has to be done for them.
                 yield lot.message()
-            event = await self._next(group)
+            event = core.take(group)
+            if event is None:
+                event = await self._next(group)
             if event is None:
                 event = await self._run(verbs.following(core, group, now_us()))
             if event is None:
                 return
-            self._flush_soon()
+            if not self._flush_due and core.connection.has_output:
+                self._flush_soon()
             yield event
 
     async def _join(self, group: str, since: int | None, spool: Path | str | None) -> Group:
@@ -282,7 +303,10 @@ class Session(SessionFacts):
 
     def _flush(self) -> None:
         self._flush_due = False
-        transport = None if self._wire is None else self._wire.transport
+        wire = self._wire
+        if wire is None:
+            return
+        transport = wire.transport
         if transport is not None and not transport.is_closing():
             output = self._core.output()
             if output:

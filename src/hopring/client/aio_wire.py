@@ -4,7 +4,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Final, cast
 
-from hopring.client.connection import Connection
+from hopring.client.connection import SHORT_BYTES, Connection
 from hopring.client.connections import NO_DAEMON
 from hopring.client.facts import now_us, reason_of, tune
 from hopring.client.url import parse_url
@@ -53,13 +53,19 @@ class Wire(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if not self._is_current:
+        session, connection = self._session, self._connection
+        core = session._core
+        if connection is not core.connection or connection.ended is not None:
             return
-        self._session._core.receive(self._buffer[:nbytes], now_us())
-        if self._connection.ended is not None or self._session._timer is not None:
-            self._session._look()
-        self._session._flush_soon()
-        self._session._wake()
+        chunk = self._buffer[:nbytes]
+        core.receive(chunk.tobytes() if nbytes <= SHORT_BYTES else chunk, now_us())
+        if connection.ended is not None or session._timer is not None:
+            session._look()
+            return
+        if not session._flush_due and connection.has_output:
+            session._flush_soon()
+        if session._waiters:
+            session._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._is_current:

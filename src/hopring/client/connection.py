@@ -17,11 +17,12 @@ from hopring.client.errors import (
 )
 from hopring.client.events import Member, SlowWarning, gap_of, transition_of, view_of
 from hopring.client.kept import Kept
+from hopring.client.lone import Familiar, credit_at, number_at
 from hopring.client.outgoing import Outgoing
 from hopring.errors import Drop, HopError, PeerError
 from hopring.session.answers import decode_told
 from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
-from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, Messages, decode_messages
+from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, decode_messages
 from hopring.session.options import ALREADY_MEMBER, HELD_BACK_PART, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
 from hopring.session.words import (
     Answer,
@@ -45,6 +46,12 @@ from hopring.wire.bundle import BUNDLE_BYTES_MAX
 VIEW_BYTES_MAX: Final = 16 * 1024 * 1024
 _FRAME_BYTES_MAX: Final = MESSAGES_HEAD_BYTES + BUNDLE_BYTES_MAX + SENDER_BYTES_MAX
 
+SHORT_BYTES: Final = 4 * 1024
+"""What comes in more than this at once is mostly bundles of many messages, or large ones."""
+
+_MESSAGES: Final = int(Kind.MESSAGES)
+_CREDIT: Final = int(Kind.CREDIT)
+
 PASSING: Final = frozenset({"the daemon ends", "too many clients", "no HELLO in time"})
 """Reasons of ERROR that another daemon, or a later try, does not have."""
 
@@ -65,6 +72,7 @@ class Connection:
     _reader: Reader = field(default_factory=lambda: Reader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
     _first: list[bytes] = field(default_factory=list)
     _credit_bytes: int = 0
+    _familiar: Familiar = field(default_factory=Familiar)
 
     @property
     def is_open(self) -> bool:
@@ -81,7 +89,7 @@ class Connection:
         outgoing = self.outgoing
         if outgoing is None:
             return bool(self._first)
-        return bool(outgoing.out) or outgoing.builder is not None or bool(self._first)
+        return bool(outgoing.out) or outgoing.is_open or bool(self._first)
 
     def output(self) -> bytes:
         """What is to be sent now."""
@@ -92,7 +100,7 @@ class Connection:
             self.outgoing.seal()
             out += self.outgoing.out
             self.outgoing.out = []
-        return b"".join(out)
+        return out[0] if len(out) == 1 else b"".join(out)
 
     def credit(self, size_bytes: int) -> None:
         """The application has taken so much; the daemon may send that much more."""
@@ -118,9 +126,42 @@ class Connection:
 
     # What the daemon says.
 
-    def feed(self, chunk: bytes | memoryview) -> None:
-        """Bytes; `take_frame` then takes them in."""
+    def feed(self, chunk: bytes | memoryview) -> bool:
+        """Bytes; what is of the commonest kinds is taken in at once. Whether `take_frame` has to take more."""
+        if type(chunk) is bytes and len(chunk) <= SHORT_BYTES and self.ended is None and self._reader.idle:
+            at = self._take_common(chunk)
+            if at == len(chunk):
+                return False
+            chunk = chunk[at:]
         self._reader.feed(chunk)
+        return True
+
+    def _take_common(self, chunk: bytes) -> int:
+        """Takes credits and messages that came alone; returns where the first frame of another kind begins."""
+        at = 0
+        while len(chunk) - at >= FRAME_HEAD_BYTES:
+            start = at + FRAME_HEAD_BYTES
+            end = start + number_at(chunk, at)
+            kind = number_at(chunk, at + 4)  # With three zeros behind it.
+            if end > len(chunk):
+                break
+            if kind == _MESSAGES:
+                body = chunk[start:end]
+                message = self._familiar.message(body)
+                if message is None:
+                    break
+                self.kept.put_lone(message, body, end - at)
+            elif kind != _CREDIT or not self._take_credit(credit_at(chunk, start, end)):
+                break
+            at = end
+        return at
+
+    def _take_credit(self, size_bytes: int) -> bool:
+        outgoing = self.outgoing
+        if outgoing is None or not 0 <= size_bytes <= outgoing.charged_bytes:
+            return False
+        outgoing.credited(size_bytes)
+        return True
 
     def take_frame(self) -> bool:
         """Takes the next frame in, if there is one; what is wrong with it ends the connection."""
@@ -139,7 +180,7 @@ class Connection:
     def _frame(self, frame: Frame) -> None:
         cost = FRAME_HEAD_BYTES + len(frame.body)
         if frame.kind is Kind.MESSAGES:
-            self._messages(decode_messages(frame.body), cost)
+            self._messages(frame.body, cost)
             return
         word = decode_word(frame)
         match word:
@@ -173,7 +214,10 @@ class Connection:
             case _:
                 raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
 
-    def _messages(self, messages: Messages, cost: int) -> None:
+    def _messages(self, body: bytes | memoryview, cost: int) -> None:
+        messages = decode_messages(body)
+        if type(body) is bytes:
+            self._familiar.learn(body, messages)
         if not self.kept.put_messages(messages, cost):
             self.credit(cost)
 

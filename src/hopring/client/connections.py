@@ -135,8 +135,10 @@ class Connections:
         """Takes bytes of the connection; the chunk may be used again when this returns."""
         connection = self.connection
         self.stream.now_us = self.epoch_us + now_us
-        connection.feed(chunk)
-        while connection.take_frame():
+        left = connection.feed(chunk)
+        if self._again:
+            self._look(connection, now_us)  # Credits may have come.
+        while left and connection.take_frame():
             self._look(connection, now_us)
 
     def lost(self, reason: str, now_us: int = 0, remedy: str = "connect again") -> None:
@@ -149,7 +151,11 @@ class Connections:
         """Nothing more comes or goes, by the application's own wish."""
         if self.ended is None:
             self.lost("it was closed here")
-            self._end(self.ended or SessionClosed("it was closed here"))
+            self._closed()
+
+    def _closed(self) -> None:
+        # Apart from `close`, which saw no end: `lost` may have set one, and compiled code would not look again.
+        self._end(self.ended or SessionClosed("it was closed here"))
 
     def _new_connection(self) -> Connection:
         return Connection(self.tries.url, self._hello(), self.kept)

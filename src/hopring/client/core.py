@@ -15,7 +15,7 @@ from hopring.client.events import Event
 from hopring.client.kept import Request
 from hopring.client.outgoing import Outgoing, Ticket
 from hopring.client.runs import Lot
-from hopring.client.sending import TYPE_MAX, Data, Many, Sending, checked_groups
+from hopring.client.sending import TYPE_MAX, Data, Many, Sending
 from hopring.client.since import Replay
 from hopring.ids import GroupName
 from hopring.services import Service
@@ -89,14 +89,14 @@ class Core(Connections):
     def offer(
         self, groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
     ) -> bool:
-        """Sends a message if it belongs into the bundle that is open; the short way for most of them."""
+        """Sends a message if it belongs into the bundle that is open, or if none is: the way of most."""
         connection = self.connection
         outgoing = connection.outgoing
-        if outgoing is None or connection.ended is not None or type(data) is not bytes:
+        if outgoing is None or connection.ended is not None or self.ended is not None or self._again:
             return False
-        if type(groups) is not str or not 0 <= message_type <= TYPE_MAX:
+        if type(groups) is not str or type(data) is not bytes or not 0 <= message_type <= TYPE_MAX:
             return False
-        return outgoing.offer(checked_groups((groups,)), data, service, message_type, self_discard)
+        return outgoing.offer(groups, data, service, message_type, self_discard)
 
     def has_room(self, sending: Sending) -> bool:
         """Whether the daemon takes this message now; an error if it never will."""
@@ -156,6 +156,10 @@ class Core(Connections):
         """Whether nothing more comes."""
         return self.ended is not None or not self.is_in(group)
 
+    def has_news(self, group: str | None) -> bool:
+        """Whether there is an event, or nothing more comes."""
+        return self.stream.first(group) is not None or self.is_over(group)
+
     def has_batch(self, messages: int, group: str | None) -> bool:
         """Whether so many messages wait, or so much that more might not come before it is taken."""
         full = self.stream.credit_bytes * 2 >= self.window_bytes
@@ -172,7 +176,7 @@ class Core(Connections):
         if self.replays and self.replay(group) is not None:
             return None
         lot = self.stream.first(group)
-        return None if lot is None or lot.came is None else lot
+        return None if lot is None or lot.event is not None else lot
 
     def take(self, group: str | None = None) -> Event | None:
         """The next event, of this group or at all; the daemon may then send that much more.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from hopring.client.events import Message
 from hopring.client.once import Once
 from hopring.client.stream import Stream
 from hopring.errors import HopError
@@ -30,6 +31,11 @@ class Kept:
         if request in self.pending:
             self.pending.remove(request)
             self.answers[request] = answer
+
+    def put_lone(self, message: Message, body: bytes, credit_bytes: int) -> None:
+        """A message that came alone, and has no mark; taking it gives the credit back."""
+        self.last = message.place
+        self.stream.put_lone(message, body, credit_bytes)
 
     def put_messages(self, messages: Messages, credit_bytes: int) -> bool:
         """A bundle has come; whether any of it is new, so that the credit waits for whoever takes it."""

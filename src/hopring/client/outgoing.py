@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hopring.client.errors import MessageTooLarge
 from hopring.client.events import Receipt
+from hopring.client.lone import Way
 from hopring.client.sending import BUNDLE_BYTES_AIM, Many, Sending, checked_groups
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
@@ -28,6 +29,8 @@ from hopring.wire.bundle import (
 
 _FIRST_BYTES = BUNDLE_HEAD_BYTES + 4
 _EACH_BYTES = COLUMNS_BYTES - 1  # Of a bundle that is not mixed.
+WAYS_MAX = 1024
+"""Groups whose names are kept as they are written; a server that answers many clients has one for each."""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,10 @@ class Outgoing:
     """What each request took that is not credited, and how many messages it has."""
     tickets: dict[int, tuple[Ticket, Sending]] = field(default_factory=dict)
     _last_run: Run | None = None
+    _ways: dict[str, Way] = field(default_factory=dict)  # By the group that a message goes to.
+    _lone: Way | None = None  # Of the message that is open without a builder: it has no company so far.
+    _lone_data: bytes = b""
+    _lone_type: int = 0
     _open_bytes: int = 0  # What the open bundle was charged.
 
     def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
@@ -59,6 +66,7 @@ class Outgoing:
 
     def takes(self, sending: Sending) -> bool:
         """Whether the daemon takes this message now; one that it never takes is an error."""
+        self._unfold()
         if len(sending.data) > self.welcome.message_bytes_max:
             raise MessageTooLarge(len(sending.data), self.welcome.message_bytes_max)
         return not self.charged_bytes or self.has_room(self._run_of(sending), sending.data)
@@ -67,19 +75,18 @@ class Outgoing:
         """Adds a message; look at `takes` first."""
         self.send(self._run_of(sending), sending.data, sending.message_type)
 
-    def offer(
-        self,
-        groups: tuple[GroupName, ...],
-        data: bytes,
-        service: Service,
-        message_type: int,
-        self_discard: bool,
-    ) -> bool:
-        """Adds a message to the bundle that is open, if it belongs there and all have room for it.
+    def offer(self, group: str, data: bytes, service: Service, message_type: int, self_discard: bool) -> bool:
+        """Adds a message to the bundle that is open, or opens one, if it belongs there and all have room.
 
-        This is the way of most messages, so nothing is made for it; `takes` and `put` are for all others.
+        This is the way of most messages, so little is made for it; `takes` and `put` are for all others.
         """
-        builder = self.builder
+        way = self._ways.get(group)
+        if way is None or way.run.service is not service or way.run.self_discard is not self_discard:
+            way = self._new_way(group, service, self_discard)
+        if self.builder is None and self._lone is None:
+            return self._open(way, data, message_type)
+        self._unfold()
+        builder, groups = self.builder, way.run.groups
         if builder is None or not builder.takes(groups, service, self_discard):
             return False
         cost = builder.cost_bytes(groups, len(data))
@@ -88,6 +95,36 @@ class Outgoing:
         self._charge_open(cost)
         builder.append(data, message_type, 0, groups)
         return True
+
+    def _new_way(self, group: str, service: Service, self_discard: bool) -> Way:
+        if len(self._ways) >= WAYS_MAX:
+            self._ways.clear()
+        way = self._ways[group] = Way(self.run((group,), service, self_discard))
+        return way
+
+    def _open(self, way: Way, data: bytes, message_type: int) -> bool:
+        """Opens a bundle with a message that may stay alone, if there is room for it."""
+        cost = REQUEST_COST_BYTES + _FIRST_BYTES + len(way.names) + COLUMNS_BYTES + len(data)
+        if self.charged_bytes and self.charged_bytes + cost > self.welcome.window_bytes:
+            return False
+        if len(data) > self.welcome.message_bytes_max:
+            return False
+        self._charge_open(cost)
+        self._lone, self._lone_data, self._lone_type = way, data, message_type
+        return True
+
+    def _unfold(self) -> None:
+        """The message that is open alone gets company, or might: from now on there is a builder."""
+        way = self._lone
+        if way is not None:
+            self.builder = BundleBuilder(way.run, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
+            self.builder.append(self._lone_data, self._lone_type)
+            self._lone, self._lone_data = None, b""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages wait for the end of their bundle."""
+        return self.builder is not None or self._lone is not None
 
     @property
     def has_ticket(self) -> bool:
@@ -167,18 +204,19 @@ class Outgoing:
 
     def _run_of(self, sending: Sending) -> Run:
         """The key of a message; that of the last one again, if it is the same."""
-        last, (groups, _, service, _, self_discard) = self._last_run, sending
+        last = self._last_run
         if (
             last is None
-            or last.groups is not groups
-            or last.service is not service
-            or last.self_discard is not self_discard
+            or last.groups is not sending.groups
+            or last.service is not sending.service
+            or last.self_discard is not sending.self_discard
         ):
-            last = self._last_run = self.run(groups, service, self_discard)
+            last = self._last_run = self.run(sending.groups, sending.service, sending.self_discard)
         return last
 
     def has_room(self, run: Run, data: bytes) -> bool:
         """Whether the daemon takes another such message now; one is always taken."""
+        self._unfold()
         cost = self._cost(run, data)
         return not self.charged_bytes or self.charged_bytes + cost <= self.welcome.window_bytes
 
@@ -189,16 +227,23 @@ class Outgoing:
     @property
     def in_doubt(self) -> int:
         """Messages that are not credited."""
-        return sum([messages for _, messages in self.requests]) + (len(self.builder) if self.builder else 0)
+        waiting = 1 if self._lone is not None else len(self.builder) if self.builder is not None else 0
+        return sum([messages for _, messages in self.requests]) + waiting
 
     def credited(self, size_bytes: int) -> None:
         """The daemon has passed so much on; it gives credit for whole requests, in their order."""
         self.charged_bytes -= size_bytes
-        while self.requests and self.requests[0][0] <= size_bytes:
-            size_bytes -= self.requests.popleft()[0]
+        requests = self.requests
+        while requests:
+            first_bytes = requests[0][0]
+            if first_bytes > size_bytes:
+                break
+            size_bytes -= first_bytes
+            requests.popleft()
 
     def send(self, run: Run, data: bytes, message_type: int, hints: int = 0) -> None:
         """Adds a message; look at `has_room` first."""
+        self._unfold()
         cost = self._cost(run, data)
         if not self._fits(run, data):
             self.seal()
@@ -222,7 +267,15 @@ class Outgoing:
 
     def seal(self) -> None:
         """Ends the bundle that is open."""
-        if self.builder is not None:
+        way = self._lone
+        if way is not None:
+            cost = REQUEST_COST_BYTES + way.size_bytes(self._lone_data)
+            self.charged_bytes += cost - self._open_bytes
+            self._open_bytes = 0
+            self.requests.append((cost, 1))
+            self.out.append(way.frame(self._lone_data, self._lone_type))
+            self._lone, self._lone_data = None, b""
+        elif self.builder is not None:
             bundle = self.builder.seal()
             self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes - self._open_bytes
             self._open_bytes = 0

@@ -4,12 +4,11 @@ A bundle that came is a *lot* in the session's stream, and whoever takes somethi
 *run* is what was taken at once.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hopring.client.events import Event, Message, bodies_of, groups_of, messages_of
 from hopring.services import Service
-from hopring.session.messages import Messages
+from hopring.session.messages import Messages, decode_messages
 from hopring.session.place import Place
 from hopring.wire.bundle import Bundle, as_of, rows_of
 
@@ -103,28 +102,36 @@ class Lot:
     order: int  # Of the first of it, when it came.
     at_us: int
     credit_bytes: int  # For whoever takes the last of it.
-    groups: Sequence[str]
+    groups: tuple[str, ...]
     event: Event | None  # None if it is messages.
-    came: Messages | None = None
+    columns: Messages | None = None  # None also if it is one message that came alone, until somebody asks.
     start: int = 0
     at: int = 0  # What is taken next.
     end: int = 1
-    made: list[Message] = field(default_factory=list)  # From `base` to the end, once one was asked for.
+    made: list[Message] | None = None  # From `base` to the end, once one was asked for.
     base: int = 0
+    body: bytes = b""  # Of the frame of a message that came alone.
+
+    @property
+    def came(self) -> Messages:
+        """The bundle that its messages came in."""
+        if self.columns is None:
+            assert self.body, "it is messages"
+            self.columns = decode_messages(self.body)
+        return self.columns
 
     @property
     def messages(self) -> int:
         """How many wait in it."""
-        return 0 if self.came is None else self.end - self.at
+        return 0 if self.event is not None else self.end - self.at
 
     @property
     def mixed(self) -> bool:
         """Whether its messages do not all go to all its groups."""
-        return self.came is not None and self.came.bundle.run.mixed
+        return self.columns is not None and self.columns.bundle.run.mixed
 
     def apart(self) -> list["Lot"]:
         """What is left of a mixed one as lots that are not; each gives the credit of its own bytes back."""
-        assert self.came is not None, "it is messages"
         ends = self.came.bundle.offsets
         out: list[Lot] = []
         credit_bytes = self.credit_bytes
@@ -137,16 +144,16 @@ class Lot:
 
     def message(self) -> Message:
         """The next one; look first whether there is one."""
-        if not self.made:
-            assert self.came is not None, "it is messages"
-            self.made, self.base = messages_of(self.came, self.at, self.end), self.at
         at = self.at
+        made = self.made
+        if made is None:
+            made = self.made = messages_of(self.came, at, self.end)
+            self.base = at
         self.at = at + 1
-        return self.made[at - self.base]
+        return made[at - self.base]
 
     def run(self, messages: int) -> MessageRun:
         """The next ones, so many at most."""
-        assert self.came is not None, "it is messages"
         at = self.at
         self.at = min(self.end, at + messages)
         return MessageRun(self.order + at - self.start, self.at_us, at, self.at, self.came)
@@ -154,8 +161,8 @@ class Lot:
     def forget(self) -> None:
         """All of it was taken; it may still stand in a queue."""
         self.at = self.end
-        self.event = self.came = None
-        self.made = []
+        self.event = self.columns = self.made = None
+        self.body = b""
 
 
 def apart(came: Messages, start: int, end: int) -> list[tuple[Messages, int, int]]:

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from hopring.client.batch import Part, Taken
-from hopring.client.events import Event, Reconnected
+from hopring.client.events import Event, Message, Reconnected
 from hopring.client.runs import Lot, lot_of
 from hopring.session.messages import Messages
 
@@ -40,6 +40,13 @@ class Stream:
         order = self.last + 1
         self._put(Lot(order, self.now_us, credit_bytes, groups, None, came, start, start, end))
         self.last += end - start
+
+    def put_lone(self, message: Message, body: bytes, credit_bytes: int) -> None:
+        """A message that came alone, and the body of its frame for who wants it in columns."""
+        order = self.last + 1
+        groups = message.groups
+        self._put(Lot(order, self.now_us, credit_bytes, groups, None, None, 0, 0, 1, [message], 0, body))
+        self.last = order
 
     def put(self, event: Event, credit_bytes: int) -> None:
         """The next event; taking it gives that much credit back."""
@@ -148,7 +155,10 @@ class Stream:
         self.credit_bytes -= lot.credit_bytes
         for name in lot.groups:
             lots = self.by_group.get(name)
-            while lots and lots[0].at == lots[0].end:
+            while lots:
+                first = lots[0]
+                if first.at < first.end:
+                    break
                 lots.popleft()
         return lot.credit_bytes
 
@@ -156,7 +166,7 @@ class Stream:
         """Drops what waits of an application's batches up to this number; how much, and the credit for it."""
         dropped = credit_bytes = 0
         for lot in list(self.by_group.get(group, ())):
-            mark = None if lot.came is None else lot.came.bundle.run.mark
+            mark = None if lot.columns is None else lot.columns.bundle.run.mark  # What came alone has none.
             if mark is None or mark.app != app:
                 continue
             upto = min(lot.end, number + 1 - mark.number)

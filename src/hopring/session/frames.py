@@ -115,6 +115,11 @@ class Reader:
         self._at = 0
         self._torn = bytearray()  # The beginning of a frame, or of the preamble.
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left of what came, so that a frame begins with the next byte."""
+        return self.greeted and self._chunk is _NOTHING and not self._torn
+
     def feed(self, chunk: bytes | memoryview) -> None:
         """More bytes; of a view, take all frames before it is used for anything else."""
         self._keep_rest()

@@ -109,12 +109,12 @@ def test_none_is_none_and_groups_are_checked() -> None:
         many_of("g", [b"x"], Service.AGREED, 1 << 16, False)
 
 
-def test_the_short_way_adds_only_to_the_bundle_that_is_open() -> None:
+def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:
     wire = connected(Front(), "g")
     core = wire.core
 
-    assert not core.offer("g", b"nothing is open", AGREED, 0, False)
-    core.send(sending("g", b"1"))
+    assert not core.offer("g", bytes(core.welcomed.message_bytes_max + 1), AGREED, 0, False)
+    assert core.offer("g", b"1", AGREED, 0, False)
     assert core.offer("g", b"2", AGREED, 3, False)
     for groups, data, service, kind, self_discard in (
         (["g"], b"perhaps several", AGREED, 0, False),

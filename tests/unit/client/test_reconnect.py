@@ -427,3 +427,11 @@ def test_a_preamble_of_something_else_is_no_daemon_to_come_back_to() -> None:
 
     assert isinstance(wire.core.ended, SessionClosed)
     assert (wire.core.wake_at_us, wire.core.output()) == (NEVER, b"")
+
+
+def test_one_that_does_not_come_back_may_be_closed_while_it_is_connected() -> None:
+    wire = connected(Front(), options=None)
+    wire.core.close()
+
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert "it was closed here" in str(wire.core.ended)

@@ -1,0 +1,184 @@
+"""Messages that go and come alone: the same bytes and the same messages as by the general way."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.client.test_reconnect import connected, sending
+from tests.unit.session.front import Front
+
+from hopring.client.events import Message, messages_of
+from hopring.client.lone import Familiar, Way, credit_at
+from hopring.errors import PeerError
+from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.services import AGREED, SAFE
+from hopring.session.frames import FRAME_HEAD_BYTES, Frame, Kind, encode_frame
+from hopring.session.messages import decode_messages, encode_messages
+from hopring.session.place import Place
+from hopring.session.words import Credit, decode_word, encode_word
+from hopring.wire.batch_mark import BatchMark
+from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+
+RUN = Run(DaemonId(3), 70_000, AGREED, (GroupName("gäste"),))
+PLACE = Place(ViewId(7, DaemonId(2), Incarnation(2**63 + 5)), 2**40 + 3, 4)
+
+
+def body_of(
+    data: bytes = b"what is said",
+    kind: int = 0x1234,
+    run: Run = RUN,
+    place: Place = PLACE,
+    sender: str = "#änne#d1",
+) -> bytes:
+    """The body of a frame with one message."""
+    bundle = decode_bundle(encode_bundle(run, [data], [kind], [1]))
+    return encode_messages(sender, place, bundle)[FRAME_HEAD_BYTES:]
+
+
+def general(body: bytes) -> Message:
+    """The only message of a frame, by the general way."""
+    (message,) = messages_of(decode_messages(body), 0, 1)
+    return message
+
+
+def learned(*bodies: bytes) -> Familiar:
+    familiar = Familiar()
+    for body in bodies:
+        familiar.learn(body, decode_messages(body))
+    return familiar
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(1000), bytes(100_000)])
+@pytest.mark.parametrize(
+    "run", [RUN, replace(RUN, service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
+)
+def test_a_frame_has_the_bytes_that_the_general_way_writes(run: Run, data: bytes) -> None:
+    way = Way(run)
+    for body, kind in ((data, 0xFEDC), (data, 0xFEDC), (data, 1), (data + b"more", 1), (data, 0xFEDC)):
+        frame = way.frame(body, kind)
+        assert frame == encode_frame(Kind.SEND, encode_bundle(run, [body], [kind], [0]))
+        assert way.size_bytes(body) == len(frame) - FRAME_HEAD_BYTES
+
+
+def test_what_is_familiar_is_read_as_the_same_message() -> None:
+    familiar = learned(body_of())
+
+    assert Familiar().message(body_of()) is None
+    for body in (body_of(), body_of(b""), body_of(bytes(70_000), 0), body_of(place=PLACE._replace(lts=0))):
+        assert familiar.message(body) == general(body)
+        assert isinstance(general(body).place, Place)
+
+
+def test_what_is_new_is_left_to_the_general_way_once() -> None:
+    view = PLACE.view
+    news = (
+        body_of(sender="#otto#d1"),
+        body_of(sender="#änni#d1"),
+        body_of(run=replace(RUN, groups=(GroupName("other"),))),
+        body_of(run=replace(RUN, service=SAFE)),
+        body_of(run=replace(RUN, session=2)),
+        body_of(place=PLACE._replace(site=5)),
+        body_of(place=PLACE._replace(view=view._replace(counter=8))),
+        body_of(place=PLACE._replace(view=view._replace(nonce=Incarnation(1)))),
+        body_of(place=PLACE._replace(view=view._replace(representative=DaemonId(1)))),
+    )
+    for body in news:
+        assert learned(body_of()).message(body) is None
+        assert learned(body_of(), body).message(body) == general(body)
+
+
+def test_a_group_that_one_sender_wrote_to_is_known_of_others() -> None:
+    there = replace(RUN, groups=(GroupName("gäste!"),), session=5)
+    familiar = learned(
+        body_of(run=there), body_of(run=replace(there, groups=(GroupName("gästen"),), session=6))
+    )
+    body = body_of(run=replace(there, groups=(GroupName("gästen"),)))
+
+    assert familiar.message(body) == general(body)
+
+
+def test_many_messages_marks_and_several_groups_are_not_for_the_short_way() -> None:
+    two = decode_bundle(encode_bundle(RUN, [b"1", b"2"], [0, 0], [0, 0]))
+    for body in (
+        body_of(run=replace(RUN, mark=BatchMark("app", 1, 1))),
+        body_of(run=replace(RUN, groups=(GroupName("a"), GroupName("b")))),
+        encode_messages("#a#d1", PLACE, two)[FRAME_HEAD_BYTES:],
+    ):
+        assert learned(body_of(), body).message(body) is None
+
+
+def test_whatever_is_changed_in_a_frame_is_judged_as_the_general_way_does() -> None:
+    familiar, good = learned(body_of()), body_of()
+    for at in range(len(good)):
+        for value in (0, 1, 0x7F, 0x80, 0xFF, good[at] ^ 1):
+            body = good[:at] + bytes([value]) + good[at + 1 :]
+            message = familiar.message(body)
+            assert message is None or message == general(body)
+    for end in range(len(good)):
+        assert familiar.message(good[:end]) is None
+        assert familiar.message(good[end:] if end else b"") is None
+
+
+def test_credits_are_read_as_words_are() -> None:
+    for size in (0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1):
+        frame = encode_word(Credit(size))
+        assert credit_at(frame, FRAME_HEAD_BYTES, len(frame)) == size
+    large = encode_word(Credit(2**32))
+    assert credit_at(large, FRAME_HEAD_BYTES, len(large)) == -1
+    good = encode_word(Credit(300))[FRAME_HEAD_BYTES:]
+    for body in [good[:end] for end in range(len(good))] + [good + b"\0"]:
+        assert credit_at(body, 0, len(body)) == -1
+    for at in range(len(good)):
+        for value in range(256):
+            body = good[:at] + bytes([value]) + good[at + 1 :]
+            size = credit_at(body, 0, len(body))
+            assert size == -1 or size == credit_of(body)
+
+
+def credit_of(body: bytes) -> int | None:
+    try:
+        word = decode_word(Frame(Kind.CREDIT, body))
+    except PeerError:
+        return None
+    return word.size_bytes if isinstance(word, Credit) else None
+
+
+@pytest.mark.parametrize("cut", [1, 2, 7, 50, 150, 10_000])
+def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
+    wire = connected(Front(), "g")
+    core = wire.core
+    assert core.offer("g", b"0", AGREED, 5, False)
+    wire.exchange(0)
+    for data in (b"1", b"", b"three"):
+        assert core.offer("g", data, AGREED, 5, False)
+        core.outgoing.seal()
+    wire.front.say(wire.number, core.output())
+    stream = b"".join(iter(lambda: wire.front.fetch(wire.number), b""))
+    for at in range(0, len(stream), cut):
+        core.receive(stream[at : at + cut])
+
+    assert core.outgoing.charged_bytes == 0
+    (first, *runs) = core.take_batch(2, None).runs
+    assert [one.data for run in (first, *runs) for one in run.messages()] == [b"0", b"1"]
+    assert [one.data for one in iter(core.take, None) if isinstance(one, Message)] == [b"", b"three"]
+    assert core.stream.credit_bytes == 0
+
+
+def test_one_that_is_open_alone_counts_and_takes_company() -> None:
+    wire = connected(Front(), "g", "h")
+    core = wire.core
+    assert core.offer("g", b"1", AGREED, 0, False)
+    assert core.connection.has_output
+    assert core.outgoing.in_doubt == 1
+    assert core.has_room(sending("g", b"2"))
+    core.send(sending("g", b"2"))
+    assert core.offer("h", b"3", AGREED, 0, False)
+    assert core.outgoing.in_doubt == 3
+    wire.exchange(0)
+
+    (run,) = core.take_batch(10, None).runs
+    assert [(one.groups, one.data) for one in run.messages()] == [
+        (("g",), b"1"),
+        (("g",), b"2"),
+        (("h",), b"3"),
+    ]
+    assert core.outgoing.charged_bytes == 0
