@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 from hopring.client.connection import SHORT_BYTES, Connection
 from hopring.client.connections import NO_DAEMON
 from hopring.client.facts import now_us, reason_of, tune
+from hopring.client.memory import expect_blocks
 from hopring.client.url import parse_url
 
 READ_BYTES: Final = 256 * 1024
@@ -22,6 +23,7 @@ class Wire(asyncio.BufferedProtocol):
         self._session = session
         self._connection = connection
         self.transport: asyncio.Transport | None = None
+        expect_blocks()
         # One for all reads: a new one for each would come from the kernel, and go back to it.
         self._buffer = memoryview(bytearray(READ_BYTES))
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from hopring.client.connections import NO_DAEMON
 from hopring.client.core import Core
 from hopring.client.facts import now_us, reason_of, tune
+from hopring.client.memory import expect_blocks
 from hopring.client.url import parse_url
 from hopring.ids import NEVER
 
@@ -100,6 +101,7 @@ class Line:
     # Connecting.
 
     def _dial(self, url: str) -> None:
+        expect_blocks()
         try:
             where = parse_url(url)
             if where.path:
