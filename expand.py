@@ -92,8 +92,13 @@ def _casts(starts: list[int], tree: ast.Module) -> list[tuple[int, int, str]]:
     """Calls of new types, as `SiteId(3)`, as casts: to mypyc those are nothing, and the calls are calls."""
     imports = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == IDS]
     names = {alias.name for one in imports for alias in one.names} & NEW_TYPES
+    # In a formatted text places are not told.
+    texts = [one for one in ast.walk(tree) if isinstance(one, ast.JoinedStr)]
+    skipped = {id(one) for text in texts for one in ast.walk(text)}
     edits = []
     for call in ast.walk(tree):
+        if id(call) in skipped:
+            continue
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in names:
             begin, end = _place(starts, call.func), _place(starts, call.args[0])
             edits.append((begin, end, f"_cast({call.func.id}, "))

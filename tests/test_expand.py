@@ -1,5 +1,6 @@
 """What mypyc is given in the place of values and dataclasses."""
 
+from dataclasses import replace
 from typing import Any
 
 import expand
@@ -46,6 +47,26 @@ class Store:
 
     def __post_init__(self) -> None:
         self.count += len(self.kept)
+
+
+@dataclass(slots=True)
+class Square:
+    side: int
+    area: int = field(init=False)
+    corners: int = field(init=False, default=4)
+
+    def __post_init__(self) -> None:
+        self.area = self.side * self.side
+"""
+
+NEW_TYPES = """
+from hopring.ids import (
+    DaemonId,
+    SiteId,
+)
+
+def both(one: int, other: int) -> tuple[DaemonId, SiteId]:
+    return DaemonId(one + 1), SiteId(DaemonId(other))
 """
 
 
@@ -90,12 +111,29 @@ def test_what_a_factory_makes_is_made_anew_and_the_last_word_is_had() -> None:
     assert Store({1: b"", 2: b""}).count == 2
 
 
+def test_what_is_not_given_is_set_later_and_replaced_with_the_rest() -> None:
+    square = classes(DATACLASSES)["Square"](3)
+    assert (square.area, square.corners) == (9, 4)
+    assert replace(square, side=2).area == 4
+
+
+def test_calls_of_new_types_are_casts() -> None:
+    text = expand.expanded(NEW_TYPES)
+    assert "return _cast(DaemonId, one + 1), _cast(SiteId, _cast(DaemonId, other))" in text
+    assert classes(NEW_TYPES)["both"](1, 2) == (2, 2)
+
+
+def test_what_stands_in_a_text_stays_as_it_is() -> None:
+    source = 'from hopring.ids import SiteId\n\nname = f"site {SiteId(3)}"\n'
+    assert expand.expanded(source) == source
+
+
 @pytest.mark.parametrize(
     "source",
     [
         "@dataclass(kw_only=True)\nclass Named:\n    x: int\n",
         "@dataclass\nclass Child(Parent):\n    x: int\n",
-        "@dataclass\nclass Hidden:\n    x: int = field(init=False, default=1)\n",
+        "@dataclass\nclass Hidden:\n    x: int = field(init=False, repr=False)\n",
         "@dataclass\nclass Own:\n    x: int\n\n    def __init__(self) -> None:\n        self.x = 1\n",
         "@dataclass\nclass Perhaps:\n    x: list[int] | None = field(default_factory=list)\n",
         "class Plain:\n    x: int = 0\n",
