@@ -58,6 +58,7 @@ HOT = (
         f"daemon/{name}.py"
         for name in (
             "loop",
+            "lingering",
             "port",
             "wheel",
             "udp",

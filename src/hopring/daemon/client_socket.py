@@ -183,8 +183,9 @@ class ClientConnection:
         """What is to go out next; whether there may be more behind it."""
         size = 0
         for piece in self._owner.fetch(self._number, FETCH_BYTES):
-            self._out.append(piece)
-            size += len(piece)
+            if piece:  # Of an empty one the kernel would never take anything.
+                self._out.append(piece)
+                size += len(piece)
         return size >= FETCH_BYTES
 
     def _send(self) -> int:

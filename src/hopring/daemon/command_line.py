@@ -8,6 +8,7 @@ from pathlib import Path
 from hopring import __version__
 from hopring.config import Config, ConfigError, LogFormat, load_config
 from hopring.daemon.http import parse_place
+from hopring.daemon.lingering import LINGER_US, LINGER_US_MAX
 from hopring.session.options import Slow
 
 
@@ -85,8 +86,21 @@ def command_line() -> argparse.ArgumentParser:
         default=frozenset(Slow),
         help="what clients may choose for the case that they do not keep up (default: kick,block,spill,drop)",
     )
+    parser.add_argument(
+        "--linger",
+        type=_linger_us,
+        metavar="MICROSECONDS",
+        default=LINGER_US,
+        help=f"how long a busy daemon looks for more before it sleeps; 0 is not at all (default: {LINGER_US})",
+    )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser
+
+
+def _linger_us(text: str) -> int:
+    if not text.isdecimal() or int(text) > LINGER_US_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to {LINGER_US_MAX}")
+    return int(text)
 
 
 def _policies(text: str) -> frozenset[Slow]:

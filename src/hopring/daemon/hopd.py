@@ -231,6 +231,7 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
     """The life of a daemon, from its command line to its exit code; without a layer above it serves clients."""
     arguments = command_line().parse_args(words)
     loop = Loop()
+    loop.lingering.linger_us = arguments.linger
     try:
         hopd = Hopd(loop, load(arguments.file, arguments.name), arguments, above)
     except Refused as refused:

@@ -2,7 +2,8 @@
 
 A turn takes what the kernel has ready, gives it to the handlers, rings the alarms that are due, and then
 runs what was put off to the end of the turn with `call_soon`: there the links send, so that everything that
-one turn brought shares packets. Only when a turn finds nothing to do does the loop sleep.
+one turn brought shares packets. Only when a turn finds nothing to do does the loop sleep, and if it is busy it
+lingers before that (lingering.py).
 
 A handler that raises ends the loop, loudly: it is a bug. The world's failures do not come that way. Every
 socket of this room catches OSError at its own system call and tells its owner, so that a full disk some
@@ -13,11 +14,13 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Iterable
+from os import sched_yield
 from time import monotonic_ns
 from typing import Final
 
+from hopring.daemon.lingering import Lingering
 from hopring.daemon.timerfd import TimerFd
-from hopring.daemon.wheel import Wheel
+from hopring.daemon.wheel import SLOT_US, Wheel
 from hopring.ids import NEVER
 
 READABLE: Final = select.EPOLLIN
@@ -79,6 +82,7 @@ class Loop:
     """One thread's events. All methods belong to that thread."""
 
     def __init__(self) -> None:
+        self.lingering = Lingering()
         self._running = False
         self._now_us = UNKNOWN
         self._epoll = select.epoll()
@@ -102,6 +106,11 @@ class Loop:
     def later(self) -> None:
         """Something else happens from here on, and the clock goes on."""
         self._now_us = UNKNOWN
+
+    @property
+    def alarm_due(self) -> bool:
+        """Whether an alarm rings in this turn: what has come before it must have been taken by then."""
+        return self._wheel.next_us - SLOT_US <= self.now_us()
 
     def register(self, fd: int, ready: Ready, events: int = READABLE) -> None:
         """Watches a descriptor until `unregister`, which must come before it is closed."""
@@ -178,6 +187,11 @@ class Loop:
         next_us = self._wheel.next_us
         if next_us <= now_us:
             return []
+        until_us = self.lingering.until_us(now_us)
+        if until_us > now_us:
+            events = self._linger(min(until_us, next_us))
+            if events or until_us >= next_us:
+                return events
         self._naps = self._naps + 1 if now_us - self._slept_at_us < NAP_US else 0
         self._slept_at_us = now_us
         put_off = next_us > self._timer_us and self._naps < NAPS_MAX
@@ -185,6 +199,15 @@ class Loop:
             self._timer_us = min(next_us, now_us + SLEEP_US_MAX)
             self._timer.set(self._timer_us)
         return self._epoll.poll(-1, EVENTS_MAX)
+
+    def _linger(self, until_us: int) -> list[tuple[int, int]]:
+        """Looks until there is something, or until then; whoever else wants the processor has it meanwhile."""
+        self._now_us = UNKNOWN
+        while True:
+            sched_yield()
+            events = self._epoll.poll(0, EVENTS_MAX)
+            if events or monotonic_ns() // 1_000 >= until_us:
+                return events
 
     def close(self) -> None:
         """Gives all that the loop itself opened back to the kernel."""

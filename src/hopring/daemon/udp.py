@@ -126,7 +126,8 @@ class UdpEndpoint:
         if events & WRITABLE:
             self._flush()
         if events & (READABLE | BROKEN):
-            self._read(READS_MAX, SHORT_BYTES)
+            # After a pause of this host a time-out must not blame a neighbour whose datagram is waiting here.
+            self._read(READS_MAX, 0 if self._loop.alarm_due else SHORT_BYTES)
 
     def _read(self, reads_max: int, short_bytes: int) -> None:
         """So often at most, or until something shorter comes."""
@@ -181,17 +182,19 @@ class UdpEndpoint:
 
     def _send_plain(self, train: Train, address: Address) -> bool:
         size = train.segment_bytes
-        view: bytes | memoryview = train.buffer
-        if len(view) > size:
-            view = memoryview(view)
-        for at in range(0, len(view), size):
-            try:
-                self._socket.sendto(view[at : at + size], address)  # Of bytes, all of them are the same bytes.
-            except OSError as error:
-                if not self._failed(error, Train(train.buffer[at:], size), address, 1):
-                    return False
-                continue
-            self._count(min(size, len(view) - at), 1)
+        if len(train.buffer) <= size:
+            return self._send_one(train.buffer, train, 0, address)
+        view = memoryview(train.buffer)
+        starts = range(0, len(view), size)
+        return all(self._send_one(view[at : at + size], train, at, address) for at in starts)
+
+    def _send_one(self, datagram: bytes | memoryview, train: Train, at: int, address: Address) -> bool:
+        """Sends the datagram that begins there in a train."""
+        try:
+            self._socket.sendto(datagram, address)
+        except OSError as error:
+            return self._failed(error, Train(train.buffer[at:], train.segment_bytes), address, 1)
+        self._count(len(datagram), 1)
         return True
 
     def _count(self, size: int, datagrams: int) -> None:

@@ -207,4 +207,6 @@ class OwnInterest:
     @property
     def wake_at_us(self) -> int:
         """When the next group has been idle for long enough."""
-        return next(iter(self.idle_at_us.values()), NEVER)
+        for at_us in self.idle_at_us.values():
+            return at_us
+        return NEVER

@@ -30,11 +30,13 @@ def seal(bundle: bytes | memoryview, name: str) -> bytes:
 def unseal(payload: bytes | memoryview) -> tuple[str, memoryview]:
     """The sender's name, and the bundle as it lies in the payload."""
     view = memoryview(payload)
-    name_at = len(view) - 1 - view[-1]
-    if not 0 < view[-1] <= SESSION_NAME_BYTES_MAX or name_at < 0:
-        raise PeerError(Drop.LENGTH, f"bundle with a name of {view[-1]} bytes in {len(view)}")
+    end = len(view) - 1
+    size: int = view[end]
+    name_at = end - size
+    if not 0 < size <= SESSION_NAME_BYTES_MAX or name_at < 0:
+        raise PeerError(Drop.LENGTH, f"bundle with a name of {size} bytes in {len(view)}")
     try:
-        name = str(view[name_at:-1], "utf-8")
+        name = str(view[name_at:end], "utf-8")
     except UnicodeDecodeError as error:
         raise PeerError(Drop.INCONSISTENT, "a session's name is not UTF-8") from error
     return name, view[:name_at]

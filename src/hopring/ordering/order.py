@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, SITES_MAX, SiteId
-from hopring.ordering.entry import Entry, Message, Position
+from hopring.ordering.entry import Entry, Message, Position, position_at
 from hopring.ordering.lines import SiteLine
 from hopring.services import Service
 from hopring.wire.routed import Meta
@@ -140,7 +140,7 @@ class Order:
         for site, one in self.lines.items():
             if one.next_lts == line and site < first:
                 first = site
-        return Position(line, first)
+        return position_at(line, first)
 
     # What goes out.
 

@@ -32,7 +32,7 @@ from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.payloads import is_word
 from hopring.groups.renumber import renumber
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
-from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId
+from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION
@@ -97,7 +97,9 @@ class Desk:
         """When the next tick is due."""
         wake_us = min(self._roll.wake_at_us, self.groups.wake_at_us)
         wake_us = min(wake_us, self.pace.wake_at_us)
-        return min(wake_us, next(iter(self._owing_until_us.values()), NEVER))
+        for until_us in self._owing_until_us.values():
+            return min(wake_us, until_us)  # The first is the oldest.
+        return wake_us
 
     def tune(self, options: SessionOptions) -> None:
         """Other limits from now on, also for sessions that are there."""

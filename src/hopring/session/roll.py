@@ -6,7 +6,6 @@ Strangers are those whose handshake is not done: they have a while for it, and a
 from collections import Counter
 
 from hopring.groups.groups import Groups
-from hopring.ids import NEVER
 from hopring.session.backlog import Spills
 from hopring.session.dialect import Dialect
 from hopring.session.events import Close, Opened, Output, Ready
@@ -31,10 +30,10 @@ class Roll:
     @property
     def wake_at_us(self) -> int:
         """When somebody has had its time."""
-        oldest = next(iter(self._strangers.values()), None)
-        hello_by_us = NEVER if oldest is None else oldest.hello_by_us
-        wake_us = min(hello_by_us, self.queries.wake_at_us)
-        return min(wake_us, self.slow.wake_at_us)
+        wake_us = min(self.queries.wake_at_us, self.slow.wake_at_us)
+        for oldest in self._strangers.values():
+            return min(wake_us, oldest.hello_by_us)
+        return wake_us
 
     def flush(self) -> list[Output]:
         """What is to be done."""

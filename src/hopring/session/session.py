@@ -117,9 +117,10 @@ class Session:
             elif self._event_may_go:
                 parts = self.backlog.pop()
                 for part in parts:
-                    self.untaken_bytes += len(part)
-                    size += len(part)
-                    out.append(part)
+                    if part:  # A dialect may have no way to say it.
+                        self.untaken_bytes += len(part)
+                        size += len(part)
+                        out.append(part)
                 continue
             else:
                 break

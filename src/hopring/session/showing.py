@@ -32,8 +32,12 @@ _OF_HELLO = (Refusal.ILLEGAL_NAME, Refusal.NAME_IN_USE)
 def messages(deliver: Deliver) -> Held:
     """A bundle."""
     bundle = deliver.picked()
-    parts = messages_parts(deliver.sender, Place(deliver.view, *deliver.position), bundle)
-    return Held(parts, sum(map(len, parts)), Loss(bundle.run.groups, len(bundle), len(bundle.bodies)))
+    lts, site = deliver.position
+    parts = messages_parts(deliver.sender, Place(deliver.view, lts, site), bundle)
+    size_bytes = 0
+    for part in parts:
+        size_bytes += len(part)
+    return Held(parts, size_bytes, Loss(bundle.run.groups, len(bundle), len(bundle.bodies)))
 
 
 def view(show: ShowView, daemons: Sequence[str]) -> bytes:

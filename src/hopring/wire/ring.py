@@ -24,6 +24,10 @@ class TokenKind(IntEnum):
     REGULAR = 1
 
 
+_REGULAR: Final = int(TokenKind.REGULAR)
+_Numbers = tuple[int, int, int, int, int, int, int, int, int, int, int]
+
+
 class Token(Value, frozen=True):
     """The rotating token with all its fields; `number` grows with every pass."""
 
@@ -83,17 +87,16 @@ def encode_token(token: Token) -> bytes:
         token.site_aru,
         token.site_aru_modifier,
     )
-    return encode_frame(FrameType.TOKEN, body + encode_missing(token.missing))
+    return encode_frame(FrameType.TOKEN, body + encode_missing(token.missing) if token.missing else body)
 
 
 def decode_token(body: memoryview) -> Token:
     """A TOKEN frame's body."""
-    if len(body) < _TOKEN.size:
+    if len(body) < TOKEN_BYTES:
         raise PeerError(Drop.TRUNCATED, f"TOKEN of {len(body)} bytes")
-    kind, quiet, number, link_seq, link_aru, link_modifier, flow, seq, lts, aru, modifier = _TOKEN.unpack_from(
-        body
-    )
-    if kind != TokenKind.REGULAR:
+    numbers: _Numbers = _TOKEN.unpack_from(body)
+    kind, quiet, number, link_seq, link_aru, link_modifier, flow, seq, lts, aru, modifier = numbers
+    if kind != _REGULAR:
         raise PeerError(Drop.UNKNOWN_TYPE, f"token of kind {kind}")
     if link_aru > link_seq:
         raise PeerError(Drop.INCONSISTENT, f"token with link_aru {link_aru} above link_seq {link_seq}")
@@ -107,7 +110,7 @@ def decode_token(body: memoryview) -> Token:
         site_lts=lts,
         site_aru=aru,
         site_aru_modifier=DaemonId(modifier),
-        missing=decode_missing(body[_TOKEN.size :]),
+        missing=decode_missing(body[TOKEN_BYTES:]) if len(body) > TOKEN_BYTES else (),
         quiet=quiet,
     )
 

@@ -91,3 +91,41 @@ def test_what_was_sent_before_the_end_is_read_although_nothing_can_be_sent_back(
     run_until(loop, lambda: owner.ended == 2)
 
     assert owner.heard == b"last words"
+
+
+def test_what_a_dialect_cannot_say_is_nothing_and_holds_nobody_up(loop: Loop) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    owner = Owner()
+    owner.waiting = [b"", b"said", b""]
+    connection = ClientConnection(loop, ours, 1, owner)
+    connection.flush()
+
+    assert theirs.recv(100) == b"said"
+    connection.close()
+    theirs.close()
+
+
+def test_more_than_the_kernel_takes_at_once_goes_out_in_its_order(loop: Loop) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    owner = Owner()
+    owner.waiting = [bytes([number]) * 50_000 for number in range(40)]
+    said = b"".join(owner.waiting)
+    connection = ClientConnection(loop, ours, 1, owner)
+    connection.flush_soon()
+    heard = bytearray()
+
+    def all_heard() -> bool:
+        try:
+            heard.extend(theirs.recv(1 << 20))
+        except BlockingIOError:
+            return False
+        return len(heard) == len(said)
+
+    run_until(loop, all_heard)
+
+    assert heard == said
+    connection.close()
+    theirs.close()

@@ -153,3 +153,25 @@ def port_of(loop: Loop) -> int:
     """A port that nobody uses just now."""
     with endpoint(loop, ("127.0.0.1", 0), Inbox()) as opened:
         return opened.address[1]
+
+
+def test_what_has_come_is_read_before_an_alarm_that_is_due(loop: Loop) -> None:
+    inbox, read_before = Inbox(), list[int]()
+    alarm = loop.alarm(lambda: read_before.append(inbox.reads))
+    with endpoint(loop, ("127.0.0.1", 0), inbox) as receiver, endpoint(loop, ("127.0.0.1", 0), inbox) as sender:
+        for word in (b"one", b"two", b"three"):
+            sender.send(Train(word, 1400), receiver.address)
+        alarm.set(loop.now_us() - 1)  # As after a pause of this host.
+        run_until(loop, lambda: bool(read_before))
+
+    assert read_before == [3]
+
+
+def test_a_short_datagram_ends_the_reading_of_a_turn(loop: Loop) -> None:
+    inbox = Inbox()
+    with endpoint(loop, ("127.0.0.1", 0), inbox) as receiver, endpoint(loop, ("127.0.0.1", 0), inbox) as sender:
+        for word in (b"one", b"two"):
+            sender.send(Train(word, 1400), receiver.address)
+        loop.turn()
+        assert inbox.datagrams == [b"one"]
+        run_until(loop, lambda: inbox.reads == 2)
