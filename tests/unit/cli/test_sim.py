@@ -148,6 +148,7 @@ def test_a_trace_has_the_counters_of_links_between_sites(hop: Hop, tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.interpreted  # Compiled, it starts itself again on the sources, in the place of the tests.
 def test_a_replay_with_a_bug_shows_the_witness(hop: Hop) -> None:
     result = hop("sim", "--seed", QUICK, "--bug", QUICK_BUG)
 

@@ -152,6 +152,7 @@ PLANTED = [
 
 
 @pytest.mark.slow
+@pytest.mark.interpreted  # It replaces functions.
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_caught(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
