@@ -1,10 +1,12 @@
 """What mypyc is given in the place of values and dataclasses."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NewType
 
 import expand
 import pytest
+
+from hopring import ids
 
 pytestmark = pytest.mark.interpreted  # Compiled values have no interpreted children.
 
@@ -121,6 +123,10 @@ def test_calls_of_new_types_are_casts() -> None:
     text = expand.expanded(NEW_TYPES)
     assert "return _cast(DaemonId, one + 1), _cast(SiteId, _cast(DaemonId, other))" in text
     assert classes(NEW_TYPES)["both"](1, 2) == (2, 2)
+
+
+def test_all_new_types_are_known() -> None:
+    assert {name for name, one in vars(ids).items() if isinstance(one, NewType)} == expand.NEW_TYPES
 
 
 def test_what_stands_in_a_text_stays_as_it_is() -> None:

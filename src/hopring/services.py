@@ -1,6 +1,7 @@
 """The six services, from the weakest promise to the strongest."""
 
 from enum import IntEnum
+from typing import Final
 
 
 class Service(IntEnum):
@@ -13,6 +14,9 @@ class Service(IntEnum):
     AGREED = 5
     SAFE = 6
 
+
+SERVICES: Final = {int(service): service for service in Service}
+"""By their numbers: to look one up takes a fraction of what it takes to make one."""
 
 UNRELIABLE = Service.UNRELIABLE
 RELIABLE = Service.RELIABLE

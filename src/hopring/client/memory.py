@@ -1,8 +1,8 @@
 """What the memory of a client's process is told before frames come.
 
 Frames are blocks of up to some hundred kilobytes that come and go. By default the C library of Linux gives such
-memory back to the kernel at once, which clears each page anew when it comes again: a fifth of a receiver's
-time in a flood. How much it keeps it learns from the longest block that was given back so far.
+memory back to the kernel at once, which clears each page anew when it comes again: three tenths of a
+receiver's time in a flood. How much it keeps it learns from the longest block that was given back so far.
 """
 
 from functools import cache

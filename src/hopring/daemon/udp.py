@@ -150,7 +150,7 @@ class UdpEndpoint:
             traffic.bytes_received += size
             self._loop.later()
             self._receive(self._buffer[:size], segment_bytes, address)
-            if size < short_bytes or self._socket.fileno() < 0:  # The receiver has closed us.
+            if size < short_bytes or self._socket.fileno() < 0:  # Below 0 the receiver has closed us.
                 return
 
     def _send(self, train: Train, address: Address) -> bool:

@@ -6,14 +6,13 @@ from typing import Any, Final, NamedTuple, cast
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.services import Service
+from hopring.services import SERVICES, Service
 from hopring.value import Value
 from hopring.wire.objects import VIEW_BYTES_MIN
 
 # service, sending daemon, session
 _HEAD: Final = Struct("<BHI")
 MESSAGE_HEAD_BYTES: Final = _HEAD.size
-_SERVICES: Final = {int(service): service for service in Service}
 
 CONTROL_SESSION: Final = 0xFFFF_FFFF
 """The session of a daemon's own messages, which are not a client's."""
@@ -78,7 +77,7 @@ def decode_message(body: bytes | memoryview) -> Message:
         raise PeerError(Drop.TRUNCATED, f"bundle of {len(body)} bytes")
     head: tuple[int, int, int] = _HEAD.unpack_from(body)
     number, daemon, session = head
-    service = _SERVICES.get(number)
+    service = SERVICES.get(number)
     if service is None:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {number}")
     kept: bytes | memoryview

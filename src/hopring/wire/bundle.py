@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, DaemonId, GroupName
-from hopring.services import Service
+from hopring.services import SERVICES, Service
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark, decode_mark, encode_mark
 
 assert sys.byteorder == "little", "columns are mapped in place"
@@ -37,7 +37,6 @@ COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1 + 1
 _SELF_DISCARD: Final = 0x01
 _BIG_ENDIAN: Final = 0x02
 _MIXED: Final = 0x04
-_SERVICES: Final = {int(service): service for service in Service}
 
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
@@ -258,7 +257,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
         raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
     head: _Numbers = _HEAD.unpack_from(buffer)
     number, flags, channel, mark_bytes, daemon, groups, session, count, names_bytes, bodies_bytes = head
-    service = _SERVICES.get(number)
+    service = SERVICES.get(number)
     if service is None:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {number}")
     if flags > _SELF_DISCARD | _BIG_ENDIAN | _MIXED:
