@@ -118,6 +118,7 @@ def test_services_are_named_from_the_weakest() -> None:
 
 
 def test_the_schema_of_tables() -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     shown = re.findall(r"^\| (\w+) \| ([^|]+) \|", section("Batch"), re.MULTILINE)
     rows = [(name, kind) for name, kind in shown if name != "column"]
     schema = hopring.Batch(()).to_arrow().schema

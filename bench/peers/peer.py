@@ -29,7 +29,7 @@ class Peer:
     name: ClassVar[str]
     members_send: ClassVar[bool] = False
     programs: ClassVar[dict[str, str]] = {}  # By file or program, the Debian package that has it.
-    modules: ClassVar[tuple[str, ...]] = ()  # Of the extra `peers`.
+    modules: ClassVar[tuple[str, ...]] = ()  # Of the dependency group `peers`.
     promise: ClassVar[str]  # What it keeps, in a few words, for the table.
 
     def __init__(self, base_port: int | None = None) -> None:
@@ -42,7 +42,7 @@ class Peer:
         gone = [package for what, package in cls.programs.items() if not _is_here(what)]
         out = [f"apt-get install --no-install-recommends {' '.join(sorted(set(gone)))}"] if gone else []
         if any(find_spec(module) is None for module in cls.modules):
-            out.append("pip install 'hopring[peers]'")
+            out.append("pip install --group peers")
         return out
 
     def __enter__(self) -> Self:

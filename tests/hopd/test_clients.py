@@ -35,7 +35,7 @@ from hopring import (
 )
 from hopring.config import Config, LinkTuning, RingTuning, dump_toml, local_config
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both]
 
 # On a busy machine a process may not run for a while; that is not what these tests are about.
 RING = RingTuning(token_loss_us=1_500_000)

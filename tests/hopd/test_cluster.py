@@ -12,7 +12,7 @@ from hopring.check.trace import Delivered
 from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, local_config
 from hopring.services import Service
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both]
 
 # On a busy machine a process may not run for a while; that is not what these tests are about.
 RING = RingTuning(token_loss_us=1_500_000)

@@ -27,7 +27,7 @@ async def talk(urls: list[str]) -> None:
 
 
 def test_a_session_works_under_uvloop() -> None:
-    uvloop = pytest.importorskip("uvloop")
+    uvloop = pytest.importorskip("uvloop", reason="needs uvloop: make setup")
 
     with sync.local_cluster({"eu": 2}) as cluster:
         uvloop.run(talk([cluster.url("eu1"), cluster.url("eu2")]))

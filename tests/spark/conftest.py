@@ -11,7 +11,7 @@ SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+    pytest.importorskip("pyspark", reason="needs Spark: make spark")
     from hopring.spark import session  # noqa: PLC0415  Only where it is installed.
 
     # Code that runs for milliseconds is not worth compiling well: that takes most of the time otherwise.

@@ -11,8 +11,8 @@ from tests.spark.two_sites import tell
 
 from hopring.spark.schema import GOLD, SILVER
 
-parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `spark` is not installed")
-pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+parquet = pytest.importorskip("pyarrow.parquet", reason="needs Spark: make spark")
+pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 REPOSITORY = Path(__file__).parents[2]

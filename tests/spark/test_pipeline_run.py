@@ -13,7 +13,7 @@ from hopring.check.trace_files import read_json_lines
 from hopring.cli.main import cli
 from hopring.spark.schema import GOLD
 
-parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `spark` is not installed")
+parquet = pytest.importorskip("pyarrow.parquet", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SENT = TOGETHER + APART_EU + APART_US + AGAIN

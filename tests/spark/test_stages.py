@@ -29,7 +29,7 @@ from hopring.check.trace import (
 )
 from hopring.services import Service
 
-pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 EU, US = Process("eu1", 1), Process("us1", 2)

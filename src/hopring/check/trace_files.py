@@ -150,7 +150,7 @@ def _arrow() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
-        raise TraceError("Parquet needs pyarrow: pip install 'hopring[trace]'") from error
+        raise TraceError("Parquet needs pyarrow: pip install 'hopring[arrow]'") from error
 
 
 def _columns(event: Event) -> tuple[str, dict[str, Any]]:

@@ -50,7 +50,7 @@ def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # The import of pyarrow is.
 def test_a_file_from_before_there_were_clients_is_read(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     daemons = history("a: view 1 ab | send 1")
     write_parquet(daemons, tmp_path / "new.parquet")
     table = parquet.read_table(tmp_path / "new.parquet").drop(["groups", "self_discard", "name"])

@@ -56,7 +56,7 @@ def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # The import of pyarrow is.
 def test_a_file_from_before_a_column_is_read_without_it(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     write_parquet(all_kinds(), tmp_path / "new.parquet")
     parquet.write_table(parquet.read_table(tmp_path / "new.parquet").drop(["peer"]), tmp_path / "old.parquet")
 
@@ -74,6 +74,7 @@ def test_counters_without_a_peer_are_read_too() -> None:
 
 
 def test_an_empty_history_is_a_file_too(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     write_parquet([], tmp_path / "trace.parquet")
 
     assert read_parquet(tmp_path / "trace.parquet") == []
@@ -141,8 +142,8 @@ def test_a_line_that_is_no_row_is_named() -> None:
 
 
 def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     parquet.write_table(pyarrow.table({"schema": [1]}), tmp_path / "other.parquet")
 
     with pytest.raises(TraceError, match="not a trace: there is no column kind"):
@@ -154,5 +155,5 @@ def test_without_pyarrow_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    with pytest.raises(TraceError, match=r"pip install 'hopring\[trace\]'"):
+    with pytest.raises(TraceError, match=r"pip install 'hopring\[arrow\]'"):
         write_parquet([], tmp_path / "trace.parquet")

@@ -115,7 +115,7 @@ def test_verify_names_damage_and_ends_with_one(hop: Hop, filled: Path) -> None:
 
 
 def test_archive_writes_parquet(hop: Hop, filled: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
     shown = hop("spool", "archive", "--spool", filled)
 

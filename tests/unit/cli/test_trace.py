@@ -31,7 +31,7 @@ def test_the_picture_goes_to_stdout_or_to_a_file(hop: Hop, file: Path, tmp_path:
 
 
 def test_parquet_gives_the_same_picture(hop: Hop, file: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     events = [*history(DAEMONS), *client_history(SESSIONS.replace("a:", "c:"))]
     write_parquet(events, tmp_path / "trace.parquet")
 

@@ -142,7 +142,7 @@ def test_the_end_is_an_error_when_nothing_is_left() -> None:
 
 
 def test_a_table_has_a_row_for_each_event() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     front = Front()
     wire = talkative(front)
     wire.lose(3 * SECOND)
@@ -182,7 +182,7 @@ def test_a_table_has_a_row_for_each_event() -> None:
 
 
 def test_long_runs_of_bodies_are_mapped_and_not_copied() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     wire = talkative(Front())
     batch(wire, 5)  # The run begins in the middle of its bundle.
     some = batch(wire)
@@ -194,7 +194,7 @@ def test_long_runs_of_bodies_are_mapped_and_not_copied() -> None:
 
 
 def test_an_empty_batch_is_a_table_of_the_same_schema() -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     wire = talkative(Front())
 
     assert Batch(()).to_arrow().schema == batch(wire).to_arrow().schema

@@ -104,7 +104,7 @@ def test_clients_of_spread_get_the_messages_without_marks_and_as_often_as_they_a
 
 
 def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tables() -> None:
-    arrow = pytest.importorskip("pyarrow")
+    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     front = Front()
     bert, first, second = member(front), front.client(1, "first"), front.client(2, "second")
     send(front, 1, first, numbered(30))

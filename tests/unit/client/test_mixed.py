@@ -169,7 +169,7 @@ def test_spools_have_each_message_in_its_group_only() -> None:
 
 
 def test_a_table_says_of_each_message_where_it_went() -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     front = Front()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT * 5)

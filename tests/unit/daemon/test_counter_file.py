@@ -3,6 +3,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from time import monotonic
 
@@ -14,6 +15,24 @@ from hopring.daemon.counter_file import BLOCK, COUNTER_MAX, RETRY, START_WAIT_S,
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "views"
+
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def without_rights(tmp_path: Path) -> Iterator[Path]:
+    """A place for the file where modes count: root, who may write everywhere, becomes nobody for the test."""
+    if os.geteuid() != 0:
+        yield tmp_path / "views"
+        return
+    with TemporaryDirectory() as directory:
+        os.chown(directory, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            yield Path(directory) / "views"
+        finally:
+            os.seteuid(0)
 
 
 def reserved(path: Path, *counters: int) -> CounterFile:
@@ -178,12 +197,11 @@ def test_a_pipe_in_its_place_does_not_keep_the_daemon_from_starting(path: Path) 
     assert mark(path) == 1 + BLOCK, "the rename puts a file in its place"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
-def test_a_file_that_may_not_be_read_is_told(path: Path) -> None:
-    reserved(path, 1)
-    path.chmod(0)
+def test_a_file_that_may_not_be_read_is_told(without_rights: Path) -> None:
+    reserved(without_rights, 1)
+    without_rights.chmod(0)
 
-    file = CounterFile(path)
+    file = CounterFile(without_rights)
 
     assert file.start == 0
     assert "cannot read" in file.warnings[0]
@@ -200,8 +218,8 @@ def test_a_directory_that_is_not_there_is_told_once_and_the_daemon_goes_on(tmp_p
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_is_read_only_is_told_and_the_old_mark_stays(path: Path) -> None:
+def test_a_directory_that_is_read_only_is_told_and_the_old_mark_stays(without_rights: Path) -> None:
+    path = without_rights
     CounterFile(path)
     path.parent.chmod(0o500)
     try:

@@ -41,6 +41,7 @@ def test_a_trace_is_cut_into_as_many_pieces_as_it_is_long(rows: int, pieces: int
 
 
 def test_lines_become_parquet_under_their_names(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     events = history("a: view 1 a | send 1 | deliver a:1")
     (tmp_path / "run=x").mkdir()
     with (tmp_path / "run=x" / "a.jsonl").open("wb") as file:
@@ -53,6 +54,7 @@ def test_lines_become_parquet_under_their_names(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     (tmp_path / "a.jsonl").write_text('{"schema": 1}\n')
 
     with pytest.raises(ForeignInput, match=r"a\.jsonl, line 1: not a row of a trace"), as_parquet(tmp_path):

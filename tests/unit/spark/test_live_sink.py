@@ -14,7 +14,7 @@ from hopring.spark.staging import Staged, stage
 from hopring.spark.write_options import WriteOptions, write_options
 from hopring.spool.encode import Mark
 
-pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 LIVE = {"daemon": "h:1", "group": "g", "txnAppId": "a", "checkpointLocation": "/c"}
 

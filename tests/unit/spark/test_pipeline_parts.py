@@ -12,7 +12,7 @@ from tests.unit.spark.spooling import fill
 
 from hopring.cli.main import cli
 
-pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytest.importorskip("pyspark", reason="needs Spark: make spark")
 
 from hopring.config import local_config
 from hopring.groups.names import GroupViewId
@@ -104,7 +104,7 @@ def test_what_the_disk_says_is_one_line(tmp_path: Path) -> None:
 
 
 def test_the_line_that_a_daemon_is_writing_does_not_count(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     row = {"schema": 1, "kind": "recover", "process": "a#1/0", "daemon": "a", "position": 0, "time_us": 7}
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + '\n{"schema":1,"ki')
 

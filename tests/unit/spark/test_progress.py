@@ -17,7 +17,7 @@ from hopring.spark.stock import all_spools, chosen
 from hopring.spool.archive import archive
 from hopring.spool.layout import bases
 
-pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 
 def options(root: Path, **given_options: Any) -> ReadOptions:

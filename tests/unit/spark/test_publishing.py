@@ -15,7 +15,7 @@ from hopring.spool.encode import Mark
 from hopring.spool.reading import read
 from hopring.spool.writer import SpoolWriter
 
-pa = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 
 def batch(*payloads: bytes | str, types: list[int | None] | None = None) -> Any:

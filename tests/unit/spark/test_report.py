@@ -1,12 +1,15 @@
 """The page as a whole: what is in it, what never is, and that it is always the same."""
+# ruff: noqa: E402  What follows pyarrow needs it.
 
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
+
 from tests.unit.spark.report_sample import BEGIN, SCHEMAS, at, stay, write_sample, write_table
 
 from hopring.spark.audit import NAMES

@@ -3,6 +3,9 @@
 from itertools import pairwise
 
 import pytest
+
+pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
+
 from docs.pictures.braid import FILE, picture
 
 from hopring.spark.report.braid import Braid, End, Epoch, Spacing, closed, lay_out

@@ -1,9 +1,11 @@
 """Values to places and words, and what is put together when there is too much."""
+# ruff: noqa: E402  What follows pyarrow needs it.
 
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pytest
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 from hopring.spark.report import words
 from hopring.spark.report.latency import BUCKETS_MAX, hills, thinned

@@ -16,7 +16,7 @@ from hopring.spool.arrow import COLUMNS, schema
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
 from hopring.spool.layout import archive_path, bases, log_path
 
-pa = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 
 def read(spans: list[Span], *, payload: bool = True, fail: bool = True) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ from hopring.spark.options import ReadOptions, WrongOption
 from hopring.spark.write_options import WriteOptions
 from hopring.spool.reading import bounds
 
-pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="needs Spark: make spark")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows  # noqa: E402
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType  # noqa: E402

@@ -22,7 +22,7 @@ from hopring.spool.reading import plan, read
 from hopring.spool.record import Facts, Kind, Record, Run, run_of
 from hopring.spool.writer import SpoolWriter
 
-pa = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -118,7 +118,7 @@ def sealed(root: Path) -> Path:
 
 
 def test_sealed_segments_are_archived_once_and_say_what_records_say(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     directory = sealed(tmp_path)
 
     done = list(archive(directory))
