@@ -2,6 +2,7 @@
 # ruff: noqa: E402  What follows pyarrow needs it.
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ BEGIN = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
 BEGIN_US = int(BEGIN.timestamp()) * SECOND
 
 
-def rows(seconds: int, services: tuple[str, ...] = ("agreed",), sent: int = 2) -> pa.Table:
+def rows(seconds: int, services: tuple[str, ...] = ("agreed",), sent: int = 2) -> Any:
     found = [
         {"second_us": BEGIN_US + second * SECOND, "daemon": "eu1", "site": "eu", "service": service}
         | {"sent": sent, "delivered": 3 * sent, "bytes": 10 * sent}
