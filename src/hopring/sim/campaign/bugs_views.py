@@ -1,15 +1,17 @@
 """Planted bugs of the membership: view ids, NEWMEMB, and the moment of installation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from hopring.ids import Incarnation, ViewId
 from hopring.membership.attempt import Attempt
+from hopring.membership.measuring import Measuring
 from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import Who
-from hopring.membership.words import NewMemb
+from hopring.membership.words import LinkWeight, NewMemb
 from hopring.ordering.destinations import Destinations
+from hopring.routing.topology import Topology
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack_events import StackOptions
 
@@ -73,6 +75,16 @@ def _clock_reset(clock: property) -> Any:
     return property(lambda _self: 0)
 
 
+def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight], int], Topology]) -> Any:
+    def begin_with_own(self: Measuring, weights: Iterable[LinkWeight], now_us: int) -> Topology:
+        own = {(one, other): weight for one, other, weight in self.report(now_us)}
+        return begin(
+            self, [(one, other, own.get((one, other), weight)) for one, other, weight in weights], now_us
+        )
+
+    return begin_with_own
+
+
 ATTEMPT: Final = "hopring.membership.attempt:Attempt"
 MEMBERSHIP: Final = "hopring.membership.membership:Membership"
 
@@ -113,5 +125,11 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 8",
         "a new view starts its stamps at zero",
         (f"{ATTEMPT}.clock", _clock_reset),
+    ),
+    bug(
+        "own-weights",
+        "thesis 3.3",
+        "a daemon routes by the weights it measured itself, where it has any, not by those of NEWMEMB",
+        ("hopring.membership.measuring:Measuring.begin", _own_weights),
     ),
 )
