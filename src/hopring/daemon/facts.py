@@ -12,7 +12,10 @@ from hopring.ids import DaemonId
 from hopring.links.events import LinkCounters
 from hopring.links.hop import Hop
 from hopring.links.tcp import Tcp
-from hopring.session.answers import DaemonFacts, LinkLine
+from hopring.routing.topology import LinkPlan
+from hopring.routing.trees import Pair, edges_used
+from hopring.routing.weights import delivery_us
+from hopring.session.answers import DaemonFacts, LinkLine, WeightLine, WeightsPage
 from hopring.session.desk import Desk
 
 
@@ -95,3 +98,50 @@ class Facts:
             round_trip_us=counters.round_trip_us,
             backlog_bytes=link.backlog_bytes,
         )
+
+    def weights(self) -> WeightsPage:
+        """What all links weigh, as one page."""
+        membership = self.member.membership
+        stack = membership.stack
+        site = membership.site
+        first = None if stack is None else stack.network.representatives.get(site)
+        return WeightsPage(
+            daemon=self.name,
+            weights=self.config.weights,
+            representative="" if first is None else self.names[first],
+            links=tuple(
+                sorted(
+                    [self._weight(ends, plan) for ends, plan in membership.who.topology.links.items()],
+                    key=lambda line: line.sites,
+                )
+            ),
+            more=False,
+        )
+
+    def _weight(self, ends: Pair, plan: LinkPlan) -> WeightLine:
+        membership = self.member.membership
+        stack = membership.stack
+        use = self._use(ends)
+        mine = membership.present.measuring.measure_of(ends)
+        one, other = [self.config.sites[site].name for site in ends]
+        return WeightLine(
+            sites=(one, other),
+            protocol=plan.protocol,
+            configured=plan.weight,
+            agreed=None if stack is None or use == "absent" else stack.network.topology.weights[ends],
+            measured=None if mine is None else delivery_us(mine),
+            round_trip_us=None if mine is None else mine.round_trip_us,
+            loss_ppm=None if mine is None else mine.loss_ppm,
+            use=use,
+        )
+
+    def _use(self, ends: Pair) -> str:
+        """What the present network does with a link."""
+        stack = self.member.membership.stack
+        if stack is None or not set(ends) <= set(stack.network.sites):
+            return "absent"
+        if ends in edges_used(stack.network.trees):
+            return "tree"
+        if ends in stack.network.left_out:
+            return "cut"
+        return "spare" if stack.network.topology.measured else "unused"
