@@ -53,7 +53,7 @@ def routes(
 
 def _show_weights(page: WeightsPage, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(page.links)))
+        click.echo(json.dumps([msgspec.structs.asdict(line) for line in page.links]))
         return
     rows = [_COLUMNS, *[_row(line) for line in page.links]]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]

@@ -21,12 +21,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.ids import NEVER, DaemonId, SiteId
+from hopring.ids import NEVER, SiteId
+from hopring.links.probing import LinkSample
 from hopring.membership.words import LinkWeight
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
 from hopring.routing.weights import LinkMeasure, LinkMeter, settled
-from hopring.stack import Stack
 
 REPORTED_US: Final = 600_000_000
 """A link that was last sampled longer ago than this is not reported: its other site was away."""
@@ -64,12 +64,11 @@ class Measuring:
         """There is no network to measure."""
         self.wake_at_us = NEVER
 
-    def sample(self, stack: Stack, site_of: Mapping[DaemonId, SiteId], now_us: int) -> None:
-        """Takes what the links have measured since the last time; only a representative has any."""
-        samples = stack.samples()
+    def sample(self, samples: Mapping[SiteId, LinkSample], now_us: int) -> None:
+        """Takes what the links to these sites have measured since the last time; only a representative has any."""
         self.wake_at_us = now_us + self.period_us if samples else NEVER
-        for daemon, sample in samples.items():
-            link = self.links.setdefault(pair(self.site, site_of[daemon]), MeasuredLink())
+        for site, sample in samples.items():
+            link = self.links.setdefault(pair(self.site, site), MeasuredLink())
             link.meter.take(sample)
             if sample.round_trip_us:
                 link.sampled_at_us = now_us

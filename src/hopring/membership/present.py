@@ -144,7 +144,8 @@ class Present:
     def sample(self, now_us: int) -> ProbeLinks:
         """Takes what was measured on the links; returns the event that measures them again."""
         assert self.stack is not None, "a network is measured"
-        self.measuring.sample(self.stack, self.site_of, now_us)
+        samples = self.stack.samples()
+        self.measuring.sample({self.site_of[daemon]: one for daemon, one in samples.items()}, now_us)
         return ProbeLinks()
 
     def _measure(self, stack: Stack, now_us: int) -> None:

@@ -81,6 +81,29 @@ class Sites:
         return weight
 
 
+def test_what_nobody_has_measured_keeps_the_configured_weight() -> None:
+    sites = Sites(config_of())
+    sites.run(1)
+
+    assert sites.cluster.settled()
+    assert sites.agreed(ASIA_EU) == 0  # None was agreed on,
+    for host in sites.cluster.hosts.values():
+        assert host.membership.stack is not None
+        assert set(host.membership.stack.network.topology.weights.values()) == {70_000}  # so these hold.
+
+
+def test_with_fixed_weights_a_slow_link_is_kept_and_carries_no_probes() -> None:
+    sites = Sites(config_of(weights=Weights.FIXED))
+    sites.shape("asia", "eu", delay_us=90_000)
+    sites.run(20)
+    sites.another_view()
+
+    assert sites.trees == DIRECT
+    stack = sites.cluster.hosts["eu1"].membership.stack
+    assert stack is not None
+    assert (stack.samples(), stack.spares) == ({}, {})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [HOP, TCP])
 def test_a_link_that_becomes_slow_is_left_at_the_next_view_and_used_again_when_it_is_fast(
@@ -134,3 +157,35 @@ def test_an_hour_of_jitter_and_views_changes_no_tree_twice() -> None:
 
     assert sites.cluster.engine.now_us >= 3_600 * SECOND_US
     assert sum(one != other for one, other in pairwise(seen)) <= 1
+
+
+@pytest.mark.slow
+def test_weights_outlive_the_daemon_that_represents_a_site() -> None:
+    sites = Sites(config_of())
+    sites.shape("asia", "eu", delay_us=90_000)
+    sites.run(60)
+    sites.another_view("eu1")  # The other ends have measured too.
+
+    assert sites.trees == VIA_US
+    assert 80_000 <= sites.agreed(ASIA_EU) <= 90_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", [HOP, TCP])
+def test_the_end_of_a_link_that_no_tree_uses_is_no_reason_for_a_view(protocol: LinkProtocol) -> None:
+    sites = Sites(config_of(protocol))
+    sites.shape("asia", "eu", delay_us=90_000)
+    sites.run(60)
+    sites.another_view()
+    stack = sites.cluster.hosts["eu1"].membership.stack
+    assert stack is not None
+    assert len(stack.spares) == 1
+    views = sites.views
+
+    for name in ("eu1", "eu2"):
+        sites.cluster.network.cut_both("asia1", name)
+    sites.run(30)
+
+    assert [link.state.failure != "" for link in stack.spares.values()] == [True]
+    assert (sites.views, sites.trees) == (views, VIA_US)
+    assert sites.cluster.settled()
