@@ -52,20 +52,24 @@ class Measuring:
     agreed: dict[Pair, int] = field(default_factory=dict)  # By the last NEWMEMB that this daemon accepted.
     wake_at_us: int = NEVER
 
-    def begin(self, weights: Iterable[LinkWeight], now_us: int) -> Topology:
+    def begin(self, weights: Iterable[LinkWeight]) -> Topology:
         """A network begins; returns the topology by which all its members compute its trees."""
         if not self.topology.measured:
             return self.topology
         self.agreed = {(SiteId(one), SiteId(other)): weight for one, other, weight in weights}
-        self.wake_at_us = now_us + self.period_us
         return self.topology.reweighted(self.agreed)
+
+    def installed(self, now_us: int) -> None:
+        """The network is that of a view now. An attempt is not probed: it must be seen whether it gets on."""
+        if self.topology.measured:
+            self.wake_at_us = now_us + self.period_us
 
     def end(self) -> None:
         """There is no network to measure."""
         self.wake_at_us = NEVER
 
     def sample(self, samples: Mapping[SiteId, LinkSample], now_us: int) -> None:
-        """Takes what the links to these sites have measured since the last time; only a representative has any."""
+        """Takes what the links to these sites have measured since then; only a representative has any."""
         self.wake_at_us = now_us + self.period_us if samples else NEVER
         for site, sample in samples.items():
             link = self.links.setdefault(pair(self.site, site), MeasuredLink())

@@ -53,6 +53,7 @@ from hopring.membership.words import (
     check_word,
     decode_told,
     encode,
+    newmemb,
 )
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, decode_message
@@ -395,7 +396,7 @@ class Membership:
                     view = ViewId(self.counter, self.who.me.daemon, self.who.me.incarnation)
                     sites = {self.site_of[one.daemon] for one in members}
                     weights = self.present.measuring.agree(reports, sites)
-                    self._newmemb(NewMemb(view, members, cut, weights), now_us)
+                    self._newmemb(newmemb(view, members, cut, weights), now_us)
 
     def _rest(self, now_us: int) -> None:
         """The view is whole and nobody new is there; its lowest daemon looks again after a while."""
@@ -508,6 +509,7 @@ class Membership:
         self.phase = Phase.OP
         self.patience = 0
         self.traffic.begin(self.options, len(order.sites))
+        self.present.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)
         self._out.append(Installed(self.view.id, members, decision.together, self.cause, bool(decision.rifts)))

@@ -72,7 +72,7 @@ class Present:
         own = Identity(me.daemon, me.incarnation, self.who.cluster, generation_of(word.view))
         cut = frozenset(pairs(word.cut))
         options = self._roomy(len(members))
-        topology = self.measuring.begin(word.weights, now_us)
+        topology = self.measuring.begin(word.weights)
         stack = Stack(own, topology, members, cut, options, now_us, self.destinations)
         self.stack = stack
         self.started_at_us = now_us

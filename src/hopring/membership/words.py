@@ -168,6 +168,9 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="E"):
     view: ViewId
 
 
+NEWMEMB_BYTES_MAX = 59_000
+"""Most that a NEWMEMB with weights may take, below what a datagram does."""
+
 UNSEEN_MAX = 1 << 20
 """More bundles than all windows together can hold."""
 
@@ -225,6 +228,14 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
         raise PeerError(Drop.INCONSISTENT, "a cut link that names its ends the wrong way round")
     if counter > min(counter_max, NUMBER_MAX):
         raise PeerError(Drop.OUT_OF_WINDOW, f"view counter {counter}")
+
+
+def newmemb(
+    view: ViewId, members: tuple[Process, ...], cut: tuple[SitePair, ...], weights: tuple[LinkWeight, ...]
+) -> NewMemb:
+    """The word that begins an attempt; without weights if they do not fit beside thousands of members."""
+    word = NewMemb(view, members, cut, weights)
+    return word if len(encode(word)) <= NEWMEMB_BYTES_MAX else NewMemb(view, members, cut)
 
 
 def check_weights(word: Join | NewMemb, topology: Topology) -> None:

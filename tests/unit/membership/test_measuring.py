@@ -45,7 +45,7 @@ def test_a_report_stays_while_the_measurement_is_near_it_over_however_many_netwo
     assert one.report(0) == ((A, B, 57_344),)
 
     one.end()
-    one.begin((), 0)
+    one.begin(())
     sampled(one, 132_000)  # In the next step, but only just.
     assert one.report(0) == ((A, B, 57_344),)
     sampled(one, 140_000)
@@ -58,7 +58,7 @@ def test_of_two_ends_the_worse_one_counts_whoever_reports_first() -> None:
 
 def test_weights_for_a_view_are_those_reported_then_those_of_the_network_before() -> None:
     one = measuring()
-    one.begin(((A, B, 11), (B, C, 12)), 0)
+    one.begin(((A, B, 11), (B, C, 12)))
 
     assert one.agree([(A, B, 40)], {A, B, C}) == ((A, B, 40), (B, C, 12))
     assert one.agree([(A, B, 40)], {A, B}) == ((A, B, 40),)
@@ -69,14 +69,37 @@ def test_a_network_has_the_weights_of_its_newmemb_and_no_others() -> None:
     one = sampled(measuring(), 100_000, 100_000)
     one.report(0)
 
-    assert one.begin(((B, C, 12),), 0).weights == {(A, B): 70_000, (A, C): 80_000, (B, C): 12}
-    assert one.begin((), 0).weights == {(A, B): 70_000, (A, C): 80_000, (B, C): 90_000}
+    assert one.begin(((B, C, 12),)).weights == {(A, B): 70_000, (A, C): 80_000, (B, C): 12}
+    assert one.begin(()).weights == {(A, B): 70_000, (A, C): 80_000, (B, C): 90_000}
 
 
 def test_with_fixed_weights_nothing_is_measured_or_agreed_on() -> None:
     fixed = Topology(EVERYWHERE.site_of, LINKS)
     one = measuring(fixed)
 
-    assert one.begin((), 0) is fixed
+    assert one.begin(()) is fixed
+    one.installed(0)
     assert one.wake_at_us == NEVER
     assert one.agree([(A, B, 40)], {A, B, C}) == ()
+
+
+def test_links_are_measured_from_the_installation_to_the_end_of_the_network() -> None:
+    one = measuring()
+    one.begin(())
+    assert one.wake_at_us == NEVER
+
+    one.installed(1_000)
+    assert one.wake_at_us == 501_000
+    sampled(one, 100_000, times=1, now_us=501_000)
+    assert one.wake_at_us == 1_001_000
+    one.end()
+    assert one.wake_at_us == NEVER
+
+
+def test_who_has_no_links_stops_looking() -> None:
+    one = measuring()
+    one.installed(0)
+
+    one.sample({}, 500_000)
+
+    assert one.wake_at_us == NEVER

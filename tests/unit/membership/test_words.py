@@ -31,6 +31,7 @@ from hopring.membership.words import (
     decode_told,
     encode,
     joins,
+    newmemb,
 )
 from hopring.routing.topology import LinkPlan, Topology
 from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX
@@ -285,3 +286,15 @@ def test_what_fits_goes_into_one_join() -> None:
     record = Record(A, 1, (A, B), (DaemonId(2),), 4)
 
     assert joins(record, [record], active=False) == [Join((record, record), False)]
+
+
+def test_weights_of_all_links_fit_into_a_newmemb_unless_there_are_thousands_of_members() -> None:
+    links = [(one, other, WEIGHT_MAX) for one in range(SITES_MAX) for other in range(one + 1, SITES_MAX)]
+
+    def of(count: int) -> NewMemb:
+        members = [Process(DaemonId(at), Incarnation(2**64 - 1)) for at in range(count)]
+        return newmemb(VIEW, tuple(members), (), tuple(links))
+
+    assert len(of(3_000).weights) == len(links)
+    assert of(DAEMONS_MAX).weights == ()
+    assert all(len(encode(of(count))) < WORD_DATAGRAM_BYTES_MAX for count in (3_000, DAEMONS_MAX))

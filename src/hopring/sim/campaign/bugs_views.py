@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from hopring.ids import Incarnation, ViewId
+from hopring.ids import Incarnation, SiteId, ViewId
 from hopring.membership.attempt import Attempt
 from hopring.membership.measuring import Measuring
 from hopring.membership.membership import Membership
@@ -75,11 +75,12 @@ def _clock_reset(clock: property) -> Any:
     return property(lambda _self: 0)
 
 
-def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight], int], Topology]) -> Any:
-    def begin_with_own(self: Measuring, weights: Iterable[LinkWeight], now_us: int) -> Topology:
-        own = {(one, other): weight for one, other, weight in self.report(now_us)}
+def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight]], Topology]) -> Any:
+    def begin_with_own(self: Measuring, weights: Iterable[LinkWeight]) -> Topology:
+        own = {ends: link.settled for ends, link in self.links.items()}
         return begin(
-            self, [(one, other, own.get((one, other), weight)) for one, other, weight in weights], now_us
+            self,
+            [(one, other, own.get((SiteId(one), SiteId(other))) or weight) for one, other, weight in weights],
         )
 
     return begin_with_own
