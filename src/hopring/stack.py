@@ -7,7 +7,7 @@ Below       a driver, which carries frames and streams between daemons and knows
 Above       whoever multicasts bundles; it receives each bundle of the network exactly once, its own included.
 Invariants  nothing comes out after NetworkFailed (2.23); a packet of another generation, from a stranger or
             from an earlier life of a member is refused before it reaches a link; whatever befalls an Unreliable
-            bundle, the network goes on; a link that no tree uses carries probes only, and may fail.
+            bundle, the network goes on; a link that no tree uses carries PING only, and may fail.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId, Incarnation, SiteMa
 from hopring.links import hop, tcp
 from hopring.links import ring as rings
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
-from hopring.links.probing import LinkSample, Probing
+from hopring.links.pinging import LinkSample, Pinging
 from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.stamps import Stamped, Stamps
@@ -54,7 +54,7 @@ from hopring.stack_events import (
     Multicast,
     MulticastLoose,
     Output,
-    ProbeLinks,
+    PingLinks,
     Promise,
     Promised,
     Receive,
@@ -84,7 +84,7 @@ from hopring.wire.fragments import WORD_HEAD_BYTES_MAX, Reassembly
 from hopring.wire.header import Family, Header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
-from hopring.wire.probe import decode_probe, encode_probe
+from hopring.wire.ping import decode_ping, encode_ping
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 from hopring.wire.train import Frame, Packet
@@ -98,7 +98,7 @@ _HOP_FRAMES: Final = (Data, Ack, Segment, Nack)
 _URGENT: Final = (Update, Control)
 _STAMPED: Final = (Routed, Meta, Update)
 _UNRELIABLE: Final = int(ObjectType.UNRELIABLE)
-_PROBE: Final = int(ObjectType.PROBE)
+_PING: Final = int(ObjectType.PING)
 
 
 class Stack:
@@ -120,7 +120,7 @@ class Stack:
         self.links = {one.daemon: self._make_link(one) for one in self.network.neighbours}
         self.spares = {one.daemon: self._make_link(one) for one in self.network.spares}
         measured = [*self.links, *self.spares] if topology.measured else []
-        self._probings = {daemon: Probing() for daemon in measured}
+        self._pings = {daemon: Pinging() for daemon in measured}
         queue_bytes = max(options.ring.queue_bytes_max, options.transit_bytes)
         ring_options = replace(options.ring, queue_bytes_max=queue_bytes)
         self.ring = rings.open_ring(own.me, self.network.ring, ring_options, options.initial_seq, now_us)
@@ -234,10 +234,10 @@ class Stack:
     def samples(self) -> dict[DaemonId, LinkSample]:
         """What was measured on each link since this was last asked; nothing of links that have failed."""
         return {
-            daemon: self._probings[daemon].sample(link.counters)
+            daemon: self._pings[daemon].sample(link.counters)
             for links in (self.links, self.spares)
             for daemon, link in links.items()
-            if daemon in self._probings and not link.state.failure
+            if daemon in self._pings and not link.state.failure
         }
 
     def step(self, event: Input, now_us: int) -> list[Output]:
@@ -261,8 +261,8 @@ class Stack:
                 self._from_stream(neighbour, what, now_us)
             case MulticastLoose():
                 self._multicast_loose(event, now_us)
-            case ProbeLinks():
-                self._probe_links(now_us)
+            case PingLinks():
+                self._ping_links(now_us)
         out, self._out = self._out, []
         return out
 
@@ -306,12 +306,12 @@ class Stack:
         for control in cut_control(self.network.site, self.own.me, self._serial, word, size):
             self._originate(control, now_us)
 
-    def _probe_links(self, now_us: int) -> None:
-        for daemon, probing in self._probings.items():
+    def _ping_links(self, now_us: int) -> None:
+        for daemon, pinging in self._pings.items():
             link = self._link(daemon)
-            # A probe must not be what fails a link that is full.
+            # A PING must not be what fails a link that is full.
             if link is not None and 2 * link.backlog_bytes < link.options.backlog_bytes_max:
-                submit = Submit(encode_probe(probing.probe(now_us)), urgent=True)
+                submit = Submit(encode_ping(pinging.ping(now_us)), urgent=True)
                 self._carry_link(daemon, link, link.step(submit, now_us), now_us)
 
     def _link(self, daemon: DaemonId) -> hop.Hop | tcp.Tcp | None:
@@ -441,8 +441,8 @@ class Stack:
                 if kind == _UNRELIABLE:  # In a stream they travel among the others.
                     self._carry_loose(origin(decode_unreliable(kind, body)), now_us)
                     continue
-                if kind == _PROBE:
-                    self._probed(neighbour, body, now_us)
+                if kind == _PING:
+                    self._pinged(neighbour, body, now_us)
                     continue
                 for output in self.network.step(origin(_decode(kind, body))):
                     self._carry_out(output, now_us)
@@ -450,11 +450,11 @@ class Stack:
             self.drops[error.reason] += 1
             self._fail(f"a neighbour breaks the protocol: {error}", now_us)
 
-    def _probed(self, neighbour: DaemonId, body: memoryview, now_us: int) -> None:
-        probing = self._probings.get(neighbour)
-        if probing is None:
-            raise PeerError(Drop.UNKNOWN_TYPE, "PROBE where nothing is measured")
-        probing.heard(decode_probe(body), now_us)
+    def _pinged(self, neighbour: DaemonId, body: memoryview, now_us: int) -> None:
+        pinging = self._pings.get(neighbour)
+        if pinging is None:
+            raise PeerError(Drop.UNKNOWN_TYPE, "PING where nothing is measured")
+        pinging.heard(decode_ping(body), now_us)
 
     def _up(self, item: Item) -> None:
         if isinstance(item, _STAMPED) and max(item.lts, item.seq) > NUMBER_MAX:

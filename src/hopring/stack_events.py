@@ -53,8 +53,8 @@ class WishVisit(Value, frozen=True):
     """The layer above wants to see the token."""
 
 
-class ProbeLinks(Value, frozen=True):
-    """Every link that is measured carries a PROBE now."""
+class PingLinks(Value, frozen=True):
+    """Every link that is measured carries a PING now."""
 
 
 class Arrived(Value, frozen=True):
@@ -135,7 +135,7 @@ class Visited(Value, frozen=True):
     site_aru: int
 
 
-Input = Multicast | MulticastLoose | Tell | Promise | WishVisit | ProbeLinks | Arrived | FromStream | Tick
+Input = Multicast | MulticastLoose | Tell | Promise | WishVisit | PingLinks | Arrived | FromStream | Tick
 Output = SendTo | SendSite | WriteTo | Receive | ReceiveLoose | Told | Promised | Visited | NetworkFailed
 
 

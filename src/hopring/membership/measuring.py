@@ -2,7 +2,7 @@
 
 Implements  thesis 3.3: the membership service gives each server "the link weights of the current overlay
             network", and so all compute the same trees.
-Below       the stack, whose links carry probes; `routing.weights`, which makes a weight of what they tell.
+Below       the stack, whose links carry PING; `routing.weights`, which makes a weight of what they tell.
 Above       the search, which puts what this daemon reports into its records; the membership, which puts what a
             component reported into NEWMEMB.
 Invariants  the trees of a network follow from its NEWMEMB alone: no daemon routes by its own measurement, and
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.ids import NEVER, SiteId
-from hopring.links.probing import LinkSample
+from hopring.links.pinging import LinkSample
 from hopring.membership.words import LinkWeight
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
@@ -60,7 +60,7 @@ class Measuring:
         return self.topology.reweighted(self.agreed)
 
     def installed(self, now_us: int) -> None:
-        """The network is that of a view now. An attempt is not probed: it must be seen whether it gets on."""
+        """The network is that of a view now. No PING in an attempt: it must be seen whether it gets on."""
         if self.topology.measured:
             self.wake_at_us = now_us + self.period_us
 

@@ -23,7 +23,7 @@ from hopring.ordering.entry import Message, decode_message
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
 from hopring.stack import Stack
-from hopring.stack_events import Identity, Multicast, MulticastLoose, ProbeLinks, StackOptions
+from hopring.stack_events import Identity, Multicast, MulticastLoose, PingLinks, StackOptions
 from hopring.stack_events import Input as StackInput
 from hopring.stack_events import Output as StackOutput
 
@@ -141,12 +141,12 @@ class Present:
 
     # Paths.
 
-    def sample(self, now_us: int) -> ProbeLinks:
+    def sample(self, now_us: int) -> PingLinks:
         """Takes what was measured on the links; returns the event that measures them again."""
         assert self.stack is not None, "a network is measured"
         samples = self.stack.samples()
         self.measuring.sample({self.site_of[daemon]: one for daemon, one in samples.items()}, now_us)
-        return ProbeLinks()
+        return PingLinks()
 
     def _measure(self, stack: Stack, now_us: int) -> None:
         """Takes the links' least round trips: the smoothed ones include pauses and queues.

@@ -3,8 +3,8 @@
 Implements  the metric that the report (3.2) leaves open and the thesis (3.3) calls network cost information.
 Below       what each end of a link measures: its round trip, and the losses of what it receives.
 Above       membership, which makes one set of weights for a view of what all ends report.
-Invariants  a weight moves only when the measurement has left its step by a quarter of a step on either side;
-            merging reports ignores their order.
+Invariants  a weight moves only when the measurement has left its step by half a step on either side, and is
+            then that far from moving back.
 
 A weight is the expected time to deliver, in microseconds:
 
@@ -23,14 +23,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.config.model import WEIGHT_MAX
-from hopring.links.probing import LinkSample
+from hopring.links.pinging import LinkSample
 
 REPORT_DELAY_US: Final = 5_000
 DELIVERY_US_MIN: Final = 500
 """What is faster is taken for as fast as this: below it, the noise of hosts is larger than what differs."""
 
 LOSS_PPM_MAX: Final = 900_000  # More than nine of ten lost is as good as dead; it keeps the formula finite.
-TRIPS_KEPT: Final = 64
+TRIPS_KEPT: Final = 120
 TRIPS_MIN: Final = 8
 """With fewer samples a link counts as not measured."""
 
@@ -103,5 +103,5 @@ def settled(current: int | None, measure: LinkMeasure) -> int:
     if current is None:
         return quantised(delivery)
     step = 1 << max(0, current.bit_length() - _STEP_BITS)
-    near_enough = current - step // 4 <= delivery < current + step + step // 4
+    near_enough = current - step // 2 <= delivery < current + step + step // 2
     return current if near_enough else quantised(delivery)

@@ -30,7 +30,7 @@ class ObjectType(IntEnum):
     UPDATE = 3
     CONTROL = 4
     UNRELIABLE = 5
-    PROBE = 6
+    PING = 6
 
 
 def encode_object(kind: ObjectType, *body: bytes | memoryview) -> bytes:

@@ -92,7 +92,7 @@ def test_what_nobody_has_measured_keeps_the_configured_weight() -> None:
         assert set(host.membership.stack.network.topology.weights.values()) == {70_000}  # so these hold.
 
 
-def test_with_fixed_weights_a_slow_link_is_kept_and_carries_no_probes() -> None:
+def test_with_fixed_weights_a_slow_link_is_kept_and_carries_no_pings() -> None:
     sites = Sites(config_of(weights=Weights.FIXED))
     sites.shape("asia", "eu", delay_us=90_000)
     sites.run(20)
@@ -146,16 +146,19 @@ def test_a_link_that_loses_packets_is_left_for_as_long_as_it_does() -> None:
 
 
 @pytest.mark.slow
-def test_an_hour_of_jitter_and_views_changes_no_tree_twice() -> None:
-    sites = Sites(config_of(), jitter_us=8_000, loss=0.01)
+@pytest.mark.parametrize(("delay_us", "jitter_us"), [(25_000, 8_000), (42_000, 20_000)])
+def test_an_hour_of_jitter_and_views_changes_the_trees_at_most_once(delay_us: int, jitter_us: int) -> None:
+    """The second case lies at the edge: the way over us takes about as long as the direct link."""
+    sites = Sites(config_of(), jitter_us=jitter_us, loss=0.01)
+    sites.shape("asia", "eu", delay_us=delay_us)
     sites.run(30)
     seen = [sites.trees]
-    for _ in range(12):
-        sites.run(292)
+    while sites.cluster.engine.now_us < 3_600 * SECOND_US:
+        sites.run(150)
         sites.another_view()
         seen.append(sites.trees)
 
-    assert sites.cluster.engine.now_us >= 3_600 * SECOND_US
+    assert len(seen) > 20
     assert sum(one != other for one, other in pairwise(seen)) <= 1
 
 

@@ -1,7 +1,7 @@
-"""Measuring one link by PROBE objects: its round trip from their stamps, its loss from the link's own counts.
+"""Measuring one link by PING objects: its round trip from their stamps, its loss from the link's own counts.
 
-Below       any link: a probe is an urgent object, so that it does not wait behind data.
-Above       the stack, which sends a probe when it is told to and takes what came of the earlier ones.
+Below       any link: a ping is an urgent object, so that it does not wait behind data.
+Above       the stack, which sends a ping when it is told to and takes what came of the earlier ones.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from hopring.links.events import LinkCounters
 from hopring.links.round_trip import RoundTrip, stamp_of
 from hopring.value import Value
 from hopring.wire.hop import STAMP_MASK
-from hopring.wire.probe import Probe
+from hopring.wire.ping import Ping
 
 
 class LinkSample(Value, frozen=True):
@@ -22,7 +22,7 @@ class LinkSample(Value, frozen=True):
 
 
 @dataclass(slots=True)
-class Probing:
+class Pinging:
     """One end of one link."""
 
     round_trip: RoundTrip = field(default_factory=lambda: RoundTrip(0))
@@ -31,16 +31,16 @@ class Probing:
     received: int = 0  # The link's counts when the last sample was taken.
     lost: int = 0
 
-    def probe(self, now_us: int) -> Probe:
+    def ping(self, now_us: int) -> Ping:
         """The next one to send."""
         delay_us = min(now_us - self.stamped_at_us, STAMP_MASK) if self.stamp_us else 0
-        return Probe(stamp_of(now_us), self.stamp_us, delay_us)
+        return Ping(stamp_of(now_us), self.stamp_us, delay_us)
 
-    def heard(self, probe: Probe, now_us: int) -> None:
-        """The neighbour's probe has come; values that cannot be are ignored by the round trip."""
-        self.stamp_us, self.stamped_at_us = probe.stamp_us, now_us
-        if probe.echo_us:
-            self.round_trip.sample(probe.echo_us, probe.echo_delay_us, now_us)
+    def heard(self, ping: Ping, now_us: int) -> None:
+        """The neighbour's ping has come; values that cannot be are ignored by the round trip."""
+        self.stamp_us, self.stamped_at_us = ping.stamp_us, now_us
+        if ping.echo_us:
+            self.round_trip.sample(ping.echo_us, ping.echo_delay_us, now_us)
 
     def sample(self, counters: LinkCounters) -> LinkSample:
         """What is new since the last call."""
