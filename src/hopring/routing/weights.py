@@ -37,7 +37,7 @@ TRIPS_MIN: Final = 8
 PACKETS_MIN: Final = 128
 """Losses are a share of at least so many packets: one that is lost early says little."""
 
-PACKETS_KEPT: Final = 512
+PACKETS_KEPT: Final = 1_024
 PACKETS_SPAN: Final = 16
 """Counts of packets are halved when they are more than so many, but not before so many samples."""
 

@@ -12,6 +12,7 @@ from hopring.membership.present import Who
 from hopring.membership.words import LinkWeight, NewMemb
 from hopring.ordering.destinations import Destinations
 from hopring.routing.topology import Topology
+from hopring.routing.weights import settled
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack_events import StackOptions
 
@@ -77,11 +78,10 @@ def _clock_reset(clock: property) -> Any:
 
 def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight]], Topology]) -> Any:
     def begin_with_own(self: Measuring, weights: Iterable[LinkWeight]) -> Topology:
-        own = {ends: link.settled for ends, link in self.links.items()}
-        return begin(
-            self,
-            [(one, other, own.get((SiteId(one), SiteId(other))) or weight) for one, other, weight in weights],
-        )
+        measures = {ends: self.measure_of(ends) for ends in self.links}
+        own = {ends: settled(None, measure) for ends, measure in measures.items() if measure is not None}
+        given = {(SiteId(one), SiteId(other)): weight for one, other, weight in weights}
+        return begin(self, [(*ends, weight) for ends, weight in (given | own).items()])
 
     return begin_with_own
 

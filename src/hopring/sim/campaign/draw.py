@@ -32,7 +32,7 @@ RELAPSES: Final = (5, 8)
 MEASURED: Final = (0, 10)
 """The seeds whose worlds have measured weights, and paths that differ and change; in the same form."""
 
-MEASURE_US: Final = 20_000
+MEASURE_US: Final = 10_000
 PATHS_CHANGE_US: Final = (0, CHAOS_US // 3, 2 * CHAOS_US // 3)
 NEARNESS: Final = (5, 2, 1)
 """A path of such a world takes one of these parts of what it takes between sites at most."""
