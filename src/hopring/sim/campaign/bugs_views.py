@@ -129,7 +129,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     ),
     bug(
         "own-weights",
-        "thesis 3.3",
+        "property 2.22",
         "a daemon routes by the weights it measured itself, where it has any, not by those of NEWMEMB",
         ("hopring.membership.measuring:Measuring.begin", _own_weights),
     ),
