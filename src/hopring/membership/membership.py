@@ -512,7 +512,7 @@ class Membership:
         self.present.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)
-        self._out.append(Installed(self.view.id, members, decision.together, self.cause, bool(decision.rifts)))
+        self._out.append(Installed(self.view.id, members, decision.together, self.cause, decision.uneven))
         self.cause = "merge"
 
     # Losing.
