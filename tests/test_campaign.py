@@ -20,6 +20,7 @@ CAUGHT = {
     "fifo-at-once": (20001, "2.11 FIFO messages"),
     "kept-counts": (239, "I7 all daemons share one view after the heal"),
     "promise-before-data": (20006, "2.13(2) agreed messages come in their order"),
+    "own-weights": (60, "I11 all daemons of a view have the same trees"),
     "together-with-all": (20001, "2.4 transitional set"),
     "unstamped-lost": (20003, "I5 what a daemon takes it sends"),
     "unreliable-late": (20001, "2.19 sane view delivery"),

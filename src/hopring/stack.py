@@ -7,7 +7,7 @@ Below       a driver, which carries frames and streams between daemons and knows
 Above       whoever multicasts bundles; it receives each bundle of the network exactly once, its own included.
 Invariants  nothing comes out after NetworkFailed (2.23); a packet of another generation, from a stranger or
             from an earlier life of a member is refused before it reaches a link; whatever befalls an Unreliable
-            bundle, the network goes on.
+            bundle, the network goes on; a link that no tree uses carries PING only, and may fail.
 """
 
 from collections import Counter
@@ -22,6 +22,7 @@ from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId, Incarnation, SiteMa
 from hopring.links import hop, tcp
 from hopring.links import ring as rings
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
+from hopring.links.pinging import LinkSample, Pinging
 from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.stamps import Stamped, Stamps
@@ -53,6 +54,7 @@ from hopring.stack_events import (
     Multicast,
     MulticastLoose,
     Output,
+    PingLinks,
     Promise,
     Promised,
     Receive,
@@ -82,6 +84,7 @@ from hopring.wire.fragments import WORD_HEAD_BYTES_MAX, Reassembly
 from hopring.wire.header import Family, Header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
+from hopring.wire.ping import decode_ping, encode_ping
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 from hopring.wire.train import Frame, Packet
@@ -95,6 +98,7 @@ _HOP_FRAMES: Final = (Data, Ack, Segment, Nack)
 _URGENT: Final = (Update, Control)
 _STAMPED: Final = (Routed, Meta, Update)
 _UNRELIABLE: Final = int(ObjectType.UNRELIABLE)
+_PING: Final = int(ObjectType.PING)
 
 
 class Stack:
@@ -114,11 +118,15 @@ class Stack:
         self.options = options
         self.network = Network(topology, own.me, tuple(members), cut)
         self.links = {one.daemon: self._make_link(one) for one in self.network.neighbours}
+        self.spares = {one.daemon: self._make_link(one) for one in self.network.spares}
+        measured = [*self.links, *self.spares] if topology.measured else []
+        self._pings = {daemon: Pinging() for daemon in measured}
         queue_bytes = max(options.ring.queue_bytes_max, options.transit_bytes)
         ring_options = replace(options.ring, queue_bytes_max=queue_bytes)
         self.ring = rings.open_ring(own.me, self.network.ring, ring_options, options.initial_seq, now_us)
         # When each link wants a tick, asked anew only after it took an event; under the own id, the ring.
         self._wakes_at_us = {daemon: link.wake_at_us for daemon, link in self.links.items()}
+        self._wakes_at_us.update({daemon: link.wake_at_us for daemon, link in self.spares.items()})
         self._wakes_at_us[own.me] = self.ring.wake_at_us
         self._incarnations = dict(members)  # None until the first packet tells it.
         least = min([self.ring.object_bytes_max, *[link.object_bytes_max for link in self.links.values()]])
@@ -223,6 +231,15 @@ class Stack:
         """What the links to other sites have seen so far."""
         return {daemon: link.counters for daemon, link in self.links.items()}
 
+    def samples(self) -> dict[DaemonId, LinkSample]:
+        """What was measured on each link since this was last asked; nothing of links that have failed."""
+        return {
+            daemon: self._pings[daemon].sample(link.counters)
+            for links in (self.links, self.spares)
+            for daemon, link in links.items()
+            if daemon in self._pings and not link.state.failure
+        }
+
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event; what a peer should not have sent is dropped and counted."""
         if self.failed:
@@ -244,6 +261,8 @@ class Stack:
                 self._from_stream(neighbour, what, now_us)
             case MulticastLoose():
                 self._multicast_loose(event, now_us)
+            case PingLinks():
+                self._ping_links(now_us)
         out, self._out = self._out, []
         return out
 
@@ -286,6 +305,18 @@ class Stack:
         size = self._stamps.object_bytes_max
         for control in cut_control(self.network.site, self.own.me, self._serial, word, size):
             self._originate(control, now_us)
+
+    def _ping_links(self, now_us: int) -> None:
+        for daemon, pinging in self._pings.items():
+            link = self._link(daemon)
+            # A PING must not be what fails a link that is full.
+            if link is not None and 2 * link.backlog_bytes < link.options.backlog_bytes_max:
+                submit = Submit(encode_ping(pinging.ping(now_us)), urgent=True)
+                self._carry_link(daemon, link, link.step(submit, now_us), now_us)
+
+    def _link(self, daemon: DaemonId) -> hop.Hop | tcp.Tcp | None:
+        link = self.links.get(daemon)
+        return self.spares.get(daemon) if link is None else link
 
     def _originate(self, item: Update | Control, now_us: int) -> None:
         for output in self.network.step(Originate(item)):
@@ -350,7 +381,7 @@ class Stack:
         if header.family is Family.RING and isinstance(frame, _RING_FRAMES):
             self._step_ring(FromMember(header.sender, frame), now_us)
         elif header.family is Family.HOP and isinstance(frame, _HOP_FRAMES):
-            link = self.links.get(header.sender)
+            link = self._link(header.sender)
             if not isinstance(link, hop.Hop):
                 raise PeerError(Drop.FOREIGN_SENDER, f"no Hop link with daemon {header.sender}")
             self._carry_link(header.sender, link, link.step(frame, now_us), now_us)
@@ -397,18 +428,33 @@ class Stack:
         """Under nobody's id: when an Unreliable bundle is given up, or the clock takes its step for one."""
         self._wakes_at_us[NOBODY] = min(self.loose.wake_at_us, self._step_at_us)
 
-    def _deliver(self, payload: bytes, origin: Callable[[Item], NetworkInput], now_us: int) -> None:
+    def _deliver(
+        self,
+        payload: bytes,
+        origin: Callable[[Item], NetworkInput],
+        now_us: int,
+        neighbour: DaemonId = NOBODY,
+    ) -> None:
         """Takes a packet's objects apart; the link has acknowledged it, so a bad one cannot just be dropped."""
         try:
             for kind, body in split_objects(payload):
                 if kind == _UNRELIABLE:  # In a stream they travel among the others.
                     self._carry_loose(origin(decode_unreliable(kind, body)), now_us)
                     continue
+                if kind == _PING:
+                    self._pinged(neighbour, body, now_us)
+                    continue
                 for output in self.network.step(origin(_decode(kind, body))):
                     self._carry_out(output, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
             self._fail(f"a neighbour breaks the protocol: {error}", now_us)
+
+    def _pinged(self, neighbour: DaemonId, body: memoryview, now_us: int) -> None:
+        pinging = self._pings.get(neighbour)
+        if pinging is None:
+            raise PeerError(Drop.UNKNOWN_TYPE, "PING where nothing is measured")
+        pinging.heard(decode_ping(body), now_us)
 
     def _up(self, item: Item) -> None:
         if isinstance(item, _STAMPED) and max(item.lts, item.seq) > NUMBER_MAX:
@@ -437,13 +483,17 @@ class Stack:
             due = self._wakes_at_us[daemon] <= now_us or link.ride_at_us <= now_us
             if due and not self.failed:
                 self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
+        for daemon, link in self.spares.items():
+            due = self._wakes_at_us[daemon] <= now_us or link.ride_at_us <= now_us
+            if due and not self.failed:
+                self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
         if self._wakes_at_us[self.own.me] <= now_us and not self.failed:
             self._step_ring(Tick(), now_us)
         if self._wakes_at_us.get(NOBODY, NEVER) <= now_us and not self.failed:
             self._tick_loose(now_us)
 
     def _from_stream(self, neighbour: DaemonId, event: StreamEvent, now_us: int) -> None:
-        link = self.links.get(neighbour)
+        link = self._link(neighbour)
         if isinstance(link, tcp.Tcp):
             self._carry_link(neighbour, link, link.step(event, now_us), now_us)
 
@@ -458,9 +508,12 @@ class Stack:
                 case tcp.Write(data):
                     self._out.append(WriteTo(daemon, data))
                 case Deliver(payload):
-                    self._deliver(payload, partial(FromLink, daemon), now_us)
+                    self._deliver(payload, partial(FromLink, daemon), now_us, daemon)
                 case LinkFailed(reason):
-                    self._fail(f"link with daemon {daemon}: {reason}", now_us)
+                    if (
+                        daemon in self.links
+                    ):  # Without a link that no tree uses the network is as good as before.
+                        self._fail(f"link with daemon {daemon}: {reason}", now_us)
 
     def _step_ring(self, event: rings.Input, now_us: int) -> None:
         outputs = self.ring.step(event, now_us)

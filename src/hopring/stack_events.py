@@ -53,6 +53,10 @@ class WishVisit(Value, frozen=True):
     """The layer above wants to see the token."""
 
 
+class PingLinks(Value, frozen=True):
+    """Every link that is measured carries a PING now."""
+
+
 class Arrived(Value, frozen=True):
     """A packet from the wire, decoded."""
 
@@ -131,7 +135,7 @@ class Visited(Value, frozen=True):
     site_aru: int
 
 
-Input = Multicast | MulticastLoose | Tell | Promise | WishVisit | Arrived | FromStream | Tick
+Input = Multicast | MulticastLoose | Tell | Promise | WishVisit | PingLinks | Arrived | FromStream | Tick
 Output = SendTo | SendSite | WriteTo | Receive | ReceiveLoose | Told | Promised | Visited | NetworkFailed
 
 

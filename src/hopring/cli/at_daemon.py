@@ -27,9 +27,11 @@ class Late(Failure):
     exit_code = int(Exit.TIMEOUT)
 
 
-def _url(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+def checked_url(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """The value of an option, if it is the address of a daemon."""
     try:
-        parse_url(value)
+        if value is not None:
+            parse_url(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     return value
@@ -45,7 +47,7 @@ def at_daemon(verb: Verb) -> Verb:
         default=URL_DEFAULT,
         show_default=True,
         show_envvar=True,
-        callback=_url,
+        callback=checked_url,
         help="The daemon: hop://host:port, or hop+unix:///path.",
     )
     name = click.option("--name", metavar="NAME", help="Of the session; without it, it gets one.")

@@ -1,30 +1,77 @@
-"""`hop routes`: the way that everything takes from each site, as a tree."""
+"""`hop routes`: the way that everything takes from each site, as a tree; or what links weigh at a daemon."""
 
 import json
 from collections.abc import Iterator
+from typing import Final
 
 import click
+import msgspec
 
+from hopring.cli.asking import asking, timeout_option
+from hopring.cli.at_daemon import checked_url
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import Pair, Tree, build_trees, islands, pair
+from hopring.session.answers import WeightLine, WeightsPage
 
 _NUMBER_WIDTH = 10  # The largest weight has ten digits.
 
 
+_COLUMNS: Final = ("LINK", "PROTOCOL", "CONFIGURED", "MEASURED", "AGREED", "USE")
+
+
 @click.command()
-@click.argument("file", type=click.Path())
+@click.argument("file", type=click.Path(), required=False)
 @click.option("--from", "source", metavar="SITE", help="Only the tree of this site.")
 @click.option("--cut", "cuts", metavar="A,B", multiple=True, help="Without this link; may be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON array instead of text.")
-def routes(file: str, source: str | None, cuts: tuple[str, ...], as_json: bool) -> None:
-    """Draw the trees that bundles follow in the cluster of FILE.
+@click.option("--at", "url", metavar="URL", callback=checked_url, help="Ask this daemon; instead of FILE.")
+@timeout_option
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+def routes(
+    file: str | None, source: str | None, cuts: tuple[str, ...], url: str | None, seconds: float, as_json: bool
+) -> None:
+    """Draw the trees that bundles follow in the cluster of FILE, or list what links weigh at a daemon.
 
     For each source site: whom it sends to and who forwards, with the weight of each link and the distance,
     which is the sum of weights on the way.
+
+    With --at: of each link the configured weight, the time to deliver that this daemon has measured, the weight
+    that all daemons of the view route by, and whether some tree uses the link. Only the lowest daemon of a site
+    measures, and only links of its own site.
     """
-    config = load_config(file)
+    if (file is None) == (url is None):
+        raise click.UsageError("give FILE, or --at URL")
+    if url is not None:
+        if source is not None or cuts:
+            raise click.UsageError("--from and --cut are for trees of FILE")
+        with asking(url, None, seconds) as session:
+            _show_weights(session.link_weights(timeout_seconds=seconds), as_json)
+    elif file is not None:
+        _show_trees(load_config(file), source, cuts, as_json)
+
+
+def _show_weights(page: WeightsPage, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([msgspec.structs.asdict(line) for line in page.links]))
+        return
+    rows = [_COLUMNS, *[_row(line) for line in page.links]]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]
+    for row in rows:
+        texts = [
+            f"{text:>{widths[at]}}" if 2 <= at <= 4 else f"{text:{widths[at]}}" for at, text in enumerate(row)
+        ]
+        click.echo("  ".join(texts).rstrip())
+    if page.weights == "measured" and page.representative not in ("", page.daemon):
+        click.echo(f"hop: {page.representative} measures the links of this site, not {page.daemon}", err=True)
+
+
+def _row(line: WeightLine) -> tuple[str, ...]:
+    measured, agreed = ["-" if one is None else str(one) for one in (line.measured, line.agreed)]
+    return ",".join(line.sites), line.protocol, str(line.configured), measured, agreed, line.use
+
+
+def _show_trees(config: Config, source: str | None, cuts: tuple[str, ...], as_json: bool) -> None:
     sources = range(len(config.sites)) if source is None else [_site(config, source, "--from")]
     weights = topology_of(config).weights
     cut = {_link(config, weights, one) for one in cuts}

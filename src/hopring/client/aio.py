@@ -31,7 +31,7 @@ from hopring.client.url import URL_DEFAULT
 from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
-from hopring.session.answers import DaemonFacts
+from hopring.session.answers import DaemonFacts, WeightsPage
 
 __all__ = ["Group", "Session", "connect"]
 
@@ -178,6 +178,10 @@ class Session(SessionFacts):
     async def daemon_facts(self) -> DaemonFacts:
         """What the daemon tells of itself and of its links."""
         return await self._run(verbs.query(self._core, queries.daemon(), now_us()))
+
+    async def link_weights(self) -> WeightsPage:
+        """What each link between sites weighs: as configured, as measured here, as all daemons route by."""
+        return await self._run(verbs.query(self._core, queries.weights(), now_us()))
 
     async def close(self) -> None:
         """Ends the session when all that it asked for is done."""

@@ -24,7 +24,7 @@ from hopring.client.url import URL_DEFAULT
 from hopring.client.verbs import BATCH_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
-from hopring.session.answers import DaemonFacts
+from hopring.session.answers import DaemonFacts, WeightsPage
 
 T = TypeVar("T")
 
@@ -162,6 +162,10 @@ class Session(SessionFacts):
     def daemon_facts(self, *, timeout_seconds: float | None = None) -> DaemonFacts:
         """What the daemon tells of itself and of its links."""
         return self._run(verbs.query(self._core, queries.daemon(), now_us(), timeout_seconds))
+
+    def link_weights(self, *, timeout_seconds: float | None = None) -> WeightsPage:
+        """What each link between sites weighs: as configured, as measured here, as all daemons route by."""
+        return self._run(verbs.query(self._core, queries.weights(), now_us(), timeout_seconds))
 
     def fileno(self) -> int:
         """For `select`: when it is readable, `poll` may find an event.

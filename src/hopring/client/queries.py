@@ -1,4 +1,4 @@
-"""What a client can ask of its daemon: its groups, their members, the daemons' view, the daemon itself.
+"""What a client can ask of its daemon: groups, their members, the daemons' view, the daemon itself, its links.
 
 A query is a generator: it yields what is to be asked, gets what was told, and returns the result. So both
 shells ask in the same way, and long lists come in pages.
@@ -19,6 +19,8 @@ from hopring.session.answers import (
     NoAnswer,
     Told,
     ViewFacts,
+    WeightLine,
+    WeightsPage,
 )
 
 Question = tuple[str, str, str]
@@ -98,6 +100,17 @@ def view(after: DaemonView | None) -> Query[DaemonView]:
 def daemon() -> Query[DaemonFacts]:
     """What the daemon knows of itself and of its links."""
     return _told(DaemonFacts, (yield "daemon", "", ""))
+
+
+def weights() -> Query[WeightsPage]:
+    """All links between sites, as one page."""
+    out: list[WeightLine] = []
+    while True:
+        after = ",".join(out[-1].sites) if out else ""
+        page = _told(WeightsPage, (yield "weights", "", after))
+        out += page.links
+        if not page.more or not page.links:
+            return WeightsPage(page.daemon, page.weights, page.representative, tuple(out), False)
 
 
 Kind = TypeVar("Kind", bound=Told)

@@ -12,7 +12,11 @@ from hopring.ids import DaemonId
 from hopring.links.events import LinkCounters
 from hopring.links.hop import Hop
 from hopring.links.tcp import Tcp
-from hopring.session.answers import DaemonFacts, LinkLine
+from hopring.routing.network import Network
+from hopring.routing.topology import LinkPlan
+from hopring.routing.trees import Pair, edges_used
+from hopring.routing.weights import delivery_us
+from hopring.session.answers import DaemonFacts, LinkLine, WeightLine, WeightsPage
 from hopring.session.desk import Desk
 
 
@@ -95,3 +99,48 @@ class Facts:
             round_trip_us=counters.round_trip_us,
             backlog_bytes=link.backlog_bytes,
         )
+
+    def weights(self) -> WeightsPage:
+        """What all links weigh, as one page."""
+        membership = self.member.membership
+        stack = membership.stack
+        network = None if stack is None else stack.network
+        first = None if network is None else network.representatives[membership.site]
+        uses = {} if network is None else _uses(network)
+        agreed = {} if network is None else network.topology.weights
+        lines = [
+            self._weight(ends, plan, uses.get(ends, "absent"), agreed.get(ends))
+            for ends, plan in membership.who.topology.links.items()
+        ]
+        return WeightsPage(
+            daemon=self.name,
+            weights=self.config.weights,
+            representative="" if first is None else self.names[first],
+            links=tuple(sorted(lines, key=lambda line: line.sites)),
+            more=False,
+        )
+
+    def _weight(self, ends: Pair, plan: LinkPlan, use: str, agreed: int | None) -> WeightLine:
+        mine = self.member.membership.present.measuring.measure_of(ends)
+        one, other = [self.config.sites[site].name for site in ends]
+        return WeightLine(
+            sites=(one, other),
+            protocol=plan.protocol,
+            configured=plan.weight,
+            agreed=None if use == "absent" else agreed,
+            measured=None if mine is None else delivery_us(mine),
+            round_trip_us=None if mine is None else mine.round_trip_us,
+            loss_ppm=None if mine is None else mine.loss_ppm,
+            use=use,
+        )
+
+
+def _uses(network: Network) -> dict[Pair, str]:
+    """What a network does with each link between its sites."""
+    used = edges_used(network.trees)
+    idle = "spare" if network.topology.measured else "unused"
+    return {
+        ends: "tree" if ends in used else "cut" if ends in network.left_out else idle
+        for ends in network.topology.links
+        if ends[0] in network.representatives and ends[1] in network.representatives
+    }

@@ -131,6 +131,7 @@ class Hopd:
         facts = Facts(config, self._member, desk, self._loop.now_us())
         if desk is not None:
             desk.queries.describe = lambda: facts.told(self._loop.now_us())
+            desk.queries.weigh = facts.weights
         self._metrics: Metrics | None = None
         self._http: HttpServer | None = None
         if arguments.metrics is not None:

@@ -123,7 +123,8 @@ class Installed(Value, frozen=True):
     members: tuple[Process, ...]
     together: tuple[Process, ...]  # Those who came along from my view before.
     cause: str
-    uneven: bool = False  # For some of those who came along there were rifts: they have not all seen the same.
+    uneven: bool = False  # Those who came along may not all have seen the same: for some there were rifts, or
+    # messages behind the signal that are not for all their sites.
 
 
 Input = Submit | Resume | Withdraw | Arrived | Heard | FromStream | Stop | Tick

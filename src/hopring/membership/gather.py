@@ -23,7 +23,7 @@ from hopring.membership.component import (
     missing_links,
 )
 from hopring.membership.options import MembershipOptions
-from hopring.membership.words import Alive, Datagram, Join, Record, Refer, SitePair, joins
+from hopring.membership.words import Alive, Datagram, Join, LinkWeight, Record, Refer, SitePair, joins
 from hopring.routing.trees import Pair
 
 FRESH_JOINS = 4
@@ -55,6 +55,7 @@ class Form:
 
     members: tuple[Process, ...]
     cut: tuple[SitePair, ...]
+    reports: tuple[LinkWeight, ...] = ()  # What its representatives measured, of both ends of each link.
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class Gather:
         frozenset()
     )  # Whom this daemon leaves out, by what it saw or was told directly.
     referred: dict[DaemonId, DaemonId] = field(default_factory=dict)  # Who named another as its representative.
+    reports: tuple[LinkWeight, ...] = ()  # What this daemon measured of links of its site.
     suspects: tuple[Process, ...] = ()  # Of my site, those that may not hear me.
     representative: DaemonId | None = None
     numbers: Iterator[int] = field(
@@ -323,7 +325,8 @@ class Gather:
         """All that the component speaks for; of two lives of a daemon, the one that was heard of last."""
         by_age = sorted(component.values(), key=lambda record: self._age_us(record, now_us), reverse=True)
         members, cut = self._who_fits(component, self.me.daemon, by_age)
-        return Form(tuple(sorted(members.values())), tuple(sorted(cut)))
+        reports = tuple([one for record in by_age for one in record.weights])
+        return Form(tuple(sorted(members.values())), tuple(sorted(cut)), reports)
 
     def _who_fits(
         self, component: Mapping[DaemonId, Record], decider: DaemonId, records: Iterable[Record]
@@ -350,7 +353,8 @@ class Gather:
         hears = sorted(one for one in self.heard_at_us if self._hears(one, now_us))
         members = [one for one in self._living(now_us) if one not in self.excluded]
         left_out = tuple(sorted(self.excluded))
-        return Record(self.me, self.seq, tuple(sorted(members)), tuple(hears), self.counter, self.cut, left_out)
+        who = tuple(sorted(members)), tuple(hears)
+        return Record(self.me, self.seq, *who, self.counter, self.cut, left_out, self.reports)
 
     def _living(self, now_us: int) -> list[Process]:
         """Those of the segment that were heard lately; in a whole view the network watches over them."""

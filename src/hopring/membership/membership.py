@@ -49,9 +49,11 @@ from hopring.membership.words import (
     NewMemb,
     Refer,
     Told,
+    check_weights,
     check_word,
     decode_told,
     encode,
+    newmemb,
 )
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, decode_message
@@ -167,6 +169,7 @@ class Membership:
             wake_us = min(wake_us, gather.wake_at_us)
         if stack is not None:
             wake_us = min(wake_us, stack.wake_at_us)
+            wake_us = min(wake_us, self.present.measuring.wake_at_us)
             if self.phase is Phase.OP:
                 wake_us = min(wake_us, self.traffic.updates.wake_at_us)
         return wake_us
@@ -318,6 +321,8 @@ class Membership:
         if not isinstance(word, NewMemb) and word.sender != sender:
             raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender.daemon} speaks as {word.sender.daemon}")
         check_word(word, self.site_of, self.counter + self.options.counter_ahead_max)
+        if isinstance(word, NewMemb | Join):
+            check_weights(word, self.who.topology)
         match word:
             case NewMemb():
                 self._newmemb(word, now_us)
@@ -386,10 +391,12 @@ class Membership:
                     self._out.append(Say(to, word))
                 case Rest():
                     self._rest(now_us)
-                case Form(members, cut):
+                case Form(members, cut, reports):
                     self._counter(self.counter + 1)
                     view = ViewId(self.counter, self.who.me.daemon, self.who.me.incarnation)
-                    self._newmemb(NewMemb(view, members, cut), now_us)
+                    sites = {self.site_of[one.daemon] for one in members}
+                    weights = self.present.measuring.agree(reports, sites)
+                    self._newmemb(newmemb(view, members, cut, weights), now_us)
 
     def _rest(self, now_us: int) -> None:
         """The view is whole and nobody new is there; its lowest daemon looks again after a while."""
@@ -502,9 +509,10 @@ class Membership:
         self.phase = Phase.OP
         self.patience = 0
         self.traffic.begin(self.options, len(order.sites))
+        self.present.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)
-        self._out.append(Installed(self.view.id, members, decision.together, self.cause, bool(decision.rifts)))
+        self._out.append(Installed(self.view.id, members, decision.together, self.cause, decision.uneven))
         self.cause = "merge"
 
     # Losing.
@@ -560,6 +568,8 @@ class Membership:
         if gather is not None and now_us >= gather.wake_at_us:
             self.search.refresh(now_us)
             self._carry_out(gather.tick(now_us), now_us)
+        if self.stack is not None and now_us >= self.present.measuring.wake_at_us:
+            self._stack(self.present.sample(now_us), now_us)
         if self.stack is not None and now_us >= self.stack.wake_at_us:
             self._stack(Tick(), now_us)
 

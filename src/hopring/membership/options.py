@@ -21,6 +21,7 @@ class MembershipOptions:
     update_hurry_bytes: int = 32 * 1024
     update_floor_us: int = 5_000_000  # A promise at least so often, be there news or not.
     round_trip_us: int = 100_000  # Guess between sites before any was measured.
+    measure_us: int = 500_000  # How often links are measured, if their weights are.
     flap_us: int = 5_000_000  # A network that fails sooner after its start makes the link suspect that failed.
     back_off_us: int = 2_000_000  # How long a link is left out that failed so twice; doubles up to
     back_off_us_max: int = 16_000_000

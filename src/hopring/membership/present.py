@@ -15,6 +15,7 @@ from hopring.ids import DaemonId, Process, SiteId
 from hopring.links import hop, tcp
 from hopring.membership.events import NetworkStarted
 from hopring.membership.generation import generation_of
+from hopring.membership.measuring import Measuring
 from hopring.membership.options import MembershipOptions
 from hopring.membership.words import NewMemb, SitePair
 from hopring.ordering.destinations import Destinations
@@ -22,7 +23,7 @@ from hopring.ordering.entry import Message, decode_message
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
 from hopring.stack import Stack
-from hopring.stack_events import Identity, Multicast, MulticastLoose, StackOptions
+from hopring.stack_events import Identity, Multicast, MulticastLoose, PingLinks, StackOptions
 from hopring.stack_events import Input as StackInput
 from hopring.stack_events import Output as StackOutput
 
@@ -53,9 +54,14 @@ class Present:
     destinations: Destinations = field(default_factory=Destinations)
     stack: Stack | None = None
     started_at_us: int = 0
+    measuring: Measuring = field(init=False)
     round_trips_us: dict[Pair, int] = field(default_factory=dict)  # Half as much again as the least seen.
     pending: deque[StackInput] = field(default_factory=deque)
     _progress: int = 0  # What the network had carried when it was last looked at.
+
+    def __post_init__(self) -> None:
+        mine = self.site_of[self.who.me.daemon]
+        self.measuring = Measuring(self.who.topology, mine, self.options.measure_us)
 
     # From the beginning to the end.
 
@@ -66,11 +72,13 @@ class Present:
         own = Identity(me.daemon, me.incarnation, self.who.cluster, generation_of(word.view))
         cut = frozenset(pairs(word.cut))
         options = self._roomy(len(members))
-        stack = Stack(own, self.who.topology, members, cut, options, now_us, self.destinations)
+        topology = self.measuring.begin(word.weights)
+        stack = Stack(own, topology, members, cut, options, now_us, self.destinations)
         self.stack = stack
         self.started_at_us = now_us
         self._progress = stack.progress
-        streams = tuple([one for one, link in sorted(stack.links.items()) if isinstance(link, tcp.Tcp)])
+        links = sorted([*stack.links.items(), *stack.spares.items()])
+        streams = tuple([one for one, link in links if isinstance(link, tcp.Tcp)])
         return NetworkStarted(own, streams, stack.network.ring)
 
     def _roomy(self, members: int) -> StackOptions:
@@ -86,6 +94,7 @@ class Present:
         if stack is None:
             return []
         self._measure(stack, now_us)
+        self.measuring.end()
         queued = [event.bundle for event in self.pending if isinstance(event, Multicast | MulticastLoose)]
         self.pending.clear()
         self.stack = None
@@ -131,6 +140,13 @@ class Present:
         return sorted(links), self.stack.ring.suspect
 
     # Paths.
+
+    def sample(self, now_us: int) -> PingLinks:
+        """Takes what was measured on the links; returns the event that measures them again."""
+        assert self.stack is not None, "a network is measured"
+        samples = self.stack.samples()
+        self.measuring.sample({self.site_of[daemon]: one for daemon, one in samples.items()}, now_us)
+        return PingLinks()
 
     def _measure(self, stack: Stack, now_us: int) -> None:
         """Takes the links' least round trips: the smoothed ones include pauses and queues.

@@ -14,7 +14,7 @@ for could not: it is a hole, or Safe and not stable.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, ViewId
+from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.membership.words import SiteState, StateTrans
 from hopring.ordering.entry import Position
 
@@ -56,6 +56,7 @@ class Decision:
     lines: Mapping[SiteId, int]  # Up to which sequence all is promised, now or in an attempt before.
     commit: frozenset[Process]
     rifts: tuple[Pruned, ...] = ()  # In order.
+    uneven: bool = False  # There are rifts, or bundles behind the signal that some site of T does not get.
 
     def owed(self, site: SiteId) -> dict[Key, bool]:
         """What a daemon of this site must hold before it is done: by bundle, whether with its body."""
@@ -82,9 +83,11 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
     together = tuple([state.sender for state in mine])
     aru = max(state.aru for state in mine)
     items = _collect(mine, aru)
-    holes, first = _holes(mine, items, aru, {site_of[one.daemon] for one in together})
+    sites = {site_of[one.daemon] for one in together}
+    holes, first = _holes(mine, items, aru, sites)
     commit = frozenset([*together, *[one for state in mine for one in state.commit]])
     delivered = max(Position(*state.delivered) for state in mine)
+    rifts = _rifts(items, holes, delivered)
     return Decision(
         together=together,
         items=items,
@@ -93,7 +96,8 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
         edge=first,
         lines=_lines(mine, items, first),
         commit=commit,
-        rifts=_rifts(items, holes, delivered),
+        rifts=rifts,
+        uneven=bool(rifts) or _is_pruned_behind(items, holes, delivered, mask_of(*sites)),
     )
 
 
@@ -166,6 +170,17 @@ def _rifts(items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position
         if (item.safe or key in holes) and Position(item.lts, key[0]) <= delivered
     ]
     return tuple(sorted(found, key=lambda rift: rift.position))
+
+
+def _is_pruned_behind(
+    items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position, sites: SiteMask
+) -> bool:
+    """Whether somebody of T may deliver behind the signal what others of T do not get to see."""
+    return any(
+        sites & ~item.mask and Position(item.lts, key[0]) > delivered
+        for key, item in items.items()
+        if key not in holes
+    )
 
 
 def _unknown(

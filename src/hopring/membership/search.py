@@ -99,6 +99,7 @@ class Search:
             excluded=self._left_out(now_us),
             suspects=suspects,
             cut=tuple(self.suspicions.cut(now_us)),
+            reports=self.present.measuring.report(now_us),
         )
         return self.gather
 

@@ -8,14 +8,18 @@ from typing import Annotated
 
 import msgspec
 
+from hopring.config.model import WEIGHT_MAX
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, NUMBER_MAX, SITES_MAX, DaemonId, Process, SiteId, ViewId
+from hopring.routing.topology import Topology
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Daemon = Annotated[int, msgspec.Meta(ge=0, lt=DAEMONS_MAX)]
 Site = Annotated[int, msgspec.Meta(ge=0, lt=SITES_MAX)]
 Place = tuple[Count, Annotated[int, msgspec.Meta(ge=-1, lt=SITES_MAX)]]
 SitePair = tuple[Site, Site]
+LinkWeight = tuple[Site, Site, Annotated[int, msgspec.Meta(ge=1, le=WEIGHT_MAX)]]
+"""A link, by its lower and its higher site, and its weight."""
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag="A"):
@@ -36,6 +40,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     counter: Count
     cut: tuple[SitePair, ...] = ()
     left_out: tuple[Process, ...] = ()  # Whom others of its site do not hear, and who breaks the protocol.
+    weights: tuple[LinkWeight, ...] = ()  # As it measured them, of links of its own site.
 
 
 class Join(msgspec.Struct, frozen=True, array_like=True, tag="J"):
@@ -71,7 +76,8 @@ def joins(own: Record, others: Iterable[Record], active: bool) -> list[Join]:
 def _record_bytes(record: Record) -> int:
     """At most so much, as msgpack has it."""
     processes = 1 + len(record.members) + len(record.left_out)
-    return 32 + 16 * processes + 3 * (len(record.hears) + 2 * len(record.cut))
+    pairs = 2 * len(record.cut) + 3 * len(record.weights)
+    return 32 + 16 * processes + 3 * (len(record.hears) + pairs)
 
 
 class Refer(msgspec.Struct, frozen=True, array_like=True, tag="R"):
@@ -88,11 +94,15 @@ class Leave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
 
 
 class NewMemb(msgspec.Struct, frozen=True, array_like=True, tag="N"):
-    """The attempt: these processes shall form this view, over a network without the cut links."""
+    """The attempt: these processes shall form this view, over a network without the cut links.
+
+    Of links that are not among the weights, the configured one holds.
+    """
 
     view: ViewId
     members: tuple[Process, ...]
     cut: tuple[SitePair, ...] = ()
+    weights: tuple[LinkWeight, ...] = ()
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True):
@@ -158,6 +168,9 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="E"):
     view: ViewId
 
 
+NEWMEMB_BYTES_MAX = 59_000
+"""Most that a NEWMEMB with weights may take, below what a datagram does."""
+
 UNSEEN_MAX = 1 << 20
 """More bundles than all windows together can hold."""
 
@@ -215,6 +228,39 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
         raise PeerError(Drop.INCONSISTENT, "a cut link that names its ends the wrong way round")
     if counter > min(counter_max, NUMBER_MAX):
         raise PeerError(Drop.OUT_OF_WINDOW, f"view counter {counter}")
+
+
+def newmemb(
+    view: ViewId, members: tuple[Process, ...], cut: tuple[SitePair, ...], weights: tuple[LinkWeight, ...]
+) -> NewMemb:
+    """The word that begins an attempt; without weights if they do not fit beside thousands of members."""
+    word = NewMemb(view, members, cut, weights)
+    return word if len(encode(word)) <= NEWMEMB_BYTES_MAX else NewMemb(view, members, cut)
+
+
+def check_weights(word: Join | NewMemb, topology: Topology) -> None:
+    """Refuses weights of links that are not configured, or in a record those of another site's links."""
+    if isinstance(word, NewMemb):
+        _check_links(word.weights, topology)
+        return
+    for record in word.records:
+        _check_links(record.weights, topology)
+        site = topology.site_of[record.rep.daemon]
+        if any(site not in (one, other) for one, other, _ in record.weights):
+            raise PeerError(
+                Drop.INCONSISTENT, f"daemon {record.rep.daemon} reports a link that is not of its site"
+            )
+
+
+def _check_links(weights: tuple[LinkWeight, ...], topology: Topology) -> None:
+    if weights and not topology.measured:
+        raise PeerError(Drop.INCONSISTENT, "measured weights, where the configured ones hold")
+    links = [(SiteId(one), SiteId(other)) for one, other, _ in weights]
+    if len(set(links)) != len(links):
+        raise PeerError(Drop.INCONSISTENT, "two weights of one link")
+    for ends in links:
+        if ends not in topology.links:
+            raise PeerError(Drop.INCONSISTENT, f"a weight of a link that is not configured, {ends}")
 
 
 def check_state(state: StateTrans, sites: Collection[SiteId] | None) -> None:

@@ -120,7 +120,9 @@ class Network:
     representatives: dict[SiteId, DaemonId] = field(init=False)  # The lowest daemon of each site.
     is_representative: bool = field(init=False)  # Whether I am the one that links my site to others.
     trees: dict[SiteId, Tree] = field(init=False)
-    neighbours: tuple[Neighbour, ...] = field(init=False)
+    neighbours: tuple[Neighbour, ...] = field(init=False)  # By links that some tree uses.
+    left_out: frozenset[Pair] = field(init=False)  # The links that are cut.
+    spares: tuple[Neighbour, ...] = field(init=False)  # By links that no tree uses, and that are measured.
     failure: str | None = field(init=False, default=None)
     everywhere: SiteMask = field(init=False)
     _here: SiteMask = field(init=False)
@@ -137,9 +139,11 @@ class Network:
         self.sites = tuple(sorted(self.representatives))
         self.everywhere = mask_of(*self.sites)
         self.ring = tuple([daemon for daemon in self.members if site_of[daemon] == self.site])
+        self.left_out = frozenset(cut)
         self.trees = build_trees(self.sites, self.topology.weights, cut)
         assert len(islands(self.trees)) == 1, "membership leaves out what cannot be reached"
         self.neighbours = self._find_neighbours() if self.is_representative else ()
+        self.spares = self._find_spares() if self.is_representative and self.topology.measured else ()
         self._routes = {source: self._route(tree) for source, tree in self.trees.items()}
 
     def step(self, event: Input) -> list[Output]:
@@ -207,6 +211,19 @@ class Network:
         edges = [ends for ends in edges_used(self.trees) if self.site in ends]
         others = sorted([one if other == self.site else other for one, other in edges])
         return tuple([self._neighbour(site) for site in others])
+
+    def _find_spares(self) -> tuple[Neighbour, ...]:
+        """A link must be measured before a tree can use it, and after all trees have left it."""
+        used = {one.site for one in self.neighbours}
+        others = [site for site in self.sites if site != self.site and site not in used]
+        links = {site: pair(self.site, site) for site in others}
+        return tuple(
+            [
+                self._neighbour(site)
+                for site, ends in links.items()
+                if ends in self.topology.links and ends not in self.left_out
+            ]
+        )
 
     def _neighbour(self, site: SiteId) -> Neighbour:
         plan = self.topology.links[pair(self.site, site)]

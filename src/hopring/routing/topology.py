@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hopring.config.model import UNTUNED, Config, LinkProtocol, LinkTuning
+from hopring.config.model import UNTUNED, Config, LinkProtocol, LinkTuning, Weights
 from hopring.ids import SiteId
 from hopring.routing.trees import Pair, pair
 
@@ -23,6 +23,7 @@ class Topology:
 
     site_of: tuple[SiteId, ...]  # By DaemonId.
     links: Mapping[Pair, LinkPlan]
+    measured: bool = False  # Whether weights are measured; then those here hold until there are some.
 
     @property
     def weights(self) -> dict[Pair, int]:
@@ -45,4 +46,4 @@ def topology_of(config: Config) -> Topology:
         )
         for link in config.all_links
     }
-    return Topology(config.site_of, links)
+    return Topology(config.site_of, links, config.weights is Weights.MEASURED)

@@ -87,6 +87,29 @@ class DaemonFacts(Word, frozen=True, tag="daemon"):
     unsent: dict[Name, Count]
 
 
+class WeightLine(Word, frozen=True):
+    """A link between two sites: what it weighs, and what this daemon has measured of it."""
+
+    sites: tuple[Name, Name]
+    protocol: Name
+    configured: Count
+    agreed: Count | None  # In the daemon's present network; None if a site is not in it, or there is none.
+    measured: Count | None = None  # The expected time to deliver, in microseconds; the next three only of
+    round_trip_us: Count | None = None  # links of this daemon's site, by the daemon that represents it.
+    loss_ppm: Count | None = None
+    use: Name = ""  # tree, spare, unused, cut or absent.
+
+
+class WeightsPage(Word, frozen=True, tag="weights"):
+    """Links by their sites."""
+
+    daemon: Name
+    weights: Name  # fixed or measured.
+    representative: Name  # Of the daemon's site: it has the links. Empty if there is no network.
+    links: tuple[WeightLine, ...]
+    more: bool
+
+
 class NoAnswer(Word, frozen=True, tag="none"):
     """It cannot be told."""
 
@@ -94,7 +117,7 @@ class NoAnswer(Word, frozen=True, tag="none"):
     remedy: Text
 
 
-Told = GroupsPage | MembersPage | ViewFacts | DaemonFacts | NoAnswer
+Told = GroupsPage | MembersPage | ViewFacts | DaemonFacts | WeightsPage | NoAnswer
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Told]] = msgspec.msgpack.Decoder(Told)
 

@@ -24,6 +24,7 @@ from hopring.session.answers import (
     NoAnswer,
     Told,
     ViewFacts,
+    WeightsPage,
     encode_told,
 )
 from hopring.session.options import REQUEST_COST_BYTES
@@ -51,7 +52,8 @@ class Queries:
     """The questions of all sessions of a daemon."""
 
     groups: Groups
-    describe: Callable[[], DaemonFacts] | None = None  # The driver's, for what this room cannot know.
+    describe: Callable[[], DaemonFacts] | None = None  # The driver's, for what this room cannot know;
+    weigh: Callable[[], WeightsPage] | None = None  # and so are all links.
     page_items: int = PAGE_ITEMS
     _asked: dict[int, deque[Ask]] = field(default_factory=dict)
     _watching: dict[int, Ask] = field(default_factory=dict)  # Waiting for another view; free of charge.
@@ -134,6 +136,9 @@ class Queries:
                 return self._view(question.after, now_us), 0
             case "daemon" if self.describe is not None:
                 return self.describe(), 0
+            case "weights" if self.weigh is not None:
+                whole = self.weigh()
+                return self._weights(whole, question.after), len(whole.links)
             case _:
                 return NoAnswer(f"unknown question {question.what}", "use a daemon of the client's version"), 0
 
@@ -153,6 +158,11 @@ class Queries:
         rest = [one for one in members if _place(one) > self._last(after)] if after else list(members)
         page = tuple([member_word(one, self.groups.names) for one in rest[: self.page_items]])
         return MembersPage(name, group.id, page, len(rest) > self.page_items), len(members)
+
+    def _weights(self, whole: WeightsPage, after: str) -> WeightsPage:
+        rest = [one for one in whole.links if list(one.sites) > after.split(",")]
+        page, more = tuple(rest[: self.page_items]), len(rest) > self.page_items
+        return WeightsPage(whole.daemon, whole.weights, whole.representative, page, more)
 
     def _last(self, private: str) -> tuple[int, str]:
         session, daemon = split_private(GroupName(private))

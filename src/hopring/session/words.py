@@ -63,7 +63,7 @@ class Ask(Word, frozen=True):
     """The client wants to know something of the daemon; what is told is in answers.py."""
 
     serial: Count  # Of its own choice.
-    what: Name  # groups, members, view or daemon.
+    what: Name  # groups, members, view, daemon or weights.
     name: Name = ""  # Of the group.
     after: Name = ""  # The last one of the page before; the view that is known.
 

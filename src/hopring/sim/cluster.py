@@ -10,7 +10,7 @@ from typing import Final
 from hopring.check import trace
 from hopring.config.model import Config, LinkProtocol
 from hopring.errors import PeerError
-from hopring.ids import DaemonId, Generation, Incarnation, Process, ViewId
+from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId
 from hopring.membership.events import (
     Arrived,
     Delivered,
@@ -33,6 +33,7 @@ from hopring.membership.present import Who
 from hopring.membership.words import decode_datagram, encode
 from hopring.ordering.entry import Message, Position
 from hopring.routing.topology import topology_of
+from hopring.routing.trees import Tree
 from hopring.services import Service
 from hopring.sim.cluster_streams import Streams
 from hopring.sim.drive import Driver
@@ -124,6 +125,8 @@ class Host:
                 )
             case Stamped() | Delivered() | TransitionalSignal() | Installed():
                 self.cluster.note(self._event(output))
+                if isinstance(output, Installed) and self.membership.stack is not None:
+                    self.cluster.routed(self.name, output.view, self.membership.stack.network.trees)
 
     def _send_frames(self, own: Identity, output: object) -> None:
         match output:
@@ -226,11 +229,19 @@ class Cluster:
         self.counters = dict.fromkeys(self.numbers, 0)  # What survives a crash on disk.
         self.hosts: dict[str, Host] = {}
         self.history: list[trace.Event] = []
+        self.misrouted: list[str] = []  # Views whose members do not have the same trees.
+        self._trees: dict[ViewId, tuple[str, dict[SiteId, Tree]]] = {}
         self._lives = dict.fromkeys(self.numbers, 0)
 
     def note(self, event: trace.Event) -> None:
         """Writes an event down."""
         self.history.append(event)
+
+    def routed(self, name: str, view: ViewId, trees: dict[SiteId, Tree]) -> None:
+        """A daemon has installed a view with these trees; all its members must have the same."""
+        first, others = self._trees.setdefault(view, (name, trees))
+        if [tree.parent for tree in trees.values()] != [tree.parent for tree in others.values()]:
+            self.misrouted.append(f"{first} and {name} in view {view.counter}")
 
     def start(self, *names: str) -> None:
         """Starts these daemons, or all."""

@@ -30,6 +30,7 @@ class ObjectType(IntEnum):
     UPDATE = 3
     CONTROL = 4
     UNRELIABLE = 5
+    PING = 6
 
 
 def encode_object(kind: ObjectType, *body: bytes | memoryview) -> bytes:

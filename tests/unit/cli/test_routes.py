@@ -96,3 +96,22 @@ def test_a_site_or_link_that_is_not_there_is_a_usage_error(
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert told in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "give FILE, or --at URL"),
+        (("--at", "hop://localhost", "hop.toml"), "give FILE, or --at URL"),
+        (("--at", "hop://localhost", "--from", "eu"), "--from and --cut are for trees of FILE"),
+        (("--at", "hop://localhost", "--cut", "eu,us"), "--from and --cut are for trees of FILE"),
+        (("--at", "http://localhost"), "Invalid value for '--at'"),
+    ],
+)
+def test_trees_are_of_a_file_and_weights_are_asked_from_a_daemon(
+    hop: Hop, words: tuple[str, ...], problem: str
+) -> None:
+    result = hop("routes", *words)
+
+    assert result.exit_code == 2
+    assert problem in result.stderr

@@ -3,6 +3,8 @@
 Daemons 0 and 1 are in site 0, daemon 2 in site 1, daemon 3 in site 2.
 """
 
+import msgspec
+
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
 from hopring.membership.gather import FRESH_ALIVES, FRESH_JOINS, Form, Gather, Phase, Rest, Say
 from hopring.membership.options import MembershipOptions
@@ -482,3 +484,22 @@ def test_who_leaves_is_no_longer_spoken_for() -> None:
     gather.forget(P1)
 
     assert gather.met() == [P0]
+
+
+# Weights.
+
+
+def test_a_record_reports_what_its_sender_measured_and_the_decider_collects_all_reports() -> None:
+    gather = gathering(P0)
+    gather.reports = ((0, 1, 40),)
+    far = Record(P2, 1, (P2,), (0,), 4, weights=((0, 1, 56),))
+
+    gather.join(Join((far,)), OPTIONS.seg_us + 10)
+    said = [one.word for one in gather.tick(gather.say_at_us) if isinstance(one, Say)]
+    assert isinstance(said[0], Join)
+    assert said[0].records[0].weights == ((0, 1, 40),)
+    gather.join(Join((msgspec.structs.replace(far, seq=2),)), gather.deadline_us - 1)
+    form = decide(gather)
+
+    assert isinstance(form, Form)
+    assert set(form.reports) == {(0, 1, 40), (0, 1, 56)}

@@ -324,3 +324,14 @@ def test_there_is_no_rift_where_nobody_went_past_or_all_is_stable() -> None:
     assert decide([past(meta(1, 20, FOR_1_AND_2)), near], OLD, APART).rifts == ()
     unsure = state(B, site(2, 1, 31, held), delivered=(19, 2))
     assert decide([unsure], OLD, APART).rifts == ()
+
+
+def test_a_view_ends_unevenly_if_some_get_behind_the_signal_what_others_do_not() -> None:
+    def decided(mask: int, delivered_lts: int) -> bool:
+        near = state(B, site(2, 1, 31, body(1, 20, mask)), delivered=(delivered_lts, 2))
+        far = state(A, site(2, 1, 31, meta(1, 20, mask)), delivered=(delivered_lts, 2))
+        return decide([near, far], OLD, APART).uneven
+
+    assert decided(FOR_1_AND_2, delivered_lts=19)  # B delivers it behind the signal, A never sees it.
+    assert not decided(FOR_1_AND_2, delivered_lts=20)  # Before the signal.
+    assert not decided(0b111, delivered_lts=19)  # For all of them.

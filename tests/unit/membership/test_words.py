@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.membership.states import A, B, C, body, meta, site, sites, state
+from tests.unit.membership.states import A, B, C, D, body, meta, site, sites, state
 
+from hopring.config.model import WEIGHT_MAX
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, NUMBER_MAX, SITES_MAX, DaemonId, Incarnation, Process, SiteId, ViewId
 from hopring.membership.words import (
@@ -24,12 +25,15 @@ from hopring.membership.words import (
     StateTrans,
     Told,
     check_state,
+    check_weights,
     check_word,
     decode_datagram,
     decode_told,
     encode,
     joins,
+    newmemb,
 )
+from hopring.routing.topology import LinkPlan, Topology
 from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX
 
 WHERE = sites(0, 0, 1)
@@ -41,8 +45,17 @@ processes = st.builds(Process, daemons, st.integers(0, 2**64 - 1).map(Incarnatio
 views = st.builds(ViewId, counts, daemons, st.integers(0, 2**64 - 1).map(Incarnation))
 few_processes = st.lists(processes, max_size=3).map(tuple)
 cuts = st.lists(st.tuples(places, places), max_size=2).map(tuple)
+weights = st.lists(st.tuples(places, places, st.integers(1, WEIGHT_MAX)), max_size=2).map(tuple)
 records = st.builds(
-    Record, processes, counts, few_processes, st.lists(daemons, max_size=3).map(tuple), counts, cuts
+    Record,
+    processes,
+    counts,
+    few_processes,
+    st.lists(daemons, max_size=3).map(tuple),
+    counts,
+    cuts,
+    few_processes,
+    weights,
 )
 held = st.builds(Run, counts, counts, st.lists(counts, max_size=3).map(tuple), counts, st.booleans())
 site_states = st.builds(
@@ -55,7 +68,7 @@ datagrams: st.SearchStrategy[Datagram] = st.one_of(
     st.builds(Join, st.lists(records, min_size=1, max_size=3).map(tuple), st.booleans()),
     st.builds(Refer, processes, daemons),
     st.builds(Leave, processes),
-    st.builds(NewMemb, views, few_processes, cuts),
+    st.builds(NewMemb, views, few_processes, cuts, weights),
 )
 told: st.SearchStrategy[Told] = st.one_of(
     st.builds(
@@ -164,6 +177,62 @@ def test_a_word_of_those_who_are_configured_passes() -> None:
     check_word(Join((Record(A, 1, (A, B), (2,), 100),)), WHERE, 100)
 
 
+# Daemons A and B are at site 0, C at site 1, D at site 2; sites 0 and 2 have no link.
+CHAIN = Topology(
+    (SiteId(0), SiteId(0), SiteId(1), SiteId(2)),
+    {(SiteId(0), SiteId(1)): LinkPlan(10), (SiteId(1), SiteId(2)): LinkPlan(10)},
+    measured=True,
+)
+
+
+def reports(rep: Process, *links: tuple[int, int, int]) -> Join:
+    return Join((Record(D, 1, (D,), (), 1), Record(rep, 1, (rep,), (), 1, weights=links)))
+
+
+def test_weights_of_the_own_sites_links_pass() -> None:
+    check_weights(reports(C, (0, 1, 1), (1, 2, WEIGHT_MAX)), CHAIN)
+    check_weights(NewMemb(VIEW, (A, C, D), (), ((0, 1, 5), (1, 2, 7))), CHAIN)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        reports(A, (1, 2, 5)),  # Of another site.
+        reports(A, (0, 2, 5)),  # There is no such link.
+        reports(A, (1, 0, 5)),  # The wrong way round.
+        reports(A, (0, 1, 5), (0, 1, 6)),
+        NewMemb(VIEW, (A, C), (), ((0, 2, 5),)),
+        NewMemb(VIEW, (A, C), (), ((0, 1, 5), (0, 1, 6))),
+    ],
+)
+def test_weights_that_nobody_right_reports_are_refused(word: Join | NewMemb) -> None:
+    with pytest.raises(PeerError) as caught:
+        check_weights(word, CHAIN)
+
+    assert caught.value.reason is Drop.INCONSISTENT
+
+
+@pytest.mark.parametrize("weight", [0, -1, WEIGHT_MAX + 1, 1.5, "5"])
+def test_a_weight_out_of_range_is_refused_by_the_decoder(weight: object) -> None:
+    join: Any = Join((Record(A, 1, (A,), (), 1, weights=((0, 1, weight),)),))  # type: ignore[arg-type]
+    newmemb: Any = NewMemb(VIEW, (A,), (), ((0, 1, weight),))  # type: ignore[arg-type]
+
+    for word in (join, newmemb):
+        with pytest.raises(PeerError) as caught:
+            decode_datagram(encode(word))
+        assert caught.value.reason is Drop.INCONSISTENT
+
+
+def test_where_the_configured_weights_hold_others_are_refused() -> None:
+    fixed = Topology(CHAIN.site_of, CHAIN.links)
+
+    check_weights(reports(A), fixed)
+    with pytest.raises(PeerError):
+        check_weights(reports(A, (0, 1, 5)), fixed)
+    with pytest.raises(PeerError):
+        check_weights(NewMemb(VIEW, (A, C), (), ((0, 1, 5),)), fixed)
+
+
 def test_a_reference_names_a_configured_daemon() -> None:
     with pytest.raises(PeerError) as caught:
         check_word(Refer(A, DaemonId(9)), WHERE, 100)
@@ -217,3 +286,15 @@ def test_what_fits_goes_into_one_join() -> None:
     record = Record(A, 1, (A, B), (DaemonId(2),), 4)
 
     assert joins(record, [record], active=False) == [Join((record, record), False)]
+
+
+def test_weights_of_all_links_fit_into_a_newmemb_unless_there_are_thousands_of_members() -> None:
+    links = [(one, other, WEIGHT_MAX) for one in range(SITES_MAX) for other in range(one + 1, SITES_MAX)]
+
+    def of(count: int) -> NewMemb:
+        members = [Process(DaemonId(at), Incarnation(2**64 - 1)) for at in range(count)]
+        return newmemb(VIEW, tuple(members), (), tuple(links))
+
+    assert len(of(3_000).weights) == len(links)
+    assert of(DAEMONS_MAX).weights == ()
+    assert all(len(encode(of(count))) < WORD_DATAGRAM_BYTES_MAX for count in (3_000, DAEMONS_MAX))

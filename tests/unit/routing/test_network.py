@@ -1,5 +1,7 @@
 """The overlay network at one daemon: whom it serves, what it forwards, what it refuses."""
 
+from dataclasses import replace
+
 import pytest
 
 from hopring.config import LinkProtocol, LinkTuning, local_config, parse_config
@@ -48,6 +50,17 @@ def test_only_a_representative_has_neighbours_and_only_over_links_that_trees_use
     assert [one.daemon for one in make_network(A1).neighbours] == [B1]
     assert [one.daemon for one in make_network(B1).neighbours] == [A1, C1]
     assert make_network(B2).neighbours == ()
+
+
+def test_with_measured_weights_a_representative_has_links_that_no_tree_uses() -> None:
+    measured = replace(CHAIN, measured=True)
+
+    assert [one.daemon for one in Network(measured, A1, EVERYBODY).spares] == [C1]
+    assert [one.daemon for one in Network(measured, A1, EVERYBODY).neighbours] == [B1]
+    assert Network(measured, A1, EVERYBODY, [(A, C)]).spares == ()  # Cut.
+    assert Network(measured, A2, EVERYBODY).spares == ()
+    assert Network(measured, A1, [A1, B1]).spares == ()
+    assert make_network(A1).spares == ()
 
 
 def test_neighbours_come_with_the_protocol_and_tuning_of_the_configuration() -> None:

@@ -1,9 +1,19 @@
-"""Measured weights: the formula, its steps, and the agreement of two ends."""
+"""Measured weights: the formula, its steps, and what a link's recent past says of it."""
 
 import pytest
 
 from hopring.config.model import WEIGHT_MAX
-from hopring.routing.weights import LinkMeasure, LinkReport, LinkState, delivery_us, merged, quantised, settled
+from hopring.links.pinging import LinkSample
+from hopring.routing.weights import (
+    PACKETS_KEPT,
+    TRIPS_KEPT,
+    TRIPS_MIN,
+    LinkMeasure,
+    LinkMeter,
+    delivery_us,
+    quantised,
+    settled,
+)
 
 
 @pytest.mark.parametrize(
@@ -12,7 +22,7 @@ from hopring.routing.weights import LinkMeasure, LinkReport, LinkState, delivery
         (100_000, 0, 50_000),
         (100_000, 10_000, 51_060),  # One in a hundred: 105 ms more for 1/99 losses.
         (100_000, 500_000, 155_000),  # Every other: one loss is to be expected.
-        (0, 0, 1),
+        (0, 0, 500),  # Faster than this, hosts differ more than links.
         (100_000, 1_000_000, 995_000),  # Nothing comes through; the loss is capped.
         (2**40, 0, WEIGHT_MAX),
     ],
@@ -49,18 +59,44 @@ def test_a_settled_weight_is_stable_for_what_it_was_made_of() -> None:
         assert settled(weight, measure) == weight
 
 
-def test_the_worse_direction_counts_in_either_order() -> None:
-    east, west = LinkReport(40), LinkReport(56)
-
-    assert merged(east, west, configured=10) == LinkState(56, cut=False)
-    assert merged(west, east, configured=10) == LinkState(56, cut=False)
-
-
-def test_a_link_is_cut_if_either_end_says_so() -> None:
-    assert merged(LinkReport(40), LinkReport(None, alive=False), configured=10) == LinkState(40, cut=True)
+def meter_of(*round_trips_us: int) -> LinkMeter:
+    meter = LinkMeter()
+    for one in round_trips_us:
+        meter.take(LinkSample(one, 1, 0))
+    return meter
 
 
-def test_what_nobody_measured_keeps_its_configured_weight() -> None:
-    assert merged(None, None, configured=10) == LinkState(10, cut=False)
-    assert merged(LinkReport(None), None, configured=10) == LinkState(10, cut=False)
-    assert merged(None, LinkReport(40), configured=10) == LinkState(40, cut=False)
+def test_a_link_is_measured_once_there_are_enough_samples() -> None:
+    assert meter_of(*[20_000] * (TRIPS_MIN - 1), 0, 0).measure is None
+    assert meter_of(*[20_000] * TRIPS_MIN).measure == LinkMeasure(20_000, 0)
+
+
+def test_pauses_and_queues_do_not_show_in_the_round_trip() -> None:
+    half = TRIPS_KEPT // 2
+
+    assert meter_of(*[20_000] * half, *[2_000_000] * half).measure == LinkMeasure(20_000, 0)
+
+
+def test_a_link_that_has_become_slow_is_slow_when_most_samples_are() -> None:
+    assert meter_of(*[20_000] * 1_000, *[90_000] * (TRIPS_KEPT - 8)).measure == LinkMeasure(90_000, 0)
+    assert meter_of(*[90_000] * 1_000, *[20_000] * (TRIPS_KEPT // 2)).measure == LinkMeasure(20_000, 0)
+
+
+def test_loss_is_a_share_of_the_packets_of_late() -> None:
+    meter = LinkMeter()
+    for _ in range(1_000):
+        meter.take(LinkSample(20_000, 100, 0))
+    for _ in range(100):
+        meter.take(LinkSample(20_000, 100, 10))
+
+    measure = meter.measure
+    assert measure is not None
+    assert 95_000 < measure.loss_ppm < 105_000
+    assert meter.received < 4 * PACKETS_KEPT + 1_600
+
+
+def test_one_early_loss_says_little() -> None:
+    meter = meter_of(*[20_000] * TRIPS_MIN)
+    meter.take(LinkSample(20_000, 1, 1))
+
+    assert meter.measure == LinkMeasure(20_000, 1_000_000 // 128)

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from hopring.sim.campaign.draw import LARGE, RELAPSES, REST_US, draw_world
+from hopring.config.model import Weights
+from hopring.sim.campaign.draw import LARGE, MEASURED, RELAPSES, REST_US, draw_world
 from hopring.sim.campaign.relapse import DAEMONS_MIN
 from hopring.sim.campaign.schedule import CHAOS_US, KINDS, MOMENTS, RARE
 
@@ -54,6 +55,21 @@ def test_every_eighth_world_has_relapses_and_nothing_else() -> None:
         world = draw_world(seed)
         assert len(world.config.daemons) >= DAEMONS_MIN
         assert sum(fault.moment == "installed" for fault in world.schedule) == 2
+
+
+def test_every_tenth_world_measures_its_weights_on_paths_that_change() -> None:
+    remainder, number = MEASURED
+    for seed in MANY:
+        world = draw_world(seed)
+        if seed % number != remainder:
+            assert (world.config.weights, world.paths) == (Weights.FIXED, ())
+            continue
+        links = world.config.links
+        assert world.config.weights is Weights.MEASURED
+        assert len(world.config.sites) >= 3
+        assert [path.sites for path in world.paths] == [link.sites for link in links] * 3
+        assert all(0 < path.delay_us <= world.wide_delay_us for path in world.paths)
+        assert all(path.at_us < CHAOS_US for path in world.paths)
 
 
 def test_in_a_relapse_no_daemon_is_lost_that_is_to_sleep() -> None:

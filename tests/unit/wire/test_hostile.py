@@ -58,6 +58,7 @@ from hopring.wire.header import (
 )
 from hopring.wire.hop import Nack, decode_ack, decode_nack, encode_ack, encode_nack
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object, split_objects
+from hopring.wire.ping import Ping, decode_ping, encode_ping
 from hopring.wire.ring import (
     Held,
     decode_held,
@@ -89,6 +90,7 @@ CASES: Final = {
     "objects": 20_000,
     "routed": 20_000,
     "meta": 20_000,
+    "ping": 10_000,
     "update": 20_000,
     "control": 20_000,
     "unreliable": 20_000,
@@ -213,6 +215,10 @@ FORMATS: Final[dict[str, Format]] = {
     "control": Format(
         lambda rng: encode_control(a_control(rng))[OBJECT_HEAD_BYTES:],
         lambda data: encode_control(decode_control(memoryview(data)))[OBJECT_HEAD_BYTES:],
+    ),
+    "ping": Format(
+        lambda rng: encode_ping(Ping(*[rng.getrandbits(32) for _ in range(3)]))[OBJECT_HEAD_BYTES:],
+        lambda data: encode_ping(decode_ping(memoryview(data)))[OBJECT_HEAD_BYTES:],
     ),
     "unreliable": Format(
         lambda rng: encode_unreliable(an_unreliable(rng))[OBJECT_HEAD_BYTES:],

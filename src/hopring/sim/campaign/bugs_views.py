@@ -1,15 +1,18 @@
 """Planted bugs of the membership: view ids, NEWMEMB, and the moment of installation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from hopring.ids import Incarnation, ViewId
+from hopring.ids import Incarnation, SiteId, ViewId
 from hopring.membership.attempt import Attempt
+from hopring.membership.measuring import Measuring
 from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import Who
-from hopring.membership.words import NewMemb
+from hopring.membership.words import LinkWeight, NewMemb
 from hopring.ordering.destinations import Destinations
+from hopring.routing.topology import Topology
+from hopring.routing.weights import settled
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack_events import StackOptions
 
@@ -73,6 +76,16 @@ def _clock_reset(clock: property) -> Any:
     return property(lambda _self: 0)
 
 
+def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight]], Topology]) -> Any:
+    def begin_with_own(self: Measuring, weights: Iterable[LinkWeight]) -> Topology:
+        measures = {ends: self.measure_of(ends) for ends in self.links}
+        own = {ends: settled(None, measure) for ends, measure in measures.items() if measure is not None}
+        given = {(SiteId(one), SiteId(other)): weight for one, other, weight in weights}
+        return begin(self, [(*ends, weight) for ends, weight in (given | own).items()])
+
+    return begin_with_own
+
+
 ATTEMPT: Final = "hopring.membership.attempt:Attempt"
 MEMBERSHIP: Final = "hopring.membership.membership:Membership"
 
@@ -113,5 +126,11 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 8",
         "a new view starts its stamps at zero",
         (f"{ATTEMPT}.clock", _clock_reset),
+    ),
+    bug(
+        "own-weights",
+        "property 2.22",
+        "a daemon routes by the weights it measured itself, where it has any, not by those of NEWMEMB",
+        ("hopring.membership.measuring:Measuring.begin", _own_weights),
     ),
 )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from hopring.config.model import Config, LinkProtocol
+from hopring.config.model import Config, LinkProtocol, Weights
 from hopring.links.ring_options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
@@ -28,6 +28,14 @@ GROUPS_REST_US: Final = 600_000
 
 RELAPSES: Final = (5, 8)
 """The seeds that draw relapses instead of faults of all kinds: those with this remainder by that number."""
+
+MEASURED: Final = (0, 10)
+"""The seeds whose worlds have measured weights, and paths that differ and change; in the same form."""
+
+MEASURE_US: Final = 10_000
+PATHS_CHANGE_US: Final = (0, CHAOS_US // 3, 2 * CHAOS_US // 3)
+NEARNESS: Final = (5, 2, 1)
+"""A path of such a world takes one of these parts of what it takes between sites at most."""
 
 # Timers scaled to a world of five seconds.
 RING: Final = RingOptions(
@@ -87,13 +95,22 @@ class Clients:
 
 
 @dataclass(frozen=True, slots=True)
+class PathDelay:
+    """From this moment on, the path between two sites takes so long."""
+
+    at_us: int
+    sites: tuple[str, str]
+    delay_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """All that a seed decides."""
 
     seed: int
     config: Config
     quality: Quality
-    wide_delay_us: int
+    wide_delay_us: int  # Between sites, at most.
     load: Load
     schedule: tuple[Fault, ...]
     starts_us: tuple[tuple[str, int], ...] = ()  # Who starts later than the others, and when.
@@ -101,6 +118,7 @@ class World:
     membership: MembershipOptions = MEMBERSHIP
     stack: StackOptions = STACK
     clients: Clients | None = None  # Without any, the load is of the daemons' own.
+    paths: tuple[PathDelay, ...] = ()  # Those that differ from the others.
 
     @property
     def settle_us(self) -> int:
@@ -140,7 +158,22 @@ class World:
 def draw_world(seed: int, clients: bool = False) -> World:
     """The world of a seed; one with clients has the same daemons and paths."""
     world = _draw_daemons(seed)
+    if _has(MEASURED, seed):
+        world = _with_measured_weights(world)
     return _with_clients(world) if clients else world
+
+
+def _with_measured_weights(world: World) -> World:
+    """Every path has a delay of its own, and gets another one twice: the shortest ways change."""
+    dice = generator(world.seed, "paths")
+    paths = [
+        PathDelay(at_us, link.sites, world.wide_delay_us // dice.choice(NEARNESS))
+        for at_us in PATHS_CHANGE_US
+        for link in world.config.links
+    ]
+    config = replace(world.config, weights=Weights.MEASURED)
+    membership = replace(world.membership, measure_us=MEASURE_US)
+    return replace(world, config=config, membership=membership, paths=tuple(paths))
 
 
 def _with_clients(world: World) -> World:
@@ -169,7 +202,7 @@ def _draw_clients(dice: Random) -> Clients:
 def _draw_daemons(seed: int) -> World:
     dice = generator(seed, "world")
     config = draw_sites(dice, generator(seed, "protocols"))
-    if _relapses(seed):
+    if _has(RELAPSES, seed) or _has(MEASURED, seed):
         config = draw_small_sites(generator(seed, "small sites"), generator(seed, "protocols"))
     places = places_of(config)
     quality, load = _draw_quality(dice), _draw_load(dice)
@@ -190,13 +223,13 @@ def _draw_daemons(seed: int) -> World:
     )
 
 
-def _relapses(seed: int) -> bool:
-    remainder, number = RELAPSES
+def _has(which: tuple[int, int], seed: int) -> bool:
+    remainder, number = which
     return seed % number == remainder
 
 
 def _draw_faults(seed: int, places: Places) -> tuple[Fault, ...]:
-    if _relapses(seed):
+    if _has(RELAPSES, seed):
         return draw_relapses(generator(seed, "relapses"), places)
     return draw_schedule(generator(seed, "faults"), places)
 

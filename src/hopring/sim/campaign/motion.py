@@ -17,6 +17,7 @@ from hopring.sim.cluster import Cluster, Host
 
 CONVERGENCE = "I7 all daemons share one view after the heal"
 SELF_SENDING = "I5 what a daemon takes it sends"
+SAME_TREES = "I11 all daemons of a view have the same trees"
 BUDGET = "I8 the world comes to its end"
 NO_CRASH = "the code keeps its own assertions"
 
@@ -47,7 +48,7 @@ class Run:
         self._late = ""  # Who was where when all should have come together, if they had not.
         self._rested = False  # Whether all were together early enough for what they sent then to be delivered.
         for link in world.config.links:
-            self._shape(*link.sites)
+            self._shape(link.sites, world.wide_delay_us)
 
     def _make_cluster(self, link_counters_us: int) -> Cluster:
         world = self.world
@@ -57,11 +58,10 @@ class Run:
     def _load(self) -> Sending:
         return Sending(self.world, self.cluster)
 
-    def _shape(self, one: str, other: str) -> None:
+    def _shape(self, ends: tuple[str, str], delay_us: int) -> None:
         sites = {site.name: site.daemons for site in self.world.config.sites}
-        for near in sites[one]:
-            for far in sites[other]:
-                delay_us = self.world.wide_delay_us
+        for near in sites[ends[0]]:
+            for far in sites[ends[1]]:
                 self.cluster.network.shape_both(near.name, far.name, delay_us=delay_us)
 
     def live(self) -> None:
@@ -75,6 +75,8 @@ class Run:
         for fault in world.schedule:
             if fault.kind != "speak":
                 self.trouble.plan(fault)
+        for path in world.paths:
+            engine.at(path.at_us, self._shape, path.sites, path.delay_us)
         engine.at(CHAOS_US, self._heal)
         engine.at(CHAOS_US + world.settle_us, self._look)
         engine.at(CHAOS_US + world.healed_us - REST_US, self._rest)
@@ -135,6 +137,7 @@ class Run:
             # Not promised for all sessions of a daemon taken together.
             verdicts = [self._fifo() if verdict.property == FIFO else verdict for verdict in verdicts]
         wrong = [verdict for verdict in verdicts if not verdict]
+        wrong.extend([broken(SAME_TREES, witness) for witness in cluster.misrouted[:1]])
         wrong.extend(self._more(quiet))
         if not settled:
             wrong.append(broken(CONVERGENCE, f"at the end {self._who_is_where()}"))
