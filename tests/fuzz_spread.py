@@ -30,8 +30,11 @@ from hopring.session.options import SessionOptions
 SMALL: Final = SessionOptions(
     backlog_bytes_max=200_000, backlogs_bytes_max=1_000_000, window_bytes=20_000, spread_messages_max=20
 )
-GROUPS: Final = ("crowd", "g", "h", "#good#eu1", "#x#y", "##", "", "x" * 31, "a b")
-BITS: Final = (0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x50, 0x10000, 0x20000)
+GROUPS: Final = (
+    *(b"crowd", b"g", b"h", b"#good#eu1", b"#x#y", b"##", b"", b"x" * 31, b"a b"),
+    *("grüße".encode(), b"\xe4\xff", b"x" * 32),
+)
+BITS: Final = (0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x50, 0x40000010, 0x00800001, 0x10000, 0x20000)
 VERSIONS: Final = ((3, 1), (3, 14), (3, 15, 0), (3, 16, 0), (4, 4, 0), (5, 0, 1), (255, 255, 255))
 MARKER: Final = 0x80000080
 
@@ -41,8 +44,9 @@ def frame(dice: Random, name: str) -> bytes:
     order = dice.choice("<>")
     marker = MARKER if order == "<" else 0
     word = dice.choice(BITS) if dice.random() < 0.99 else 0x40000
-    groups = [dice.choice(GROUPS) for _ in range(1 if word > 0xFF else dice.randrange(4))]
-    body = b"" if word > 0xFF else dice.randbytes(dice.choice((0, 1, 40, 1000)))
+    request = bool(word & 0x70000)
+    groups = [dice.choice(GROUPS) for _ in range(1 if request else dice.randrange(4))]
+    body = b"" if request else dice.randbytes(dice.choice((0, 1, 40, 1000)))
     head = pack(
         f"{order}I32sIII",
         word | marker,
@@ -51,7 +55,7 @@ def frame(dice: Random, name: str) -> bytes:
         marker | dice.randrange(1 << 16) << 8,
         len(body),
     )
-    return head + b"".join([one.encode().ljust(32, b"\0") for one in groups]) + body
+    return head + b"".join([one.ljust(32, b"\0") for one in groups]) + body
 
 
 def wrong(dice: Random, said: bytes) -> bytes:

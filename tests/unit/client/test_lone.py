@@ -101,6 +101,8 @@ def test_many_messages_marks_and_several_groups_are_not_for_the_short_way() -> N
     for body in (
         body_of(run=replace(RUN, mark=BatchMark("app", 1, 1))),
         body_of(run=replace(RUN, groups=(GroupName("a"), GroupName("b")))),
+        body_of(run=replace(RUN, spread_bits=0x80)),
+        body_of(run=replace(RUN, spread_groups=bytes(64))),
         encode_messages("#a#d1", PLACE, two)[FRAME_HEAD_BYTES:],
     ):
         assert learned(body_of(), body).message(body) is None
