@@ -18,7 +18,19 @@ from struct import pack, pack_into
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.fuzz_clients import FRAME_US, GOOD, LOOK_EVERY, SECONDS_MAX, Beside, Meter, look_by_tcp, memory_bytes
+from tests.fuzz_clients import (
+    DAEMON_SHARE,
+    DESK_SHARE,
+    FRAME_US,
+    GOOD,
+    LOOK_EVERY,
+    SECONDS_MAX,
+    Beside,
+    Meter,
+    enough,
+    look_by_tcp,
+    memory_bytes,
+)
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.session.front import Front
 
@@ -128,6 +140,8 @@ def at_the_desk(dice: Random, frames: int) -> None:
             meter.look(done)
     assert sorted(front.desk.sessions) == [GOOD], "all others are gone"
     assert front.desk.slow.pool.size_bytes == 0, "nothing waits for anybody"
+    good.look()
+    enough(good.others, done, DESK_SHARE)
     print(f"\ndesk: {done} frames of {number} clients; ended: {dict(front.desk.ended)}", file=sys.stderr)
 
 
@@ -167,7 +181,7 @@ def at_a_daemon(dice: Random, frames: int) -> None:
 
 
 def _clients(dice: Random, frames: int, port: int, good: sync.Session, meter: Meter) -> None:
-    done, looked = 0, 0
+    done, looked, heard = 0, 0, 0
     while done < frames:
         user = f"e{done}"
         count, spoiled = dice.randrange(1, 100), dice.choice((0.01, 0.3, 1.0))
@@ -184,8 +198,9 @@ def _clients(dice: Random, frames: int, port: int, good: sync.Session, meter: Me
         done += 1 + count
         if done // LOOK_EVERY > looked:
             looked = done // LOOK_EVERY
-            look_by_tcp(good, looked)
+            heard += look_by_tcp(good, looked)
             meter.look(done)
+    enough(heard + look_by_tcp(good, looked + 1), done, DAEMON_SHARE)
 
 
 def main() -> None:
