@@ -19,6 +19,7 @@ from typing import Final
 
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.session.front import Front
+from tests.waiting import until
 
 from hopring import Message, sync
 from hopring.client.core import Core
@@ -230,9 +231,8 @@ def at_a_daemon(dice: Random, frames: int) -> None:
         with log.open("w") as stderr:
             daemon = subprocess.Popen(command, stderr=stderr)
         try:
-            while "size=1" not in log.read_text():
-                assert daemon.poll() is None, log.read_text()
-                time.sleep(0.05)
+            until(lambda: "size=1" in log.read_text() or daemon.poll() is not None, log.read_text)
+            assert daemon.poll() is None, log.read_text()
             with sync.connect(f"hop://127.0.0.1:{port}", name="good") as good:
                 good.join("crowd")
                 _clients(

@@ -11,7 +11,6 @@ import argparse
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
 from struct import pack, pack_into
@@ -33,6 +32,7 @@ from tests.fuzz_clients import (
 )
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.session.front import Front
+from tests.waiting import until
 
 from hopring import sync
 from hopring.config import dump_toml, local_config
@@ -166,9 +166,8 @@ def at_a_daemon(dice: Random, frames: int) -> None:
         with log.open("w") as stderr:
             daemon = subprocess.Popen([*command, "--spread-sockets", directory], stderr=stderr)
         try:
-            while "size=1" not in log.read_text():
-                assert daemon.poll() is None, log.read_text()
-                time.sleep(0.05)
+            until(lambda: "size=1" in log.read_text() or daemon.poll() is not None, log.read_text)
+            assert daemon.poll() is None, log.read_text()
             meter = Meter("daemon", frames, lambda: memory_bytes(str(daemon.pid)))
             with sync.connect(f"hop://127.0.0.1:{own.client_port}", name="good") as good:
                 good.join("crowd")
