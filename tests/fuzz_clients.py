@@ -19,6 +19,7 @@ from typing import Final
 
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.session.front import Front
+from tests.waiting import until
 
 from hopring import Message, sync
 from hopring.client.core import Core
@@ -45,6 +46,9 @@ FRAME_US: Final = 1_000  # Virtual time of a frame.
 WARM_PART: Final = 5
 GROWTH_BYTES_MAX: Final = 24 * 2**20
 SECONDS_MAX: Final = 30.0
+DESK_SHARE: Final = 0.1
+DAEMON_SHARE: Final = 0.01
+"""Messages that the good session gets of the others, of all their frames: at least half of what is usual."""
 
 
 def right(dice: Random, session: int) -> bytes:
@@ -112,6 +116,7 @@ class Beside:
         self.core = front.client(GOOD, "good")
         self.core.join("crowd")
         self.count = 0
+        self.others = 0  # Messages of the other clients.
         self._exchange()
 
     def look(self) -> None:
@@ -119,8 +124,10 @@ class Beside:
         self.count += 1
         said = b"good %d" % self.count
         self.core.outgoing.send(self.core.outgoing.run(["crowd"], Service.AGREED, False), said, 0)
-        mine = [one.data for one in self._exchange() if one.sender == "#good#eu1"]
+        seen = self._exchange()
+        mine = [one.data for one in seen if one.sender == "#good#eu1"]
         assert mine == [said], f"{mine} instead of {said!r}"
+        self.others += len(seen) - len(mine)
 
     def _exchange(self) -> list[Message]:
         seen: list[Message] = []
@@ -193,7 +200,14 @@ def _at_the_desk(dice: Random, frames: int, front: Front) -> None:
             meter.look(done)
     assert sorted(front.desk.sessions) == [GOOD], "all others are gone"
     assert front.desk.slow.pool.size_bytes == 0, "nothing waits for anybody"
+    good.look()
+    enough(good.others, done, DESK_SHARE)
     print(f"\ndesk: {done} frames of {number} clients; ended: {dict(front.desk.ended)}", file=sys.stderr)
+
+
+def enough(heard: int, frames: int, share: float) -> None:
+    """Among spoiled frames there are right ones, and they have to count."""
+    assert heard >= frames * share, f"{heard} messages came of {frames} frames"
 
 
 def at_a_daemon(dice: Random, frames: int) -> None:
@@ -217,9 +231,8 @@ def at_a_daemon(dice: Random, frames: int) -> None:
         with log.open("w") as stderr:
             daemon = subprocess.Popen(command, stderr=stderr)
         try:
-            while "size=1" not in log.read_text():
-                assert daemon.poll() is None, log.read_text()
-                time.sleep(0.05)
+            until(lambda: "size=1" in log.read_text() or daemon.poll() is not None, log.read_text)
+            assert daemon.poll() is None, log.read_text()
             with sync.connect(f"hop://127.0.0.1:{port}", name="good") as good:
                 good.join("crowd")
                 _clients(
@@ -233,7 +246,7 @@ def at_a_daemon(dice: Random, frames: int) -> None:
 
 
 def _clients(dice: Random, frames: int, port: int, good: sync.Session, meter: Meter) -> None:
-    done, looked = 0, 0
+    done, looked, heard = 0, 0, 0
     while done < frames:
         with socket.create_connection(("127.0.0.1", port), SECONDS_MAX) as sock:
             session = _greet(sock, f"eve{done}")
@@ -251,18 +264,21 @@ def _clients(dice: Random, frames: int, port: int, good: sync.Session, meter: Me
             done += count
         if done // LOOK_EVERY > looked:
             looked = done // LOOK_EVERY
-            look_by_tcp(good, looked)
+            heard += look_by_tcp(good, looked)
             meter.look(done)
+    enough(heard + look_by_tcp(good, looked + 1), done, DAEMON_SHARE)
 
 
-def look_by_tcp(good: sync.Session, count: int) -> None:
-    """One more message, which has to come back."""
+def look_by_tcp(good: sync.Session, count: int) -> int:
+    """One more message, which has to come back; how many of others came before it."""
     good.multicast("crowd", b"good %d" % count)
+    others = 0
     while True:
         event = good.receive(timeout_seconds=SECONDS_MAX)
         if isinstance(event, Message) and event.sender == good.private_group:
             assert event.data == b"good %d" % count, event
-            return
+            return others
+        others += isinstance(event, Message)
 
 
 def _greet(sock: socket.socket, name: str) -> int:

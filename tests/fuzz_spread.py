@@ -11,16 +11,28 @@ import argparse
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
 from struct import pack, pack_into
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.fuzz_clients import FRAME_US, GOOD, LOOK_EVERY, SECONDS_MAX, Beside, Meter, look_by_tcp, memory_bytes
+from tests.fuzz_clients import (
+    DAEMON_SHARE,
+    DESK_SHARE,
+    FRAME_US,
+    GOOD,
+    LOOK_EVERY,
+    SECONDS_MAX,
+    Beside,
+    Meter,
+    enough,
+    look_by_tcp,
+    memory_bytes,
+)
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.session.front import Front
+from tests.waiting import until
 
 from hopring import sync
 from hopring.config import dump_toml, local_config
@@ -30,8 +42,11 @@ from hopring.session.options import SessionOptions
 SMALL: Final = SessionOptions(
     backlog_bytes_max=200_000, backlogs_bytes_max=1_000_000, window_bytes=20_000, spread_messages_max=20
 )
-GROUPS: Final = ("crowd", "g", "h", "#good#eu1", "#x#y", "##", "", "x" * 31, "a b")
-BITS: Final = (0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x50, 0x10000, 0x20000)
+GROUPS: Final = (
+    *(b"crowd", b"g", b"h", b"#good#eu1", b"#x#y", b"##", b"", b"x" * 31, b"a b"),
+    *("grüße".encode(), b"\xe4\xff", b"x" * 32),
+)
+BITS: Final = (0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x50, 0x40000010, 0x00800001, 0x10000, 0x20000)
 VERSIONS: Final = ((3, 1), (3, 14), (3, 15, 0), (3, 16, 0), (4, 4, 0), (5, 0, 1), (255, 255, 255))
 MARKER: Final = 0x80000080
 
@@ -41,8 +56,9 @@ def frame(dice: Random, name: str) -> bytes:
     order = dice.choice("<>")
     marker = MARKER if order == "<" else 0
     word = dice.choice(BITS) if dice.random() < 0.99 else 0x40000
-    groups = [dice.choice(GROUPS) for _ in range(1 if word > 0xFF else dice.randrange(4))]
-    body = b"" if word > 0xFF else dice.randbytes(dice.choice((0, 1, 40, 1000)))
+    request = bool(word & 0x70000)
+    groups = [dice.choice(GROUPS) for _ in range(1 if request else dice.randrange(4))]
+    body = b"" if request else dice.randbytes(dice.choice((0, 1, 40, 1000)))
     head = pack(
         f"{order}I32sIII",
         word | marker,
@@ -51,7 +67,7 @@ def frame(dice: Random, name: str) -> bytes:
         marker | dice.randrange(1 << 16) << 8,
         len(body),
     )
-    return head + b"".join([one.encode().ljust(32, b"\0") for one in groups]) + body
+    return head + b"".join([one.ljust(32, b"\0") for one in groups]) + body
 
 
 def wrong(dice: Random, said: bytes) -> bytes:
@@ -124,6 +140,8 @@ def at_the_desk(dice: Random, frames: int) -> None:
             meter.look(done)
     assert sorted(front.desk.sessions) == [GOOD], "all others are gone"
     assert front.desk.slow.pool.size_bytes == 0, "nothing waits for anybody"
+    good.look()
+    enough(good.others, done, DESK_SHARE)
     print(f"\ndesk: {done} frames of {number} clients; ended: {dict(front.desk.ended)}", file=sys.stderr)
 
 
@@ -148,9 +166,8 @@ def at_a_daemon(dice: Random, frames: int) -> None:
         with log.open("w") as stderr:
             daemon = subprocess.Popen([*command, "--spread-sockets", directory], stderr=stderr)
         try:
-            while "size=1" not in log.read_text():
-                assert daemon.poll() is None, log.read_text()
-                time.sleep(0.05)
+            until(lambda: "size=1" in log.read_text() or daemon.poll() is not None, log.read_text)
+            assert daemon.poll() is None, log.read_text()
             meter = Meter("daemon", frames, lambda: memory_bytes(str(daemon.pid)))
             with sync.connect(f"hop://127.0.0.1:{own.client_port}", name="good") as good:
                 good.join("crowd")
@@ -163,7 +180,7 @@ def at_a_daemon(dice: Random, frames: int) -> None:
 
 
 def _clients(dice: Random, frames: int, port: int, good: sync.Session, meter: Meter) -> None:
-    done, looked = 0, 0
+    done, looked, heard = 0, 0, 0
     while done < frames:
         user = f"e{done}"
         count, spoiled = dice.randrange(1, 100), dice.choice((0.01, 0.3, 1.0))
@@ -180,8 +197,9 @@ def _clients(dice: Random, frames: int, port: int, good: sync.Session, meter: Me
         done += 1 + count
         if done // LOOK_EVERY > looked:
             looked = done // LOOK_EVERY
-            look_by_tcp(good, looked)
+            heard += look_by_tcp(good, looked)
             meter.look(done)
+    enough(heard + look_by_tcp(good, looked + 1), done, DAEMON_SHARE)
 
 
 def main() -> None:

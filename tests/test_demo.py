@@ -6,11 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from hopring.cli.demo.pipeline import LEFT_OUT
 from hopring.cli.demo.verdict import TRACE_FILE
@@ -37,11 +37,8 @@ def _command_line(entry: Path) -> bytes:
 
 def wait_for(count: int, directory: Path) -> list[int]:
     """Waits until so many daemons run."""
-    late_s = time.monotonic() + PATIENCE_SECONDS
-    while len(daemons := daemons_of(directory)) != count:
-        assert time.monotonic() < late_s, f"{len(daemons)} daemons, waited for {count}"
-        time.sleep(0.05)
-    return daemons
+    until(lambda: len(daemons_of(directory)) == count, lambda: daemons_of(directory), PATIENCE_SECONDS)
+    return daemons_of(directory)
 
 
 def hop(*words: object) -> "subprocess.CompletedProcess[str]":

@@ -10,12 +10,12 @@ from itertools import count
 from operator import methodcaller
 from pathlib import Path
 from select import select
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
 from tests.unit.compat.peer import frame
 from tests.unit.daemon.free_ports import free_base_port
+from tests.waiting import until
 
 from hopring import sync
 from hopring.compat import sp, spread
@@ -63,12 +63,15 @@ class Sessions:
 
     def connect(self, daemon: str, name: str, membership: int = 1) -> int:
         place = where(self._cluster, daemon)
-        ret, mbox, private_group = sp.SP_connect_timeout(place, name, 0, membership, WAIT_S)
-        end_s = monotonic() + WAIT_S
-        while ret == sp.REJECT_NOT_UNIQUE and monotonic() < end_s:
-            # The end of the last session of this name is under way.
-            sleep(0.02)
-            ret, mbox, private_group = sp.SP_connect_timeout(place, name, 0, membership, WAIT_S)
+        answers: list[tuple[int, int, str]] = []
+
+        def is_free() -> bool:
+            """The end of the last session of this name may be under way."""
+            answers.append(sp.SP_connect_timeout(place, name, 0, membership, WAIT_S))
+            return answers[-1][0] != sp.REJECT_NOT_UNIQUE
+
+        until(is_free)
+        ret, mbox, private_group = answers[-1]
         assert (ret, private_group) == (sp.ACCEPT_SESSION, f"#{name}#{daemon}")
         self._open.append(mbox)
         return mbox

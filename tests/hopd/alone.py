@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.waiting import until
 
 from hopring.config import Config, dump_toml
 
@@ -26,11 +27,12 @@ class Alone:
 
     def wait(self, condition: Callable[[], bool], seconds: float = SECONDS_MAX) -> None:
         """Waits for something, and fails if it does not come."""
-        end = time.monotonic() + seconds
-        while not condition():
+
+        def met() -> bool:
             assert self.process.poll() is None, self.log()
-            assert time.monotonic() < end, self.log()
-            time.sleep(0.02)
+            return condition()
+
+        until(met, self.log, seconds)
 
     def wait_for_log(self, text: str, count: int = 1) -> None:
         """Waits until it has said this so often."""

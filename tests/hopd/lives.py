@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
+from tests.waiting import until
 
 from hopring.check import trace
 from hopring.check.evs import first_broken
@@ -148,12 +148,13 @@ class Lives:
 
     def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Waits for something, and fails if it does not come."""
-        end = time.monotonic() + seconds
-        while not condition():
+
+        def met() -> bool:
             dead = [name for name, one in self.processes.items() if one.poll() is not None]
             assert not dead, f"{dead} ended by themselves"
-            assert time.monotonic() < end, f"waited {seconds:.0f} s in vain"
-            time.sleep(LOOK_SECONDS)
+            return condition()
+
+        until(met, seconds=seconds, look_seconds=LOOK_SECONDS)
 
     def wait_for_more(self, names: Sequence[str], more: int) -> None:
         """Waits until each of these has delivered so many messages more."""
@@ -167,10 +168,7 @@ class Lives:
 
     def come_to_rest(self, seconds: float = 10.0, look_seconds: float = 0.1) -> None:
         """Waits until nothing is missing: the last word of a client that has ended may still be on its way."""
-        end = time.monotonic() + seconds
-        while (verdict := self.verdict()) is not None:
-            assert time.monotonic() < end, str(verdict)
-            time.sleep(look_seconds)
+        until(lambda: self.verdict() is None, self.verdict, seconds, look_seconds)
 
     def _begun(self, name: str) -> int:
         return sum(row.kind == "recover" for row in self.rows(name))

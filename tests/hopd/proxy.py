@@ -12,6 +12,8 @@ class Proxy:
         """The port is the daemon's, on loopback."""
         self._port = port
         self._tasks: set[asyncio.Task[None]] = set()
+        self.accepted = 0
+        """Connections of clients so far."""
         self._towards_clients: list[asyncio.StreamWriter] = []
         self._towards_daemon: list[asyncio.StreamWriter] = []
 
@@ -43,6 +45,7 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self.accepted += 1
         self._towards_clients.append(writer)
         self._towards_daemon.append(there_writer)
         # The daemon is not told when a client's side ends.

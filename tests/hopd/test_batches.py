@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.test_clients import SECONDS_MAX, Served
-from tests.hopd.test_spool import Spooling, both_are_in, until
+from tests.hopd.test_spool import Spooling, both_are_in
+from tests.waiting import until
 
 from hopring import (
     AGREED,

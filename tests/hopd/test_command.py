@@ -5,12 +5,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
+from tests.waiting import until
 
 from hopring.check.evs import first_broken
 from hopring.check.trace_files import read_json_lines
@@ -141,10 +141,7 @@ def test_a_reader_that_does_not_read_the_log_does_not_hold_the_daemon_up(file: P
     command = [sys.executable, "-m", "hopring.daemon.hopd", str(file), "--name", "eu1"]
     trace = tmp_path / "trace.jsonl"
     process = subprocess.Popen([*command, "--state", str(tmp_path), "--trace", str(trace)], stderr=writing)
-    end = time.monotonic() + SECONDS_MAX
-    while not trace.exists() or b'"view"' not in trace.read_bytes():
-        assert time.monotonic() < end, "it hangs"
-        time.sleep(0.05)
+    until(lambda: trace.exists() and b'"view"' in trace.read_bytes(), lambda: "it hangs", SECONDS_MAX)
     process.terminate()
 
     assert process.wait(SECONDS_MAX) == 0

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.hopd.test_clients import SECONDS_MAX, Served
+from tests.waiting import until
 
 from hopring import SAFE, Event, Message, View, connect, sync
 from hopring.spool.bodies import GapBody, ViewBody, decode_body
@@ -55,13 +56,6 @@ class Spooling:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.communicate(timeout=SECONDS_MAX)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < end, "it comes some time"
-        time.sleep(0.02)
 
 
 def both_are_in(session: sync.Session, group: str, members: int) -> bool:

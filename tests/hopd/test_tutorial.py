@@ -4,12 +4,12 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
@@ -40,19 +40,13 @@ class Tutorial:
             command = [sys.executable, "-m", "hopring.daemon.hopd", "hop.toml", "--name", name, "--state", "."]
             with self._log(name).open("w") as stderr:
                 self.daemons[name] = subprocess.Popen(command, cwd=directory, stderr=stderr, env=os.environ)
-        self.wait(lambda: all("size=2 members=eu1,us1" in self._log(name).read_text() for name in self.daemons))
+        until(lambda: all("size=2 members=eu1,us1" in self._log(name).read_text() for name in self.daemons))
 
     def close(self) -> None:
         for daemon in self.daemons.values():
             daemon.terminate()
         for daemon in self.daemons.values():
             daemon.wait(SECONDS_MAX)
-
-    def wait(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + SECONDS_MAX
-        while not condition():
-            assert time.monotonic() < end, "waited in vain"
-            time.sleep(0.1)
 
     def run(self, program: str) -> tuple[str, str]:
         done = subprocess.run(
@@ -82,11 +76,11 @@ def test_the_programs_of_the_tutorial_print_what_is_shown(tutorial: Tutorial, tm
     with out.open("w") as stdout:
         client = subprocess.Popen([sys.executable, "-c", survivor], stdout=stdout)
     first, back, *_, last = survived.splitlines()
-    tutorial.wait(lambda: first in out.read_text())
+    until(lambda: first in out.read_text())
     tutorial.daemons["us1"].kill()
-    tutorial.wait(lambda: back in out.read_text())
+    until(lambda: back in out.read_text())
     # Whether the old daemon was missed before or after the join is not for us to say.
-    tutorial.wait(lambda: "view: #dora#eu1" in out.read_text().splitlines())
+    until(lambda: "view: #dora#eu1" in out.read_text().splitlines())
     words = ["pub", "trades", last, "--at", f"hop://localhost:{tutorial.ports['4893']}"]
     subprocess.run([sys.executable, "-m", "hopring.cli.main", *words], check=True, timeout=SECONDS_MAX)
     assert client.wait(SECONDS_MAX) == 0

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from hopring import ClusterError, Message, NotSettled, View, local_cluster, sync
 from hopring.check.evs import first_broken
@@ -30,10 +31,7 @@ def runs(pid: int) -> bool:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    end = time.monotonic() + SECONDS_MAX
-    while any(runs(pid) for pid in pids):
-        assert time.monotonic() < end, f"{[pid for pid in pids if runs(pid)]} still run"
-        time.sleep(0.05)
+    until(lambda: not any(map(runs, pids)), lambda: f"{[pid for pid in pids if runs(pid)]} still run")
 
 
 async def view_of(group: object, size: int) -> View:
@@ -132,12 +130,12 @@ def test_a_daemon_that_cannot_start_is_named_with_the_end_of_its_log() -> None:
 
 # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
 SCRIPT = """
-import signal, sys, time
+import signal
 from hopring import sync
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with sync.local_cluster({"eu": 2, "us": 1}) as cluster:
     print(*[cluster.pid(name) for name in cluster.daemons], flush=True)
-    time.sleep(600)
+    signal.pause()
 """
 
 

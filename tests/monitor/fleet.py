@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from click.testing import CliRunner, Result
+from tests.waiting import until
 
 from hopring import sync
 from hopring.cli.main import cli
@@ -24,10 +24,7 @@ PATIENCE_US = 2_000_000
 
 def wait(condition: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
     """Waits for something, and fails if it does not come."""
-    end = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain {what()}"
-        time.sleep(0.05)
+    until(condition, what, SECONDS_MAX, look_seconds=0.05)
 
 
 class Fleet:

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from tests.monitor.fleet import SECONDS_MAX, Fleet
+from tests.monitor.fleet import SECONDS_MAX, Fleet, wait
 
 from hopring import sync
 from hopring.check.evs_c import first_broken_c
@@ -68,6 +68,12 @@ class Player(threading.Thread):
             took = True
 
 
+def more_events(players: list[Player], count: int) -> None:
+    """Waits until they have sent and seen so much more, all together."""
+    begin = sum(len(one.record.events) for one in players)
+    wait(lambda: sum(len(one.record.events) for one in players) >= begin + count)
+
+
 @pytest.mark.parametrize("seed", [1])
 def test_what_clients_are_promised_holds_through_reloads(seed: int) -> None:
     dice = random.Random(seed)
@@ -88,8 +94,8 @@ def test_what_clients_are_promised_holds_through_reloads(seed: int) -> None:
             for name in [NAMES, dice.sample(NAMES, 3)][at % 2]:
                 result = fleet.hop("reload", "--no-wait", name)
                 assert result.exit_code == 0, result.output
-                time.sleep(dice.uniform(0, 0.5) if at % 2 else 0)
-            time.sleep(dice.uniform(0.2, 2))
+                more_events(players, dice.randrange(200) if at % 2 else 0)
+            more_events(players, dice.randrange(50, 1000))
         fleet.meet(*NAMES)
         for player in players:
             player.sending = False

@@ -6,11 +6,12 @@ import pty
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.waiting import until as wait
 
 from hopring import View, sync
 from hopring.cli.main import cli
@@ -39,13 +40,6 @@ def told(cluster: Cluster, *words: str) -> dict[str, dict[str, object]]:
     assert result.exit_code == 0, result.output
     facts: dict[str, dict[str, object]] = json.loads(result.stdout)
     return facts
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def members(cluster: Cluster) -> dict[str, object]:

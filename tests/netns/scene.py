@@ -10,6 +10,7 @@ from typing import Final
 from tests.hopd.lives import Lives
 from tests.netns.players import Player
 from tests.netns.world import HOSTS, World, everybody, make_config
+from tests.waiting import comes
 
 from hopring import ConnectError, connect
 from hopring.check import trace
@@ -43,6 +44,11 @@ TALK_SECONDS: Final = 0.2
 
 def seconds(short: float, full: float) -> float:
     """How long something goes on: as the story has it with HOPRING_LONG=1, and shorter otherwise."""
+    return full if LONG else short
+
+
+def messages(short: int, full: int) -> int:
+    """The same, told in messages that each client gets meanwhile; it gets about 40 a second."""
     return full if LONG else short
 
 
@@ -153,17 +159,18 @@ class Scene:
 
     async def until(self, condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
         """Waits for something, and fails if it does not come."""
-        end = time.monotonic() + seconds
-        while not condition():
+
+        def met() -> bool:
             dead = [name for name, one in self.lives.processes.items() if one.poll() is not None]
             assert not dead, f"{dead} ended by themselves"
-            assert time.monotonic() < end, f"waited {seconds:.0f} s in vain; {self._last_views()}"
-            await asyncio.sleep(LOOK_SECONDS)
+            return condition()
+
+        await comes(met, self._last_views, seconds, LOOK_SECONDS)
 
     async def until_more(self, players: Iterable[Player], more: int) -> None:
         """Waits until each has got so many messages more."""
         goals = [(one, len(one.seen) + more) for one in players]
-        await self.until(lambda: all(len(one.seen) >= goal for one, goal in goals))
+        await self.until(lambda: all(len(one.seen) >= goal for one, goal in goals), STORY_SECONDS)
 
     def verdict(self, quiet_end: bool = True, without: trace.Event | None = None) -> Verdict | None:
         """What is broken of EVS-C, perhaps without an event; at a quiet end all are together and at rest."""
@@ -183,10 +190,7 @@ class Scene:
         members = self.wanting(ALL)
         speaker, listener = [one for one in self.living if one.process in members][:2]
         last = await speaker.say(ALL, b"last")
-        end = time.monotonic() + seconds
-        while (verdict := self.verdict()) is not None:
-            assert time.monotonic() < end, f"{verdict.property}: {verdict.witness}"
-            await asyncio.sleep(0.5)
+        await comes(lambda: self.verdict() is None, self.verdict, seconds, look_seconds=0.5)
         # A judgement that finds fault with nothing would not be worth much: without one delivery it must.
         (heard,) = [one for one in listener.messages() if one.message == last]
         assert self.verdict(without=heard) is not None

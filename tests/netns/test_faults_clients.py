@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.netns.players import Player, bodies
-from tests.netns.scene import ALL, BLUE, RED, Scene, play, seconds
+from tests.netns.scene import ALL, BLUE, RED, Scene, messages, play, seconds
 from tests.netns.world import World, steady_config
+from tests.waiting import comes
 
 from hopring import Message, Service, SlowConsumer, View
+from hopring.check.trace import MessageId
 from hopring.local.recorder import message_body, message_name, now_us, process_of
 from hopring.session.frames import Kind, encode_frame
 from hopring.wire.bundle import Run, encode_bundle
@@ -81,9 +83,15 @@ def test_a_leave_and_a_join_at_once_are_two_events_everywhere(world: World, tmp_
         scene.talk()
         restless = [scene.who("eu1", "a"), scene.who("us2", "a")]
         since_us = now_us()
-        for _ in range(10):
+        witness = next(one for one in scene.living if RED in one.views and one not in restless)
+
+        def moves() -> int:
+            views = [one for one in witness.changes(RED, since_us) if isinstance(one, View)]
+            return sum(_is(view, one) for view in views for one in restless)
+
+        for at in range(10):
             await asyncio.gather(*[ask for one in restless for ask in (one.leave(RED), one.join(RED))])
-            await asyncio.sleep(0.05)
+            await scene.until(lambda at=at: moves() == 4 * (at + 1))  # type: ignore[misc]
         await scene.until(scene.met)
         await scene.good_end()
         stories = []
@@ -106,10 +114,12 @@ async def _round_trips_ms(player: Player, count: int) -> list[float]:
     for _ in range(count):
         start_us = now_us()
         name = await player.say(ALL, b"latency")
-        while not any(
-            isinstance(one, Message) and message_name(one.data) == name for _, one in player.seen[-50:]
-        ):
-            await asyncio.sleep(0.001)
+
+        def is_back(name: MessageId = name) -> bool:
+            last = [one for _, one in player.seen[-50:] if isinstance(one, Message)]
+            return any(message_name(one.data) == name for one in last)
+
+        await comes(is_back, look_seconds=0.001)
         times_ms.append((now_us() - start_us) / 1e3)
     return times_ms
 
@@ -182,7 +192,7 @@ def test_a_daemon_has_a_tenth_of_a_core(world: World, tmp_path: Path) -> None:
         since_us = now_us()
         with little_processor_time(scene.lives.processes["eu2"].pid, percent=10):
             scene.talk(0.5)
-            await asyncio.sleep(seconds(10, 60))
+            await scene.until_more(scene.living, messages(150, 900))
             got = {one: len(one.messages()) for one in scene.living}
             await scene.until(lambda: all(len(one.messages()) > got[one] for one in got))
         await scene.good_end()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.netns.players import Player
-from tests.netns.scene import ALL, BLUE, LONE, RED, Scene, play, seconds
+from tests.netns.scene import ALL, BLUE, LONE, RED, Scene, messages, play
 from tests.netns.world import HOSTS, World, make_config, steady_config
 
 from hopring import Service, Transition, View
@@ -186,7 +186,7 @@ def test_packets_are_lost_between_sites(world: World, tmp_path: Path, percent: i
         since_us = now_us()
         world.shape(loss=percent / 100)
         scene.talk()
-        await asyncio.sleep(seconds(8, 60))
+        await scene.until_more(scene.living, messages(300, 2400))
         world.shape()
         await scene.good_end()
         views = {one: len(one.network_views(ALL, since_us)) for one in scene.living}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.netns.players import Player
-from tests.netns.scene import ALL, WAIT_SECONDS, Scene, play, seconds
+from tests.netns.scene import ALL, WAIT_SECONDS, Scene, messages, play, seconds
 from tests.netns.world import HOSTS, STEADY_LINK, STEADY_RING, World, make_config
 
 from hopring import Message, Service, Transition
@@ -52,7 +52,8 @@ def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World
         since_us, before = now_us(), _views(scene)
         world.cut("ap", "us")
         # First the silence has to be noticed; then what there is goes by way of the third.
-        await asyncio.sleep(seconds(8, 60))
+        await scene.until(lambda: noticed(scene, before))
+        await scene.until_more(scene.living, messages(200, 2400))
         await all_hear_all(scene)
         _look_at_rate(scene, before, (now_us() - since_us) / 1e6, "a cut link")
         world.heal()
@@ -60,6 +61,11 @@ def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World
         await scene.good_end()
 
     play(world, tmp_path, story)
+
+
+def noticed(scene: Scene, before: dict[str, int]) -> bool:
+    """Whether every daemon has had another view since."""
+    return all(count > before[name] for name, count in _views(scene).items())
 
 
 def _views(scene: Scene) -> dict[str, int]:
@@ -86,7 +92,8 @@ def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) ->
         else:
             world.lab.ip("ap1", "rule", "add", "to", "10.81.1.2/32", "blackhole", "pref", "1")
         try:
-            await asyncio.sleep(seconds(8, 60))
+            await scene.until(lambda: noticed(scene, before))
+            await scene.until_more(scene.living, messages(200, 2400))
             # Whoever it is with, nobody's messages wait for ever.
             said = {one: await one.say(ALL, b"mine") for one in scene.living}
             await scene.until(lambda: all(_has(one, said[one]) for one in said))
@@ -120,7 +127,7 @@ def test_a_daemon_sleeps_and_wakes_up_with_everything_queued(world: World, tmp_p
         sleepers = scene.at("us1")
         scene.signal(signal.SIGSTOP, "us1")
         await scene.until(lambda: scene.met(others("us1")))
-        await asyncio.sleep(seconds(3, 30))
+        await scene.until_more(scene.at(*others("us1")), messages(80, 800))
         asleep = {await one.say(ALL, b"asleep") for one in sleepers}
         scene.signal(signal.SIGCONT, "us1")
         await scene.until(scene.met)

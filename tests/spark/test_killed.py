@@ -1,5 +1,6 @@
 """Queries that are killed at any moment and started again: nothing is lost, nothing is published twice."""
 
+import contextlib
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import pytest
 from tests.spark.piping import APP, SOURCE, TARGET
 from tests.spark.test_streaming import copied, expected
 from tests.unit.spark.spooling import fill
+from tests.waiting import until as wait_until
 
 from hopring.spool.errors import SpoolOwned
 from hopring.spool.reading import bounds
@@ -20,6 +22,7 @@ from hopring.spool.writer import SpoolWriter
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PER_BATCH = 50
+BATCH_SECONDS_MAX = 180.0
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -79,9 +82,9 @@ class Killed:
 
     def wait_for_append(self) -> None:
         """Until a batch is in the spool, of which Spark has most likely no note yet."""
-        before = bounds(self.root / TARGET).end
-        while bounds(self.root / TARGET).end == before:
-            time.sleep(0.001)
+        target = self.root / TARGET
+        before = bounds(target).end
+        wait_until(lambda: bounds(target).end != before, seconds=BATCH_SECONDS_MAX, look_seconds=0.001)
 
     def finish(self) -> None:
         """A run that comes to its end."""
@@ -91,14 +94,17 @@ class Killed:
     def is_published_and_not_noted(self) -> bool:
         """Whether the next run makes a batch again that is in the spool."""
         noted = [int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")]
-        for _ in range(50):
-            try:
-                with SpoolWriter(self.root, TARGET) as writer:
-                    last = writer.last_batch(APP)
-                    return last is not None and last > max(noted, default=-1)
-            except SpoolOwned:
-                time.sleep(0.2)  # The process that publishes may outlive Java by a moment.
-        raise AssertionError("the spool is held by a process that was killed")
+        published: list[int | None] = []
+
+        def is_let_go() -> bool:
+            """The process that publishes may outlive Java by a moment."""
+            with contextlib.suppress(SpoolOwned), SpoolWriter(self.root, TARGET) as writer:
+                published.append(writer.last_batch(APP))
+            return bool(published)
+
+        wait_until(is_let_go, lambda: "the spool is held by a process that was killed", look_seconds=0.05)
+        last = published[0]
+        return last is not None and last > max(noted, default=-1)
 
 
 def kill_all(killed: Killed, kills: int, seconds_max: float, seed: int) -> int:

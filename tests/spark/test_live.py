@@ -2,16 +2,16 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hopd.test_spool import Spooling, until
+from tests.hopd.test_spool import Spooling
 from tests.spark.piping import FILLING, SOURCE, TARGET, live
-from tests.spark.test_killed import Killed, kill_all
+from tests.spark.test_killed import BATCH_SECONDS_MAX, Killed, kill_all
 from tests.unit.spark.spooling import fill
+from tests.waiting import until
 
 from hopring import sync
 from hopring.spark.errors import SparkError, readable
@@ -75,8 +75,7 @@ class KilledLive(Killed):
     def wait_for_append(self) -> None:
         """Until a first message of a batch is there; others, and their receipts, are under way."""
         before = len(self._subscriber.seen)
-        while len(self._subscriber.seen) == before:
-            time.sleep(0.001)
+        until(lambda: len(self._subscriber.seen) != before, seconds=BATCH_SECONDS_MAX, look_seconds=0.001)
 
     def is_published_and_not_noted(self) -> bool:
         """Whether the next run has something of a batch to send again."""

@@ -1,11 +1,12 @@
 """A true story for the pipeline: two sites with a spooler each, which part and come together again."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
+
+from tests.waiting import until
 
 from hopring import AGREED, SAFE, sync
 from hopring.client.spooler import Spooler
@@ -39,13 +40,6 @@ class Story:
         except NoSpool:
             return 0
         return sum(one.facts.kind is Kind.MESSAGE for one in read(self.spool(site) / GROUP, start, end))
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < end, "it comes some time"
-        time.sleep(0.02)
 
 
 @contextmanager

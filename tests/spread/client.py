@@ -18,15 +18,15 @@ NULL = b"NULL".ljust(90, b"\0")
 WAIT_SECONDS = 20.0
 
 
-def padded(name: str) -> bytes:
-    return name.encode().ljust(32, b"\0")
+def padded(name: str | bytes) -> bytes:
+    return (name.encode() if isinstance(name, str) else name).ljust(32, b"\0")
 
 
 def frame(
     order: str,
     word: int,
     name: str,
-    groups: tuple[str, ...] = (),
+    groups: tuple[str | bytes, ...] = (),
     body: bytes = b"",
     *,
     tag: int = 0,
@@ -37,8 +37,10 @@ def frame(
     return head + b"".join(map(padded, groups)) + body
 
 
-def hello(user: str, version: tuple[int, ...] = (5, 0, 1), membership: bool = True) -> bytes:
-    return bytes([*version, int(membership), len(user)]) + user.encode()
+def hello(
+    user: str, version: tuple[int, ...] = (5, 0, 1), membership: bool = True, priority: bool = False
+) -> bytes:
+    return bytes([*version, membership | priority << 4, len(user)]) + user.encode()
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def names(fields: bytes) -> tuple[str, ...]:
     for at in range(0, len(fields), 32):
         name, zero, rest = fields[at : at + 32].partition(b"\0")
         assert (zero, rest.strip(b"\0")) == (b"\0", b""), "names are padded with NUL"
-        found.append(name.decode("ascii"))
+        found.append(name.decode())
     return tuple(found)
 
 
@@ -97,9 +99,11 @@ class Client:
     welcome: bytes = b""
     seen: list[bytes] = field(default_factory=list)  # Frames as they came.
 
-    def connect(self, user: str, version: tuple[int, ...] = (5, 0, 1), membership: bool = True) -> "Client":
+    def connect(
+        self, user: str, version: tuple[int, ...] = (5, 0, 1), membership: bool = True, priority: bool = False
+    ) -> "Client":
         """The whole handshake; it has to be welcome."""
-        self.write(hello(user, version, membership))
+        self.write(hello(user, version, membership, priority))
         if version >= (3, 16):
             (size,) = self.read(1)
             assert self.read(size) == b"NULL ", "the list of methods"
@@ -110,7 +114,7 @@ class Client:
         self.welcome, self.name = head + name, name.decode()
         return self
 
-    def say(self, word: int, *groups: str, body: bytes = b"", tag: int = 0) -> None:
+    def say(self, word: int, *groups: str | bytes, body: bytes = b"", tag: int = 0) -> None:
         self.write(frame(self.order, word, self.name, groups, body, tag=tag))
 
     def join(self, group: str) -> None:
@@ -122,17 +126,26 @@ class Client:
     def kill(self) -> None:
         self.say(KILL, self.name)
 
-    def take(self) -> Shown | None:
-        """The next frame; None at the end of the connection."""
+    def take_bytes(self) -> bytes:
+        """The next frame as it comes; nothing at the end of the connection."""
         head = self.read(48)
         if not head:
-            return None
-        word, name, count, hint, size = unpack_from("<I32sI4sI", head)
+            return b""
+        word, _, count, _, size = unpack_from("<I32sI4sI", head)
         assert word & MARKER == MARKER, "the daemon writes little-endian"
         rest = self.read(32 * count + size)
         assert len(head + rest) == 48 + 32 * count + size, "frames come whole"
         self.seen.append(head + rest)
-        return Shown(word & ~MARKER, names(name)[0], names(rest[: 32 * count]), hint, rest[32 * count :])
+        return head + rest
+
+    def take(self) -> Shown | None:
+        """The next frame; None at the end of the connection."""
+        data = self.take_bytes()
+        if not data:
+            return None
+        word, name, count, hint, _ = unpack_from("<I32sI4sI", data)
+        body_at = 48 + 32 * count
+        return Shown(word & ~MARKER, names(name)[0], names(data[48:body_at]), hint, data[body_at:])
 
     def view(self) -> Shown:
         """The next frame, which has to be a view."""

@@ -2,8 +2,12 @@
 
 import contextlib
 import itertools
+import os
+import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from struct import pack
 
 import pytest
@@ -28,9 +32,11 @@ from tests.spread.client import (
     dial,
     frame,
     hello,
+    padded,
 )
 
 from hopring import Message, View
+from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.local.blocking import Cluster
 from hopring.sync import local_cluster
 
@@ -74,8 +80,9 @@ class Party:
         order: str = "<",
         version: tuple[int, ...] = (5, 0, 1),
         membership: bool = True,
+        priority: bool = False,
     ) -> Client:
-        return self.connection(daemon, order).connect(user, version, membership)
+        return self.connection(daemon, order).connect(user, version, membership, priority)
 
     def members(self, group: str, *where: str, order: str = "<") -> list[Client]:
         """A member at each of these daemons, all of whom have seen the last one join."""
@@ -87,6 +94,19 @@ class Party:
                 other.view()
             found.append(one)
         return found
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A daemon that does nothing meanwhile; what is written to it waits in the kernel."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        end = time.monotonic() + 20
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "T":
+            assert time.monotonic() < end, "it is stopped at some time"
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.fixture
@@ -265,6 +285,91 @@ def test_many_groups_in_one_message(party: Party, group: str, order: str) -> Non
     assert member.message().body == b"next"
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("bits", [1 << at for at in range(23, 31)] + [0x7F800000])
+def test_bits_without_a_meaning_to_daemons_are_passed_on(
+    party: Party, group: str, order: str, bits: int
+) -> None:
+    sender, neighbour, other = party.members(group, "d1", "d1", "d2", order=order)
+    sender.say(SAFE | bits, group, body=b"with", tag=7)
+    sender.say(AGREED | SELF_DISCARD | bits, group, body=b"not to me")
+    sender.say(SAFE, group, body=b"without", tag=7)
+
+    hint = bytes.fromhex("80 07 00 80" if order == "<" else "00 00 07 00")
+    first = Shown(SAFE | bits, sender.name, (group,), hint, b"with")
+    last = Shown(SAFE, sender.name, (group,), hint, b"without")
+    assert [sender.take() for _ in range(2)] == [first, last]
+    for one in (neighbour, other):
+        assert one.take() == first
+        assert one.message().word == AGREED | SELF_DISCARD | bits
+        assert one.take() == last
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("@", "@"),
+        ("@", "h", "@", "h", "#no#d1", "#no#d1"),
+        (b"\xe4\xff", "@"),
+        ("", "@", ""),
+        (b"x" * 32, "@"),
+        (b"\xff" * 32, "#", "@", "gr\xfc\xdfe"),
+    ],
+)
+def test_the_list_of_groups_arrives_as_it_was_written_and_the_message_once(
+    party: Party, group: str, order: str, names: tuple[str | bytes, ...]
+) -> None:
+    sender, other = party.members(group, "d1", "d2", order=order)
+    listed = [group if one == "@" else one for one in names]
+    sender.say(AGREED, *listed, body=b"once")
+    sender.say(AGREED, group, body=b"next")
+
+    hint = MARKED if order == "<" else bytes(4)
+    head = pack("<I32sI4sI", 0x80000090, sender.name.encode(), len(listed), hint, 4)
+    for one in (sender, other):
+        assert one.take_bytes() == head + b"".join(map(padded, listed)) + b"once"
+        assert one.message().body == b"next"
+
+
+def test_native_clients_get_what_spread_clients_say_of_their_own(
+    party: Party, cluster: Cluster, group: str
+) -> None:
+    sender = party.client()
+    with cluster.connect("d2", name="native2", membership=False) as session:
+        session.join(group)
+        with cluster.connect("d1", name="native1") as other:  # Who sees the join of the first.
+            other.join(group)
+            view = other.receive()
+            assert isinstance(view, View)
+            assert len(view.members) == 2
+        for at in range(3):
+            sender.say(SAFE | 0x40000000, group, body=b"%d" % at)
+        sender.say(SAFE, group, b"\xff", group, body=b"twice")
+        seen = [session.receive() for _ in range(4)]
+
+    assert [(one.data, one.groups) for one in seen if isinstance(one, Message)] == [
+        (body, (group,)) for body in (b"0", b"1", b"2", b"twice")
+    ]
+
+
+def test_who_asks_for_priority_goes_first(party: Party, cluster: Cluster, group: str) -> None:
+    bulk, high = party.client(), party.client(priority=True)
+    (watch,) = party.members(group, "d2")
+    with stopped(cluster.pid("d1")):
+        for one, count in ((bulk, 5), (high, 40)):
+            services = [SAFE if at % 2 else AGREED for at in range(count)]  # So that they are not merged.
+            frames = [
+                frame("<", service, one.name, (group,), b"%d" % at) for at, service in enumerate(services)
+            ]
+            one.write(b"".join(frames))
+
+    seen = [watch.message() for _ in range(45)]
+    for one, count in ((bulk, 5), (high, 40)):
+        assert [shown.body for shown in seen if shown.name == one.name] == [b"%d" % at for at in range(count)]
+    assert next(at for at, shown in enumerate(seen) if shown.name == bulk.name) == EXPEDITED_IN_A_ROW
+
+
 def test_messages_to_nobody_are_ignored(party: Party, group: str) -> None:
     (one,) = party.members(group, "d1")
     one.say(AGREED, body=b"no groups")
@@ -339,6 +444,20 @@ def test_members_are_listed_by_daemon_and_name(party: Party, group: str) -> None
     while len(view.groups) < 5:
         view = last.view()
     assert view.groups == ("#last#d1", "#zoe#d1", "#amy#d2", "#Bob#d3", "#bob#d3")
+
+
+def test_a_group_with_letters_beyond_ascii(party: Party, cluster: Cluster) -> None:
+    one, other = party.members("grüße", "d1", "d2")
+    with cluster.connect("d3", name="native3") as session:
+        session.join("grüße")
+        assert one.view().name == other.view().name == "grüße"
+        session.multicast("grüße", b"hello")
+        assert other.message().groups == ("grüße",)
+        assert one.message().groups == ("grüße",)
+    one.leave("grüße")
+    while (shown := one.take()) is not None and shown.word & REG_MEMB:
+        pass
+    assert shown == Shown(BY_LEAVE, "grüße", (), MARKED, b"")
 
 
 def test_a_leave_and_its_notice(party: Party, group: str) -> None:
@@ -422,6 +541,9 @@ def test_what_is_asked_for_in_vain_is_ignored(party: Party, group: str) -> None:
     one.leave("elsewhere")
     one.join("#private#d1")
     one.join("")
+    for name in (b"\xe4\xff", b"x" * 32):
+        one.say(JOIN, name)
+        one.say(LEAVE, name)
     one.say(AGREED, group, body=b"still here")
 
     assert one.message().body == b"still here"
@@ -518,7 +640,6 @@ def test_bits_that_a_client_may_not_set(party: Party, group: str, order: str, wo
         pack("<I32sIII", 0x80000090, b"@", 1, 0x80000080, 0xFFFFFFFF),
         pack("<I32sIII", 0x80000090, b"@", 1, 0x81000080, 0) + bytes(32),  # A hint with other bits.
         pack("<I32sIII", 0x80000010, b"@", 1, 0x80000080, 0) + bytes(32),  # Half a marker.
-        pack("<I32sIII", 0x80000090, b"@", 1, 0x80000080, 0) + b"g" * 32,  # A group's name without an end.
         pack("<I32sIII", 0x80010080, b"@", 0, 0x80000080, 0),  # A join of no group.
     ],
 )

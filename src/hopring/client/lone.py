@@ -117,6 +117,8 @@ class Familiar:
         run = came.bundle.run
         if len(came.bundle) != 1 or len(run.groups) != 1 or run.mark is not None or run.mixed:
             return
+        if run.spread_bits or run.spread_groups:
+            return  # Something stands before its body.
         if len(self._heads) + len(self._groups) > _KEPT_MAX:
             self._heads, self._groups = {}, {}
         head = self._heads[body[_REST_AT:_SIZES_AT]] = _Head(body, came)

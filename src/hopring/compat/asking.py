@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hopring.compat.constants import REGULAR_MESS, SELF_DISCARD, Code
-from hopring.spread.bits import Bits
+from hopring.spread.bits import FREE_BITS, Bits
 from hopring.spread.deliveries import encode_request
 from hopring.spread.frames import GROUPS_MAX, HEAD_BYTES, NAME_BYTES
 
@@ -60,8 +60,8 @@ def multicast(sender: bytes, service: int, groups: Sequence[str], tag: int, body
 
 
 def is_service(bits: int) -> bool:
-    """Exactly one service, and at most the wish not to get it oneself."""
-    return bits in _SERVICES
+    """Exactly one service, the wish not to get it oneself or not, and bits that daemons pass on."""
+    return bits >= 0 and bits & ~FREE_BITS in _SERVICES
 
 
 def _membership(bits: Bits, sender: bytes, group: str) -> bytes | Code:

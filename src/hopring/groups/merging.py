@@ -53,7 +53,8 @@ class Merger:
 def _may_merge(send: Send) -> bool:
     run = send.run
     special = run.mixed or run.mark is not None or run.channel or run.service is Service.UNRELIABLE
-    return not special and len(send.bundle) <= MERGED_BYTES_MAX // 2
+    spread = run.spread_bits or run.spread_groups
+    return not special and not spread and len(send.bundle) <= MERGED_BYTES_MAX // 2
 
 
 def _fits(builder: BundleBuilder, run: Run, size_bytes: int, messages: int) -> bool:

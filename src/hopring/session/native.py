@@ -95,6 +95,8 @@ class NativeConversation:
             raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {run.session} of daemon {run.daemon}")
         if run.channel:
             raise PeerError(Drop.INCONSISTENT, "a bundle with a channel, which is the daemon's")
+        if run.spread_bits or run.spread_groups:
+            raise PeerError(Drop.INCONSISTENT, "a bundle with what only Spread clients say")
         limit = self.dialect.message_bytes_max
         if len(bundle.bodies) > limit:
             raise PeerError(Drop.LIMIT, f"{len(bundle.bodies)} bytes, of {limit} at most")

@@ -45,6 +45,10 @@ SERVICES: Final = {
 SERVICE_BITS: Final = {service: int(bit) for bit, service in SERVICES.items()}
 REQUESTS: Final = frozenset({Bits.JOIN, Bits.LEAVE, Bits.KILL})
 
+FREE_BITS_AT: Final = 23
+FREE_BITS: Final = 0xFF << FREE_BITS_AT
+"""Bits without a meaning to daemons, which pass them on beside a service; libraries above use some of them."""
+
 CAUSES: Final = {
     Cause.JOIN: Bits.CAUSED_BY_JOIN,
     Cause.LEAVE: Bits.CAUSED_BY_LEAVE,

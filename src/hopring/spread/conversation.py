@@ -17,10 +17,11 @@ from hopring.session.words import NUMBER_BYTES_MAX, Error, Hello, Join, Leave, Q
 from hopring.spread.bits import SERVICES, Bits
 from hopring.spread.frames import Batch, Reader
 from hopring.spread.handshake import Code, Handshake, Stage
-from hopring.spread.names import is_group
+from hopring.spread.names import is_group, shown_groups
 from hopring.wire.bundle import Run, encode_bundle
 
 _CODES: Final = {str(Refusal.NAME_IN_USE): Code.NOT_UNIQUE, str(Refusal.ILLEGAL_NAME): Code.ILLEGAL_NAME}
+"""Any other reason is that the client may not do what it wants."""
 
 
 class SpreadConversation:
@@ -49,7 +50,7 @@ class SpreadConversation:
         self._private_group = ""
         self._over = False  # Nothing that it says counts.
         # What the last messages shared,
-        self._same: tuple[Bits, bool, tuple[str, ...], bool, DaemonId] | None = None
+        self._same: tuple[Bits, bool, bytes, bool, int, DaemonId] | None = None
         self._run: Run | None = None  # and how their bundles begin; None if they were for nobody.
 
     @property
@@ -85,7 +86,7 @@ class SpreadConversation:
                 self._handshake.accept(word.private_group)
                 return self._sent()
             case Refused("hello"):
-                self._handshake.refuse(_CODES.get(word.reason, Code.QUOTA))
+                self._handshake.refuse(_CODES.get(word.reason, Code.AUTH))
                 return self._sent()
             case Error(reason) if reason == TOO_MANY_CLIENTS:
                 self._handshake.refuse(Code.QUOTA)
@@ -100,7 +101,7 @@ class SpreadConversation:
         wants = self._handshake.receive(heard)
         if wants is not None:
             user = wants.user or self._invent()
-            return Hello(user, NUMBER_BYTES_MAX, wants.membership, self._slow)
+            return Hello(user, NUMBER_BYTES_MAX, wants.membership, self._slow, wants.priority)
         if self._handshake.stage is Stage.REFUSED:
             self._over = True
             return Admitted(self._sent(), "handshake refused")
@@ -144,11 +145,19 @@ class SpreadConversation:
 
     def _run_of(self, batch: Batch) -> Run | None:
         daemon = self._groups.me.daemon
-        same = batch.kind, batch.self_discard, batch.groups, batch.big_endian, daemon
+        same = batch.kind, batch.self_discard, batch.names, batch.big_endian, batch.free_bits, daemon
         if same != self._same:
             # A bundle names each group once; in a message to nobody, nobody is missed.
             groups = tuple([GroupName(one) for one in dict.fromkeys(batch.groups) if one])
-            service, discard, big_endian = SERVICES[batch.kind], batch.self_discard, batch.big_endian
-            run = Run(daemon, self._session, service, groups, discard, big_endian=big_endian)
+            run = Run(
+                daemon,
+                self._session,
+                SERVICES[batch.kind],
+                groups,
+                batch.self_discard,
+                big_endian=batch.big_endian,
+                spread_bits=batch.free_bits,
+                spread_groups=b"" if batch.names == shown_groups(groups) else batch.names,
+            )
             self._same, self._run = same, run if groups else None
         return self._run

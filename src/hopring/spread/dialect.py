@@ -13,7 +13,7 @@ from hopring.groups.names import Member
 from hopring.groups.private import private_group
 from hopring.session.held import Held, Loss, held
 from hopring.session.options import SessionOptions
-from hopring.spread.bits import SERVICE_BITS, Bits
+from hopring.spread.bits import FREE_BITS_AT, SERVICE_BITS, Bits
 from hopring.spread.conversation import SpreadConversation
 from hopring.spread.frames import REST_BYTES_MAX, Reader, encode_messages
 from hopring.spread.handshake import IP, NULL, USER_BYTES_MAX, Handshake
@@ -70,6 +70,7 @@ class Spread:
         bundle = deliver.picked()
         run, types, bodies = bundle.run, bundle.types.tolist(), bundle.messages()
         bits = SERVICE_BITS[run.service] | (_SELF_DISCARD if run.self_discard else 0)
+        bits |= run.spread_bits << FREE_BITS_AT
         sender = shown_session(deliver.sender)
         if run.mixed:
             frames = b"".join(
@@ -81,7 +82,8 @@ class Spread:
                 ]
             )
         else:
-            frames = encode_messages(bits, sender, shown_groups(run.groups), run.big_endian, types, bodies)
+            names = run.spread_groups or shown_groups(run.groups)
+            frames = encode_messages(bits, sender, names, run.big_endian, types, bodies)
         return held(frames, Loss(run.groups, len(bundle), len(bundle.bodies)))
 
     def view(self, show: ShowView) -> Held:

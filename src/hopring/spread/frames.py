@@ -13,11 +13,11 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
-from hopring.spread.bits import MARKER, REQUESTS, SERVICES, Bits
-from hopring.wire.bundle import MESSAGES_MAX
+from hopring.spread.bits import FREE_BITS, FREE_BITS_AT, MARKER, REQUESTS, SERVICES, Bits
+from hopring.wire.bundle import MESSAGES_MAX, SPREAD_GROUPS_MAX, SPREAD_NAME_BYTES
 
-NAME_BYTES: Final = 32
-GROUPS_MAX: Final = 100
+NAME_BYTES: Final = SPREAD_NAME_BYTES
+GROUPS_MAX: Final = SPREAD_GROUPS_MAX
 HINT_BITS: Final = MARKER | 0x00FFFF00
 
 # type, name, groups, hint, body bytes
@@ -45,10 +45,16 @@ class Batch(NamedTuple):
     kind: Bits  # Exactly one service or request.
     self_discard: bool
     sender: str
-    groups: tuple[str, ...]
+    names: bytes  # The list of groups as it was written, 32 bytes for each.
     big_endian: bool  # Who wrote the hints.
     types: list[int]  # Of the application, from the hints.
     bodies: list[bytes]
+    free_bits: int = 0  # Beside a service, shifted down.
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What is named in the list; empty where nothing is named that a group can be called."""
+        return decode_names(self.names)
 
 
 class Reader:
@@ -88,7 +94,7 @@ class Reader:
             self._wait(HEAD_BYTES)
             return None
         word, name, count, hint, size = head_of(data, start)
-        known = _KINDS.get(word)
+        known = _KINDS.get(word & ~FREE_BITS)
         if known is None:
             raise PeerError(Drop.UNKNOWN_TYPE, f"type {word:08x} is not one service or one request")
         kind, self_discard = known
@@ -102,9 +108,10 @@ class Reader:
         if len(data) < end:
             self._wait(end - start)
             return None
-        groups = decode_names(data[start + HEAD_BYTES : names_end])
+        names, free_bits = data[start + HEAD_BYTES : names_end], (word & FREE_BITS) >> FREE_BITS_AT
         self._at = end
-        batch = Batch(kind, self_discard, sender, groups, big_endian, [message_type], [data[names_end:end]])
+        types, bodies = [message_type], [data[names_end:end]]
+        batch = Batch(kind, self_discard, sender, names, big_endian, types, bodies, free_bits)
         if kind not in REQUESTS:
             self._go_on(batch, data[start:names_end], size)
         return batch
@@ -184,15 +191,27 @@ def decode_name(field: bytes) -> str:
 
 def encode_name(name: str) -> bytes:
     """A name as it travels; it has to fit, or it would be another one."""
-    raw = name.encode("ascii")
+    raw = name.encode()
     assert len(raw) < NAME_BYTES, "names that do not fit are not shown to these clients"
     return raw.ljust(NAME_BYTES, b"\0")
 
 
 @lru_cache(maxsize=_NAME_LISTS_KEPT_MAX)
 def decode_names(fields: bytes) -> tuple[str, ...]:
-    """Names end to end; remembered, because clients send to the same groups again and again."""
-    return tuple([decode_name(fields[at : at + NAME_BYTES]) for at in range(0, len(fields), NAME_BYTES)])
+    """Names of groups end to end; remembered, because clients send to the same groups again and again.
+
+    Daemons of Spread compare bytes and judge none. Ours are text: a name that has no end or is not UTF-8 is
+    no group's, and stands here as the empty one, which is nobody's either.
+    """
+    return tuple([_group_name(fields[at : at + NAME_BYTES]) for at in range(0, len(fields), NAME_BYTES)])
+
+
+def _group_name(field: bytes) -> str:
+    name, zero, _ = field.partition(b"\0")
+    try:
+        return name.decode() if zero else ""
+    except UnicodeDecodeError:
+        return ""
 
 
 @lru_cache(maxsize=_NAME_LISTS_KEPT_MAX)
@@ -230,14 +249,13 @@ def encode_frame(bits: Bits, name: str, groups: tuple[str, ...], hint: bytes, bo
 def encode_messages(
     bits: int,
     name: str,
-    groups: tuple[str, ...],
+    names: bytes,
     big_endian: bool,
     types: list[int],
     bodies: Sequence[bytes | memoryview],
 ) -> bytes:
-    """Frames of messages that differ only in their bodies and types, end to end."""
-    start = _START.pack(bits | MARKER, encode_name(name), len(groups))
-    names = encode_names(groups)
+    """Frames of messages that differ only in their bodies and types, end to end; names are those of groups."""
+    start = _START.pack(bits | MARKER, encode_name(name), len(names) // NAME_BYTES)
     sizes = list(map(len, bodies))
     if sizes.count(sizes[0]) == len(sizes) and types.count(types[0]) == len(types):
         # As it mostly is: then all heads are the same.

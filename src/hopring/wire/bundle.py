@@ -1,7 +1,8 @@
 """Bundles: a run of messages of one session, in columns; the unit that is stamped and ordered.
 
 A bundle is a head, the columns of its messages (offsets, types, hints, and places if it is mixed), the names of
-its groups, a mark if it is of a batch (wire/batch_mark.py), and then all bodies end to end. The messages of a
+its groups, what only Spread clients can say and see, a mark if it is of a batch (wire/batch_mark.py), and then
+all bodies end to end. The messages of a
 mixed bundle go to one of its groups each, and their places say which; otherwise every message goes to all.
 Offsets and bodies are Arrow's binary layout, and the offsets start at a multiple of 8, so that both can be
 mapped without a copy. Daemons look at the head; they never parse a body. Sequence and stamp are not in here:
@@ -37,12 +38,17 @@ COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1 + 1
 _SELF_DISCARD: Final = 0x01
 _BIG_ENDIAN: Final = 0x02
 _MIXED: Final = 0x04
+_SPREAD: Final = 0x08
 
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
 GROUP_NAME_BYTES_MAX: Final = 128
 _PLACES: Final = bytes(range(GROUPS_MAX))
 CHANNELS_MAX: Final = 8
+SPREAD_NAME_BYTES: Final = 32
+"""One name in the list of groups of a Spread client, padded."""
+SPREAD_GROUPS_MAX: Final = 100
+_SPREAD_HEAD_BYTES: Final = 2
 MESSAGE_BYTES_DEFAULT: Final = 144 * 1024
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024 - 64 * 1024
 """The hard limit for a message, and for all bodies of a bundle together; no bundle then passes 16 MiB."""
@@ -66,6 +72,9 @@ def bundle_bytes_of(message_bytes_max: int) -> int:
 
 
 assert MARK_BYTES_MAX <= (GROUPS_MAX - 1) * (1 + GROUP_NAME_BYTES_MAX), "names of others are longer than a mark"
+assert _SPREAD_HEAD_BYTES + 2 * SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES <= GROUPS_MAX * (
+    1 + GROUP_NAME_BYTES_MAX
+), "so are they than all groups of a Spread client, and its list of them"
 
 
 BUNDLE_BYTES_DEFAULT: Final = bundle_bytes_of(MESSAGE_BYTES_DEFAULT)
@@ -85,6 +94,8 @@ class Run:
     big_endian: bool = False  # Whether its sender writes integers so; for receivers that want to know.
     mark: BatchMark | None = None  # Of a batch that may come again; such a bundle goes to one group.
     mixed: bool = False  # Each message goes to one of the groups, and not to all; from Causal on.
+    spread_bits: int = 0  # Bits 23 to 30 of a Spread client's type word; no daemon knows a meaning of them.
+    spread_groups: bytes = b""  # The list of groups as a Spread client wrote it, if `groups` is not just that.
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +178,7 @@ def bundle_parts(
     bodies_bytes = int.from_bytes(offsets[-_OFFSET_BYTES:], "little")
     assert bodies_bytes <= MESSAGE_BYTES_MAX, "the bodies are too long for one bundle"
     names = encode_groups(run.groups)
+    spread = _spread(run) if _is_spread(run) else b""
     mark = b"" if run.mark is None else _mark(run, len(bodies))
     head = _HEAD.pack(
         run.service,
@@ -180,7 +192,7 @@ def bundle_parts(
         len(names),
         bodies_bytes,
     )
-    front = [head, offsets, array("H", types).tobytes(), bytes(hints), bytes(places), names, mark]
+    front = [head, offsets, array("H", types).tobytes(), bytes(hints), bytes(places), names, spread, mark]
     return Sealed([*front, *bodies], sum(map(len, front)) + bodies_bytes)
 
 
@@ -203,8 +215,22 @@ def _mark(run: Run, messages: int) -> bytes:
     return encode_mark(run.mark, messages)
 
 
+def _is_spread(run: Run) -> bool:
+    return run.spread_bits != 0 or len(run.spread_groups) != 0
+
+
+def _spread(run: Run) -> bytes:
+    assert run.mark is None, "Spread clients have no batches that count once"
+    assert not run.mixed, "what is mixed is of native clients"
+    count, rest_bytes = divmod(len(run.spread_groups), SPREAD_NAME_BYTES)
+    assert not rest_bytes, "names have one size"
+    assert count <= SPREAD_GROUPS_MAX, "the list is too long"
+    assert len(encode_groups(run.groups)) <= SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES, "it has them all"
+    return bytes([run.spread_bits, count]) + run.spread_groups
+
+
 def _flags(run: Run) -> int:
-    mixed = _MIXED if run.mixed else 0
+    mixed = (_MIXED if run.mixed else 0) | (_SPREAD if _is_spread(run) else 0)
     return (_SELF_DISCARD if run.self_discard else 0) | (_BIG_ENDIAN if run.big_endian else 0) | mixed
 
 
@@ -260,7 +286,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     service = SERVICES.get(number)
     if service is None:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {number}")
-    if flags > _SELF_DISCARD | _BIG_ENDIAN | _MIXED:
+    if flags > _SELF_DISCARD | _BIG_ENDIAN | _MIXED | _SPREAD:
         raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x}")
     if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
         raise PeerError(Drop.LIMIT, f"bundle of daemon {daemon} on channel {channel}")
@@ -270,14 +296,19 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     places_at = hints_at + count
     mixed = flags & _MIXED != 0
     names_at = places_at + (count if mixed else 0)
-    mark_at = names_at + names_bytes
+    spread_at = names_at + names_bytes
+    view = memoryview(buffer)
+    mark_at = spread_at
+    if flags & _SPREAD:
+        if mixed or mark_bytes:
+            raise PeerError(Drop.INCONSISTENT, "bundle of a Spread client that is mixed or has a mark")
+        mark_at += _spread_bytes(view, spread_at, names_bytes)
     bodies_at = mark_at + mark_bytes
     if size != bodies_at + bodies_bytes:
         raise PeerError(Drop.LENGTH, f"bundle of {bodies_at + bodies_bytes} bytes in {size}")
-    view = memoryview(buffer)
     offsets = view[BUNDLE_HEAD_BYTES:types_at].cast("i")
     _check_offsets(offsets, count, bodies_bytes)
-    names = decode_groups(bytes(view[names_at:mark_at]), groups)
+    names = decode_groups(bytes(view[names_at:spread_at]), groups)
     if mark_bytes and groups != 1:
         raise PeerError(Drop.INCONSISTENT, f"bundle with a mark for {groups} groups")
     if mixed:
@@ -293,6 +324,8 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
             flags & _BIG_ENDIAN != 0,
             decode_mark(bytes(view[mark_at:bodies_at]), count) if mark_bytes else None,
             mixed,
+            view[spread_at] if flags & _SPREAD else 0,
+            bytes(view[spread_at + _SPREAD_HEAD_BYTES : mark_at]),
         ),
         offsets,
         view[types_at:hints_at].cast("H"),
@@ -316,6 +349,19 @@ def peek_groups(buffer: memoryview) -> tuple[GroupName, ...]:
     if size < names_at + names_bytes:
         raise PeerError(Drop.LENGTH, f"bundle of {size} bytes, its names end at {names_at + names_bytes}")
     return decode_groups(bytes(buffer[names_at : names_at + names_bytes]), groups)
+
+
+def _spread_bytes(view: Column, at: int, names_bytes: int) -> int:
+    """The size of what only Spread clients can say and see, which begins there."""
+    if len(view) < at + _SPREAD_HEAD_BYTES:
+        raise PeerError(Drop.LENGTH, f"bundle of {len(view)} bytes, its names end at {at}")
+    bits: int = view[at]
+    count: int = view[at + 1]
+    if not bits and not count:
+        raise PeerError(Drop.INCONSISTENT, "bundle of a Spread client that says nothing of its own")
+    if count > SPREAD_GROUPS_MAX or names_bytes > SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES:
+        raise PeerError(Drop.LIMIT, f"a list of {count} groups beside names of {names_bytes} bytes")
+    return _SPREAD_HEAD_BYTES + SPREAD_NAME_BYTES * count
 
 
 def _check_amounts(groups: int, names_bytes: int, count: int, bodies_bytes: int) -> None:

@@ -4,11 +4,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tests.unit.cli.conftest import Hop
+from tests.waiting import until
 
 from hopring.check.trace import ClientSent, Counters, GroupInstalled, Sent
 from hopring.check.trace_files import read_json_lines, read_parquet
@@ -205,13 +205,8 @@ def test_an_interrupt_ends_all_processes_and_is_exit_code_130() -> None:
 
 def wait_for_children(pid: int, count: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children")
-    until_s = time.monotonic() + 30
-    while time.monotonic() < until_s:
-        found = [int(one) for one in children.read_text().split()]
-        if len(found) >= count:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("the workers do not start")
+    until(lambda: len(children.read_text().split()) >= count)
+    return [int(one) for one in children.read_text().split()]
 
 
 def alive(pid: int) -> bool:

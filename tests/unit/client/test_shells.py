@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 from tests.unit.session.front import Front
+from tests.waiting import comes
 
 from hopring import (
     AlreadyMember,
@@ -26,6 +27,7 @@ from hopring import (
     sync,
 )
 from hopring.client.since import Replay
+from hopring.session.session import State
 
 SOON = Reconnect(delay_seconds_min=0.01, delay_seconds_max=0.05)
 
@@ -77,6 +79,11 @@ class Server:
                 client.sendall(self.front.fetch(number))
                 if last:
                     client.shutdown(socket.SHUT_WR)
+
+    def is_ending(self) -> bool:
+        """Whether a client has said QUIT, and its end waits."""
+        with self.lock:
+            return any(one.state is State.ENDING for one in self.front.desk.sessions.values())
 
     def cut(self) -> None:
         """Ends all connections without a word."""
@@ -230,8 +237,7 @@ def test_calls_wait_while_there_is_no_connection_and_can_be_cancelled(server: Se
             group = await anna.join("g")
             await group.receive()
             server.cut()
-            while anna.connected:
-                await asyncio.sleep(0.001)
+            await comes(lambda: not anna.connected, look_seconds=0.001)
             for call in (anna.join("h").__aenter__(), group.leave(), group.multicast(b"x"), group.receive()):
                 task = asyncio.ensure_future(call)
                 await asyncio.sleep(0)
@@ -267,8 +273,7 @@ def test_closing_and_aborting_end_a_session_that_tries_to_come_back(server: Serv
             for end in ("close", "abort"):
                 anna = await connect(server.url, reconnect=slowly)
                 server.cut()
-                while anna.connected:
-                    await asyncio.sleep(0.001)
+                await comes(lambda: not anna.connected, look_seconds=0.001)  # noqa: B023
                 waiting = asyncio.ensure_future(anna.receive())
                 await asyncio.sleep(0)
                 if end == "close":
@@ -353,7 +358,7 @@ def test_closing_is_an_error_if_messages_are_in_doubt(server: Server) -> None:
             bert = await connect(server.url, name="bert")
             await bert.multicast("g", b"?")
             closing = asyncio.ensure_future(bert.close())
-            await asyncio.sleep(0.05)
+            await comes(server.is_ending)
             server.cut()
             with pytest.raises(SessionClosed, match="messages in doubt: 1"):
                 await closing

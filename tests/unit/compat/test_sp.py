@@ -211,6 +211,12 @@ def test_one_group_and_buffers() -> None:
         assert sp.SP_scat_multicast(mbox, sp.SAFE_MESS, "grp", 0xFFFE, [b"", memoryview(b"hello")]) == 5
 
 
+def test_bits_that_daemons_pass_on_are_sent() -> None:
+    sent = frame(0x40000020, b"#alice#d1", (b"grp",), b"hello")
+    with session(Hear(sent), AwaitEnd()) as mbox:
+        assert sp.SP_multicast(mbox, sp.SAFE_MESS | 0x40000000, "grp", 0, b"hello") == 5
+
+
 def test_what_is_refused_before_it_is_sent() -> None:
     with session(AwaitEnd(b"")) as mbox:
         for group in ("", "a b", "#a", "x" * 32, "ä", "a\0b", "\ud800"):
@@ -218,7 +224,7 @@ def test_what_is_refused_before_it_is_sent() -> None:
             assert sp.SP_leave(mbox, group) == sp.ILLEGAL_GROUP
         for group in ("", "x" * 32, "a\0b", "\ud800"):
             assert sp.SP_multicast(mbox, sp.AGREED_MESS, group, 0, b"") == sp.ILLEGAL_GROUP
-        for service in (0, 0x30, 0x40, 0x1000, 0x1010, 0x10000, 0x80010, sp.DROP_RECV, -1):
+        for service in (0, 0x30, 0x40, 0x1000, 0x1010, 0x10000, 0x80010, sp.DROP_RECV, 0x40000030, -1):
             assert sp.SP_multicast(mbox, service, "grp", 0, b"") == sp.ILLEGAL_SERVICE
         assert sp.SP_multicast(mbox, sp.SAFE_MESS, "grp", 0, bytes(143_121)) == sp.MESSAGE_TOO_LONG
         assert sp.SP_multigroup_multicast(mbox, sp.SAFE_MESS, ["g"] * 101, 0, b"") == sp.ILLEGAL_GROUP

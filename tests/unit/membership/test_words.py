@@ -1,10 +1,10 @@
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.decoding import Tally
 from tests.unit.membership.states import A, B, C, D, body, meta, site, sites, state
 
 from hopring.config.model import WEIGHT_MAX
@@ -91,29 +91,57 @@ def test_what_is_told_over_the_network_comes_back_as_it_was(word: Told) -> None:
     assert decode_told(encode(word)) == word
 
 
-@given(st.binary(max_size=200))
-def test_noise_is_a_peers_mistake(noise: bytes) -> None:
-    for decode in (decode_datagram, decode_told):
-        with contextlib.suppress(PeerError):
-            decode(noise)
+@pytest.mark.parametrize(("good", "decode"), [(datagrams, decode_datagram), (told, decode_told)])
+def test_noise_is_a_peers_mistake(good: st.SearchStrategy[Any], decode: Callable[[bytes], Any]) -> None:
+    tally = Tally()
+
+    @settings(derandomize=True, database=None)
+    @given(st.binary(max_size=200), good)
+    def one(noise: bytes, word: Any) -> None:
+        for payload in (noise, encode(word)):
+            with tally.attempt():
+                found = decode(payload)
+                assert decode(encode(found)) == found
+
+    one()
+    tally.expect(1 / 2)  # All that were words.
 
 
-@given(datagrams, st.integers(0, 400), st.integers(0, 255))
-def test_a_damaged_datagram_is_a_word_or_a_peers_mistake(word: Datagram, at: int, byte: int) -> None:
-    payload = bytearray(encode(word))
-    payload[at % len(payload)] = byte
+@pytest.mark.parametrize(
+    ("good", "decode", "share"), [(datagrams, decode_datagram, 1 / 4), (told, decode_told, 1 / 4)]
+)
+def test_a_damaged_word_is_a_word_or_a_peers_mistake(
+    good: st.SearchStrategy[Any], decode: Callable[[bytes], Any], share: float
+) -> None:
+    tally = Tally()
 
-    with contextlib.suppress(PeerError):
-        check_word(decode_datagram(bytes(payload)), WHERE, 2**40)
+    @settings(derandomize=True, database=None)
+    @given(good, st.integers(0, 400), st.integers(0, 255))
+    def one(word: Any, at: int, byte: int) -> None:
+        payload = bytearray(encode(word))
+        payload[at % len(payload)] = byte
+        with tally.attempt():
+            found = decode(bytes(payload))
+            assert decode(encode(found)) == found
+
+    one()
+    tally.expect(share)
 
 
-@given(told, st.integers(0, 400), st.integers(0, 255))
-def test_a_damaged_word_is_a_word_or_a_peers_mistake(word: Told, at: int, byte: int) -> None:
-    payload = bytearray(encode(word))
-    payload[at % len(payload)] = byte
+def test_a_damaged_datagram_makes_sense_or_is_a_peers_mistake() -> None:
+    tally = Tally()
 
-    with contextlib.suppress(PeerError):
-        decode_told(bytes(payload))
+    @settings(derandomize=True, database=None)
+    @given(datagrams, st.integers(0, 400), st.integers(0, 255))
+    def one(word: Datagram, at: int, byte: int) -> None:
+        payload = bytearray(encode(word))
+        payload[at % len(payload)] = byte
+        for said in (encode(Leave(A)), bytes(payload)):
+            with tally.attempt():
+                check_word(decode_datagram(said), WHERE, 2**40)
+
+    one()
+    tally.expect(1 / 2)  # All that were said by a daemon of the cluster; of the others few name one.
 
 
 @given(st.one_of(datagrams, told), st.integers(0, 400))

@@ -1,8 +1,7 @@
-import contextlib
-
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.decoding import Tally
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId
@@ -39,10 +38,20 @@ def test_only_a_long_payload_keeps_the_packet_that_it_came_in() -> None:
         assert isinstance(again.payload, memoryview) is (size == VIEW_BYTES_MIN)
 
 
-@given(st.binary(max_size=32))
-def test_whatever_comes_is_a_message_or_a_peers_mistake(body: bytes) -> None:
-    with contextlib.suppress(PeerError):
-        assert encode_message(decode_message(body)) == body
+def test_whatever_comes_is_a_message_or_a_peers_mistake() -> None:
+    tally = Tally()
+
+    @settings(derandomize=True, database=None)
+    @given(st.binary(max_size=32), messages.map(encode_message), st.integers(0, 40), st.integers(0, 255))
+    def one(noise: bytes, good: bytes, at: int, byte: int) -> None:
+        damaged = bytearray(good)
+        damaged[at % len(good)] = byte
+        for body in (noise, good, bytes(damaged)):
+            with tally.attempt():
+                assert encode_message(decode_message(body)) == body
+
+    one()
+    tally.expect(1 / 3)  # A third is as it was encoded.
 
 
 @pytest.mark.parametrize(

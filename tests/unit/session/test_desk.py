@@ -1,6 +1,7 @@
 """The desk: sessions between connections and groups."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from tests.unit.session.front import Front
@@ -199,8 +200,8 @@ def test_a_lost_connection_is_a_disconnect_and_half_a_frame_is_nothing() -> None
     assert (view.cause, view.who and view.who.name) == ("disconnect", "anna")
 
 
-def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0) -> bytes:
-    run = Run(DaemonId(daemon), session, Service.AGREED, (GroupName("g"),), channel=channel)
+def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0, **spread: Any) -> bytes:
+    run = Run(DaemonId(daemon), session, Service.AGREED, (GroupName("g"),), channel=channel, **spread)
     return encode_frame(Kind.SEND, encode_bundle(run, [bytes(size)], [0], [0]))
 
 
@@ -217,6 +218,8 @@ def with_mark(mark: bytes) -> bytes:
         (bundle(2), "foreign_sender"),
         (bundle(1, daemon=1), "foreign_sender"),
         (bundle(1, channel=1), "inconsistent"),
+        (bundle(1, spread_bits=1), "inconsistent"),
+        (bundle(1, spread_groups=bytes(32)), "inconsistent"),
         (bundle(1, size=147_450), "limit"),
         (encode_frame(Kind.SEND, bundle(1)[FRAME_HEAD_BYTES:-1]), "length"),
         (with_mark(b"\0" * 12), "length"),

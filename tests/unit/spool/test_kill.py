@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -40,15 +39,17 @@ while True:
 """
 
 
-def killed_after(root: Path, sync_seconds: float, seconds: float) -> int:
-    """Runs a writer, kills it, and returns up to where it had acknowledged."""
+def killed_after(root: Path, sync_seconds: float, lines: int) -> int:
+    """Runs a writer, kills it when it has said so much, and returns up to where it had acknowledged.
+
+    It goes on while it is heard, and is killed wherever it is then.
+    """
     command = [sys.executable, "-c", CHILD, str(root), str(sync_seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "HOPRING_PURE": "1"}) as child:
         assert child.stdout is not None, "it speaks through a pipe"
-        first = child.stdout.readline()
-        time.sleep(seconds)  # Any moment will do: the test is about what is there whenever it comes.
+        said = [child.stdout.readline() for _ in range(lines)]
         child.send_signal(signal.SIGKILL)
-        said = [first, *child.stdout.read().splitlines(keepends=True)]
+        said += child.stdout.read().splitlines(keepends=True)
     whole = [int(line) for line in said if line.endswith(b"\n")]
     assert whole, "it was killed after it had opened the spool"
     return whole[-1]
@@ -60,7 +61,7 @@ def test_killed_at_many_moments_nothing_acknowledged_is_lost(tmp_path: Path, syn
     dice = random.Random(4711)
     directory = directory_of(tmp_path, "trades")
     for _ in range(12):
-        acknowledged = killed_after(tmp_path, sync_seconds, dice.uniform(0.0, 0.08))
+        acknowledged = killed_after(tmp_path, sync_seconds, dice.randint(1, 25))
 
         assert bounds(directory).end >= acknowledged
         with SpoolWriter(tmp_path, "trades") as writer:
@@ -112,7 +113,7 @@ def test_killed_at_each_call_of_an_append(tmp_path: Path, at: int) -> None:
 
 @pytest.mark.slow
 def test_a_writer_that_was_killed_has_let_the_lock_go(tmp_path: Path) -> None:
-    killed_after(tmp_path, 0.0, 0.0)
+    killed_after(tmp_path, 0.0, 1)
 
     with SpoolWriter(tmp_path, "trades") as writer:
         assert (writer.directory / "lock").read_text() == f"process {os.getpid()}\n"

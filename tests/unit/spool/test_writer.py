@@ -1,11 +1,11 @@
 """Writer and readers on real files, with nothing going wrong."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 from tests.unit.spool.making import VIEW, bodies_in, messages
+from tests.waiting import until
 
 from hopring.spool.consumers import consumers, forget, permit
 from hopring.spool.encode import Mark
@@ -73,11 +73,12 @@ def test_a_closed_writer_says_so(tmp_path: Path) -> None:
 
 def tick_until(writer: SpoolWriter, synced_end: int) -> None:
     """The sync is made in the background."""
-    end = time.monotonic() + 20
-    while writer.synced_end < synced_end:
-        assert time.monotonic() < end, "it comes some time"
+
+    def synced() -> bool:
         writer.tick()
-        time.sleep(0.001)
+        return writer.synced_end >= synced_end
+
+    until(synced, look_seconds=0.001)
 
 
 def test_with_an_interval_records_are_seen_when_they_are_safe(tmp_path: Path) -> None:

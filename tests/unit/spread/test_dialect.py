@@ -3,15 +3,32 @@
 from struct import pack
 
 import pytest
-from tests.spread.client import AGREED, BY_JOIN, JOIN, KILL, NULL, REG_MEMB, SAFE, Client, frame, hello
+from tests.spread.client import (
+    AGREED,
+    BY_JOIN,
+    BY_LEAVE,
+    JOIN,
+    KILL,
+    LEAVE,
+    NULL,
+    REG_MEMB,
+    SAFE,
+    Client,
+    frame,
+    hello,
+    padded,
+)
 from tests.unit.session.front import ME, VIEW, Front
 
+from hopring import Message
 from hopring.groups.events import Cause, GroupView, ShowView
 from hopring.groups.names import GroupViewId, Member
+from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.session.options import STALLED_US, SessionOptions
+from hopring.session.words import Hello, Refused
 from hopring.spread.dialect import may_come
 from hopring.spread.names import shown_groups, shown_session
 
@@ -33,8 +50,10 @@ class Desk:
             order,
         )
 
-    def client(self, number: int, user: str, order: str = "<", membership: bool = True) -> Client:
-        return self.open(number, order).connect(user, membership=membership)
+    def client(
+        self, number: int, user: str, order: str = "<", membership: bool = True, priority: bool = False
+    ) -> Client:
+        return self.open(number, order).connect(user, membership=membership, priority=priority)
 
     def read(self, number: int, size: int) -> bytes:
         while len(self.left[number]) < size and (more := self.front.fetch(number)):
@@ -150,6 +169,37 @@ def test_ip_may_be_chosen_where_there_is_an_access_list() -> None:
     one.write(hello("anna") + b"IP".ljust(90, b"\0"))
 
     assert one.read(9 + 5 + 9)[9:] == bytes([1, 5, 0, 1, 9]) + b"#anna#eu1"
+
+
+def test_who_may_not_do_what_it_wants_is_told_so() -> None:
+    spread = Desk().front.spread.converse(1)
+    spread.feed(hello("anna", priority=True))
+    said = spread.next()
+
+    assert isinstance(said, Hello)
+    assert (said.name, said.priority) == ("anna", True)
+    assert spread.tell(Refused("hello", "anna", "priority is not for everybody", "")) == b"\xf7"
+
+
+def test_requests_with_priority_go_before_those_of_others() -> None:
+    desk = Desk()
+    bulk, high = desk.client(1, "bulk"), desk.client(2, "high", priority=True)
+    watch = desk.client(3, "watch")
+    watch.join("g")
+    watch.view()
+    desk.front.stopped = True
+    for one, count in ((bulk, 5), (high, 40)):
+        for at in range(count):  # Of two services, so that they are not merged.
+            one.say(SAFE if at % 2 else AGREED, "g", body=b"%d" % at)
+    desk.front.stopped = False
+    desk.front.pump()
+
+    seen = [watch.message() for _ in range(45)]
+    assert [one.body for one in seen if one.name == high.name] == [b"%d" % at for at in range(40)]
+    assert [at for at, one in enumerate(seen) if one.name == bulk.name][:2] == [
+        EXPEDITED_IN_A_ROW,
+        2 * EXPEDITED_IN_A_ROW + 1,
+    ]
 
 
 # Held back.
@@ -301,7 +351,8 @@ def test_names_that_fit_are_shown_and_others_have_one_that_stands_for_them() -> 
     assert (long[:2], long[-3:], len(long)) == ("#~", "#d1", 13)
     assert shown_session("#ä#d1") != shown_session("#ö#d1")
     assert len(shown_session("#alice#" + "d" * 32)) == 30
-    assert shown_groups(("g", "x" * 32, "ä", "x" * 31)) == ("g", "x" * 31)
+    shown = shown_groups(("g", "x" * 32, "ä", "ä" * 16, "x" * 31))
+    assert shown == b"".join([one.ljust(32, b"\0") for one in (b"g", "ä".encode(), b"x" * 31)])
 
 
 def test_members_are_in_the_order_of_the_configuration_file() -> None:
@@ -362,3 +413,100 @@ def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple
     wanted = [("one", b"1"), ("two", b"2"), ("one", b"3")]
     seen = [alice.message() for _ in range(3 if len(joined) == 2 else 2)]
     assert [(one.groups, one.body) for one in seen] == [((g,), body) for g, body in wanted if g in joined]
+
+
+# Passed on as it was said.
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_free_bits_reach_spread_clients_and_do_not_disturb_native_ones(order: str) -> None:
+    desk = Desk()
+    alice, bob = desk.client(1, "alice", order), desk.client(2, "bob", membership=False)
+    native = desk.front.client(3, "native", membership=False)
+    bob.join("g")
+    native.join("g")
+    desk.front.exchange(3, native)
+    for at in range(3):
+        alice.say(SAFE | 0x40000000, "g", body=b"%d" % at)
+    alice.say(AGREED | 0x7F800000, "g", body=b"all")
+    alice.say(SAFE, "g", body=b"none")
+    desk.front.exchange(3, native)
+
+    wanted = [
+        *[(SAFE | 0x40000000, b"%d" % at) for at in range(3)],
+        (AGREED | 0x7F800000, b"all"),
+        (SAFE, b"none"),
+    ]
+    seen = [bob.message() for _ in wanted]
+    assert [(one.word, one.body) for one in seen] == wanted
+    events = [native.take() for _ in wanted]
+    assert [(one.data, one.groups) for one in events if isinstance(one, Message)] == [
+        (body, ("g",)) for _, body in wanted
+    ]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_list_of_groups_comes_as_it_was_written(order: str) -> None:
+    desk = Desk()
+    alice, bob = desk.client(1, "alice", order), desk.client(2, "bob", membership=False)
+    native = desk.front.client(3, "native", membership=False)
+    bob.join("g")
+    native.join("g")
+    desk.front.exchange(3, native)
+    lists: list[tuple[str | bytes, ...]] = [
+        ("g", "g"),
+        ("g", "h", "g", "#bob#eu1", "#bob#eu1"),
+        (b"\xe4\xff", "g"),
+        ("", "g", ""),
+        (b"x" * 32, "g", "grüße"),
+        (b"g\0behind its end",),
+        ("no control \x01", "g"),
+    ]
+    for names in lists:
+        alice.say(AGREED, *names, body=b"once")
+    alice.say(AGREED, "g", body=b"last")
+    desk.front.exchange(3, native)
+
+    hint = bytes.fromhex("80 00 00 80") if order == "<" else bytes(4)
+    for names in lists:
+        head = pack("<I32sI4sI", 0x80000090, b"#alice#eu1", len(names), hint, 4)
+        assert bob.take_bytes() == head + b"".join(map(padded, names)) + b"once"
+    assert bob.message().body == b"last"
+    events = [native.take() for _ in range(len(lists) + 1)]
+    assert [one.groups for one in events if isinstance(one, Message)] == [
+        ("g",),
+        ("g", "h", "#bob#eu1"),
+        ("g",),
+        ("g",),
+        ("g", "grüße"),
+        ("g",),
+        ("no control \x01", "g"),
+        ("g",),
+    ]
+    assert native.take() is None
+
+
+@pytest.mark.parametrize("name", [b"\xe4\xff", b"x" * 32, b"", b"#alice#eu1"])
+def test_requests_for_what_is_no_group_are_ignored(name: bytes) -> None:
+    desk = Desk()
+    alice = desk.client(1, "alice")
+    alice.say(JOIN, name)
+    alice.say(LEAVE, name)
+    alice.say(JOIN, "g")
+
+    assert alice.view().name == "g"
+    assert desk.read(1, 1) == b""
+
+
+def test_a_group_may_be_called_anything_that_is_text_and_fits() -> None:
+    desk = Desk()
+    alice = desk.client(1, "alice")
+    for name in ("grüße", "a b", "ü" * 15):
+        alice.join(name)
+        assert alice.view().name == name
+        alice.say(AGREED, name, body=b"hello")
+        assert alice.message().groups == (name,)
+        alice.leave(name)
+        left = alice.take()
+        assert left is not None
+        assert (left.word, left.name) == (BY_LEAVE, name)

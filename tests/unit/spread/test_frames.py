@@ -14,6 +14,7 @@ from hopring.spread.frames import (
     Reader,
     encode_frame,
     encode_messages,
+    encode_names,
     head_of,
     hint_of,
     read_hint,
@@ -67,7 +68,9 @@ def test_a_join_as_a_real_client_writes_it() -> None:
     )
     data += bytes(4) + b"grp".ljust(32, b"\0")
 
-    assert read(data) == Batch(Bits.JOIN, False, ALICE, ("grp",), False, [0], [b""])
+    batch = read(data)
+    assert batch == Batch(Bits.JOIN, False, ALICE, b"grp".ljust(32, b"\0"), False, [0], [b""])
+    assert batch.groups == ("grp",)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -122,6 +125,53 @@ def test_a_hint_of_no_byte_order_or_with_other_bits_is_refused(hint: str) -> Non
 )
 def test_a_client_may_not_set_bits_that_are_for_daemons(order: str, word: int, reason: Drop) -> None:
     assert refused(written(order, word)) is reason
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("bit", [1 << at for at in range(23, 31)])
+def test_bits_without_a_meaning_to_daemons_pass_beside_a_service(order: str, bit: int) -> None:
+    batch = read(written(order, 0x20 | 0x40 | bit, body=b"x"))
+
+    assert batch is not None
+    assert (batch.kind, batch.self_discard, batch.free_bits) == (Bits.SAFE, True, bit >> 23)
+    request = read(written(order, 0x10000 | bit))
+    assert request is not None
+    assert request.kind is Bits.JOIN
+    assert refused(written(order, bit)) is Drop.UNKNOWN_TYPE
+    assert refused(written(order, 0x30 | bit)) is Drop.UNKNOWN_TYPE
+
+
+def test_messages_with_other_free_bits_do_not_come_out_together() -> None:
+    reader = Reader()
+    reader.feed(written("<", 0x10, body=b"one") + written("<", 0x40000010, body=b"two") * 2)
+
+    assert [(one.bodies, one.free_bits) for one in iter(reader.next, None)] == [
+        ([b"one"], 0),
+        ([b"two", b"two"], 0x80),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        (b"grp", "grp"),
+        ("grüße".encode(), "grüße"),
+        ("größe".encode("latin-1"), ""),
+        (b"\xff" * 31, ""),
+        (b"x" * 31, "x" * 31),
+        (b"x" * 32, ""),
+        (b"", ""),
+        (b"grp\0behind the end", "grp"),
+    ],
+)
+def test_names_of_groups_are_never_the_end_of_a_session(field: bytes, name: str) -> None:
+    data = bytearray(written("<", 0x10, ("first", "?", "last")))
+    data[80:112] = field.ljust(32, b"\0")
+    batch = read(bytes(data))
+
+    assert batch is not None
+    assert batch.groups == ("first", name, "last")
+    assert batch.names == bytes(data[48:144])
 
 
 def test_half_a_marker_is_of_no_byte_order() -> None:
@@ -238,7 +288,7 @@ def test_requests_come_out_one_by_one() -> None:
 def test_messages_are_written_as_single_frames_would_be(
     big_endian: bool, types: list[int], bodies: list[bytes]
 ) -> None:
-    frames = encode_messages(Bits.AGREED, ALICE, ("a", "b"), big_endian, types, bodies)
+    frames = encode_messages(Bits.AGREED, ALICE, encode_names(("a", "b")), big_endian, types, bodies)
 
     single = [
         encode_frame(Bits.AGREED, ALICE, ("a", "b"), hint_of(kind, big_endian), body)

@@ -123,7 +123,9 @@ def test_a_bundle_that_is_longer_or_shorter_than_it_says_is_refused() -> None:
     [
         (0, 0, Drop.UNKNOWN_TYPE),  # service
         (0, 7, Drop.UNKNOWN_TYPE),
-        (1, 8, Drop.INCONSISTENT),  # flags
+        (1, 8, Drop.LIMIT),  # flags
+        (1, 12, Drop.INCONSISTENT),
+        (1, 16, Drop.INCONSISTENT),
         (2, 8, Drop.LIMIT),  # channel
         (3, 1, Drop.LENGTH),  # bytes of the mark
         (5, 0x10, Drop.LIMIT),  # daemon
@@ -219,3 +221,57 @@ def test_a_place_that_there_is_not_and_a_service_that_does_not_mix_are_refused()
     for places in ([], [0]):
         with pytest.raises(AssertionError):
             encode_bundle(MIXED, [b"x", b"y"], [0, 0], [0, 0], places)
+
+
+LISTED: Final = b"orders".ljust(32, b"\0") * 2 + b"\xff" * 32
+SPREAD: Final = replace(RUN, groups=(GroupName("orders"),), channel=0, spread_bits=0x80, spread_groups=LISTED)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        SPREAD,
+        replace(SPREAD, spread_bits=0),
+        replace(SPREAD, spread_groups=b""),
+        replace(SPREAD, spread_bits=0xFF, spread_groups=bytes(3200), big_endian=True),
+        replace(SPREAD, groups=tuple([GroupName(f"{at:031}") for at in range(100)])),
+    ],
+)
+def test_what_only_spread_clients_say_comes_out_as_it_went_in(run: Run) -> None:
+    bundle = decode_bundle(encode_bundle(run, [b"one", b"two"], [1, 2], [0, 0]))
+
+    assert bundle.run == run
+    assert bundle.messages() == [b"one", b"two"]
+    assert peek_groups(bundle.whole) == run.groups
+
+
+def test_what_no_spread_client_says_is_refused() -> None:
+    good = encoded(b"one", run=SPREAD)
+    at = good.index(b"orders", good.index(b"\x06orders") + 7) - 2
+    assert good[at : at + 2] == b"\x80\x03"
+
+    def but(*changed: tuple[int, int]) -> bytearray:
+        buffer = bytearray(good)
+        for where, value in changed:
+            buffer[where] = value
+        return buffer
+
+    assert reason_of(but((at + 1, 2))) is Drop.LENGTH
+    assert reason_of(but((at + 1, 101))) is Drop.LIMIT
+    assert reason_of(but((at, 0), (at + 1, 0))) is Drop.INCONSISTENT
+    assert reason_of(but((3, 1))) is Drop.INCONSISTENT  # With a mark,
+    assert reason_of(but((1, good[1] | 0x04))) is Drop.INCONSISTENT  # or mixed.
+    assert reason_of(good[:at]) is Drop.LENGTH
+    assert reason_of(good[: at + 1]) is Drop.LENGTH
+    many = with_groups(*(f"{number:032}" for number in range(100)))
+    long = bytearray(encoded(b"\x01\x00", run=many))
+    long[1] |= 0x08
+    assert reason_of(long) is Drop.LIMIT
+    for wrong in (
+        replace(SPREAD, spread_groups=bytes(31)),
+        replace(SPREAD, spread_groups=bytes(3232)),
+        replace(many, spread_bits=1),
+        replace(SPREAD, mixed=True),
+    ):
+        with pytest.raises(AssertionError):
+            encode_bundle(wrong, [b""], [0], [0], b"\0" if wrong.mixed else b"")

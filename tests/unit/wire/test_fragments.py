@@ -195,12 +195,12 @@ def disturbed(rng: Random, routed: Routed) -> Routed:
 
 @pytest.mark.slow
 def test_any_fragments_in_any_order_keep_the_books_and_give_whole_bundles() -> None:
-    done = 0
+    done, wholes = 0, 0
 
     @settings(max_examples=CASES // BATCH, deadline=None, database=None, derandomize=True)
     @given(seed=st.integers(0, 2**64 - 1))
     def batch(seed: int) -> None:
-        nonlocal done
+        nonlocal done, wholes
         rng = Random(seed)
         reassembly = Reassembly(bundle_bytes_max=200, held_bytes_max=5_000, bundles_max=6)
         bundles = [(a_meta(rng), rng.randbytes(rng.randint(1, 220))) for _ in range(8)]
@@ -210,6 +210,7 @@ def test_any_fragments_in_any_order_keep_the_books_and_give_whole_bundles() -> N
             honest = rng.random() < 0.8
             whole = offer(reassembly, part if honest else disturbed(rng, part))
             assert whole is None or 0 < len(whole) <= 200
+            wholes += whole is not None
             assert reassembly.held_bytes <= 5_000
             assert len(reassembly) <= 6
             done += 1
@@ -221,6 +222,7 @@ def test_any_fragments_in_any_order_keep_the_books_and_give_whole_bundles() -> N
     batch()
 
     assert done >= CASES
+    assert wholes >= CASES // 50, f"{wholes} bundles came together"
 
 
 def offer(reassembly: Reassembly, routed: Routed) -> bytes | None:

@@ -1,0 +1,35 @@
+"""How tests wait: for something, never for a time. Other tests of this directory look no other way."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+SECONDS_MAX: Final = 60.0
+LOOK_SECONDS: Final = 0.01
+
+
+def until(
+    condition: Callable[[], object],
+    what: Callable[[], object] = lambda: "",
+    seconds: float = SECONDS_MAX,
+    look_seconds: float = LOOK_SECONDS,
+) -> None:
+    """Waits for something, and fails if it does not come: `what` says how things are then."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds:g} s in vain: {what()}"
+        time.sleep(look_seconds)
+
+
+async def comes(
+    condition: Callable[[], object],
+    what: Callable[[], object] = lambda: "",
+    seconds: float = SECONDS_MAX,
+    look_seconds: float = LOOK_SECONDS,
+) -> None:
+    """The same where an event loop runs."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds:g} s in vain: {what()}"
+        await asyncio.sleep(look_seconds)
