@@ -52,6 +52,7 @@ from hopring.stack_events import (
     LinkOutput,
     Multicast,
     MulticastLoose,
+    ObserveStream,
     Output,
     Promise,
     Promised,
@@ -457,6 +458,8 @@ class Stack:
                     self._out.append(SendTo(daemon, Family.HOP, frames))
                 case tcp.Write(data):
                     self._out.append(WriteTo(daemon, data))
+                case tcp.Observe():
+                    self._out.append(ObserveStream(daemon))
                 case Deliver(payload):
                     self._deliver(payload, partial(FromLink, daemon), now_us)
                 case LinkFailed(reason):

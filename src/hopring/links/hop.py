@@ -19,7 +19,7 @@ from hopring.ids import NEVER, NUMBER_MAX
 from hopring.links.bucket import Bucket
 from hopring.links.congestion import Congestion
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
-from hopring.links.heartbeat import beat_us, ride_us
+from hopring.links.heartbeat import beat_us, ride_us, silence_limit_us
 from hopring.links.hop_receiver import Patience, Receiver
 from hopring.links.hop_sender import RESERVE_PACKETS, Crossing, Sender
 from hopring.links.loose_queue import LOOSE_BYTES_MAX, LooseQueue
@@ -365,9 +365,7 @@ class Hop:
         s = self.state
         if s.heard_at_us < 0:
             return NEVER
-        # Bounded, because a pause of this host looks like a long round trip.
-        span_us = clamp(8 * s.round_trip.smoothed_us, self.options.silence_us, 4 * self.options.silence_us)
-        return s.heard_at_us + span_us
+        return s.heard_at_us + silence_limit_us(s.round_trip.smoothed_us, self.options.silence_us)
 
     def _fail(self, reason: str) -> list[Output]:
         self.state.failure = reason
