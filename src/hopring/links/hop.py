@@ -14,6 +14,7 @@ Deviations  ranges of missing packets run from the expected one to the one befor
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from hopring.ids import NEVER, NUMBER_MAX
 from hopring.links.bucket import Bucket
@@ -36,6 +37,9 @@ _RIDER_BYTES = 96  # Left free in a packet of one datagram, so that an ACK and a
 _PACKET_SPAN_US = 1_000  # A packet is no longer than what the rate sends in this time.
 _BURST_SPAN_US = 1_500
 
+RESUME_US_MAX: Final = 10_000_000
+"""What a link has learned of its path is forgotten when nothing was heard for so long."""
+
 
 @dataclass(frozen=True, slots=True)
 class HopOptions:
@@ -54,6 +58,15 @@ class HopOptions:
     heartbeat_us: int = 0  # 0: as it fits the silence (heartbeat.py).
     silence_us: int = 1_200_000
     initial_round_trip_us: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class HopLearned:
+    """What a link has learned of its path, and when it last heard of it."""
+
+    round_trip: RoundTrip
+    congestion: Congestion | None
+    at_us: int
 
 
 @dataclass(slots=True)
@@ -161,6 +174,24 @@ class Hop:
                 return self._asked(event, now_us)
             case Tick():
                 return self._tick(now_us)
+
+    @property
+    def learned(self) -> HopLearned | None:
+        """What the link knows of its path; nothing before the first round trip was measured in it."""
+        s = self.state
+        if not s.round_trip.measured or not s.stamped_at_us:
+            return None
+        return HopLearned(s.round_trip, s.congestion, s.stamped_at_us)
+
+    def resume(self, learned: HopLearned, now_us: int) -> None:
+        """Begins with what an earlier link between the same two daemons has learned of the path."""
+        s = self.state
+        assert s.heard_at_us < 0, "the link has begun"
+        assert now_us - learned.at_us <= RESUME_US_MAX, "that was too long ago"
+        s.round_trip.resume(learned.round_trip)
+        if s.congestion is not None and learned.congestion is not None:
+            s.congestion.resume(learned.congestion, now_us)
+        self._set_pace()
 
     # What comes in.
 
