@@ -2,9 +2,11 @@
 
 Implements  the metric that the report (3.2) leaves open and the thesis (3.3) calls network cost information.
 Below       what each end of a link measures: its round trip, and the losses of what it receives.
-Above       the trees, at the next view: weights never change within one.
+Above       the trees, at the next view: weights are not to change within one.
 Invariants  both ends and all others agree, because only settled weights travel and merging them ignores order;
             a weight moves only when the measurement has left its step by a quarter of a step on either side.
+
+Not in use: nothing reports weights yet, and trees follow the configured ones.
 
 A weight is the expected time to deliver, in microseconds:
 
