@@ -235,8 +235,9 @@ class Hop:
         if not ack.echo_us or ack.echo_delay_us > self._uneasy_after_us:
             self._report_by(now_us)
         elif not s.sender.unacked and not s.unreported_segments:
-            # The two ends speak in turns.
-            s.ack_at_us = max(s.reported_at_us + self._beat_us, now_us + self._beat_us // 2)
+            # The two ends speak in turns; but reports that come in a row, out of a queue, silence nobody.
+            in_turn_us = max(s.reported_at_us + self._beat_us, now_us + self._beat_us // 2)
+            s.ack_at_us = min(in_turn_us, s.reported_at_us + 2 * self._beat_us)
         return []
 
     def _delivered(self, ack: Ack, now_us: int) -> None:
