@@ -122,9 +122,7 @@ def main() -> None:
             for kept in (True, False) if protocol is LinkProtocol.HOP else (False,):
                 gap_us, caught_up_us = Trial(protocol, change, kept).loaded()
                 row = {
-                    "protocol": protocol.value,
-                    "change": change,
-                    "kept": kept,
+                    "case": f"{protocol.value} {change}" + (" kept" if kept else ""),
                     "datagrams": usual[change][0] - usual["none"][0],
                     "bytes": usual[change][1] - usual["none"][1],
                     "gap_ms": gap_us // 1_000,
