@@ -53,6 +53,7 @@ from hopring.stack_events import (
     LinkOutput,
     Multicast,
     MulticastLoose,
+    ObserveStream,
     Output,
     PingLinks,
     Promise,
@@ -507,6 +508,8 @@ class Stack:
                     self._out.append(SendTo(daemon, Family.HOP, frames))
                 case tcp.Write(data):
                     self._out.append(WriteTo(daemon, data))
+                case tcp.Observe():
+                    self._out.append(ObserveStream(daemon))
                 case Deliver(payload):
                     self._deliver(payload, partial(FromLink, daemon), now_us, daemon)
                 case LinkFailed(reason):

@@ -15,7 +15,7 @@ from hopring.wire.header import Family, Header
 from hopring.wire.routed import Meta
 from hopring.wire.train import Frame, Packet
 
-StreamEvent = tcp.Opened | tcp.Received | tcp.Written | tcp.Closed
+StreamEvent = tcp.Opened | tcp.Received | tcp.Written | tcp.Observed | tcp.Closed
 LinkOutput = hop.Output | tcp.Output
 
 
@@ -91,6 +91,16 @@ class WriteTo(Value, frozen=True):
     data: bytes
 
 
+class ObserveStream(Value, frozen=True):
+    """Asks for the state of the connection with this neighbour."""
+
+    neighbour: DaemonId
+
+
+Sending = SendTo | SendSite | WriteTo | ObserveStream
+"""What the stack asks of sockets."""
+
+
 class Receive(Value, frozen=True):
     """A bundle, whole, or only the fact of it where the mask does not name this site."""
 
@@ -136,7 +146,7 @@ class Visited(Value, frozen=True):
 
 
 Input = Multicast | MulticastLoose | Tell | Promise | WishVisit | PingLinks | Arrived | FromStream | Tick
-Output = SendTo | SendSite | WriteTo | Receive | ReceiveLoose | Told | Promised | Visited | NetworkFailed
+Output = Sending | Receive | ReceiveLoose | Told | Promised | Visited | NetworkFailed
 
 
 @dataclass(frozen=True, slots=True)

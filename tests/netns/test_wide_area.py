@@ -6,7 +6,8 @@ import pytest
 from tests.netns.lab import Lab
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import Config, Daemon, Site
+from hopring.config import Config, Daemon, LinkProtocol, Site
+from hopring.config.model import Link
 from hopring.daemon.loop import Loop
 from hopring.daemon.node import Node
 from hopring.daemon.shaper import Shape
@@ -22,18 +23,20 @@ A, B = ("a", "wan0", "10.78.0.1/30"), ("b", "wan0", "10.78.0.2/30")
 BUNDLE_BYTES = 300
 
 
-CONFIG = Config("wide", (Site("a", (Daemon("a", "10.78.0.1"),)), Site("b", (Daemon("b", "10.78.0.2"),))))
+SITES = (Site("a", (Daemon("a", "10.78.0.1"),)), Site("b", (Daemon("b", "10.78.0.2"),)))
+CONFIG = Config("wide", SITES)
+TCP_CONFIG = Config("wide", SITES, (Link(("a", "b"), 1, LinkProtocol.TCP),))
 
 
 class End:
     """A daemon on a host of the lab, alone in its site."""
 
-    def __init__(self, lab: Lab, loop: Loop, host: str) -> None:
+    def __init__(self, lab: Lab, loop: Loop, host: str, config: Config = CONFIG) -> None:
         self.received: list[bytes] = []
         self.failures: list[str] = []
         with lab.on(host):
-            self.node = Node(loop, CONFIG, host, Incarnation(1), self.up)
-        self.node.start(Generation(1), {DaemonId(0): None, DaemonId(1): None})
+            self.node = Node(loop, config, host, Incarnation(1), self.up)
+            self.node.start(Generation(1), {DaemonId(0): None, DaemonId(1): None})
 
     def up(self, event: Receive | NetworkFailed) -> None:
         if isinstance(event, NetworkFailed):
@@ -80,5 +83,30 @@ def test_a_hop_link_delivers_5000_bundles_once_with_30_ms_and_1_percent_loss(lab
     assert sorted(numbers) == list(range(5_000))
     assert sender.failures == receiver.failures == []
     assert sender.retransmissions() > 0
+    sender.node.close()
+    receiver.node.close()
+
+
+@pytest.mark.long
+def test_a_tcp_link_on_a_thin_line_with_a_long_queue_is_not_taken_for_dead(lab: Lab, loop: Loop) -> None:
+    """The kernel's TCP: a lost segment is repeated behind a queue of seconds."""
+    lab.host("a", "b")
+    path = Shape(delay_us=30_000)
+    wan = lab.wan(A, B, path, path)
+    receiver, sender = End(lab, loop, "b", TCP_CONFIG), End(lab, loop, "a", TCP_CONFIG)
+    sender.node.multicast(SiteMask(0b10), bytes(4))
+    run_until(loop, lambda: len(receiver.received) == 1, within_us=10_000_000)
+    thin = Shape(delay_us=30_000, loss=0.03, rate_bits_per_second=128_000, queue_bytes_max=128 * 1024)
+    wan.shape(thin, path)
+    for number in range(1, 250):
+        sender.node.multicast(SiteMask(0b10), number.to_bytes(4, "big") + bytes(1_020))
+    run_until(
+        loop,
+        lambda: len(receiver.received) == 250 or bool(sender.failures or receiver.failures),
+        within_us=60_000_000,
+    )
+
+    assert sender.failures == receiver.failures == []
+    assert [int.from_bytes(bundle[:4], "big") for bundle in receiver.received] == list(range(250))
     sender.node.close()
     receiver.node.close()

@@ -45,7 +45,7 @@ from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.topology import topology_of
 from hopring.services import Service
-from hopring.stack_events import SendSite, SendTo, WriteTo
+from hopring.stack_events import Sending
 from hopring.wire.header import Family
 from hopring.wire.train import Packet
 from hopring.wire.word import Word
@@ -211,7 +211,7 @@ class Member:
             if not self._upward:
                 self._loop.call_soon(self._hand_up)
             self._upward += upward
-        sendings: list[SendTo | SendSite | WriteTo] = []
+        sendings: list[Sending] = []
         for output in outputs:
             match output:
                 case Network(_, sending):

@@ -1,7 +1,8 @@
 """A node: one daemon's sockets on one loop, and over them the stack of its present network.
 
 Whoever decides about membership calls `start` with a new generation; the stack of the old one is forgotten, the
-sockets stay. The demonstration decides by a script; `member.py` is the same with the real membership.
+sockets stay. Tests and benches decide so, without the layers above; `hopd` runs the same sockets under the real
+membership (`member.py`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from hopring.stack_events import (
     Identity,
     Input,
     Multicast,
+    ObserveStream,
     Output,
     Receive,
     SendSite,
@@ -86,7 +88,9 @@ class Node:
             self._port.give(FromStream(neighbour, happening))
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
-        self.wires.send([output for output in outputs if isinstance(output, SendTo | SendSite | WriteTo)])
+        self.wires.send(
+            [output for output in outputs if isinstance(output, SendTo | SendSite | WriteTo | ObserveStream)]
+        )
         for output in outputs:
             match output:
                 case Receive() | NetworkFailed():

@@ -95,6 +95,12 @@ class Streams:
         if connection is not None:
             connection.write(data)
 
+    def observe(self, neighbour: DaemonId) -> None:
+        """Tells the state of the connection with this neighbour, once the present step is over."""
+        connection = self._connections.get(neighbour)
+        if connection is not None:
+            self._loop.call_soon(connection.observe)
+
     def shape(self, neighbour: DaemonId, shape: Shape) -> None:
         """Delays what is written to this neighbour, now and in later networks."""
         self._shapes[neighbour] = shape

@@ -1,8 +1,8 @@
 """TCP connections and listeners: everything that happens to them is a word of the TCP link.
 
-A connection collects what is written and sends it at the end of the turn in one gathering call. It says
-`Opened` at most once, then `Received` and `Written`, and `Closed` at most once, as its last word; a connection
-that its owner closes says nothing more.
+A connection collects what is written and sends it at the end of the turn in one gathering call. It tells
+`Opened` at most once, then `Received`, `Written` and, when asked, `Observed`; `Closed` at most once, as its
+last event. A connection that its owner closes tells nothing more.
 """
 
 import errno
@@ -10,14 +10,15 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
+from struct import Struct
 from typing import Final
 
 from hopring.daemon.loop import BROKEN, READABLE, WRITABLE, Loop
 from hopring.daemon.udp_socket import Address
 from hopring.ids import NEVER
-from hopring.links.tcp import Closed, Opened, Received, Written
+from hopring.links.tcp import Closed, Observed, Opened, Received, Written
 
-Happening = Opened | Received | Written | Closed
+Happening = Opened | Received | Written | Observed | Closed
 Sink = Callable[[Happening], None]
 
 CONNECT_TIMEOUT_US: Final = 3_000_000
@@ -32,6 +33,10 @@ ACCEPTS_MAX: Final = 64
 BACKLOG: Final = 128
 NO_DESCRIPTORS_DELAY_US: Final = 100_000
 _GATHER_MAX: Final = 512  # Well below IOV_MAX.
+_TCP_INFO_ROUND_TRIP: Final = 68  # Offsets in struct tcp_info of linux/tcp.h.
+_TCP_INFO_DATA_SEGMENTS_IN: Final = 152
+_TCP_INFO_BYTES: Final = 156
+_UNSIGNED: Final = Struct("I")
 
 
 def _nobody(_happening: Happening) -> None:
@@ -110,6 +115,16 @@ class Connection:
             wanted = READABLE if self._opened and not self._full else READABLE | WRITABLE
             self._loop.register(self._socket.fileno(), self._ready, wanted)
             self._flush_soon()
+
+    def observe(self) -> None:
+        """Tells what the kernel knows of the connection; nothing while it is paused or opening."""
+        if self._gone or self._paused or not self._opened:
+            return
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        if len(info) == _TCP_INFO_BYTES:
+            (round_trip_us,) = _UNSIGNED.unpack_from(info, _TCP_INFO_ROUND_TRIP)
+            (data_segments,) = _UNSIGNED.unpack_from(info, _TCP_INFO_DATA_SEGMENTS_IN)
+            self.sink(Observed(data_segments, round_trip_us))
 
     def _close(self, reason: str) -> None:
         if not self._gone:

@@ -9,7 +9,7 @@ from hopring.daemon.shaper import Shape
 from hopring.daemon.streams import Streams, Tell
 from hopring.ids import DaemonId, Process
 from hopring.routing.topology import topology_of
-from hopring.stack_events import Identity, SendSite, SendTo, StackOptions, WriteTo
+from hopring.stack_events import Identity, ObserveStream, Sending, SendSite, SendTo, StackOptions, WriteTo
 from hopring.wire.train import Packet
 
 
@@ -42,13 +42,16 @@ class Wires:
         if self._streams is not None:
             self._streams.begin(own, streams)
 
-    def send(self, outputs: Iterable[SendTo | SendSite | WriteTo]) -> None:
+    def send(self, outputs: Iterable[Sending]) -> None:
         """Sends what the present network wants to have sent."""
         datagrams: list[SendTo | SendSite] = []
         for output in outputs:
             if isinstance(output, WriteTo):
                 assert self._streams is not None, "only TCP links write"
                 self._streams.write(output.neighbour, output.data)
+            elif isinstance(output, ObserveStream):
+                assert self._streams is not None, "only TCP links are observed"
+                self._streams.observe(output.neighbour)
             else:
                 datagrams.append(output)
         self.datagrams.send(datagrams)

@@ -68,6 +68,21 @@ class Congestion:
         self.start_segments = self.reno_segments = self.window_bytes / self.segment_bytes
         self.loss_at_us = now_us
 
+    def resume(self, before: "Congestion", now_us: int) -> None:
+        """Starts from half of another window of the same path, as an earlier link has left it.
+
+        The half was in flight, since a window grows only while more than half of it is used.
+        """
+        if before.window_bytes <= 2 * self.window_bytes:
+            return
+        self.window_bytes = before.window_bytes / 2
+        if not before.slow_start:
+            # As if all of it had met a loss: slow start for the rest of the way, then the cubic.
+            self.peak_segments = before.window_bytes / self.segment_bytes
+            self.threshold_bytes = before.window_bytes * _DECREASE
+            self.start_segments = self.reno_segments = self.threshold_bytes / self.segment_bytes
+            self.loss_at_us = now_us
+
     def lost(self, seq: int, highest_sent: int, now_us: int) -> None:
         """A packet was asked for the first time; one decrease covers all that was in flight then."""
         if seq <= self.recover_seq:

@@ -14,12 +14,13 @@ Deviations  ranges of missing packets run from the expected one to the one befor
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from hopring.ids import NEVER, NUMBER_MAX
 from hopring.links.bucket import Bucket
 from hopring.links.congestion import Congestion
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
-from hopring.links.heartbeat import beat_us, ride_us
+from hopring.links.heartbeat import beat_us, ride_us, silence_limit_us
 from hopring.links.hop_receiver import Patience, Receiver
 from hopring.links.hop_sender import RESERVE_PACKETS, Crossing, Sender
 from hopring.links.loose_queue import LOOSE_BYTES_MAX, LooseQueue
@@ -35,6 +36,9 @@ Output = Deliver | Transmit | LinkFailed
 _RIDER_BYTES = 96  # Left free in a packet of one datagram, so that an ACK and a short NACK ride along.
 _PACKET_SPAN_US = 1_000  # A packet is no longer than what the rate sends in this time.
 _BURST_SPAN_US = 1_500
+
+RESUME_US_MAX: Final = 10_000_000
+"""What a link has learned of its path is forgotten when nothing was heard for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,15 @@ class HopOptions:
     heartbeat_us: int = 0  # 0: as it fits the silence (heartbeat.py).
     silence_us: int = 1_200_000
     initial_round_trip_us: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class HopLearned:
+    """What a link has learned of its path, and when it last heard of it."""
+
+    round_trip: RoundTrip
+    congestion: Congestion | None
+    at_us: int
 
 
 @dataclass(slots=True)
@@ -162,6 +175,24 @@ class Hop:
             case Tick():
                 return self._tick(now_us)
 
+    @property
+    def learned(self) -> HopLearned | None:
+        """What the link knows of its path; nothing before the first round trip was measured in it."""
+        s = self.state
+        if not s.round_trip.measured or not s.stamped_at_us:
+            return None
+        return HopLearned(s.round_trip, s.congestion, s.stamped_at_us)
+
+    def resume(self, learned: HopLearned, now_us: int) -> None:
+        """Begins with what an earlier link between the same two daemons has learned of the path."""
+        s = self.state
+        assert s.heard_at_us < 0, "the link has begun"
+        assert now_us - learned.at_us <= RESUME_US_MAX, "that was too long ago"
+        s.round_trip.resume(learned.round_trip)
+        if s.congestion is not None and learned.congestion is not None:
+            s.congestion.resume(learned.congestion, now_us)
+        self._set_pace()
+
     # What comes in.
 
     def _submit(self, event: Submit, now_us: int) -> list[Output]:
@@ -204,8 +235,9 @@ class Hop:
         if not ack.echo_us or ack.echo_delay_us > self._uneasy_after_us:
             self._report_by(now_us)
         elif not s.sender.unacked and not s.unreported_segments:
-            # The two ends speak in turns.
-            s.ack_at_us = max(s.reported_at_us + self._beat_us, now_us + self._beat_us // 2)
+            # The two ends speak in turns; but reports that come in a row, out of a queue, silence nobody.
+            in_turn_us = max(s.reported_at_us + self._beat_us, now_us + self._beat_us // 2)
+            s.ack_at_us = min(in_turn_us, s.reported_at_us + 2 * self._beat_us)
         return []
 
     def _delivered(self, ack: Ack, now_us: int) -> None:
@@ -365,9 +397,7 @@ class Hop:
         s = self.state
         if s.heard_at_us < 0:
             return NEVER
-        # Bounded, because a pause of this host looks like a long round trip.
-        span_us = clamp(8 * s.round_trip.smoothed_us, self.options.silence_us, 4 * self.options.silence_us)
-        return s.heard_at_us + span_us
+        return s.heard_at_us + silence_limit_us(s.round_trip.smoothed_us, self.options.silence_us)
 
     def _fail(self, reason: str) -> list[Output]:
         self.state.failure = reason

@@ -56,6 +56,11 @@ class RoundTrip:
         self.smoothed_us += (sample - self.smoothed_us) // 8
         self.least_us = min(self.least_us, sample)
 
+    def resume(self, before: "RoundTrip") -> None:
+        """Starts from what another link has measured, except its least: paths get longer, too."""
+        self.smoothed_us = self.least_us = self.last_us = before.smoothed_us
+        self.deviation_us = before.deviation_us
+
     @property
     def nack_delay_us(self) -> int:
         """How late a packet may be before it counts as missing: what the link is seen to vary."""

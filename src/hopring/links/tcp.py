@@ -12,17 +12,22 @@ Invariants  nothing is delivered before the greeting was checked; a payload is d
 Deviations  A link lives as long as its connection. The next connection is a new generation of the link, so
             that what was lost with the old one is never mistaken for delivered.
             A dead peer is found by its silence, with signs of life when there is nothing to say; TCP's own
-            time-outs take minutes.
+            time-outs take minutes. Silence is that of the connection, not only of its byte stream: behind a
+            lost segment nothing can be read until it was repeated, which takes a round trip and on a full
+            line seconds. So data segments that came out of order are signs of life, too; the limit grows
+            with the round trip, and to its most while something is known to be missing. Acknowledgements are
+            no signs of life: a kernel sends them for a daemon that hangs.
             A peer's mistake fails the link instead of raising: there is no packet to drop in a stream.
             Objects of Unreliable bundles go with the others, and only while little waits: a stream repeats all.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
-from hopring.links.heartbeat import beat_us, ride_us
+from hopring.links.heartbeat import SILENCES_MAX, beat_us, ride_us, silence_limit_us
 from hopring.links.loose_queue import LOOSE_BYTES_MAX
 from hopring.links.send_queue import SendQueue
 from hopring.value import Value
@@ -47,6 +52,13 @@ class Written(Value, frozen=True):
     count_bytes: int
 
 
+class Observed(Value, frozen=True):
+    """State of the connection, as the driver's TCP knows it."""
+
+    data_segments: int  # Segments with data that came in, in any order, repetitions included.
+    round_trip_us: int  # Smoothed; 0 if it was not measured.
+
+
 class Closed(Value, frozen=True):
     """The connection is gone, or could not be opened."""
 
@@ -59,8 +71,15 @@ class Write(Value, frozen=True):
     data: bytes
 
 
-Input = Submit | Opened | Received | Written | Closed | Tick
-Output = Write | Deliver | LinkFailed
+class Observe(Value, frozen=True):
+    """Asks for `Observed`, within OBSERVE_US; a connection that is held still gives no answer."""
+
+
+Input = Submit | Opened | Received | Written | Observed | Closed | Tick
+Output = Write | Observe | Deliver | LinkFailed
+
+OBSERVE_US: Final = 10_000
+"""So long before the link fails of silence, the connection is observed for the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +106,10 @@ class TcpState:
     unsent_bytes: int = 0  # Written, and not yet taken by the kernel.
     heard_at_us: int = -1  # -1 until the first step, which counts as heard.
     heartbeat_at_us: int = NEVER
+    observe_at_us: int = NEVER
+    data_segments: int = -1  # When the connection was last observed; -1 if bytes have come since.
+    stalled: bool = False  # Data has come that cannot be read, because a segment before it is missing.
+    round_trip_us: int = 0
     sent: int = 0
     received: int = 0
     loose_dropped: int = 0
@@ -145,7 +168,8 @@ class Tcp:
         """The next moment at which the link wants a Tick."""
         if self.state.failure:
             return NEVER
-        return min(self._send_at_us, self.state.heartbeat_at_us, self._silent_at_us)
+        s = self.state
+        return min(self._send_at_us, s.heartbeat_at_us, s.observe_at_us, self._silent_at_us)
 
     @property
     def ride_at_us(self) -> int:
@@ -168,6 +192,8 @@ class Tcp:
                 return self._receive(chunk, now_us)
             case Written(count_bytes):
                 return self._written(count_bytes)
+            case Observed(data_segments, round_trip_us):
+                return self._observed(data_segments, round_trip_us, now_us)
             case Closed(reason):
                 return self._fail(reason)
             case Tick():
@@ -208,6 +234,10 @@ class Tcp:
             return self._fail(str(error))
         if s.reader.greeting is not None:
             s.heard_at_us = now_us
+            s.data_segments = -1
+            s.stalled = False
+            # A link whose signs of life come in time is not observed.
+            s.observe_at_us = now_us + self._beat_us + self._beat_us // 2
         payloads = [packet for packet in packets if packet]
         s.received += len(payloads)
         return [Deliver(payload) for payload in payloads]
@@ -225,6 +255,15 @@ class Tcp:
         self.state.unsent_bytes -= count_bytes
         return []
 
+    def _observed(self, data_segments: int, round_trip_us: int, now_us: int) -> list[Output]:
+        s = self.state
+        s.round_trip_us = round_trip_us
+        if -1 < s.data_segments < data_segments:
+            s.heard_at_us = now_us
+            s.stalled = True
+        s.data_segments = data_segments
+        return []
+
     def _fail(self, reason: str) -> list[Output]:
         self.state.failure = reason
         return [LinkFailed(reason)]
@@ -239,10 +278,19 @@ class Tcp:
         elif late_us >= 0:
             silent_ms = (now_us - self.state.heard_at_us) // 1_000
             return self._fail(f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time")
-        writes = self._packets(now_us)
+        outputs = self._packets(now_us)
         if now_us >= self.ride_at_us:
-            writes += self._heartbeat(now_us)
-        return writes
+            outputs += self._heartbeat(now_us)
+        if now_us >= self.state.observe_at_us:
+            outputs.append(self._observe(now_us))
+        return outputs
+
+    def _observe(self, now_us: int) -> Observe:
+        """Looks again after half a heartbeat, and just before it is too late."""
+        last_at_us = self._silent_at_us - min(OBSERVE_US, self.options.silence_us // 8)
+        again_at_us = now_us + self._beat_us // 2
+        self.state.observe_at_us = min(again_at_us, last_at_us) if now_us < last_at_us else again_at_us
+        return Observe()
 
     def _packets(self, now_us: int) -> list[Output]:
         s = self.state
@@ -281,7 +329,11 @@ class Tcp:
 
     @property
     def _patience_us(self) -> int:
-        return self.options.greeting_us if self.greeting is None else self.options.silence_us
+        if self.greeting is None:
+            return self.options.greeting_us
+        if self.state.stalled:
+            return SILENCES_MAX * self.options.silence_us
+        return silence_limit_us(self.state.round_trip_us, self.options.silence_us)
 
     @property
     def _silent_at_us(self) -> int:

@@ -5,7 +5,7 @@ from hopring.links.events import Tick
 from hopring.membership.words import Datagram
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
-from hopring.stack_events import Identity, SendSite, SendTo, StreamEvent, WriteTo
+from hopring.stack_events import Identity, Sending, StreamEvent
 from hopring.value import Value
 from hopring.wire.train import Packet
 
@@ -64,7 +64,7 @@ class Network(Value, frozen=True):
     """What a network wants to have sent; the identity goes into the heads."""
 
     own: Identity
-    output: SendTo | SendSite | WriteTo
+    output: Sending
 
 
 class NetworkStarted(Value, frozen=True):

@@ -64,8 +64,8 @@ from hopring.stack import Stack
 from hopring.stack_events import Arrived as PacketArrived
 from hopring.stack_events import FromStream as StreamHappened
 from hopring.stack_events import Input as StackInput
-from hopring.stack_events import Output as StackOutput
 from hopring.stack_events import (
+    ObserveStream,
     Promised,
     Receive,
     ReceiveLoose,
@@ -76,6 +76,7 @@ from hopring.stack_events import (
     Visited,
     WriteTo,
 )
+from hopring.stack_events import Output as StackOutput
 from hopring.stack_events import Told as WordTold
 
 LEAVE_COPIES = 3
@@ -278,7 +279,7 @@ class Membership:
 
     def _from_stack(self, stack: Stack, output: StackOutput, now_us: int) -> None:
         match output:
-            case SendTo() | SendSite() | WriteTo():
+            case SendTo() | SendSite() | WriteTo() | ObserveStream():
                 self._out.append(Network(stack.own, output))
             case Receive() if self.phase is Phase.OP:
                 self._out.extend(self.traffic.receive(self.view, output))

@@ -56,7 +56,9 @@ class Present:
     started_at_us: int = 0
     measuring: Measuring = field(init=False)
     round_trips_us: dict[Pair, int] = field(default_factory=dict)  # Half as much again as the least seen.
+    learned: dict[Process, hop.HopLearned] = field(default_factory=dict)  # By neighbour, of earlier links.
     pending: deque[StackInput] = field(default_factory=deque)
+    _neighbours: dict[DaemonId, Process] = field(default_factory=dict)
     _progress: int = 0  # What the network had carried when it was last looked at.
 
     def __post_init__(self) -> None:
@@ -74,6 +76,7 @@ class Present:
         options = self._roomy(len(members))
         topology = self.measuring.begin(word.weights)
         stack = Stack(own, topology, members, cut, options, now_us, self.destinations)
+        self._resume_links(stack, word.members, now_us)
         self.stack = stack
         self.started_at_us = now_us
         self._progress = stack.progress
@@ -95,6 +98,7 @@ class Present:
             return []
         self._measure(stack, now_us)
         self.measuring.end()
+        self._learn(stack)
         queued = [event.bundle for event in self.pending if isinstance(event, Multicast | MulticastLoose)]
         self.pending.clear()
         self.stack = None
@@ -147,6 +151,24 @@ class Present:
         samples = self.stack.samples()
         self.measuring.sample({self.site_of[daemon]: one for daemon, one in samples.items()}, now_us)
         return PingLinks()
+
+    def _resume_links(self, stack: Stack, members: Iterable[Process], now_us: int) -> None:
+        """A view makes new links; those to neighbours that stayed what they were begin with what is known."""
+        fresh_us = now_us - hop.RESUME_US_MAX
+        for one in [one for one, learned in self.learned.items() if learned.at_us < fresh_us]:
+            del self.learned[one]
+        self._neighbours = {one.daemon: one for one in members if one.daemon in stack.links}
+        for daemon, neighbour in self._neighbours.items():
+            link = stack.links[daemon]
+            if isinstance(link, hop.Hop) and neighbour in self.learned:
+                link.resume(self.learned[neighbour], now_us)
+
+    def _learn(self, stack: Stack) -> None:
+        for daemon, neighbour in self._neighbours.items():
+            link = stack.links[daemon]
+            learned = link.learned if isinstance(link, hop.Hop) else None
+            if learned is not None:
+                self.learned[neighbour] = learned
 
     def _measure(self, stack: Stack, now_us: int) -> None:
         """Takes the links' least round trips: the smoothed ones include pauses and queues.

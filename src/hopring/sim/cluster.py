@@ -41,7 +41,16 @@ from hopring.sim.engine import Engine
 from hopring.sim.host import Address
 from hopring.sim.network import Network
 from hopring.sim.path import Quality
-from hopring.stack_events import DEFAULTS, Identity, SendSite, SendTo, StackOptions, StreamEvent, WriteTo
+from hopring.stack_events import (
+    DEFAULTS,
+    Identity,
+    ObserveStream,
+    SendSite,
+    SendTo,
+    StackOptions,
+    StreamEvent,
+    WriteTo,
+)
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.train import Frame, decode
 from hopring.wire.train import encode as encode_frames
@@ -140,6 +149,9 @@ class Host:
             case WriteTo(neighbour, data):
                 assert self.streams is not None, "only TCP links write"
                 self.streams.write(own.generation, neighbour, data)
+            case ObserveStream(neighbour):
+                assert self.streams is not None, "only TCP links are observed"
+                self.streams.observe(own.generation, neighbour)
 
     def _from_stream(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
         """Connections speak while outputs are carried out, so the daemon hears of it as the next thing."""

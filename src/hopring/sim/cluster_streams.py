@@ -101,6 +101,11 @@ class Streams:
         if generation == self._generation and neighbour in self._connections:
             self._connections[neighbour].write(data)
 
+    def observe(self, generation: Generation, neighbour: DaemonId) -> None:
+        """Tells the state of the connection of a link of this network."""
+        if generation == self._generation and neighbour in self._connections:
+            self._connections[neighbour].observe()
+
     def admit(self) -> None:
         """Lets those strangers in that the present network waits for."""
         for stranger in list(self._strangers):

@@ -44,6 +44,7 @@ class Network:
         self._cuts: set[tuple[str, str]] = set()
         self._components: dict[str, int] = {}
         self._faults: list[TargetedFault] = []
+        self._access_lines: dict[str, Path] = {}
 
     # ---- Hosts, ports, timers ----
 
@@ -120,6 +121,11 @@ class Network:
         self.quality = replace(self.quality, **changes)
         for path in self.paths.values():
             path.quality = replace(path.quality, **changes)
+
+    def access_line(self, name: str, rate_bytes_per_second: int, queue_bytes: int = 0) -> None:
+        """Gives a host one line for all that it sends, before its paths; each copy of a multicast counts."""
+        quality = Quality(rate_bytes_per_second=rate_bytes_per_second, queue_bytes=queue_bytes)
+        self._access_lines[name] = Path(f"access line of {name}", quality, self.seed)
 
     # ---- Cuts ----
 
@@ -200,7 +206,7 @@ class Network:
     def _fate(self, path: Path, source: Address, target: Address, datagram: bytes) -> list[int] | Loss:
         if (self._cuts or self._components) and not self.connected(source.host, target.host):
             return Loss.CUT
-        fate = path.carry(len(datagram), self.engine.now_us)
+        fate = self._carry(path, source.host, len(datagram))
         if self._faults:
             flight = Flight(source, target, datagram)
             # Every fault counts every datagram, also one that another fault has struck.
@@ -208,6 +214,16 @@ class Network:
                 fate = faults.apply(fault.effect, fate)
             self._faults = [fault for fault in self._faults if not fault.spent]
         return fate
+
+    def _carry(self, path: Path, source: str, datagram_bytes: int) -> list[int] | Loss:
+        left_us = self.engine.now_us
+        line = self._access_lines.get(source)
+        if line is not None:
+            fate = line.carry(datagram_bytes, left_us)
+            if isinstance(fate, Loss):
+                return fate
+            left_us = fate[0]
+        return path.carry(datagram_bytes, left_us)
 
     def _arrive(self, path: Path, source: Address, target: Address, datagram: bytes) -> None:
         host = self.host(target.host)

@@ -34,6 +34,7 @@ from hopring.stack_events import (
     Input,
     Multicast,
     MulticastLoose,
+    ObserveStream,
     Output,
     Promised,
     Receive,
@@ -41,6 +42,7 @@ from hopring.stack_events import (
     SendSite,
     SendTo,
     StackOptions,
+    StreamEvent,
     Told,
     Visited,
     WriteTo,
@@ -100,6 +102,8 @@ class Daemon:
                     network.multicast(self._address, f"site {self.site}", datagram)
             case WriteTo(neighbour, data):
                 self._streams[neighbour].write(data)
+            case ObserveStream(neighbour):
+                self._streams[neighbour].observe()
             case Receive():
                 self.world.received(self.name, output)
             case NetworkFailed(reason):
@@ -125,9 +129,7 @@ class Daemon:
             if self.stack.own.me < daemon:
                 host.connect(self.world.names[daemon], STREAM_PORT, self._streams[daemon])
 
-    def _from_stream(
-        self, daemon: DaemonId, event: tcp.Opened | tcp.Received | tcp.Written | tcp.Closed
-    ) -> None:
+    def _from_stream(self, daemon: DaemonId, event: StreamEvent) -> None:
         self.driver.step(FromStream(daemon, event))
 
     def stop(self) -> None:

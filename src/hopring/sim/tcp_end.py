@@ -39,6 +39,11 @@ class TcpEnd(End):
             case tcp.Write(data):
                 self._unwritten += data
                 self._write()
+            case tcp.Observe():
+                assert self.stream is not None, "the link observes only a connection that stands"
+                stream = self.stream
+                observed = tcp.Observed(stream.incoming.data_segments, stream.out.round_trip.smoothed_us)
+                self._driver.step(observed)
             case Deliver(payload):
                 self.deliver(payload)
             case LinkFailed(reason):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from hopring.config import ClientTuning, Link, LinkTuning, LogFormat, LogTuning, RingTuning, local_config
+from hopring.config.model import SpreadSlow
 from hopring.daemon.reload import changes, tuned
 from hopring.session.options import SessionOptions
 
@@ -25,6 +26,15 @@ def test_limits_of_clients_and_the_log_change_at_once_but_for_the_window() -> No
 
     assert found.live == ("clients.sessions_max", "log.format", "log.every")
     assert found.restart == ("clients.window",)
+
+
+def test_what_concerns_spread_clients_changes_at_once() -> None:
+    clients = ClientTuning(spread_slow=SpreadSlow.DROP, spread_access=("10.0.0.0/8",))
+    found = changes(OLD, replace(OLD, clients=clients), "eu1")
+
+    assert found.live == ("clients.spread_slow", "clients.spread_access")
+    assert tuned(SessionOptions(), clients).spread_slow == "drop"
+    assert tuned(SessionOptions(), clients).spread_access == ("10.0.0.0/8",)
 
 
 def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_another_view() -> None:

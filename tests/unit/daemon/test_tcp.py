@@ -12,7 +12,7 @@ from hopring.daemon.tcp import Connection, Happening, Listener
 from hopring.daemon.udp_socket import Address
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.links.tcp import Closed, Opened, Received, Written
+from hopring.links.tcp import Closed, Observed, Opened, Received, Written
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import encode_greeting
 
@@ -74,6 +74,28 @@ def test_a_large_write_passes_a_small_pipe_piece_by_piece(loop: Loop) -> None:
         assert other.received == b"".join(pieces)
         assert one.written_bytes == 20_000_000
         assert one.connection.out_bytes == 0
+
+
+def test_the_kernel_tells_how_many_data_segments_came(loop: Loop) -> None:
+    with connected(loop) as (one, other):
+        for count in (1, 2, 3):
+            one.connection.write(b"x")
+            run_until(loop, lambda count=count: len(other.received) == count)  # type: ignore[misc]
+            other.connection.observe()
+
+        observed = [happening for happening in other.log if isinstance(happening, Observed)]
+        assert [one.data_segments for one in observed] == [1, 2, 3]
+        assert all(0 < one.round_trip_us < 1_000_000 for one in observed)
+
+
+def test_a_connection_that_is_paused_or_closed_is_not_observed(loop: Loop) -> None:
+    with connected(loop) as (one, other):
+        one.connection.pause(True)
+        one.connection.observe()
+        other.connection.close()
+        other.connection.observe()
+
+        assert not [happening for happening in one.log + other.log if isinstance(happening, Observed)]
 
 
 def test_a_refused_connection_is_closed_with_the_reason(loop: Loop) -> None:

@@ -102,3 +102,19 @@ def test_who_waits_for_an_acknowledgement_does_not_speak_before_its_time() -> No
     wire.run(SECOND + 1)
 
     assert wire.a.ride_at_us == wire.a.state.ack_at_us
+
+
+def test_reports_that_come_in_a_row_out_of_a_queue_do_not_silence_the_other_end() -> None:
+    wire = make_wire()
+    wire.run(2 * SECOND)
+    reported_at_us, longest_us = wire.now_us, 0
+    for number in range(150):
+        # As they were sent: the neighbour had just heard of us each time.
+        now_us = 2 * SECOND + number * 20 * MS
+        wire.b.step(Ack(0, 0, 0, stamp_us=number + 1, echo_us=1, echo_delay_us=1), now_us)
+        if wire.b.wake_at_us <= now_us + 20 * MS and wire.b.step(Tick(), now_us + 19 * MS):
+            longest_us = max(longest_us, now_us - reported_at_us)
+            reported_at_us = now_us
+
+    assert 0 < longest_us <= 700 * MS
+    assert 2 * SECOND + 149 * 20 * MS - reported_at_us <= 700 * MS

@@ -5,7 +5,18 @@ import pytest
 
 from hopring.ids import NEVER, DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick
-from hopring.links.tcp import Closed, Opened, Output, Received, Tcp, TcpOptions, Write, Written
+from hopring.links.tcp import (
+    Closed,
+    Observe,
+    Observed,
+    Opened,
+    Output,
+    Received,
+    Tcp,
+    TcpOptions,
+    Write,
+    Written,
+)
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, encode_greeting, encode_packet
@@ -170,6 +181,7 @@ def test_a_silent_link_says_that_it_lives() -> None:
 
     assert tcp.wake_at_us == 200_000
     assert tcp.step(Tick(), 200_000) == [Write(SIGN_OF_LIFE)]
+    tcp.step(Received(SIGN_OF_LIFE), 200_000)
     assert tcp.wake_at_us == 400_000
 
 
@@ -179,6 +191,83 @@ def test_a_sign_of_life_is_not_delivered_but_keeps_the_link_up() -> None:
     assert tcp.step(Received(SIGN_OF_LIFE), 900_000) == []
     assert LinkFailed not in map(type, tcp.step(Tick(), 1_899_999))
     assert tcp.step(Tick(), 1_900_000) == [LinkFailed("nothing heard for 1000 ms")]
+
+
+def ticks(tcp: Tcp, until_us: int) -> list[tuple[int, Output]]:
+    """Ticks whenever the link asks for it; everything but signs of life, with its time."""
+    outputs: list[tuple[int, Output]] = []
+    while (at_us := tcp.wake_at_us) <= until_us:
+        outputs += [(at_us, output) for output in tcp.step(Tick(), at_us) if not isinstance(output, Write)]
+    return outputs
+
+
+def test_a_link_whose_signs_of_life_come_in_time_is_not_observed() -> None:
+    tcp = make_open()
+    for at_us in range(0, 5_000_000, 250_000):
+        assert ticks(tcp, at_us) == []
+        tcp.step(Received(SIGN_OF_LIFE), at_us)
+
+
+def test_a_quiet_link_is_observed_and_for_the_last_time_just_before_it_fails() -> None:
+    tcp = make_open()
+
+    *observations, failure = ticks(tcp, 2_000_000)
+
+    assert [output for _, output in observations] == [Observe()] * len(observations)
+    assert observations[0][0] == 300_000
+    assert observations[-1][0] == 990_000
+    assert failure == (1_000_000, LinkFailed("nothing heard for 1000 ms"))
+
+
+def test_data_segments_that_cannot_be_read_yet_are_signs_of_life() -> None:
+    tcp = make_open()
+    for at_us in range(300_000, 9_000_000, 300_000):
+        tcp.step(Observed(data_segments=at_us // 100_000, round_trip_us=50_000), at_us)
+        assert LinkFailed not in map(type, tcp.step(Tick(), at_us))
+
+
+def test_the_first_observation_after_bytes_came_says_nothing_of_what_came_since() -> None:
+    tcp = make_open()
+    tcp.step(Observed(data_segments=3, round_trip_us=50_000), 300_000)
+    tcp.step(Received(SIGN_OF_LIFE), 400_000)
+    tcp.step(Observed(data_segments=4, round_trip_us=50_000), 700_000)
+
+    assert tcp.step(Tick(), 1_400_000) == [LinkFailed("nothing heard for 1000 ms")]
+
+
+def test_while_a_segment_is_missing_the_link_waits_for_its_repetition_but_not_for_ever() -> None:
+    tcp = make_open()
+    tcp.step(Observed(data_segments=3, round_trip_us=50_000), 300_000)
+    tcp.step(Observed(data_segments=4, round_trip_us=50_000), 500_000)
+
+    [*_, failure] = ticks(tcp, 10_000_000)
+
+    assert failure == (4_500_000, LinkFailed("nothing heard for 4000 ms"))
+
+
+def test_a_segment_that_came_in_its_turn_ends_the_longer_wait() -> None:
+    tcp = make_open()
+    tcp.step(Observed(data_segments=3, round_trip_us=50_000), 300_000)
+    tcp.step(Observed(data_segments=4, round_trip_us=50_000), 500_000)
+    tcp.step(Received(SIGN_OF_LIFE), 2_000_000)
+
+    [*_, failure] = ticks(tcp, 10_000_000)
+
+    assert failure == (3_000_000, LinkFailed("nothing heard for 1000 ms"))
+
+
+@pytest.mark.parametrize(
+    ("round_trip_us", "failed_at_us"),
+    [(0, 1_000_000), (125_000, 1_000_000), (200_000, 1_600_000), (3_000_000, 4_000_000)],
+)
+def test_the_limit_of_silence_grows_with_the_round_trip(round_trip_us: int, failed_at_us: int) -> None:
+    tcp = make_open()
+    tcp.step(Observed(data_segments=3, round_trip_us=round_trip_us), 300_000)
+
+    [*_, (at_us, failure)] = ticks(tcp, 10_000_000)
+
+    assert isinstance(failure, LinkFailed)
+    assert at_us == failed_at_us
 
 
 def test_a_daemon_that_overslept_listens_before_it_blames_the_neighbour() -> None:
@@ -195,6 +284,7 @@ def test_a_stuck_connection_gets_no_signs_of_life_on_top() -> None:
     tcp.step(Tick(), 0)
 
     assert tcp.step(Tick(), 200_000) == []
+    tcp.step(Received(SIGN_OF_LIFE), 200_000)
     assert tcp.wake_at_us == 400_000
 
 

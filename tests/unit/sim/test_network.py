@@ -4,7 +4,7 @@ from hopring.sim.engine import Engine
 from hopring.sim.faults import Delay, Duplicate, Flight, Lose, TargetedFault
 from hopring.sim.host import Address
 from hopring.sim.network import Network, Sending
-from hopring.sim.path import Loss, Quality
+from hopring.sim.path import IP_UDP_BYTES, Loss, Quality
 
 Inbox = list[tuple[int, str, bytes]]
 
@@ -286,3 +286,18 @@ def test_a_datagram_can_be_delayed_or_doubled() -> None:
         *((100, b"x2"), (105, b"x2"), (110, b"x2")),
         (150, b"x1"),
     ]
+
+
+def test_all_paths_of_a_host_share_its_access_line() -> None:
+    network, inboxes = make_network("a", "b", "c")
+    # 100 bytes with their headers take 100 ms.
+    network.access_line("a", rate_bytes_per_second=1_000, queue_bytes=250)
+
+    for target in ("b", "c", "b"):
+        send(network, "a", target, bytes(100 - IP_UDP_BYTES))
+    send(network, "b", "c")
+    network.engine.run_until(1_000_000)
+
+    assert [at_us for at_us, _, _ in inboxes["b"]] == [100_100]
+    assert [at_us for at_us, _, _ in inboxes["c"]] == [100, 200_100]
+    assert network.path("a", "b").tally.lost == {Loss.QUEUE: 1}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hopring.links.tcp import Closed, Opened, Received, Written
+from hopring.links.tcp import Closed, Observed, Opened, Received, Written
 from hopring.sim.tcp.stream import Stream
 from hopring.stack_events import StreamEvent
 
@@ -23,6 +23,11 @@ class Connection:
         del self._unwritten[:taken]
         if taken:
             self.tell(Written(taken))
+
+    def observe(self) -> None:
+        """Tells the state of the stream."""
+        if self.stream is not None:
+            self.tell(Observed(self.stream.incoming.data_segments, self.stream.out.round_trip.smoothed_us))
 
     def abort(self) -> None:
         """Ends it; nobody hears of that."""

@@ -18,6 +18,7 @@ class Incoming:
     ack_at_us: int = NEVER
     unacknowledged: int = 0  # Segments since the last acknowledgement.
     ack_sent: int = 0
+    data_segments: int = 0  # All that came, in any order, repetitions included.
     echo_us: int = 0  # The stamp that the next acknowledgement answers (RFC 7323, 4.3).
 
     @property
@@ -35,6 +36,7 @@ class Incoming:
         fin = Flags.FIN in segment.flags
         if not segment.data and not fin:
             return b""
+        self.data_segments += bool(segment.data)
         if fin:
             self.fin_at = segment.end
         # Gaps, their ends and repetitions are answered at once: the sender waits for it.

@@ -1,0 +1,136 @@
+"""What a change of daemons inside one site costs the link to another site, in virtual time.
+
+Two sites, 40 ms apart one way over a line of 10 Mbit/s. The third daemon of one site, which is not its
+representative, leaves, crashes or comes back.
+
+Idle: datagrams and bytes between the sites beyond those of a cluster without the change. Under load (1 KB
+messages, FIFO, half of the line, from one representative to the other): the longest gap between two deliveries,
+and the time until messages are as fast as before. `kept` says whether the new Hop links begin with what the
+old ones had learned of the path.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+
+from hopring.check import trace
+from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
+from hopring.ids import Process
+from hopring.links.hop import HopLearned
+from hopring.services import Service
+from hopring.sim.cluster import Cluster
+from hopring.sim.path import Quality
+
+LINE = {"delay_us": 40_000, "rate_bytes_per_second": 1_250_000, "queue_bytes": 256 * 1024}
+MESSAGE_BYTES = 1_024
+LOAD = 0.5
+BEFORE_US = 4_000_000
+AFTER_US = 5_000_000
+
+CHANGES: dict[str, Callable[[Cluster], None]] = {
+    "none": lambda _cluster: None,
+    "leave": lambda cluster: cluster.stop("eu3"),
+    "crash": lambda cluster: cluster.crash("eu3"),
+    "return": lambda cluster: cluster.restart("eu3"),
+}
+
+
+class Forgetful(dict[Process, HopLearned]):
+    """Keeps nothing of what links have learned."""
+
+    def __setitem__(self, _neighbour: Process, _learned: HopLearned) -> None:
+        pass
+
+
+class Trial:
+    """One cluster, one change."""
+
+    def __init__(self, protocol: LinkProtocol, change: str, kept: bool = True, seed: int = 1) -> None:
+        sites = [
+            Site(name, tuple(Daemon(f"{name}{number}", "127.0.0.1") for number in (1, 2, 3)))
+            for name in ("eu", "us")
+        ]
+        config = Config("change", tuple(sites), (Link(("eu", "us"), 1, protocol),), mesh=False)
+        self.cluster = Cluster(config, seed, Quality(delay_us=100))
+        for near in sites[0].daemons:
+            for far in sites[1].daemons:
+                self.cluster.network.shape_both(near.name, far.name, **LINE)
+        self.change = change
+        self.sent_at_us: dict[int, int] = {}
+        self.cluster.start()
+        if not kept:
+            for host in self.cluster.hosts.values():
+                host.membership.present.learned = Forgetful()
+        self.cluster.run_for(5_000_000)
+        if change == "return":
+            self.cluster.stop("eu3")
+            self.cluster.run_for(5_000_000)
+        assert self.cluster.settled(), "the cluster is in one view"
+
+    def wide(self) -> tuple[int, int]:
+        """Datagrams and their bytes that have gone between the sites."""
+        tallies = [
+            path.tally
+            for (source, target), path in self.cluster.network.paths.items()
+            if source[:2] != target[:2]
+        ]
+        return sum(tally.sent for tally in tallies), sum(tally.sent_bytes for tally in tallies)
+
+    def idle(self) -> tuple[int, int]:
+        """Datagrams and bytes between the sites from the change on."""
+        datagrams, size = self.wide()
+        CHANGES[self.change](self.cluster)
+        self.cluster.run_for(AFTER_US)
+        assert self.cluster.settled(), "the cluster is in one view"
+        after_datagrams, after_size = self.wide()
+        return after_datagrams - datagrams, after_size - size
+
+    def loaded(self) -> tuple[int, int]:
+        """The longest gap between deliveries, and when the last slow message came, from the change on."""
+        end_us = self.cluster.engine.now_us + BEFORE_US + AFTER_US
+        self._submit(end_us)
+        self.cluster.run_for(BEFORE_US)
+        start_us = self.cluster.engine.now_us
+        CHANGES[self.change](self.cluster)
+        self.cluster.run_for(AFTER_US)
+        arrivals = [
+            (one.at_us, one.at_us - self.sent_at_us[one.message.number])
+            for one in self.cluster.history
+            if isinstance(one, trace.Delivered) and one.process.daemon == "us1"
+        ]
+        usual_us = median(latency_us for at_us, latency_us in arrivals if at_us < start_us)
+        gaps = [later - earlier for (earlier, _), (later, _) in pairwise(arrivals)]
+        slow = [at_us - start_us for at_us, latency_us in arrivals if latency_us > 1.5 * usual_us]
+        return max(gaps), max([at_us for at_us in slow if at_us > 0], default=0)
+
+    def _submit(self, end_us: int) -> None:
+        host = self.cluster.hosts["eu1"]
+        host.submit(Service.FIFO, MESSAGE_BYTES)
+        self.sent_at_us[host.sent] = self.cluster.engine.now_us
+        if self.cluster.engine.now_us < end_us:
+            pause_us = int(MESSAGE_BYTES * 1_000_000 / (LOAD * LINE["rate_bytes_per_second"]))
+            self.cluster.engine.after(pause_us, self._submit, end_us)
+
+
+def main() -> None:
+    """All changes on both kinds of links."""
+    for protocol in (LinkProtocol.HOP, LinkProtocol.TCP):
+        usual = {change: Trial(protocol, change).idle() for change in CHANGES}
+        for change in ("leave", "crash", "return"):
+            for kept in (True, False) if protocol is LinkProtocol.HOP else (False,):
+                gap_us, caught_up_us = Trial(protocol, change, kept).loaded()
+                row = {
+                    "case": f"{protocol.value} {change}" + (" kept" if kept else ""),
+                    "datagrams": usual[change][0] - usual["none"][0],
+                    "bytes": usual[change][1] - usual["none"][1],
+                    "gap_ms": gap_us // 1_000,
+                    "caught_up_ms": caught_up_us // 1_000,
+                }
+                print(json.dumps(row), flush=True)
+                print("  ".join(f"{name} {value}" for name, value in row.items()), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""Links on lines that are busy for seconds: nobody is taken for dead."""
+
+import pytest
+
+from hopring.check.link_history import Failed, Received
+from hopring.links.hop import HopOptions
+from hopring.sim.path import Quality
+from hopring.sim.world import World
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [2_000, 4_000, 8_000])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_burst_that_a_thin_line_takes_seconds_to_carry_does_not_kill_a_hop_link(line: int, seed: int) -> None:
+    """The fixed rate is right, and its burst of 64 KiB is far too much for the line."""
+    quality = Quality(delay_us=50_000, rate_bytes_per_second=line, loss=0.02)
+    world = World(seed, quality, record_datagrams=False)
+    one, _other = world.hop("a", "b", HopOptions(rate_bytes_per_second=line))
+    world.run_for(1_000_000)
+    for number in range(40):
+        one.submit(bytes(1_000) + bytes([number]))
+    world.run_for(120_000_000)
+
+    assert [event for event in world.trace if isinstance(event, Failed)] == []
+    assert sum(isinstance(event, Received) for event in world.trace) == 40
+    assert all(world.verdicts())

@@ -1,0 +1,43 @@
+"""What a change of daemons inside a site costs the link to another site (bench/view_change.py has figures)."""
+
+import pytest
+from bench.view_change import Trial
+
+from hopring.config.model import LinkProtocol
+from hopring.links.hop import Hop
+
+
+def window_bytes(trial: Trial) -> float:
+    """The congestion window of the link from eu1 to us1 in its present network."""
+    stack = trial.cluster.hosts["eu1"].membership.stack
+    assert stack is not None
+    link = stack.links[trial.cluster.numbers["us1"]]
+    assert isinstance(link, Hop)
+    assert link.state.congestion is not None
+    return link.state.congestion.window_bytes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["leave", "crash"])
+def test_a_hop_link_catches_up_sooner_with_what_the_one_before_has_learned(change: str) -> None:
+    gap_us, caught_up_us = Trial(LinkProtocol.HOP, change).loaded()
+    gap_without_us, caught_up_without_us = Trial(LinkProtocol.HOP, change, kept=False).loaded()
+
+    assert gap_us <= gap_without_us
+    assert caught_up_us < caught_up_without_us - 200_000
+
+
+@pytest.mark.slow
+def test_a_neighbour_that_was_started_again_is_another_one() -> None:
+    """Nothing is kept of the link to an earlier incarnation: it may be on another host, behind another line."""
+    trial = Trial(LinkProtocol.HOP, "none")
+    trial.loaded()
+    used = window_bytes(trial)
+    for name in ("us2", "us3", "us1"):
+        trial.cluster.stop(name)
+    trial.cluster.run_for(3_000_000)
+    trial.cluster.restart("us1")
+    trial.cluster.run_for(5_000_000)
+
+    assert used > 40_000
+    assert window_bytes(trial) < used / 2
