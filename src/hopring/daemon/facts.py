@@ -23,6 +23,10 @@ class Facts:
         self.member = member
         self.desk = desk
         self.started_us = started_us
+        self.cut: tuple[str, ...] = ()
+        """Daemons that the admin channel has cut off here."""
+        self.shaped: tuple[str, ...] = ()
+        """Daemons whose packets from here the admin channel delays or loses."""
         self.take(config)
 
     def take(self, config: Config) -> None:
@@ -79,6 +83,8 @@ class Facts:
             links=tuple([self.line(daemon, link) for daemon, link in sorted(self.links.items())]),
             dropped={str(reason): count for reason, count in sorted(self.dropped().items())},
             unsent={str(reason): count for reason, count in sorted(self.unsent().items())},
+            cut=self.cut,
+            shaped=self.shaped,
         )
 
     def line(self, daemon: DaemonId, link: Hop | Tcp) -> LinkLine:
