@@ -107,6 +107,7 @@ class Hopd:
             where["admin"] = arguments.admin
         self._report.also = self._count_links
         self._report.watch(self._member)
+        loop.on_stall.append(self._report.stalled)
         if self._http is not None:
             where["metrics"] = "{} port {}".format(*self._http.address)
         own = config.daemons[me.daemon]

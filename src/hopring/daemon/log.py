@@ -21,7 +21,7 @@ BURST_LINES: Final = 20
 
 REFILL_US: Final = 5_000_000
 LINE_BYTES_MAX: Final = 2_048
-WARNINGS: Final = frozenset({"warning", "dropped", "unsent", "client", "refused"})
+WARNINGS: Final = frozenset({"warning", "dropped", "unsent", "client", "refused", "stalled"})
 """Events that somebody should look at."""
 
 _PLAIN: Final = re.compile(r"[^\s\"=\x00-\x1f\x7f]+")

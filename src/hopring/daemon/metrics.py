@@ -86,7 +86,7 @@ class Metrics:
         if self.leaving:
             return "the daemon ends"
         if membership.phase is not Phase.OP:
-            return f"no view is whole: {membership.phase.value} ({membership.cause})"
+            return f"no view is whole: {membership.phase.value} ({self._facts.member.cause})"
         desk = self._facts.desk
         if desk is not None and desk.groups.state is not GState.GOP:
             return f"groups are not settled: {desk.groups.state.value}"

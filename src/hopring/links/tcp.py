@@ -169,7 +169,7 @@ class Tcp:
             case Written(count_bytes):
                 return self._written(count_bytes)
             case Closed(reason):
-                return self._fail(reason)
+                return self._fail(reason, absence=True)
             case Tick():
                 return self._tick(now_us)
 
@@ -214,7 +214,9 @@ class Tcp:
 
     def _check_greeting(self, greeting: Header) -> None:
         if greeting.sender != self.peer:
-            raise PeerError(Drop.FOREIGN_SENDER, f"greeted by daemon {greeting.sender}, not {self.peer}")
+            raise PeerError(
+                Drop.FOREIGN_SENDER, f"greeted by daemon {greeting.sender}, not by daemon {self.peer}"
+            )
         if self.peer_incarnation is not None and greeting.incarnation != self.peer_incarnation:
             raise PeerError(Drop.STALE_INCARNATION, f"greeted by incarnation {greeting.incarnation:#x}")
         if greeting.generation != self.own.generation:
@@ -225,9 +227,9 @@ class Tcp:
         self.state.unsent_bytes -= count_bytes
         return []
 
-    def _fail(self, reason: str) -> list[Output]:
+    def _fail(self, reason: str, absence: bool = False) -> list[Output]:
         self.state.failure = reason
-        return [LinkFailed(reason)]
+        return [LinkFailed(reason, absence)]
 
     # What goes out.
 
@@ -238,7 +240,8 @@ class Tcp:
             self.state.heard_at_us = now_us - self._patience_us // 2
         elif late_us >= 0:
             silent_ms = (now_us - self.state.heard_at_us) // 1_000
-            return self._fail(f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time")
+            reason = f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time"
+            return self._fail(reason, absence=True)
         writes = self._packets(now_us)
         if now_us >= self.ride_at_us:
             writes += self._heartbeat(now_us)
