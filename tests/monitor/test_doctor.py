@@ -1,6 +1,7 @@
 """`hop doctor` beside running daemons: where it looks for them, and what it blames when they are apart."""
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +64,20 @@ def test_a_daemon_that_runs_and_cannot_be_asked_is_not_taken_for_a_foreign_proce
     assert not [line for line in told if line.startswith("finding")]
     assert [line for line in told if line.startswith("unknown") and f"process {eu1.process.pid}" in line]
     assert [line for line in told if line.startswith("ok") and f"process {eu1.process.pid}" in line]
+
+
+def test_a_daemon_that_is_stopped_is_said_to_be_so(tmp_path: Path) -> None:
+    config = local_config({"eu": 1}, base_port=free_base_port(2))
+    with alone(config, tmp_path, "eu1") as eu1:
+        eu1.wait_for_log("size=1")
+        eu1.process.send_signal(signal.SIGSTOP)
+        try:
+            told = doctor(str(eu1.file), "--state", str(tmp_path), "--timeout", "0.5")["eu1"]
+        finally:
+            eu1.process.send_signal(signal.SIGCONT)
+
+    assert not [line for line in told if line.startswith("finding")]
+    assert [line for line in told if line.startswith("unknown") and f"kill -CONT {eu1.process.pid}" in line]
 
 
 def test_a_state_directory_whose_path_needs_quoting_is_found(tmp_path: Path) -> None:

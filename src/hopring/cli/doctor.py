@@ -93,8 +93,11 @@ def _how_to_ask(daemon: Daemon) -> str:
         return "run hop doctor there, or give hopd --listen or --at NAME=URL here"
     holder = host.holder_of(socket.SOCK_DGRAM, daemon.port)
     if holder is not None and holder.is_hopd(daemon.name):
+        runs = f"it runs as process {holder.pid}"
+        if holder.stopped:
+            return f"{runs} and is stopped: kill -CONT {holder.pid}"
         where = f"--state DIR as hopd was given it, or --at {daemon.name}=URL"
-        return f"it runs as process {holder.pid}: say where it is, {where}"
+        return f"{runs}: say where it is ({where}), or look at its log"
     return "start it"
 
 

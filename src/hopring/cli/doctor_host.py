@@ -24,6 +24,7 @@ _IP_MTU: Final = 14
 _IPV6_MTU: Final = 24
 _HEADS_BYTES: Final = {socket.AF_INET: 28, socket.AF_INET6: 48}
 _PROBE_SECONDS: Final = 1.0
+_STOPPED: Final = ("T", "t")  # States of processes in /proc.
 _LISTEN: Final = "0A"  # Of TCP sockets in /proc/net.
 
 
@@ -65,6 +66,14 @@ class Holder:
     def name(self) -> str:
         """The program."""
         return Path(self.words[0]).name if self.words else "?"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        with suppress(OSError):
+            status = Path("/proc", str(self.pid), "stat").read_text(errors="replace")
+            return status.rpartition(") ")[2][:1] in _STOPPED
+        return False
 
     def is_hopd(self, daemon: str) -> bool:
         """Whether it is the daemon of this name, as far as its command line tells."""
