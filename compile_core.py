@@ -60,6 +60,7 @@ HOT = (
             "loop",
             "lingering",
             "port",
+            "stalls",
             "wheel",
             "udp",
             "udp_socket",

@@ -22,7 +22,8 @@ PURE_ROOMS = (
     "check",
 )
 PURE_FILES = (
-    *("value.py", "ids.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
+    *("value.py", "ids.py", "naming.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
+    "daemon/stalls.py",
     *("compat/asking.py", "compat/constants.py", "compat/places.py", "compat/predicates.py"),
     *("compat/receiving.py", "compat/sp_membership.py", "compat/texts.py", "compat/views.py"),
     *("spool/bodies.py", "spool/block.py", "spool/encode.py", "spool/heads.py", "spool/record.py"),
@@ -53,6 +54,7 @@ ROOMS = (
         "native",
         "value",
         "ids",
+        "naming",
         "errors",
         "services",
         "wire",

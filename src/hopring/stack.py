@@ -212,6 +212,12 @@ class Stack:
         ]
 
     @property
+    def patiences_us(self) -> list[int]:
+        """How long each link and the ring bear silence; the other ends have the same options."""
+        links = [link.options.silence_us for link in self.links.values()]
+        return [*links, self.ring.options.token_loss_us] if len(self.network.ring) > 1 else links
+
+    @property
     def wake_at_us(self) -> int:
         """The next moment at which some layer wants a Tick."""
         wake_us = NEVER
@@ -512,11 +518,10 @@ class Stack:
                     self._out.append(ObserveStream(daemon))
                 case Deliver(payload):
                     self._deliver(payload, partial(FromLink, daemon), now_us, daemon)
-                case LinkFailed(reason):
-                    if (
-                        daemon in self.links
-                    ):  # Without a link that no tree uses the network is as good as before.
-                        self._fail(f"link with daemon {daemon}: {reason}", now_us)
+                case LinkFailed(reason, absence):
+                    # Without a link that no tree uses the network is as good as before.
+                    if daemon in self.links:
+                        self._fail(f"link with daemon {daemon}: {reason}", now_us, absence)
 
     def _step_ring(self, event: rings.Input, now_us: int) -> None:
         outputs = self.ring.step(event, now_us)
@@ -535,8 +540,8 @@ class Stack:
                     self._deliver(output.payload, FromRing, now_us)
                 case Transmit():
                     self._out.append(SendSite(output.frames))
-                case LinkFailed(reason):
-                    self._fail(f"ring: {reason}", now_us)
+                case LinkFailed(reason, absence):
+                    self._fail(f"ring: {reason}", now_us, absence)
 
     def _carry_out(self, output: NetworkOutput, now_us: int) -> None:
         match output:
@@ -553,8 +558,8 @@ class Stack:
             case NetworkFailed():
                 self._out.append(output)
 
-    def _fail(self, reason: str, now_us: int) -> None:
-        for output in self.network.step(Failed(reason)):
+    def _fail(self, reason: str, now_us: int, absence: bool = False) -> None:
+        for output in self.network.step(Failed(reason, absence)):
             self._carry_out(output, now_us)
 
 

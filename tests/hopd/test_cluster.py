@@ -84,4 +84,4 @@ def test_who_is_ended_by_sigterm_says_so_and_leaves_nothing_undelivered(tmp_path
         lives.wait_for_a_good_end()
 
         causes = {row.cause for row in lives.rows("eu1") if row.kind == "view"}
-        assert "daemon 1 leaves" in causes
+        assert "eu2 leaves" in causes

@@ -53,7 +53,7 @@ def test_metrics_tell_of_views_clients_messages_and_links(tmp_path: Path) -> Non
             group.multicast(b"y", service=SAFE)
             for _ in range(11):
                 group.receive()
-            eu1.wait(lambda: read(port, "/healthz") == (200, "ok\n"))
+            eu1.wait(lambda: read(port, "/readyz") == (200, "ready, view of 2 of 2 daemons\n"))
             status, text = read(port, "/metrics")
     seen = values(text)
     assert status == 200
@@ -76,12 +76,36 @@ def test_metrics_tell_of_views_clients_messages_and_links(tmp_path: Path) -> Non
     assert families == set(re.findall(r"`(hopring_\w+)`", (ROOT / "docs" / "operations.md").read_text()))
 
 
-def test_a_daemon_alone_becomes_healthy_and_its_log_says_where_that_is_told(tmp_path: Path) -> None:
+def test_in_a_split_links_and_daemons_that_are_missing_stay_in_the_metrics_and_clients_are_served(
+    tmp_path: Path,
+) -> None:
+    base = free_base_port(7)
+    config = local_config({"eu": 2, "us": 1}, base_port=base)
+    port = base + 6
+    link = (("peer", "us1"), ("protocol", "hop"), ("site", "us"))
+    with alone(config, tmp_path, "eu2"), alone(config, tmp_path, "eu1", "--metrics", str(port)) as eu1:
+        eu1.wait_for_log("start version")
+        with alone(config, tmp_path, "us1"):
+            eu1.wait(lambda: read(port, "/healthz") == (200, "ok, view of 3 of 3 daemons\n"))
+            assert values(read(port, "/metrics")[1])["hopring_link_up", link] == 1
+        alive = (200, "ok, view of 2 of 3 daemons, without us1\n")
+        eu1.wait(lambda: read(port, "/healthz") == alive)
+        eu1.wait(lambda: read(port, "/readyz") == (200, "ready, view of 2 of 3 daemons, without us1\n"))
+        seen = values(read(port, "/metrics")[1])
+
+    assert seen["hopring_link_up", link] == 0
+    assert seen["hopring_healthy", ()] == 1
+    by_site = {site: (("site", site),) for site in ("eu", "us")}
+    assert [seen["hopring_configured_daemons", by_site[site]] for site in ("eu", "us")] == [2, 1]
+    assert [seen["hopring_view_daemons", by_site[site]] for site in ("eu", "us")] == [2, 0]
+
+
+def test_a_daemon_alone_becomes_ready_and_its_log_says_where_that_is_told(tmp_path: Path) -> None:
     base = free_base_port(3)
     config = local_config({"eu": 1}, base_port=base)
     with alone(config, tmp_path, "eu1", "--metrics", f"127.0.0.1:{base + 2}") as eu1:
         eu1.wait_for_log("start version")
-        eu1.wait(lambda: read(base + 2, "/healthz") == (200, "ok\n"))
+        eu1.wait(lambda: read(base + 2, "/readyz") == (200, "ready, view of 1 of 1 daemons\n"))
         assert f'metrics="127.0.0.1 port {base + 2}"' in eu1.log()
         assert read(base + 2, "/elsewhere")[0] == 404
 

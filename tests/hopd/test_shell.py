@@ -80,7 +80,7 @@ def test_what_goes_wrong_is_told_and_the_rest_is_still_done(url: str) -> None:
 
 def test_when_the_daemon_goes_so_does_the_shell(tmp_path: Path) -> None:
     config = local_config({"eu": 1}, base_port=free_base_port(2))
-    command = [sys.executable, "-m", "hopring.cli.main", "shell"]
+    command = [sys.executable, "-m", "hopring.cli.main", "shell", "--give-up", "0"]
     command += ["--at", f"hop://127.0.0.1:{config.daemons[0].client_port}"]
     with alone(config, tmp_path, "eu1") as eu1:
         eu1.wait_for_log("size=1")

@@ -177,7 +177,7 @@ def test_terminate_ends_a_daemon_in_an_orderly_way(cluster: Cluster) -> None:
     assert (result.exit_code, result.stdout) == (0, "us1  ok\n")
     assert cluster.log("us1").splitlines()[-1].endswith("us1 end")
     wait(lambda: members(cluster) == {"eu1": ["eu1", "eu2"], "eu2": ["eu1", "eu2"]})
-    assert 'cause="daemon 2 leaves"' in cluster.log("eu1")
+    assert 'cause="us1 leaves"' in cluster.log("eu1")
     assert "cannot be asked from here: us1" in hop(cluster, "status").stderr
     cluster.stop("us1")
     cluster.restart("us1")

@@ -8,7 +8,7 @@ import click
 
 from hopring.cli.exits import Exit, Failure
 from hopring.client.errors import ConnectError, NameInUse, TimedOut
-from hopring.client.url import URL_DEFAULT, parse_url
+from hopring.client.url import URL_DEFAULT, parse_urls
 from hopring.errors import HopError
 from hopring.services import Service
 
@@ -31,7 +31,7 @@ def checked_url(_context: click.Context, _parameter: click.Parameter, value: str
     """The value of an option, if it is the address of a daemon."""
     try:
         if value is not None:
-            parse_url(value)
+            parse_urls(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     return value
@@ -48,7 +48,7 @@ def at_daemon(verb: Verb) -> Verb:
         show_default=True,
         show_envvar=True,
         callback=checked_url,
-        help="The daemon: hop://host:port, or hop+unix:///path.",
+        help="The daemon: hop://host:port, or hop+unix:///path; several with commas, the first that answers.",
     )
     name = click.option("--name", metavar="NAME", help="Of the session; without it, it gets one.")
     return at(name(verb))

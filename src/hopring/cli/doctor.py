@@ -12,6 +12,7 @@ from hopring.cli.asking import json_option, timeout_option
 from hopring.cli.doctor_checks import Chart, Verdict
 from hopring.cli.doctor_cluster import Asked, ask, check_daemons, check_pairs
 from hopring.cli.exits import Exit
+from hopring.client.url import parse_url, unix_url
 from hopring.config import Config, Daemon, LinkProtocol, load_config
 from hopring.daemon.client_ports import tcp_place
 
@@ -60,6 +61,10 @@ def _given(config: Config, urls: tuple[str, ...]) -> dict[str, str]:
         name, is_there, url = one.partition("=")
         if not is_there or name not in [daemon.name for daemon in config.daemons]:
             raise click.BadParameter(f"{one!r} is not NAME=URL of a daemon of the file", param_hint="--at")
+        try:
+            parse_url(url)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--at") from None
         given[name] = url
     return given
 
@@ -70,6 +75,8 @@ def _ask_all(
     asked: dict[str, Asked] = {}
     for daemon in config.daemons:
         problem = "it has no client_port"
+        if host.is_local(daemon.address):
+            problem += f", and there is no Unix socket of it in {state}"
         for url in [given[daemon.name]] if daemon.name in given else _urls(config, daemon, state):
             told = ask(url, seconds)
             if isinstance(told, Asked):
@@ -77,12 +84,21 @@ def _ask_all(
                 break
             problem = f"{url}: {told}"
         else:
-            local = host.is_local(daemon.address)
-            remedy = (
-                "start it" if local else "run hop doctor there, or give hopd --listen or --at NAME=URL here"
-            )
-            chart.unknown(daemon.name, f"could not be asked ({problem})", remedy)
+            chart.unknown(daemon.name, f"could not be asked ({problem})", _how_to_ask(daemon))
     return asked
+
+
+def _how_to_ask(daemon: Daemon) -> str:
+    if not host.is_local(daemon.address):
+        return "run hop doctor there, or give hopd --listen or --at NAME=URL here"
+    holder = host.holder_of(socket.SOCK_DGRAM, daemon.port)
+    if holder is not None and holder.is_hopd(daemon.name):
+        runs = f"it runs as process {holder.pid}"
+        if holder.stopped:
+            return f"{runs} and is stopped: kill -CONT {holder.pid}"
+        where = f"--state DIR as hopd was given it, or --at {daemon.name}=URL"
+        return f"{runs}: say where it is ({where}), or look at its log"
+    return "start it"
 
 
 def _urls(config: Config, daemon: Daemon, state: Path) -> list[str]:
@@ -90,7 +106,7 @@ def _urls(config: Config, daemon: Daemon, state: Path) -> list[str]:
         return [] if daemon.client_port is None else [_url(daemon.address, daemon.client_port)]
     path = host.unix_socket(state, config, daemon.name)
     place = tcp_place(daemon, None)
-    urls = [] if path is None else [f"hop+unix://{path}"]
+    urls = [] if path is None else [unix_url(path)]
     return urls if place is None else [*urls, _url(*place)]
 
 
@@ -110,10 +126,15 @@ def _check_host(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
     host.check_limits(chart, config)
     sites = {daemon.name: site for site in config.sites for daemon in site.daemons}
     for daemon in own:
-        _check_ports(chart, config, daemon, daemon.name in asked)
+        _check_ports(chart, config, daemon, _answers(asked, daemon.name))
         host.check_paths(chart, config, daemon)
         if sites[daemon.name].multicast is not None:
             host.check_multicast(chart, sites[daemon.name], daemon)
+
+
+def _answers(asked: dict[str, Asked], name: str) -> bool:
+    """Whether it was this daemon that answered, and not another one at its address."""
+    return name in asked and asked[name].facts.daemon == name
 
 
 def _check_ports(chart: Chart, config: Config, daemon: Daemon, running: bool) -> None:
@@ -124,15 +145,23 @@ def _check_ports(chart: Chart, config: Config, daemon: Daemon, running: bool) ->
     if place is not None:
         wanted.append(("clients' TCP", socket.SOCK_STREAM, *place))
     for what, kind, address, port in wanted:
-        problem = host.port_problem(kind, address, port)
         where = f"{what} port {port} of {address}"
         if running:
             chart.good(daemon.name, f"{where} is the running daemon's")
-        elif problem:
-            text = f"{where}: {problem}, and it is no hopd that answers as {daemon.name}"
-            chart.finding(daemon.name, text, "end the process that has it (ss -lunpt), or choose another port")
-        else:
+            continue
+        problem = host.port_problem(kind, address, port)
+        holder = host.holder_of(kind, port) if problem else None
+        if not problem:
             chart.good(daemon.name, f"{where} is free")
+        elif holder is None:
+            text = f"{where}: {problem}, by a process that this user cannot see"
+            remedy = "see whose it is as root (ss -lunpt): if not hopd's, end it or choose another port"
+            chart.finding(daemon.name, text, remedy)
+        elif holder.is_hopd(daemon.name):
+            chart.good(daemon.name, f"{where} is that of the running daemon, process {holder.pid}")
+        else:
+            text = f"{where}: {problem}, by process {holder.pid} ({holder.name}), which is not this daemon"
+            chart.finding(daemon.name, text, "end that process, or choose another port")
 
 
 def _state_directory() -> Path:

@@ -26,6 +26,7 @@ _UNSENT: Final = {
     "unreachable": "there is no route: check addresses, routes and, for a group, multicast",
     "queue_full": "the network takes less than is sent: set `rate`, or raise net.core.wmem_max",
 }
+_ALIKE: Final = "all daemons need the same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def check_daemons(chart: Chart, config: Config, asked: dict[str, Asked]) -> None
         facts = one.facts
         if facts.hash != digest:
             text = f"runs with a configuration of hash {facts.hash}, the file's is {digest}"
-            chart.finding(name, text, "give it this file and start it again; all daemons need the same")
+            chart.finding(name, text, f"give it this file, and reload or restart it; {_ALIKE}")
         else:
             chart.good(name, f"runs with this configuration (hash {digest})")
         if facts.daemon != name:
@@ -69,51 +70,86 @@ def check_daemons(chart: Chart, config: Config, asked: dict[str, Asked]) -> None
         if facts.phase != "op":
             text = f"is in no whole view ({facts.phase}, {one.view.cause})"
             chart.finding(name, text, "wait a few seconds; if it stays so, look at its log")
+        since = f"since it started {_age(facts.uptime_us)} ago"
         for reason, count in facts.dropped.items():
             if reason in _DROPS:
-                chart.finding(name, f"refused {count} packets for {reason}", _DROPS[Drop(reason)])
+                chart.finding(name, f"refused {count} packets for {reason} {since}", _DROPS[Drop(reason)])
         for reason, count in facts.unsent.items():
             if reason in _UNSENT:
-                chart.finding(name, f"could not send {count} datagrams: {reason}", _UNSENT[reason])
+                chart.finding(name, f"could not send {count} datagrams {since}: {reason}", _UNSENT[reason])
         for link in facts.links:
-            _check_link(chart, name, link)
+            sender = asked.get(link.daemon)
+            _check_link(chart, name, link, sender is not None and name in sender.facts.shaped)
     versions = sorted({one.facts.version for one in asked.values()})
     if len(versions) > 1:
         chart.finding("cluster", f"daemons of versions {', '.join(versions)}", "upgrade the older ones")
 
 
-def _check_link(chart: Chart, name: str, link: LinkLine) -> None:
+def _age(time_us: int) -> str:
+    seconds = time_us // 1_000_000
+    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _check_link(chart: Chart, name: str, link: LinkLine, shaped: bool) -> None:
     pair = f"{link.daemon} -> {name}"
     if link.received + link.lost >= LOSS_PACKETS_MIN and link.lost > LOSS_MAX * (link.received + link.lost):
         text = f"{link.lost} of {link.received + link.lost} packets were lost in this view"
-        chart.finding(pair, text, "check the network; if it is full, set `rate` of the link")
+        if shaped:
+            remedy = f"clear what the admin channel of {link.daemon} has set for {name} (verb shape)"
+        else:
+            remedy = "check the network; if it is full, set `rate` of the link"
+        chart.finding(pair, text, remedy)
     else:
         trip = f"round trip {link.round_trip_us / 1000:.1f} ms" if link.round_trip_us else "no round trip yet"
         chart.good(pair, f"{link.protocol}: {link.received} packets came, {link.lost} were lost, {trip}")
 
 
 def check_pairs(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
-    """Who sees whom, both ways."""
+    """Whether each daemon has each other one in its view; a pair that lacks a view is told of once."""
     seen = {name: set(one.view.members) for name, one in asked.items()}
     for one, other in permutations(sorted(daemon.name for daemon in config.daemons), 2):
         if one not in seen or other in seen[one]:
             continue
-        if other not in seen:
-            text, remedy = f"{other} is not in {one}'s view", f"start {other}, or see why it is not reached"
-        elif one in seen[other]:
-            # A view is one at all its members once it is installed; so this passes, or something is broken.
-            text = f"{one} does not see {other}, though {other} sees {one}"
-            remedy = "ask again in a few seconds: one of them may have a newer view"
-        else:
-            text = f"neither sees the other: {one} has {_list(seen[one])}, {other} has {_list(seen[other])}"
-            remedy = f"check that UDP passes both ways between them, and the log of {one} (dropped, unsent)"
-            if one > other:
-                continue
+        if other in seen and one > other and one not in seen[other]:
+            continue
+        text, remedy = _apart(asked, one, other)
         chart.finding(f"{one} <-> {other}", text, remedy)
     for name in sorted(seen):
         if seen[name] >= {daemon.name for daemon in config.daemons}:
             chart.good(name, f"has all {len(config.daemons)} daemons in its view")
 
 
-def _list(names: set[str]) -> str:
-    return " ".join(sorted(names))
+def _apart(asked: dict[str, Asked], one: str, other: str) -> tuple[str, str]:
+    """Why a daemon does not have another one in its view, and the remedy: the surest cause first."""
+    cutting = [name for name, peer in ((one, other), (other, one)) if _cuts(asked, name, peer)]
+    if cutting:
+        text = f"they are parted by hand (hop monitor partition): cut at {' and '.join(cutting)}"
+        return text, "hop monitor heal, with --admin where the admin sockets are"
+    if other not in asked:
+        return f"{other} is not in {one}'s view", f"start {other}, or see why it is not reached"
+    here, there = asked[one], asked[other]
+    if one in there.view.members:
+        # A view is one at all its members once it is installed; so this passes, or something is broken.
+        text = f"{one} does not see {other}, though {other} sees {one}"
+        return text, "ask again in a few seconds: one of them may have a newer view"
+    views = f"{one} has {_list(here)}, {other} has {_list(there)}"
+    if here.facts.hash != there.facts.hash:
+        text = f"they run with different configurations ({here.facts.hash}, {there.facts.hash}): {views}"
+        return text, f"give both the same file, and reload or restart; {_ALIKE}"
+    searching = [name for name in (one, other) if asked[name].facts.phase != "op"]
+    if searching:
+        text = f"neither sees the other, and {' and '.join(searching)} is in no whole view: {views}"
+        return text, "ask again in a few seconds: their views may be about to change"
+    remedy = f"check that UDP passes both ways between them, and the log of {one} (dropped, unsent)"
+    return f"neither sees the other: {views}", remedy
+
+
+def _cuts(asked: dict[str, Asked], one: str, other: str) -> bool:
+    return one in asked and other in asked[one].facts.cut
+
+
+def _list(one: Asked) -> str:
+    return " ".join(sorted(one.view.members))

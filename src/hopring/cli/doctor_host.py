@@ -1,9 +1,12 @@
 """What can be found out on this host without a daemon: addresses, ports, routes, sizes, limits, multicast."""
 
 import errno
+import os
 import resource
 import select
 import socket
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,18 +14,18 @@ from hopring.cli.doctor_checks import Chart
 from hopring.config import Config, Daemon, LinkProtocol, Site
 from hopring.daemon.interfaces import interface_of
 from hopring.daemon.multicast import Group
+from hopring.daemon.surroundings import DESCRIPTORS_BESIDE
 from hopring.daemon.udp import BUFFER_BYTES
 from hopring.daemon.udp_socket import ask_buffers, open_group
 from hopring.session.options import SessionOptions
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 
-DESCRIPTORS_BESIDE: Final = 64
-"""What a daemon needs beside its clients."""
-
 _IP_MTU: Final = 14
 _IPV6_MTU: Final = 24
 _HEADS_BYTES: Final = {socket.AF_INET: 28, socket.AF_INET6: 48}
 _PROBE_SECONDS: Final = 1.0
+_STOPPED: Final = ("T", "t")  # States of processes in /proc.
+_LISTEN: Final = "0A"  # Of TCP sockets in /proc/net.
 
 
 def family_of(address: str) -> socket.AddressFamily:
@@ -52,6 +55,60 @@ def port_problem(kind: socket.SocketKind, address: str, port: int) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that has a port of this host."""
+
+    pid: int
+    words: tuple[str, ...]  # Of its command line.
+
+    @property
+    def name(self) -> str:
+        """The program."""
+        return Path(self.words[0]).name if self.words else "?"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        with suppress(OSError):
+            status = Path("/proc", str(self.pid), "stat").read_text(errors="replace")
+            return status.rpartition(") ")[2][:1] in _STOPPED
+        return False
+
+    def is_hopd(self, daemon: str) -> bool:
+        """Whether it is the daemon of this name, as far as its command line tells."""
+        given = [Path(word).name for word in self.words]
+        if not {"hopd", "hopring.daemon.hopd"}.intersection(given):
+            return False
+        return f"--name={daemon}" in self.words or ("--name", daemon) in zip(
+            self.words, self.words[1:], strict=False
+        )
+
+
+def holder_of(kind: socket.SocketKind, port: int) -> Holder | None:
+    """The process that has a port at any address; None if there is none, or this user may not know."""
+    inodes = _inodes_of("udp" if kind == socket.SOCK_DGRAM else "tcp", port)
+    for link in Path("/proc").glob("[0-9]*/fd/*") if inodes else ():
+        with suppress(OSError):
+            if os.readlink(link) in inodes:
+                process = link.parents[1]
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                return Holder(int(process.name), tuple(words[:-1]))
+    return None
+
+
+def _inodes_of(protocol: str, port: int) -> set[str]:
+    inodes: set[str] = set()
+    for table in (protocol, f"{protocol}6"):
+        with suppress(OSError):
+            for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+                fields = line.split()
+                listens = protocol == "udp" or fields[3] == _LISTEN
+                if listens and int(fields[1].rpartition(":")[2], 16) == port:
+                    inodes.add(f"socket:[{fields[9]}]")
+    return inodes
+
+
 def check_limits(chart: Chart, config: Config) -> None:
     """Limits of the system that daemons meet under load."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -72,14 +129,16 @@ def check_limits(chart: Chart, config: Config) -> None:
             remedy = f"sysctl -w net.core.{name}={BUFFER_BYTES}"
             chart.finding("host", f"net.core.{name} is {size} bytes, hopd asks for {BUFFER_BYTES}", remedy)
     sessions_max = config.clients.sessions_max or SessionOptions().sessions_max
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files == resource.RLIM_INFINITY or files >= sessions_max + DESCRIPTORS_BESIDE:
-        chart.good("host", f"{files} open files are enough for {sessions_max} clients")
+    # hopd raises its own soft limit as far as the hard one.
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = sessions_max + DESCRIPTORS_BESIDE
+    if files == resource.RLIM_INFINITY or files >= wanted:
+        chart.good("host", f"hopd may open enough files for {sessions_max} clients")
     else:
-        text = f"a process of this user may open {files} files, sessions_max is {sessions_max}"
-        chart.finding(
-            "host", text, f"ulimit -n {sessions_max + DESCRIPTORS_BESIDE}, or lower [clients] sessions_max"
+        text = (
+            f"a process of this user may open {files} files (ulimit -Hn), {sessions_max} clients need {wanted}"
         )
+        chart.finding("host", text, f"raise the hard limit to {wanted}, or lower [clients] sessions_max")
 
 
 def check_localhost(chart: Chart) -> None:

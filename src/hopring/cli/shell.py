@@ -12,14 +12,18 @@ import click
 from hopring.cli.asking import timeout_option
 from hopring.cli.at_daemon import at_daemon, talking
 from hopring.cli.exits import Exit
+from hopring.cli.staying import Presence, give_up_option, reconnect_of
 from hopring.cli.sub import as_line, names
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import MessageTooLarge, RequestRefused, TimedOut
-from hopring.client.events import Event, Message
+from hopring.client.events import Event, Message, Reconnected
 from hopring.services import Service
 
 READ_BYTES: Final = 1 << 16
 LINE_BYTES_MAX: Final = 1 << 20
+GIVE_UP_SECONDS: Final = 120.0
+DIAL_SECONDS: Final = 0.05
+"""How often a shell without a connection looks whether it is time for another try."""
 
 HELP: Final = """\
 join GROUP              become a member
@@ -42,6 +46,7 @@ class Shell:
 
     def __init__(self, session: Session, seconds: float) -> None:
         self._session = session
+        self._presence = Presence(session)
         self._seconds = seconds
         self._service = Service.AGREED
         self._commands: dict[str, Callable[[list[str]], None]] = {
@@ -71,9 +76,17 @@ class Shell:
     def show_all(self) -> None:
         """What has come by now; an error if nothing more will."""
         while self._session.poll():
-            click.echo(line_of(self._session.receive()))
+            self.show(self._session.receive())
+        self._presence.look()
         if self._session._core.ended is not None:
             raise self._session._core.ended
+
+    def show(self, event: Event) -> None:
+        """An event; that the session was away is no event of a group, and goes to stderr."""
+        if isinstance(event, Reconnected):
+            self._presence.back(event)
+        else:
+            click.echo(line_of(event))
 
     def _join(self, words: list[str]) -> None:
         self._session.join(_one(words, "join GROUP"), timeout_seconds=self._seconds)
@@ -84,7 +97,8 @@ class Shell:
     def _send(self, words: list[str]) -> None:
         if len(words) != 2:
             raise Wrong("send GROUP[,GROUP..] TEXT")
-        self._session.multicast(words[0].split(","), words[1].encode(), service=self._service)
+        groups, data = words[0].split(","), words[1].encode()
+        self._session.multicast(groups, data, service=self._service, timeout_seconds=self._seconds)
 
     def _choose(self, words: list[str]) -> None:
         if words:
@@ -117,15 +131,20 @@ class Shell:
 @click.command()
 @at_daemon
 @timeout_option
+@give_up_option(GIVE_UP_SECONDS)
 @click.pass_context
-def shell(context: click.Context, url: str, name: str | None, seconds: float) -> None:
+def shell(
+    context: click.Context, url: str, name: str | None, seconds: float, give_up_seconds: float | None
+) -> None:
     """Join, leave, send and look around by typing; events are shown as they come. `help` lists the commands.
 
-    Commands may also come from a file or a pipe; then exit code 1 tells that one of them failed.
+    When the connection is lost the shell comes back, joins its groups again, and says for how long messages are
+    missing. Commands may also come from a file or a pipe; then exit code 1 tells that one of them failed.
     """
     typed = sys.stdin.isatty()
     failed = False
-    with talking(), connect(url, name=name, timeout_seconds=seconds, reconnect=False) as session:
+    reconnect = reconnect_of(give_up_seconds)
+    with talking(), connect(url, name=name, timeout_seconds=seconds, reconnect=reconnect) as session:
         one = Shell(session, seconds)
         click.echo(f"hop: {session.private_group} at {session.daemon}; help lists the commands", err=True)
         for line in _lines(session, one.show_all, typed):
@@ -140,7 +159,7 @@ def shell(context: click.Context, url: str, name: str | None, seconds: float) ->
             one.show_all()
         session.close()
         for event in session:
-            click.echo(line_of(event))
+            one.show(event)
     if failed and not typed:
         context.exit(Exit.FAILURE)
 
@@ -152,8 +171,11 @@ def _lines(session: Session, show: Callable[[], None], typed: bool) -> Iterator[
         if typed:
             click.echo("> ", nl=False, err=True)
         while b"\n" not in rest:
-            ready, _, _ = select.select([sys.stdin, session], [], [])
-            if session in ready:
+            # Without a connection there is nothing to select; the session comes back while it is looked at.
+            connected = session.connected
+            watched = [sys.stdin, session] if connected else [sys.stdin]
+            ready, _, _ = select.select(watched, [], [], None if connected else DIAL_SECONDS)
+            if session in ready or not connected:
                 show()
             if sys.stdin in ready:
                 chunk = os.read(sys.stdin.fileno(), READ_BYTES)

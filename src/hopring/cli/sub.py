@@ -6,6 +6,7 @@ import json
 import click
 
 from hopring.cli.at_daemon import at_daemon, talking
+from hopring.cli.staying import Presence, events_of, give_up_option, reconnect_of
 from hopring.client.blocking import Session, connect
 from hopring.client.events import Event, Gap, Member, Message, Reconnected, SlowWarning, Transition, View
 
@@ -16,11 +17,23 @@ from hopring.client.events import Event, Gap, Member, Message, Reconnected, Slow
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with sender and service.")
 @click.option("--views", is_flag=True, help="Show views and transitions too.")
 @click.option("--count", type=click.IntRange(1), help="End after so many messages.")
+@give_up_option(None)
 def sub(
-    groups: tuple[str, ...], url: str, name: str | None, as_json: bool, views: bool, count: int | None
+    groups: tuple[str, ...],
+    url: str,
+    name: str | None,
+    as_json: bool,
+    views: bool,
+    count: int | None,
+    give_up_seconds: float | None,
 ) -> None:
-    """Join the groups and print what comes, one line per message, until interrupted."""
-    with talking(), connect(url, name=name, membership=views, reconnect=False) as session:
+    """Join the groups and print what comes, one line per message, until interrupted.
+
+    When the connection is lost it comes back, to the same daemon or another one of --at, joins again, and says
+    on stderr for how long messages are missing; with --json also as an object among the others.
+    """
+    reconnect = reconnect_of(give_up_seconds)
+    with talking(), connect(url, name=name, membership=views, reconnect=reconnect) as session:
         for group in groups:
             session.join(group)
         click.echo(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
@@ -29,8 +42,11 @@ def sub(
 
 def _show(session: Session, as_json: bool, count: int | None) -> None:
     seen = 0
-    for event in session:
-        click.echo(json.dumps(_facts(event)) if as_json else as_line(event))
+    for event in events_of(session, Presence(session)):
+        if as_json:
+            click.echo(json.dumps(_facts(event)))
+        elif not isinstance(event, Reconnected):
+            click.echo(as_line(event))
         seen += isinstance(event, Message)
         if seen == count:
             return

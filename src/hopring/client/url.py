@@ -3,8 +3,9 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from hopring.session.frames import CLIENT_PORT_DEFAULT
 
@@ -29,6 +30,11 @@ def parse_url(url: str) -> Where:
     if parts.scheme != "hop" or not parts.hostname or parts.path not in ("", "/"):
         raise ValueError(f"{url!r} is no address of a daemon; write hop://host:port or hop+unix:///path")
     return Where(parts.hostname, parts.port or CLIENT_PORT_DEFAULT)
+
+
+def unix_url(path: Path) -> str:
+    """The URL of a Unix socket; a relative path stays so, for the kernel limits the length of an address."""
+    return f"hop+unix:{'//' if path.is_absolute() else ''}{quote(str(path))}"
 
 
 def any_name() -> str:

@@ -5,10 +5,12 @@ one place, where it is counted.
 """
 
 import errno
+import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from struct import Struct
 from typing import Final, Protocol
 
 from hopring.daemon.loop import BROKEN, READABLE, WRITABLE, Loop
@@ -30,7 +32,9 @@ CONNECTS_PER_SECOND: Final = 500
 CONNECTS_BURST: Final = 1_000
 """How fast a daemon accepts; whoever comes sooner waits in the kernel's queue."""
 
+TOO_FAST: Final = f"more than {CONNECTS_PER_SECOND} new connections a second"
 NO_DESCRIPTORS_DELAY_US: Final = 100_000
+_CREDENTIALS: Final = Struct("3i")  # The kernel's struct ucred.
 _GATHER_MAX: Final = 512  # Well below IOV_MAX.
 
 
@@ -57,6 +61,8 @@ class ClientConnection:
         """Takes over an open, non-blocking socket."""
         self._loop = loop
         self._socket = sock
+        self.peer = peer_of(sock)
+        """Where it comes from, for people."""
         self._number = number
         self._owner = owner
         self._out: deque[bytes | memoryview] = deque()
@@ -212,7 +218,10 @@ class ClientListener:
         sock: socket.socket,
         welcome: Callable[[socket.socket], None],
         rate: Bucket | None = None,
+        delayed: Callable[[str], None] | None = None,
     ) -> None:
+        """Whoever has to wait in the kernel's queue is not known; `delayed` is told why somebody does."""
+        self._delayed = delayed
         self._rate = rate or Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)  # A connection counts as a byte.
         self._loop = loop
         self._socket = sock
@@ -231,7 +240,7 @@ class ClientListener:
         self._rate.fill(now_us)
         for _ in range(ACCEPTS_MAX):
             if self._rate.ready_at_us > now_us:
-                self._rest_until(self._rate.ready_at_us)
+                self._rest_until(self._rate.ready_at_us, TOO_FAST)
                 return
             try:
                 sock, _address = self._socket.accept()
@@ -240,7 +249,7 @@ class ClientListener:
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
                     # The kernel would report the waiting connection again and again.
-                    self._rest_until(now_us + NO_DESCRIPTORS_DELAY_US)
+                    self._rest_until(now_us + NO_DESCRIPTORS_DELAY_US, os.strerror(error.errno))
                     return
                 continue  # That one was gone before we came to it.
             self._rate.take(1)
@@ -250,9 +259,25 @@ class ClientListener:
                 _keep_alive(sock)
             self._welcome(sock)
 
-    def _rest_until(self, at_us: int) -> None:
+    def _rest_until(self, at_us: int, why: str) -> None:
+        if self._delayed is not None:
+            self._delayed(why)
         self._loop.modify(self._socket.fileno(), 0)
         self._again.set(at_us)
+
+
+def peer_of(sock: socket.socket) -> str:
+    """The other end of a connection: its address and port, or the process and user on this host."""
+    try:
+        if sock.family == socket.AF_UNIX:
+            pid, uid, _gid = _CREDENTIALS.unpack(
+                sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            )
+            return f"process {pid} of user {uid}"
+        address = sock.getpeername()
+    except OSError:
+        return "unknown"  # It was gone before it was asked.
+    return f"{address[0]} port {address[1]}"
 
 
 def _keep_alive(sock: socket.socket) -> None:

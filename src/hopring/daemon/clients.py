@@ -119,7 +119,7 @@ class Clients:
         def welcome(sock: socket.socket) -> None:
             self._welcome(sock, dialect)
 
-        self._listeners.append(ClientListener(self._loop, sock, welcome, self._rate))
+        self._listeners.append(ClientListener(self._loop, sock, welcome, self._rate, self._delayed))
         if path is not None:
             self._paths.append(path)
 
@@ -186,15 +186,27 @@ class Clients:
                     self._connections[number].pause(True)
                 case Listen(number):
                     self._connections[number].pause(False)
-                case Close(number, last, reason):
-                    self._connections[number].finish(last)
-                    if reason:
-                        self._log.say("client", session=number, ended=reason)
+                case Close(number):
+                    if output.reason:
+                        self._log_end(output)
+                    self._connections[number].finish(output.last)
                 case Resume() | Withdraw():
                     self._member.give(output)
         for waiting in hurried:
             if waiting in self._connections:  # The one before may have shown that it is gone.
                 self._connections[waiting].flush()
+
+    def _log_end(self, close: Close) -> None:
+        who: dict[str, object] = {"session": close.session, "address": self._connections[close.session].peer}
+        if close.name:
+            who["name"] = close.name
+        if close.refused:
+            self._log.say("client_refused", **who, reason=close.reason)
+        else:
+            self._log.say("client", **who, ended=close.reason)
+
+    def _delayed(self, reason: str) -> None:
+        self._log.say("client_delayed", reason=reason)
 
     def _pump(self) -> None:
         self._pump_due = False

@@ -59,7 +59,7 @@ def command_line() -> argparse.ArgumentParser:
         "--metrics",
         type=_place,
         metavar="ADDRESS:PORT",
-        help="serve /metrics and /healthz here by HTTP; a port alone is on loopback (default: nowhere)",
+        help="serve /metrics, /healthz and /readyz by HTTP; a port alone is on loopback (default: nowhere)",
     )
     parser.add_argument(
         "--log-format", choices=list(LogFormat), help="how lines of the log are written (default: as in FILE)"

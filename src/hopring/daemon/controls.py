@@ -39,12 +39,14 @@ class MemberControls:
         for name in self._others(daemons):
             self._facts.member.wires.shape(name, shape)
             self._shapes[name] = shape
+        self._note()
 
     def cut(self, daemons: Collection[str]) -> None:
         """Cuts exactly these daemons off."""
         self._cut = self._others(daemons)
         if not self._parted:
             self._facts.member.wires.cut(self._cut)
+        self._note()
 
     def window(self, request: SetWindow) -> dict[str, object]:
         """Sets windows; returns all of them as they are now."""
@@ -72,6 +74,12 @@ class MemberControls:
             self._facts.member.wires.shape(name, shape)
         self._cut = [name for name in self._cut if name in names]
         self._facts.member.wires.cut(self._cut)
+        self._note()
+
+    def _note(self) -> None:
+        """Clients that ask are told too, `hop doctor` among them."""
+        self._facts.cut = tuple(self._cut)
+        self._facts.shaped = tuple(sorted([name for name, shape in self._shapes.items() if shape != CLEAR]))
 
     def _others(self, daemons: Collection[str]) -> list[str]:
         names = [daemon.name for daemon in self._facts.config.daemons]

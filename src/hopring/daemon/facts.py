@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from hopring import __version__
 from hopring.config import Config, cluster_hash
@@ -12,12 +13,23 @@ from hopring.ids import DaemonId
 from hopring.links.events import LinkCounters
 from hopring.links.hop import Hop
 from hopring.links.tcp import Tcp
+from hopring.membership.membership import Phase
 from hopring.routing.network import Network
 from hopring.routing.topology import LinkPlan
 from hopring.routing.trees import Pair, edges_used
 from hopring.routing.weights import delivery_us
 from hopring.session.answers import DaemonFacts, LinkLine, WeightLine, WeightsPage
 from hopring.session.desk import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredLink:
+    """A link of the own site to another one."""
+
+    site: str
+    peer: str  # The site's representative in the view; if there is none, its first daemon of the configuration.
+    protocol: str
+    up: bool  # The site is in the view, and the view does not do without this link.
 
 
 class Facts:
@@ -27,6 +39,10 @@ class Facts:
         self.member = member
         self.desk = desk
         self.started_us = started_us
+        self.cut: tuple[str, ...] = ()
+        """Daemons that the admin channel has cut off here."""
+        self.shaped: tuple[str, ...] = ()
+        """Daemons whose packets from here the admin channel delays or loses."""
         self.take(config)
 
     def take(self, config: Config) -> None:
@@ -44,6 +60,28 @@ class Facts:
         """Those of the present network."""
         stack = self.member.membership.stack
         return {} if stack is None else stack.links
+
+    def configured_links(self) -> list[ConfiguredLink]:
+        """The links of the own site, in the order of the other sites, whether they work or not."""
+        membership, config = self.member.membership, self.config
+        mine = config.site_of[membership.who.me.daemon]
+        # While no view is whole, nothing is known to work.
+        members = membership.view.members if membership.phase is Phase.OP else ()
+        present = {config.site_of[one.daemon]: one.daemon for one in reversed(members)}
+        first = {site: DaemonId(at) for at, site in reversed(list(enumerate(config.site_of)))}
+        links = []
+        for ends, plan in sorted(membership.who.topology.links.items()):
+            if mine in ends:
+                site = ends[1] if ends[0] == mine else ends[0]
+                peer = self.names[present.get(site, first[site])]
+                up = site in present and ends not in membership.view.cut
+                links.append(ConfiguredLink(config.sites[site].name, peer, plan.protocol.value, up))
+        return links
+
+    def missing(self) -> list[str]:
+        """The daemons of the configuration that are not in the view."""
+        present = {one.daemon for one in self.member.membership.view.members}
+        return [name for one, name in self.names.items() if one not in present]
 
     def traffics(self) -> list[Traffic]:
         """Of all sockets that carry datagrams."""
@@ -83,6 +121,8 @@ class Facts:
             links=tuple([self.line(daemon, link) for daemon, link in sorted(self.links.items())]),
             dropped={str(reason): count for reason, count in sorted(self.dropped().items())},
             unsent={str(reason): count for reason, count in sorted(self.unsent().items())},
+            cut=self.cut,
+            shaped=self.shaped,
         )
 
     def line(self, daemon: DaemonId, link: Hop | Tcp) -> LinkLine:

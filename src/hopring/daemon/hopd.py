@@ -107,6 +107,7 @@ class Hopd:
             where["admin"] = arguments.admin
         self._report.also = self._count_links
         self._report.watch(self._member)
+        loop.on_stall.append(self._report.stalled)
         if self._http is not None:
             where["metrics"] = "{} port {}".format(*self._http.address)
         own = config.daemons[me.daemon]
@@ -136,7 +137,8 @@ class Hopd:
         self._http: HttpServer | None = None
         if arguments.metrics is not None:
             self._metrics = Metrics(self._loop, self.log, facts)
-            pages = {"/metrics": self._metrics.page, "/healthz": self._metrics.health}
+            metrics = self._metrics
+            pages = {"/metrics": metrics.page, "/healthz": metrics.alive, "/readyz": metrics.ready}
             self._http = HttpServer(self._loop, arguments.metrics, pages)
         self.reloading = Reloading(arguments, config, self.log, desk)
         reload = self.reloading.reload_for_admin

@@ -21,10 +21,13 @@ BURST_LINES: Final = 20
 
 REFILL_US: Final = 5_000_000
 LINE_BYTES_MAX: Final = 2_048
-WARNINGS: Final = frozenset({"warning", "dropped", "unsent", "client", "refused"})
+WARNINGS: Final = frozenset(
+    {"warning", "dropped", "unsent", "client", "client_refused", "client_delayed", "refused", "stalled"}
+)
 """Events that somebody should look at."""
 
-_PLAIN: Final = re.compile(r"[^\s\"=\x00-\x1f\x7f]+")
+_PLAIN: Final = re.compile(r"[^\s\"=\\]+")
+_ASTRAL: Final = 0x10000
 
 
 @dataclass(slots=True)
@@ -106,11 +109,25 @@ def _json(head: dict[str, object], fields: dict[str, object]) -> str:
     values = {key: value if isinstance(value, int) else str(value) for key, value in fields.items()}
     for keep in (LINE_BYTES_MAX, 512, 128, 32):
         cut = {key: value[:keep] if isinstance(value, str) else value for key, value in values.items()}
-        line = json.dumps({**head, **cut}, ensure_ascii=False)
+        line = _json_text({**head, **cut})
         if len(line.encode("utf-8", "replace")) < LINE_BYTES_MAX:
             return line
-    return json.dumps(head, ensure_ascii=False)
+    return _json_text(head)
 
 
 def _quoted(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN.fullmatch(text) and text.isprintable() else _json_text(text)
+
+
+def _json_text(value: object) -> str:
+    """JSON in which whatever a terminal might obey or not show is escaped; letters of all scripts stay."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else "".join([one if one.isprintable() else _escape(one) for one in text])
+
+
+def _escape(one: str) -> str:
+    code = ord(one)
+    if code < _ASTRAL:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - _ASTRAL, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"

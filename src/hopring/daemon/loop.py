@@ -15,10 +15,11 @@ import signal
 import socket
 from collections.abc import Callable, Iterable
 from os import sched_yield
-from time import monotonic_ns
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 from typing import Final
 
 from hopring.daemon.lingering import Lingering
+from hopring.daemon.stalls import Stalls
 from hopring.daemon.timerfd import TimerFd
 from hopring.daemon.wheel import SLOT_US, Wheel
 from hopring.ids import NEVER
@@ -96,6 +97,10 @@ class Loop:
         self._soon: list[Callable[[], None]] = []
         self._signals: _Signals | None = None
         self._epoll.register(self._timer, select.EPOLLIN | select.EPOLLET)
+        self._stalls = Stalls(_ahead_us())
+        self._slept = False  # Before this turn.
+        self.on_stall: list[Callable[[int], None]] = []
+        """Told for how many microseconds the loop did not run, before it serves what came meanwhile."""
 
     def now_us(self) -> int:
         """The monotonic clock; it stands still while a handler runs, and while a round ends the turn."""
@@ -155,7 +160,11 @@ class Loop:
     def turn(self) -> None:
         """Serves what there is; sleeps first if there is nothing."""
         self._newcomers.clear()
-        for fd, events in self._wait():
+        found = self._wait()
+        self._now_us = UNKNOWN
+        if self._running:
+            self._notice_stall()
+        for fd, events in found:
             ready = self._handlers.get(fd)
             if ready is not None and fd not in self._newcomers:
                 self._now_us = UNKNOWN
@@ -198,7 +207,21 @@ class Loop:
         if next_us < self._timer_us or self._timer_us <= now_us or put_off:
             self._timer_us = min(next_us, now_us + SLEEP_US_MAX)
             self._timer.set(self._timer_us)
+        if self._running and self._notice_stall():
+            return []
+        self._stalls.sleeps(self._timer_us)
+        self._slept = True
         return self._epoll.poll(-1, EVENTS_MAX)
+
+    def _notice_stall(self) -> bool:
+        """Tells if the loop did not run for long: it was stopped, starved or busy, or the host suspended."""
+        slept, self._slept = self._slept, False
+        now_us = self.now_us()
+        stall_us = self._stalls.woke(now_us, _ahead_us()) if slept else self._stalls.runs(now_us)
+        if stall_us:
+            for call in self.on_stall:
+                call(stall_us)
+        return stall_us > 0
 
     def _linger(self, until_us: int) -> list[tuple[int, int]]:
         """Looks until there is something, or until then; whoever else wants the processor has it meanwhile."""
@@ -244,6 +267,11 @@ class _Signals:
         signal.set_wakeup_fd(self._old_fd)
         self._read.close()
         self._write.close()
+
+
+def _ahead_us() -> int:
+    """How far the clock that goes on while the host is suspended is ahead of the monotonic one."""
+    return (clock_gettime_ns(CLOCK_BOOTTIME) - monotonic_ns()) // 1_000
 
 
 def _wanted_us(alarm: Alarm) -> int:

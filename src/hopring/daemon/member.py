@@ -31,6 +31,7 @@ from hopring.membership.events import (
     Resume,
     Rift,
     Say,
+    Stalled,
     Stamped,
     Stop,
     Submit,
@@ -41,6 +42,7 @@ from hopring.membership.membership import LEAVE_COPIES, Membership, Phase
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import Who
 from hopring.membership.words import Leave, decode_datagram, encode
+from hopring.naming import named
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.topology import topology_of
@@ -101,8 +103,16 @@ class Member:
         self.membership = Membership(who, counter, now_us, self._options, stack, destinations, clock)
         self._port: Port[Input, Output] = Port(self._loop, self.membership, self._carry_out)
         self._closed = False
+        self._names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+        self._sites = [site.name for site in config.sites]
+        self._loop.on_stall.append(self._stalled)
 
     # Above.
+
+    @property
+    def cause(self) -> str:
+        """Why the view is not whole, or why the next one will come about; daemons by name."""
+        return named(self.membership.cause, self._names, self._sites)
 
     @property
     def queue_open(self) -> bool:
@@ -154,12 +164,12 @@ class Member:
 
         Counter and clock go on. Returns what the layer above is to be told before the first view.
         """
-        before, wires = self.membership, self.wires
+        before, wires, cause = self.membership, self.wires, self.cause
         self._reached(before.counter + 1)
         self.close()
         self._build(config, me, before.counter, before.view.order.clock, destinations)
         self.membership.search.follow(before.search)
-        self.membership.cause = before.cause
+        self.membership.cause = cause
         self.wires.datagrams.take_over(wires.datagrams)
         return TransitionalSignal(before.view.id, (me,), self.membership.view.id)
 
@@ -172,6 +182,7 @@ class Member:
         """Falls silent and gives all sockets back."""
         if not self._closed:
             self._closed = True
+            self._loop.on_stall.remove(self._stalled)
             self._port.close()
             self.wires.close()
 
@@ -180,6 +191,9 @@ class Member:
         self._up(upward)
 
     # In.
+
+    def _stalled(self, for_us: int) -> None:
+        self._port.give(Stalled(for_us))
 
     def _arrived(self, packet: Packet) -> None:
         if packet.header.family is Family.MEMBERSHIP:
@@ -204,8 +218,14 @@ class Member:
 
     # Out.
 
+    def _named(self, event: Upward) -> Upward:
+        """The layers above, logs and traces know daemons by name."""
+        if isinstance(event, Installed):
+            return event.but(cause=named(event.cause, self._names, self._sites))
+        return event
+
     def _carry_out(self, outputs: Sequence[Output]) -> None:
-        upward = [output for output in outputs if isinstance(output, _UPWARD)]
+        upward = [self._named(output) for output in outputs if isinstance(output, _UPWARD)]
         if upward:
             self._note(upward)
             if not self._upward:

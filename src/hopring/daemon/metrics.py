@@ -15,7 +15,7 @@ from hopring.daemon.loop import Loop
 from hopring.daemon.member import Upward
 from hopring.groups.groups import GState
 from hopring.groups.payloads import is_word
-from hopring.ids import DaemonId
+from hopring.ids import DaemonId, SiteId
 from hopring.links.hop import Hop
 from hopring.membership.events import Delivered, Installed, Stamped
 from hopring.membership.membership import Phase
@@ -30,6 +30,8 @@ LAG_US: Final = 1_000_000
 Reason = TypeVar("Reason", bound=str)
 Sample = tuple[dict[str, str], float]
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+_ENDS: Final = "the daemon ends"
+_MISSING_MAX: Final = 8  # Daemons that are named.
 _LINK_COUNTERS: Final = ("sent", "received", "lost", "nacks", "retransmissions", "duplicates")
 
 
@@ -74,19 +76,30 @@ class Metrics:
         """All metrics."""
         return Response(HTTPStatus.OK, "".join([*self._families()]), CONTENT_TYPE)
 
-    def health(self) -> Response:
-        """Whether clients of this daemon are served."""
-        why = self._unwell()
+    def alive(self) -> Response:
+        """Whether the daemon runs: it does as long as it answers, in any view, until it ends."""
+        if self.leaving:
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{_ENDS}\n")
+        return Response(HTTPStatus.OK, f"ok, {self._unready() or self._view()}\n")
+
+    def ready(self) -> Response:
+        """Whether clients of this daemon are served, on whichever side of a split it is."""
+        why = self._unready()
         if why:
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n")
-        return Response(HTTPStatus.OK, "ok\n")
+        return Response(HTTPStatus.OK, f"ready, {self._view()}\n")
 
-    def _unwell(self) -> str:
+    def _view(self) -> str:
+        missing, size = self._facts.missing(), len(self._facts.names)
+        names = ", ".join([*missing[:_MISSING_MAX], *(["..."] if len(missing) > _MISSING_MAX else [])])
+        return f"view of {size - len(missing)} of {size} daemons" + (f", without {names}" if names else "")
+
+    def _unready(self) -> str:
         membership = self._facts.member.membership
         if self.leaving:
-            return "the daemon ends"
+            return _ENDS
         if membership.phase is not Phase.OP:
-            return f"no view is whole: {membership.phase.value} ({membership.cause})"
+            return f"no view is whole: {membership.phase.value} ({self._facts.member.cause})"
         desk = self._facts.desk
         if desk is not None and desk.groups.state is not GState.GOP:
             return f"groups are not settled: {desk.groups.state.value}"
@@ -116,10 +129,20 @@ class Metrics:
         yield _one("log_lines_lost_total", "counter", "Lines that nobody took.", self._log.lost)
         states: list[Sample] = [({"state": one.value}, int(one is membership.phase)) for one in Phase]
         yield _family("state", "gauge", "1 for the state that membership is in.", states)
-        yield _one("healthy", "gauge", "1 if /healthz says ok.", int(not self._unwell()))
+        yield _one("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready()))
         yield _one("view_size", "gauge", "Daemons of the view.", len(membership.view.members))
+        yield from self._daemons_by_site()
         yield _one("views_total", "counter", "Views installed.", self._views)
         yield _one("view_age_seconds", "gauge", "Since it was installed.", (now_us - self._installed_us) / 1e6)
+
+    def _daemons_by_site(self) -> Iterator[str]:
+        config = self._facts.config
+        present = Counter([config.site_of[one.daemon] for one in self._facts.member.membership.view.members])
+        sites = [({"site": site.name}, SiteId(at), site) for at, site in enumerate(config.sites)]
+        configured: list[Sample] = [(labels, len(site.daemons)) for labels, _, site in sites]
+        yield _family("configured_daemons", "gauge", "Daemons of the configuration, by site.", configured)
+        in_view: list[Sample] = [(labels, present[at]) for labels, at, _ in sites]
+        yield _family("view_daemons", "gauge", "Daemons of the view, by site.", in_view)
 
     def _clients(self) -> Iterator[str]:
         desk = self._facts.desk
@@ -162,6 +185,11 @@ class Metrics:
         yield _one("ring_members", "gauge", "Daemons of the own site in the ring.", len(ring))
         number = 0 if stack is None else stack.ring.state.token.number // max(1, len(ring))
         yield _one("ring_rounds_total", "counter", "Rotations of the token in this view.", number)
+        up: list[Sample] = [
+            ({"peer": one.peer, "site": one.site, "protocol": one.protocol}, int(one.up))
+            for one in self._facts.configured_links()
+        ]
+        yield _family("link_up", "gauge", "1 if the link of the own site to that site works in the view.", up)
         links = [(self._labels(daemon, link), link) for daemon, link in sorted(self._facts.links.items())]
         counters = [(labels, link.counters) for labels, link in links]
         for name in _LINK_COUNTERS:

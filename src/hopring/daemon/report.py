@@ -23,6 +23,14 @@ FOREIGN_US: Final = 1_000_000
 
 FOREIGN_MAX: Final = 256
 
+STALL_TOLD_US: Final = 150_000
+"""Half the patience of a ring with default options: from there on a stall may cost the view."""
+
+_STALLED: Final = (
+    "this daemon did not run: it was stopped, starved of processor time, suspended with its host, "
+    "or waited for a disk; the others may have gone on without it"
+)
+
 # Of packets that come late while views change there is nothing to say.
 _ROUTINE: Final = frozenset({Drop.STALE_GENERATION, Drop.STALE_INCARNATION})
 _REMEDIES: Final = {
@@ -84,6 +92,11 @@ class Report:
             self._log.say(
                 "refused", daemon=daemon, address=where, problem=detail, remedy=_REMEDIES[Drop.CLUSTER]
             )
+
+    def stalled(self, for_us: int) -> None:
+        """Tells that the daemon did not run, before what comes of it."""
+        if for_us >= STALL_TOLD_US:
+            self._log.say("stalled", seconds=f"{for_us / 1e6:.1f}", text=_STALLED)
 
     def take(self, events: Sequence[Upward]) -> None:
         """Tells of views."""

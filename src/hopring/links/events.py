@@ -39,6 +39,8 @@ class LinkFailed(Value, frozen=True):
     """The link is dead and will do nothing more; membership has to act."""
 
     reason: str
+    # The other end was not heard, or has closed the connection. It may be this end that did not run.
+    absence: bool = False
 
 
 class LinkCounters(Value, frozen=True):

@@ -273,7 +273,7 @@ class Hop:
             # The tick itself is late: this daemon was asleep, and must not blame the neighbour for it.
             s.heard_at_us = now_us - self.options.silence_us // 2
         elif now_us >= silent_at_us:
-            return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms")
+            return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms", absence=True)
         if s.sender.sent > NUMBER_MAX:
             return self._fail("no packet numbers are left")
         frames: list[Frame] = self._packets(now_us)
@@ -399,6 +399,6 @@ class Hop:
             return NEVER
         return s.heard_at_us + silence_limit_us(s.round_trip.smoothed_us, self.options.silence_us)
 
-    def _fail(self, reason: str) -> list[Output]:
+    def _fail(self, reason: str, absence: bool = False) -> list[Output]:
         self.state.failure = reason
-        return [LinkFailed(reason)]
+        return [LinkFailed(reason, absence)]

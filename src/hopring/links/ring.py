@@ -146,7 +146,7 @@ class Ring:
             seen = sender == self.before and token.number == s.expected - count
             return [TransmitTo(sender, (Held(token.number),))] if seen else []
         if token.number > s.expected or sender != self.before:
-            raise PeerError(Drop.INCONSISTENT, f"token {token.number} from {sender}, not {s.expected}")
+            raise PeerError(Drop.INCONSISTENT, f"token {token.number} from daemon {sender}, not {s.expected}")
         check_token(token, self.members, s.passed, s.store)
         s.expected = token.number + count
         s.token = token
@@ -236,7 +236,7 @@ class Ring:
             # The tick itself is late: this daemon was asleep, and must not blame the others for it.
             timers.loss_at_us = now_us + self.options.token_loss_us // 2
         elif now_us >= timers.loss_at_us:
-            return self._fail(f"no token for {self.options.token_loss_us // 1_000} ms")
+            return self._fail(f"no token for {self.options.token_loss_us // 1_000} ms", absence=True)
         if now_us >= timers.resend_at_us:
             timers.resend_at_us = now_us + self.options.token_resend_us
             out.append(TransmitTo(self.after, (self.state.passed,)))
@@ -248,11 +248,11 @@ class Ring:
             out += self._visit()
         return out
 
-    def _fail(self, reason: str) -> list[Output]:
+    def _fail(self, reason: str, absence: bool = False) -> list[Output]:
         self.state.phase = Phase.FAILED
         self.state.unanswered = self.state.timers.resend_at_us < NEVER
         self.state.timers = Timers()
-        return [LinkFailed(reason)]
+        return [LinkFailed(reason, absence)]
 
     @property
     def suspect(self) -> DaemonId | None:

@@ -195,7 +195,7 @@ class Tcp:
             case Observed(data_segments, round_trip_us):
                 return self._observed(data_segments, round_trip_us, now_us)
             case Closed(reason):
-                return self._fail(reason)
+                return self._fail(reason, absence=True)
             case Tick():
                 return self._tick(now_us)
 
@@ -244,7 +244,9 @@ class Tcp:
 
     def _check_greeting(self, greeting: Header) -> None:
         if greeting.sender != self.peer:
-            raise PeerError(Drop.FOREIGN_SENDER, f"greeted by daemon {greeting.sender}, not {self.peer}")
+            raise PeerError(
+                Drop.FOREIGN_SENDER, f"greeted by daemon {greeting.sender}, not by daemon {self.peer}"
+            )
         if self.peer_incarnation is not None and greeting.incarnation != self.peer_incarnation:
             raise PeerError(Drop.STALE_INCARNATION, f"greeted by incarnation {greeting.incarnation:#x}")
         if greeting.generation != self.own.generation:
@@ -264,9 +266,9 @@ class Tcp:
         s.data_segments = data_segments
         return []
 
-    def _fail(self, reason: str) -> list[Output]:
+    def _fail(self, reason: str, absence: bool = False) -> list[Output]:
         self.state.failure = reason
-        return [LinkFailed(reason)]
+        return [LinkFailed(reason, absence)]
 
     # What goes out.
 
@@ -277,7 +279,8 @@ class Tcp:
             self.state.heard_at_us = now_us - self._patience_us // 2
         elif late_us >= 0:
             silent_ms = (now_us - self.state.heard_at_us) // 1_000
-            return self._fail(f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time")
+            reason = f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time"
+            return self._fail(reason, absence=True)
         outputs = self._packets(now_us)
         if now_us >= self.ride_at_us:
             outputs += self._heartbeat(now_us)

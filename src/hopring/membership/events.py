@@ -45,6 +45,12 @@ class Stop(Value, frozen=True):
     """This daemon is to go: it says so to the others and takes no further part. Best once it is `drained`."""
 
 
+class Stalled(Value, frozen=True):
+    """The driver did not run for so long: silence meanwhile says nothing of others, and they may be gone on."""
+
+    for_us: int
+
+
 class FromStream(Value, frozen=True):
     """What happened to a connection of that network's TCP link with this neighbour."""
 
@@ -127,5 +133,5 @@ class Installed(Value, frozen=True):
     # messages behind the signal that are not for all their sites.
 
 
-Input = Submit | Resume | Withdraw | Arrived | Heard | FromStream | Stop | Tick
+Input = Submit | Resume | Withdraw | Arrived | Heard | FromStream | Stalled | Stop | Tick
 Output = Say | Network | NetworkStarted | Stamped | Delivered | Rift | TransitionalSignal | Installed

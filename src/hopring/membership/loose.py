@@ -36,7 +36,7 @@ def loose_message(received: ReceiveLoose) -> Message:
     """What came; the daemon that numbered it is the one that speaks in it, and nothing else travels so."""
     message = decode_message(received.bundle)
     if message.daemon != received.daemon:
-        raise PeerError(Drop.FOREIGN_SENDER, f"daemon {received.daemon} numbers for {message.daemon}")
+        raise PeerError(Drop.FOREIGN_SENDER, f"daemon {received.daemon} numbers for daemon {message.daemon}")
     if message.service is not Service.UNRELIABLE:
         raise PeerError(Drop.INCONSISTENT, f"{message.service.name} outside the order")
     return message

@@ -28,6 +28,7 @@ from hopring.membership.events import (
     Output,
     Resume,
     Say,
+    Stalled,
     Stop,
     Submit,
     TransitionalSignal,
@@ -86,6 +87,10 @@ PATIENCE_MAX = 4
 """So often an attempt's time is doubled, if attempts keep ending for want of it."""
 
 
+STALL_PATIENCES = 2
+"""For so many times a link's patience after a stall, the loss of the view is put down to the stall."""
+
+
 class Phase(Enum):
     """The states of the thesis; SEG, REP and GATHER are the search's own."""
 
@@ -140,6 +145,8 @@ class Membership:
         self.probe_at_us = NEVER
         self.cause = "start"
         self.patience = 0  # How many attempts in a row ended for want of time.
+        self.stall_us = 0  # For how long this daemon did not run,
+        self.stall_until_us = 0  # and until when the view may be lost because of that.
         self._untold: deque[Told] = deque()
         self._out: list[Output] = []
         self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
@@ -195,9 +202,8 @@ class Membership:
                 self._tick(now_us)
             case Submit():
                 self._submit(event)
-            case Resume(view):
-                if view == self.view.id:
-                    self.traffic.outbox.held = False
+            case Resume(view) if view == self.view.id:
+                self.traffic.outbox.held = False
             case Withdraw():
                 self.traffic.outbox.control.clear()
             case Heard(sender, word):
@@ -205,6 +211,8 @@ class Membership:
             case FromStream(generation, neighbour, happening):
                 if self.stack is not None and self.stack.own.generation == generation:
                     self._stack(StreamHappened(neighbour, happening), now_us)
+            case Stalled(for_us):
+                self._stalled(for_us, now_us)
             case Stop():
                 self._go(now_us)
         self._feed(now_us)
@@ -255,25 +263,29 @@ class Membership:
         while more:
             failure = self._run(now_us)
             more = self.present.ran()
-            if failure:
+            if failure is not None:
                 self._blame(now_us)
-                self._lose(failure, now_us)
+                if failure.absence:
+                    self._miss(failure.reason, now_us)
+                else:
+                    self._lose(failure.reason, now_us)
                 return
 
-    def _run(self, now_us: int) -> str:
+    def _run(self, now_us: int) -> NetworkFailed | None:
         """One step of the network; returns why it is over, if it is."""
-        stack, failure = self.stack, ""
+        stack = self.stack
+        failure: NetworkFailed | None = None
         assert stack is not None, "events go to a network"
         for output in self.present.run(now_us):
             if isinstance(output, NetworkFailed):
-                failure = output.reason
+                failure = output
                 continue
             try:
                 self._from_stack(stack, output, now_us)
             except PeerError as error:
                 # What the network has acknowledged cannot be dropped: it would be a gap for ever.
                 self.drops[error.reason] += 1
-                failure = f"a member breaks the protocol: {error}"
+                failure = NetworkFailed(f"a member breaks the protocol: {error}")
                 self._suspect_sender(output, now_us)
         return failure
 
@@ -320,7 +332,9 @@ class Membership:
         if sender.daemon == self.who.me.daemon:
             raise PeerError(Drop.FOREIGN_SENDER, "somebody speaks as this daemon")
         if not isinstance(word, NewMemb) and word.sender != sender:
-            raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender.daemon} speaks as {word.sender.daemon}")
+            raise PeerError(
+                Drop.FOREIGN_SENDER, f"daemon {sender.daemon} speaks as daemon {word.sender.daemon}"
+            )
         check_word(word, self.site_of, self.counter + self.options.counter_ahead_max)
         if isinstance(word, NewMemb | Join):
             check_weights(word, self.who.topology)
@@ -344,12 +358,12 @@ class Membership:
             self._counter(counter)
             # Who knows of the attempt and still looks around has given it up.
             if word.sender in self.attempt.new.members and counter >= self.attempt.new.view.counter:
-                self._lose(f"daemon {word.sender.daemon} gave the attempt up", now_us)
+                self._miss(f"daemon {word.sender.daemon} gave the attempt up", now_us)
             return
         companion = isinstance(word, Join) and word.active
         if self.phase is Phase.OP and word.sender in self.view.members and not companion:
             if counter >= self.view.id.counter:
-                self._lose(f"daemon {word.sender.daemon} lost the view", now_us)
+                self._miss(f"daemon {word.sender.daemon} lost the view", now_us)
             return
         self._counter(counter)
         if self.phase is Phase.OP and isinstance(word, Join):
@@ -509,6 +523,7 @@ class Membership:
         self.attempt = None
         self.phase = Phase.OP
         self.patience = 0
+        self.stall_until_us = 0
         self.traffic.begin(self.options, len(order.sites))
         self.present.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
@@ -532,6 +547,23 @@ class Membership:
         self._leave_view(now_us)
         self.attempt = None
         self._search(now_us)
+
+    def _miss(self, reason: str, now_us: int) -> None:
+        """Somebody was not heard, or has given up: if this daemon itself did not run, that is the cause."""
+        stalled = now_us <= self.stall_until_us
+        self._lose(f"this daemon did not run for {self.stall_us / 1e6:.1f} s" if stalled else reason, now_us)
+
+    def _stalled(self, for_us: int, now_us: int) -> None:
+        """Only a stall of about a neighbour's patience can have cost the view.
+
+        Half of it, because the neighbour counts from what it heard last, and the driver from when it was due.
+        """
+        patiences_us = [] if self.stack is None else self.stack.patiences_us
+        if not patiences_us or 2 * for_us < min(patiences_us):
+            return
+        again = now_us <= self.stall_until_us
+        self.stall_us = max(for_us, self.stall_us) if again else for_us
+        self.stall_until_us = now_us + STALL_PATIENCES * max(patiences_us)
 
     def _blame(self, now_us: int, late: bool = False) -> None:
         """Only what failed here is to blame: others know best why they gave something up."""
@@ -582,7 +614,7 @@ class Membership:
         else:
             self.patience = min(self.patience + 1, PATIENCE_MAX)
             self._blame(now_us, late=True)
-            self._lose("the attempt took too long", now_us)
+            self._miss("the attempt took too long", now_us)
 
 
 def sender_of(output: StackOutput) -> DaemonId | None:

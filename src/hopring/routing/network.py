@@ -55,6 +55,7 @@ class Failed(Value, frozen=True):
     """A link or the ring has failed."""
 
     reason: str
+    absence: bool = False  # As of LinkFailed.
 
 
 class ToRing(Value, frozen=True):
@@ -80,6 +81,7 @@ class NetworkFailed(Value, frozen=True):
     """The network is at its end; membership has to build another."""
 
     reason: str
+    absence: bool = False  # As of LinkFailed.
 
 
 Input = Originate | FromRing | FromLink | Failed
@@ -157,9 +159,9 @@ class Network:
                 return self._from_link(event.neighbour, event.item)
             case Originate():
                 return self._originate(event.item)
-            case Failed(reason):
+            case Failed(reason, absence):
                 self.failure = reason
-                return [NetworkFailed(reason)]
+                return [NetworkFailed(reason, absence)]
 
     def _originate(self, item: Routed | Update | Control | Unreliable) -> list[Output]:
         assert item.source == self.site, "a daemon originates for its own site only"

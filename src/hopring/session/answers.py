@@ -85,6 +85,8 @@ class DaemonFacts(Word, frozen=True, tag="daemon"):
     links: tuple[LinkLine, ...]
     dropped: dict[Name, Count]  # Packets refused, by reason.
     unsent: dict[Name, Count]
+    cut: tuple[Name, ...] = ()  # Daemons that the admin channel has cut off here.
+    shaped: tuple[Name, ...] = ()  # Daemons whose packets from here the admin channel delays or loses.
 
 
 class WeightLine(Word, frozen=True):

@@ -60,6 +60,8 @@ class Close:
     session: int
     last: bytes
     reason: str  # For the log; empty if the client wished it.
+    name: str = ""  # Of the client, as far as it has said it.
+    refused: bool = False  # It was never let in.
 
 
 Input = Opened | Received | Lost | FromBelow | Tick

@@ -92,7 +92,7 @@ class NativeConversation:
         bundle = decode_bundle(body)
         run = bundle.run
         if (run.daemon, run.session) != (self.daemon, self.session):
-            raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {run.session} of daemon {run.daemon}")
+            raise PeerError(Drop.FOREIGN_SENDER, "a bundle that names another session as its sender")
         if run.channel:
             raise PeerError(Drop.INCONSISTENT, "a bundle with a channel, which is the daemon's")
         if run.spread_bits or run.spread_groups:

@@ -72,7 +72,8 @@ class Roll:
         self.forget(session)
         if reason:
             self.ended[reason.partition(":")[0]] += 1
-        self.out.append(Close(session.number, last, reason))
+        refused = session.state is State.STRANGER
+        self.out.append(Close(session.number, last, reason, session.name, refused))
 
     def forget(self, session: Session) -> None:
         """It has ended."""

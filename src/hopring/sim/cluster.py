@@ -21,6 +21,7 @@ from hopring.membership.events import (
     NetworkStarted,
     Output,
     Say,
+    Stalled,
     Stamped,
     Stop,
     Submit,
@@ -31,6 +32,7 @@ from hopring.membership.membership import Membership, Phase
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import Who
 from hopring.membership.words import decode_datagram, encode
+from hopring.naming import named
 from hopring.ordering.entry import Message, Position
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import Tree
@@ -87,6 +89,7 @@ class Host:
         if any(plan.protocol is LinkProtocol.TCP for plan in cluster.topology.links.values()):
             self.streams = Streams(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
         self.driver: Driver[Input, Output] = self.make_driver()
+        cluster.network.host(name).stalled = self._stalled
         self._plan_counters()
 
     def make_membership(self, who: Who) -> Membership:
@@ -105,6 +108,9 @@ class Host:
         self.sent += 1
         name = _NAME.pack(self.me.daemon, self.me.incarnation, self.sent)
         self.driver.step(Submit(service, name + bytes(size), session))
+
+    def _stalled(self, for_us: int) -> None:
+        self.driver.step(Stalled(for_us))
 
     def _receive(self, _source: Address, datagram: bytes) -> None:
         try:
@@ -204,7 +210,8 @@ class Host:
                 return trace.Signal(self.process, at_us, view, self._processes(together))
             case Installed(_, members, together, cause):
                 both = self._processes(members), self._processes(together)
-                return trace.Installed(self.process, at_us, view, *both, cause)
+                why = named(cause, self.cluster.names, self.cluster.site_names)
+                return trace.Installed(self.process, at_us, view, *both, why)
 
     def _name(self, message: Message) -> trace.MessageId:
         daemon, incarnation, number = _NAME.unpack_from(message.payload)
@@ -236,6 +243,7 @@ class Cluster:
         # Without any delay a token would go round for ever in one instant.
         self.network = Network(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+        self.site_names = [site.name for site in config.sites]
         self.addresses = {daemon: Address(name, PORT) for daemon, name in self.names.items()}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
         self.counters = dict.fromkeys(self.numbers, 0)  # What survives a crash on disk.

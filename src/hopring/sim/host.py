@@ -51,6 +51,8 @@ class Host:
     late_us: int = 0  # Its timers run so much late.
     packet_cost_us: int = 0  # It takes so long over each datagram, and takes them one by one.
     busy_until_us: int = 0
+    paused_at_us: int = 0
+    stalled: Callable[[int], None] | None = None  # Its program, told how long it did not run.
     numb: bool = False  # Takes nothing in, not even what was under way.
 
     def arrive(self, source: Address, port: int, datagram: bytes) -> Loss | None:
@@ -83,15 +85,18 @@ class Host:
         else:
             action(*args)
 
-    def pause(self) -> None:
+    def pause(self, now_us: int) -> None:
         """Stops the machine where it is."""
         assert self.state is HostState.RUNNING, f"host {self.name} is {self.state.value}"
+        self.paused_at_us = now_us
         self.state = HostState.PAUSED
 
-    def resume(self) -> None:
+    def resume(self, now_us: int) -> None:
         """Goes on: first the datagrams that waited, then the timers that came due."""
         assert self.state is HostState.PAUSED, f"host {self.name} is {self.state.value}"
         self.state = HostState.RUNNING
+        if self.stalled is not None:
+            self.stalled(now_us - self.paused_at_us)
         waiting, self.waiting, self.waiting_bytes = self.waiting, deque(), 0
         overdue, self.overdue = self.overdue, []
         for source, port, datagram in waiting:
@@ -104,6 +109,7 @@ class Host:
         assert self.state is not HostState.DOWN, f"host {self.name} is down already"
         self.state = HostState.DOWN
         self.ports.clear()
+        self.stalled = None
         self.waiting.clear()
         self.waiting_bytes = 0
         self.overdue.clear()

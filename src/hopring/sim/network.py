@@ -74,17 +74,17 @@ class Network:
     def pause(self, name: str, duration_us: int | None = None) -> None:
         """Stops a host, for a while or until `resume`."""
         host = self.host(name)
-        host.pause()
+        host.pause(self.engine.now_us)
         if duration_us is not None:
             self.engine.after(duration_us, self._end_of_pause, host, host.starts)
 
     def _end_of_pause(self, host: Host, start: int) -> None:
         if host.starts == start and host.state is HostState.PAUSED:
-            host.resume()
+            host.resume(self.engine.now_us)
 
     def resume(self, name: str) -> None:
         """Lets a paused host go on."""
-        self.host(name).resume()
+        self.host(name).resume(self.engine.now_us)
 
     def crash(self, name: str) -> None:
         """Takes a host down with all it had in memory."""

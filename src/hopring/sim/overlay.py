@@ -15,6 +15,7 @@ from hopring.config.model import Config
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, SiteId, SiteMask, mask_of
 from hopring.links import tcp
+from hopring.naming import named
 from hopring.routing.network import NetworkFailed
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import Pair, pair
@@ -107,7 +108,7 @@ class Daemon:
             case Receive():
                 self.world.received(self.name, output)
             case NetworkFailed(reason):
-                self.world.failed(self.name, reason)
+                self.world.failed(self.name, named(reason, self.world.names))
             case ReceiveLoose():
                 self.world.loose[self.name, output.bundle] += 1
             case Told() | Promised() | Visited():

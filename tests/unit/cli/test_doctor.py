@@ -1,6 +1,8 @@
 """The doctor's checks, each with something wrong to find."""
 
 import json
+import os
+import resource
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +33,14 @@ LINK = LinkLine("us1", "hop", 1000, 1000, 0, 0, 0, 40_000, 0)
 
 
 def asked(
-    name: str, *members: str, config: Config = CONFIG, link: LinkLine = LINK, phase: str = "op", **counts: int
+    name: str,
+    *members: str,
+    config: Config = CONFIG,
+    link: LinkLine = LINK,
+    phase: str = "op",
+    cut: tuple[str, ...] = (),
+    shaped: tuple[str, ...] = (),
+    **counts: int,
 ) -> Asked:
     facts = DaemonFacts(
         daemon=name,
@@ -46,6 +55,8 @@ def asked(
         links=(link,),
         dropped=counts,
         unsent=counts,
+        cut=cut,
+        shaped=shaped,
     )
     view = ViewId(1, DaemonId(0), Incarnation(1))
     return Asked(f"hop://{name}", facts, DaemonView(view, members, "start", 1.0))
@@ -98,10 +109,61 @@ def test_another_configuration_phase_drops_and_loss_are_findings() -> None:
     texts = [text for _, text in found]
     assert any("the file's is" in text for text in texts)
     assert "is in no whole view (search, start)" in texts
-    assert "refused 3 packets for cluster" in texts
-    assert "could not send 2 datagrams: too_long" in texts
+    assert "refused 3 packets for cluster since it started 0 s ago" in texts
+    assert "could not send 2 datagrams since it started 0 s ago: too_long" in texts
     assert ("us1 -> eu2", "100 of 1000 packets were lost in this view") in found
     assert ("us1", "hop://eu1 is eu1") in found
+
+
+def remedies(asked: dict[str, Asked]) -> dict[str, str]:
+    chart = Chart()
+    check_daemons(chart, CONFIG, asked)
+    check_pairs(chart, CONFIG, asked)
+    return {one.subject: f"{one.text}; {one.remedy}" for one in chart.findings}
+
+
+def test_a_cut_by_hand_is_named_at_whichever_end_it_is_and_the_network_is_not_blamed() -> None:
+    both = {"eu1": asked("eu1", "eu1", "eu2", cut=("us1",)), "us1": asked("us1", "us1", cut=("eu1", "eu2"))}
+    one_end = {"eu1": asked("eu1", "eu1", "eu2"), "us1": asked("us1", "us1", cut=("eu1", "eu2"))}
+    unasked = {"eu1": asked("eu1", "eu1", "eu2", cut=("us1",))}
+
+    for some, ends in ((both, "eu1 and us1"), (one_end, "us1"), (unasked, "eu1")):
+        told = remedies(some)["eu1 <-> us1"]
+        assert told.startswith(f"they are parted by hand (hop monitor partition): cut at {ends};")
+        assert "hop monitor heal" in told
+        assert "UDP" not in told
+
+
+def test_daemons_of_different_configurations_or_that_search_are_not_blamed_on_udp() -> None:
+    other = replace(CONFIG, cluster="other")
+    files = remedies({"eu1": asked("eu1", "eu1"), "us1": asked("us1", "us1", config=other)})
+    assert "they run with different configurations" in files["eu1 <-> us1"]
+    assert "UDP" not in files["eu1 <-> us1"]
+
+    search = remedies({"eu1": asked("eu1", "eu1"), "us1": asked("us1", "us1", phase="search")})
+    assert "ask again in a few seconds" in search["eu1 <-> us1"]
+    assert "UDP" not in search["eu1 <-> us1"]
+
+
+def test_loss_that_the_admin_channel_makes_is_not_blamed_on_the_network() -> None:
+    lossy = LinkLine("us1", "hop", 0, 900, 100, 0, 0, 1, 0)
+    told = remedies({"eu2": asked("eu2", *ALL, link=lossy), "us1": asked("us1", *ALL, shaped=("eu2",))})
+
+    assert "admin channel of us1" in told["us1 -> eu2"]
+    assert "check the network" not in told["us1 -> eu2"]
+
+
+def test_a_soft_limit_that_hopd_raises_by_itself_is_no_finding() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    config = replace(CONFIG, clients=replace(CONFIG.clients, sessions_max=200))
+    chart = Chart()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+    try:
+        host.check_limits(chart, config)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert [one.text for one in chart.findings if "files" in one.text] == []
 
 
 def test_packets_that_are_too_long_for_the_path_are_found() -> None:
@@ -146,18 +208,20 @@ def test_a_port_that_another_program_has_is_a_finding(tmp_path: Path, hop: Hop) 
     facts = json.loads(result.stdout)
     found = [one for one in facts["checks"] if one["verdict"] == "finding" and one["subject"] == "eu1"]
     assert len(found) == 1
-    assert "Address already in use, and it is no hopd" in found[0]["text"]
+    assert f"Address already in use, by process {os.getpid()} " in found[0]["text"]
     assert result.exit_code == 1
     unknown = [one["subject"] for one in facts["checks"] if one["verdict"] == "unknown"]
     assert unknown == list(ALL)
 
 
-@pytest.mark.parametrize("at", ["eu1", "eu9=hop://localhost"])
+@pytest.mark.parametrize("at", ["eu1", "eu9=hop://localhost", "eu1=localhost:4893", "eu1=hop+unix://x.sock"])
 def test_where_to_ask_needs_a_daemon_of_the_file(tmp_path: Path, hop: Hop, at: str) -> None:
     file = tmp_path / "hop.toml"
     file.write_text(dump_toml(CONFIG))
 
-    assert hop("doctor", file, "--at", at).exit_code == 2
+    result = hop("doctor", file, "--at", at)
+    assert result.exit_code == 2
+    assert "--at" in result.stderr
 
 
 def test_a_broken_file_is_exit_code_7(tmp_path: Path, hop: Hop) -> None:

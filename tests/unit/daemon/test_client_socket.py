@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.client_ports import open_unix
-from hopring.daemon.client_socket import ClientConnection, ClientListener
+from hopring.daemon.client_socket import TOO_FAST, ClientConnection, ClientListener
 from hopring.daemon.loop import Loop
 from hopring.links.bucket import Bucket
 
@@ -14,13 +14,14 @@ from hopring.links.bucket import Bucket
 def test_who_comes_too_fast_waits_and_is_accepted_later(loop: Loop, tmp_path: Path) -> None:
     path = tmp_path / "s"
     accepted: list[int] = []
+    delayed: list[str] = []
     rate = Bucket(rate_bytes_per_second=50, burst_bytes=3)
 
     def welcome(sock: socket.socket) -> None:
         accepted.append(loop.now_us())
         sock.close()
 
-    listener = ClientListener(loop, open_unix(path), welcome, rate)
+    listener = ClientListener(loop, open_unix(path), welcome, rate, delayed.append)
     clients = [socket.socket(socket.AF_UNIX) for _ in range(6)]
     for client in clients:
         client.connect(str(path))
@@ -28,6 +29,7 @@ def test_who_comes_too_fast_waits_and_is_accepted_later(loop: Loop, tmp_path: Pa
 
     # One may overdraw the bucket.
     assert accepted[5] - accepted[0] >= 2 * 20_000 - 1_000
+    assert set(delayed) == {TOO_FAST}
     listener.close()
     for client in clients:
         client.close()

@@ -110,3 +110,19 @@ def test_lines_that_nobody_takes_are_lost_and_nothing_waits(paper: Paper) -> Non
     paper.log.say("view")
 
     assert paper.log.lost == 1
+
+
+@pytest.mark.parametrize("form", list(LogFormat))
+def test_whatever_a_terminal_might_obey_is_escaped_and_letters_stay(paper: Paper, form: LogFormat) -> None:
+    paper.log.tune(LogTuning(form))
+    name = "Jürgen\x9b31m\x7f\u202e\U000e0001\x1b[2J"
+    paper.log.say("client", name=name, plain="Jürgen")
+
+    (line,) = paper.lines()
+    assert line.isprintable()
+    quoted = r"\u009b31m\u007f\u202e\udb40\udc01\u001b[2J"
+    assert quoted in line
+    if form is LogFormat.JSON:
+        assert json.loads(line)["name"] == name
+    else:
+        assert line.endswith(" plain=Jürgen")

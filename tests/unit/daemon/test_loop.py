@@ -3,11 +3,13 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from time import monotonic_ns
 
 import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop import READABLE, ROUNDS_MAX, WRITABLE, Loop
+from hopring.daemon.stalls import STALL_US_MIN
 from hopring.ids import NEVER
 
 
@@ -242,3 +244,29 @@ def test_an_idle_loop_uses_next_to_no_processor(loop: Loop) -> None:
 
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert used_s < 0.04  # Of 190 ms.
+
+
+def test_a_loop_that_did_not_run_tells_so_before_it_serves_what_came_meanwhile(
+    loop: Loop, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    left, right = pair
+    told: list[str] = []
+    loop.on_stall.append(lambda for_us: told.append(f"stall {for_us >= 2 * STALL_US_MIN}"))
+
+    def heard(_events: int) -> None:
+        told.append(right.recv(16).decode())
+        loop.stop()
+
+    def hold_up() -> None:
+        left.send(b"meanwhile")
+        end_us = monotonic_ns() // 1_000 + 2 * STALL_US_MIN
+        while monotonic_ns() // 1_000 < end_us:
+            pass
+
+    loop.register(right.fileno(), heard)
+    alarm = loop.alarm(hold_up)
+    alarm.set(loop.now_us() + 1_000)
+    loop.run()
+    loop.unregister(right.fileno())
+
+    assert told == ["stall True", "meanwhile"]

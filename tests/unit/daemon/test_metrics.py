@@ -49,19 +49,21 @@ def watched(loop: Loop) -> Iterator[Watched]:
     os.close(watched.null)
 
 
-def test_health_is_bad_until_a_view_is_whole_and_when_the_daemon_ends(loop: Loop, watched: Watched) -> None:
-    before = watched.metrics.health()
+def test_a_daemon_is_alive_until_it_ends_and_ready_while_a_view_is_whole(loop: Loop, watched: Watched) -> None:
+    before, alive = watched.metrics.ready(), watched.metrics.alive()
     assert (before.status, before.body) == (503, "no view is whole: search (start)\n")
+    assert (alive.status, alive.body) == (200, "ok, no view is whole: search (start)\n")
     assert watched.value("hopring_healthy") == 0
     assert watched.value("hopring_state", state="search") == 1
 
     run_until(loop, lambda: watched.member.membership.phase is Phase.OP)
-    after = watched.metrics.health()
-    assert (after.status, after.body) == (200, "ok\n")
+    after, alive = watched.metrics.ready(), watched.metrics.alive()
+    assert (after.status, after.body) == (200, "ready, view of 1 of 1 daemons\n")
+    assert (alive.status, alive.body) == (200, "ok, view of 1 of 1 daemons\n")
     assert watched.value("hopring_healthy") == 1
 
     watched.metrics.leaving = True
-    assert watched.metrics.health().status == 503
+    assert (watched.metrics.ready().status, watched.metrics.alive().status) == (503, 503)
 
 
 def test_what_is_sent_and_delivered_is_counted_and_what_is_no_bundle_does_no_harm(

@@ -2,12 +2,13 @@
 
 import pytest
 
-from hopring.check.trace import Delivered
+from hopring.check.trace import Delivered, Installed
+from hopring.config import LinkProtocol
 from hopring.config.local import local_config
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
 from hopring.links.ring_options import RingOptions
-from hopring.membership.events import Heard, Say, Stop, Submit
+from hopring.membership.events import Heard, Say, Stalled, Stop, Submit
 from hopring.membership.membership import LEAVE_COPIES
 from hopring.membership.options import MembershipOptions
 from hopring.membership.present import ROUTING_BYTES
@@ -225,3 +226,49 @@ def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
 
     with pytest.raises(PeerError):
         daemon.traffic.receive(daemon.view, Receive(SiteId(1), 1, 5, SiteMask(3), body))
+
+
+def causes_at(cluster: Cluster, name: str) -> list[str]:
+    process = cluster.hosts[name].process
+    return [one.cause for one in cluster.history if isinstance(one, Installed) and one.process == process]
+
+
+@pytest.mark.parametrize("protocol", list(LinkProtocol))
+def test_a_daemon_that_did_not_run_says_so_and_blames_nobody(protocol: LinkProtocol) -> None:
+    cluster = Cluster(local_config({"eu": 2, "us": 1}, protocol=protocol), 1, Quality(delay_us=500))
+    cluster.start()
+    cluster.run_for(2 * SECOND_US)
+    before = {name: len(causes_at(cluster, name)) for name in cluster.hosts}
+
+    for name in ("eu2", "us1"):
+        cluster.network.pause(name, 3_200_000)
+        cluster.run_for(20 * SECOND_US)
+        assert cluster.settled()
+
+        own = causes_at(cluster, name)[before[name] :]
+        assert own[0] == "this daemon did not run for 3.2 s"
+        assert not [cause for cause in own if "link with" in cause or "ring" in cause]
+        theirs = causes_at(cluster, "eu1")[before["eu1"] :]
+        assert theirs
+        assert "this daemon" not in theirs[0]
+        before = {name: len(causes_at(cluster, name)) for name in cluster.hosts}
+
+
+def test_a_short_stall_does_not_hide_what_happens_to_others() -> None:
+    cluster = cluster_of({"eu": 1, "us": 1})
+    cluster.network.pause("eu1", 400_000)
+    cluster.run_for(SECOND_US)
+    cluster.crash("us1")
+    cluster.run_for(5 * SECOND_US)
+
+    assert causes_at(cluster, "eu1")[-1] == "link with us1: nothing heard for 1200 ms"
+
+
+def test_who_leaves_soon_after_a_stall_is_named_as_the_one_who_leaves() -> None:
+    cluster = cluster_of({"eu": 1, "us": 1})
+    daemon = cluster.hosts["eu1"].driver
+    daemon.step(Stalled(3 * SECOND_US))
+    cluster.stop("us1")
+    cluster.run_for(5 * SECOND_US)
+
+    assert causes_at(cluster, "eu1")[-1] == "us1 leaves"

@@ -226,7 +226,7 @@ def test_what_no_correct_peer_sends_is_refused_and_changes_nothing(
 def test_after_a_failure_nothing_comes_out_any_more() -> None:
     network = make_network(B1)
 
-    assert network.step(Failed("link to C1 is silent")) == [NetworkFailed("link to C1 is silent")]
+    assert network.step(Failed("link to C1 is silent", True)) == [NetworkFailed("link to C1 is silent", True)]
 
     assert network.step(Failed("again")) == []
     assert network.step(Originate(bundle(B, ALL))) == []

@@ -55,7 +55,7 @@ class Daemons:
         """What has happened since this was last asked."""
         self._world.run_for(0)
         lines, self._lines = self._lines, []
-        called = Called(self._called, self._cluster.names)
+        called = Called(self._called)
         return [*tell(self._news(), called), *lines]
 
     def _news(self) -> list[Event]:

@@ -1,33 +1,25 @@
 """What happened at daemons, as lines: views, signals and deliveries, those alike of several daemons in one."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.check.trace import Delivered, Event, Installed, MessageId, Process, Signal
-from hopring.ids import DaemonId
 from hopring.sim.scenario.show import time, words
 
-_DAEMON: Final = re.compile(r"\bdaemon (\d+)\b")
 _NAMES_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What things are called: messages that have a word for a payload, and daemons by their numbers."""
+    """What messages are called that have a word for a payload."""
 
     messages: Mapping[MessageId, str]
-    daemons: Mapping[DaemonId, str]
 
     def message(self, message: MessageId) -> str:
         """A message, by its word or by its sender and number."""
         return self.messages.get(message) or f"{message.daemon}:{message.number}"
-
-    def cause(self, cause: str) -> str:
-        """Why a view was installed; membership knows daemons by their numbers only."""
-        return _DAEMON.sub(lambda found: self.daemons[DaemonId(int(found.group(1)))], cause)
 
 
 @dataclass(slots=True)
@@ -88,7 +80,7 @@ def _runs(events: Iterable[Event], called: Called) -> list[Happening]:
                 row.last_us = event.at_us
             case Installed() | Signal():
                 open_runs.pop(name, None)
-                rows.append(Happening(_view(event, called), [name], event.at_us, event.at_us))
+                rows.append(Happening(_view(event), [name], event.at_us, event.at_us))
             case _:
                 pass
     for row in rows:
@@ -102,13 +94,13 @@ def _messages(messages: list[str]) -> str:
     return listed if not listed.endswith("objects") else f"{len(messages)}, {messages[0]} to {messages[-1]}"
 
 
-def _view(event: Installed | Signal, called: Called) -> str:
+def _view(event: Installed | Signal) -> str:
     together = "alone" if event.together == (event.process,) else f"together {_names(event.together)}"
     if isinstance(event, Signal):
         return f"signal: view {event.view.counter} ends, {together}"
     along = "" if event.together == event.members else f", came {together}"
     members = "alone" if event.members == (event.process,) else _names(event.members)
-    return f"view {event.view.counter}: {members}{along} ({called.cause(event.cause)})"
+    return f"view {event.view.counter}: {members}{along} ({event.cause})"
 
 
 def _names(processes: Sequence[Process]) -> str:
