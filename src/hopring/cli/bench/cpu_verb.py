@@ -12,6 +12,7 @@ from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.job import Case
 from hopring.cli.bench.options import seconds_option
 from hopring.cli.exits import Failure
+from hopring.cli.progress_line import Steps
 
 AGAIN = 4
 """How often it is measured again if it seems too dear."""
@@ -45,13 +46,14 @@ def cpu(
     measured in the same seconds; medians of the runs. A baseline compares ratios, because machines differ;
     what seems too dear is measured again before it is called so.
     """
-    with Daemons({"a": 3}) as daemons:
-        seen = measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds)
+    with Steps(plain=True) as steps, Daemons({"a": 3}, say=steps.say) as daemons:
+        seen = measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds, steps.say)
         problems = _problems(seen, baseline)
         tries = AGAIN
         while problems and tries:
             tries -= 1
-            seen = least(seen, measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds))
+            steps.say(f"too much CPU; measuring again, {tries + 1} times at most")
+            seen = least(seen, measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds, steps.say))
             problems = _problems(seen, baseline)
     click.echo(json.dumps({"bench": "cpu", **msgspec.to_builtins(seen)}) if as_json else _text(seen))
     if seen.lost or not seen.order_ok:

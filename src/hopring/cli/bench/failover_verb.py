@@ -7,12 +7,14 @@ import msgspec
 
 from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import service_option
+from hopring.cli.bench.crew import of_runs
 from hopring.cli.bench.daemons import Daemons, sites_of
 from hopring.cli.bench.failover import measure_failover
 from hopring.cli.bench.job import Case
 from hopring.cli.bench.options import runs_option, seconds_option, size_option
 from hopring.cli.bench.summary import Figures, summary
 from hopring.cli.exits import Exit
+from hopring.cli.progress_line import Steps
 
 
 @click.command()
@@ -36,10 +38,11 @@ def failover(
     takes from the start of its process to a view of all. Exits with 1 if a message was lost or swapped.
     """
     case = msgspec.convert(wishes, Case)
-    with Daemons(sites_of(daemons, min(sites, daemons))) as system:
-        results = [
-            msgspec.to_builtins(measure_failover(system, case, f"fault{number}")) for number in range(runs)
-        ]
+    with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:
+        results = []
+        for number in range(runs):
+            say = of_runs(steps.say, number, runs)
+            results.append(msgspec.to_builtins(measure_failover(system, case, f"fault{number}", say)))
     figures: Figures = {"bench": "failover", "daemons": daemons, "sites": sites, **msgspec.to_builtins(case)}
     figures |= summary(results) | {"runs": results}
     click.echo(json.dumps(figures) if as_json else _text(figures))

@@ -9,9 +9,11 @@ import click
 
 from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import talking
+from hopring.cli.bench.crew import part_of
 from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.groups import Row, Work, beside_groups, beside_sessions
 from hopring.cli.bench.memory import WARM, Memory, measure_memory
+from hopring.cli.progress_line import Steps
 from hopring.daemon.surroundings import allow_descriptors
 
 _COLUMNS = (
@@ -62,18 +64,20 @@ def groups(
     """
     work = Work(joins, probes, messages, rounds)
     allow_descriptors(sessions[-1] + WARM)
-    for title, measure, counts in (
-        ("groups", beside_groups, groups),
-        ("sessions", beside_sessions, sessions),
-    ):
-        click.echo(f"hop: beside ever more {title}", err=True)
-        if not as_json:
-            click.echo("".join([name.rjust(width) + " " * 7 for name, width in _COLUMNS]).rstrip())
-        with talking(), Daemons() as daemons:
-            asyncio.run(measure(daemons, counts, work, _teller(title, as_json)))
-    click.echo("hop: memory", err=True)
-    with talking(), Daemons() as daemons:
-        memory = asyncio.run(measure_memory(daemons, groups[-1], sessions[-1]))
+    with Steps(plain=True) as steps:
+        for title, measure, counts in (
+            ("groups", beside_groups, groups),
+            ("sessions", beside_sessions, sessions),
+        ):
+            if not as_json:
+                click.echo("".join([name.rjust(width) + " " * 7 for name, width in _COLUMNS]).rstrip())
+            say = part_of(steps.say, title)
+            with talking(), Daemons(say=say) as daemons:
+                asyncio.run(measure(daemons, counts, work, _teller(title, as_json), say))
+        say = part_of(steps.say, "memory")
+        with talking(), Daemons(say=say) as daemons:
+            say(f"of {groups[-1]} groups and {sessions[-1]} sessions that do nothing")
+            memory = asyncio.run(measure_memory(daemons, groups[-1], sessions[-1]))
     click.echo(json.dumps({"beside": "memory", **asdict(memory)}) if as_json else _memory_text(memory))
 
 

@@ -7,10 +7,12 @@ import click
 
 from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import talking
+from hopring.cli.bench.crew import part_of
 from hopring.cli.bench.many_daemons import Latency, Row, Shape, Work, measure_daemons
 from hopring.cli.bench.options import seconds_option
 from hopring.cli.bench.table import table
 from hopring.cli.exits import Failure
+from hopring.cli.progress_line import Steps
 from hopring.local.plan import PATIENCE_DEFAULT, PATIENCE_US_MIN, read_duration
 
 _HEAD = (
@@ -78,12 +80,12 @@ def daemons(shapes: list[Shape], seconds: float, probes: int, pace: int, patienc
     """
     work = Work(seconds, probes, pace, patience)
     rows = []
-    for shape in shapes:
-        click.echo(f"hop: {shape.daemons} daemons in {shape.sites} sites", err=True)
-        with talking():
-            rows.append(measure_daemons(shape, work))
-        if as_json:
-            click.echo(json.dumps({"bench": "daemons", **asdict(rows[-1])}))
+    with Steps(plain=True) as steps:
+        for shape in shapes:
+            with talking():
+                rows.append(measure_daemons(shape, work, part_of(steps.say, f"{shape.sites}x{shape.each}")))
+            if as_json:
+                click.echo(json.dumps({"bench": "daemons", **asdict(rows[-1])}))
     if not as_json:
         click.echo(table(_HEAD, [_cells(row) for row in rows]))
     for row in rows:

@@ -7,6 +7,7 @@ import msgspec
 
 from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import service_option
+from hopring.cli.bench.crew import of_runs
 from hopring.cli.bench.daemons import Daemons, sites_of
 from hopring.cli.bench.job import Case
 from hopring.cli.bench.options import (
@@ -19,6 +20,7 @@ from hopring.cli.bench.options import (
 from hopring.cli.bench.summary import Figures, spread_percent, summary
 from hopring.cli.bench.throughput import measure_throughput
 from hopring.cli.exits import Exit
+from hopring.cli.progress_line import Steps
 
 
 @click.command()
@@ -58,10 +60,11 @@ def throughput(
     case = msgspec.convert(wishes, Case)
     if case.bundle and not case.many:
         raise click.UsageError("many at once go to one group: --bundle is not for --single, --by-one, --groups")
-    with Daemons(sites_of(daemons, min(sites, daemons))) as system:
-        results = [
-            msgspec.to_builtins(measure_throughput(system, case, f"flood{number}")) for number in range(runs)
-        ]
+    with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:
+        results = []
+        for number in range(runs):
+            say = of_runs(steps.say, number, runs)
+            results.append(msgspec.to_builtins(measure_throughput(system, case, f"flood{number}", say=say)))
     figures: Figures = {"bench": "throughput", "daemons": daemons, "sites": sites, **msgspec.to_builtins(case)}
     figures |= summary(results)
     rates = [one["messages_per_second"] for one in results]
