@@ -6,6 +6,7 @@ import click
 
 from hopring.cli.asking import asking, json_option, timeout_option
 from hopring.cli.at_daemon import at_daemon
+from hopring.cli.completion import group_names
 from hopring.client.queries import GroupMembers
 
 
@@ -30,7 +31,7 @@ def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @at_daemon
 @timeout_option
 @json_option

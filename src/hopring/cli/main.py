@@ -29,6 +29,7 @@ VERBS: Final = {
     "trace": "hopring.cli.trace:trace",
     "spool": "hopring.cli.spool.verb:spool",
     "pipeline": "hopring.cli.pipeline:pipeline",
+    "completion": "hopring.cli.completion:completion",
 }
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import click
 
 from hopring.cli.at_daemon import at_daemon, service_option, talking
+from hopring.cli.completion import group_names
 from hopring.client.blocking import connect
 from hopring.services import Service
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @click.argument("data")
 @at_daemon
 @service_option

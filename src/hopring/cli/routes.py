@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import click
 
+from hopring.cli.completion import site_names
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
 from hopring.routing.topology import topology_of
@@ -15,7 +16,7 @@ _NUMBER_WIDTH = 10  # The largest weight has ten digits.
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--from", "source", metavar="SITE", help="Only the tree of this site.")
+@click.option("--from", "source", metavar="SITE", shell_complete=site_names, help="Only the tree of this site.")
 @click.option("--cut", "cuts", metavar="A,B", multiple=True, help="Without this link; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array instead of text.")
 def routes(file: str, source: str | None, cuts: tuple[str, ...], as_json: bool) -> None:

@@ -10,6 +10,7 @@ import click
 
 from hopring.cli.asking import json_option, timeout_option
 from hopring.cli.at_daemon import Unreachable
+from hopring.cli.completion import daemon_names, side_names
 from hopring.cli.exits import Failure
 from hopring.cli.monitor import deeds
 from hopring.cli.monitor.channels import Answer, Channels, Sight, choose, default_places
@@ -76,7 +77,7 @@ def status(channels: Channels, as_json: bool, every_s: float | None, count: int 
 
 
 @monitor.command()
-@click.argument("sides", nargs=-1, required=True)
+@click.argument("sides", nargs=-1, required=True, shell_complete=side_names)
 @click.option("--dry-run", is_flag=True, help="Only say what would be cut.")
 @json_option
 @click.pass_obj
@@ -125,7 +126,7 @@ def _size(_context: click.Context, _parameter: click.Parameter, text: str | None
 
 
 @monitor.command()
-@click.argument("daemons", nargs=-1)
+@click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option(
     "--personal", "personal_segments", type=int, help="Of the ring: segments of one daemon in one visit."
 )
@@ -160,7 +161,7 @@ def window(
 
 
 @monitor.command()
-@click.argument("daemons", nargs=-1)
+@click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option("--no-wait", is_flag=True, help="Do not wait until the daemons are together again.")
 @json_option
 @click.pass_obj
@@ -173,7 +174,7 @@ def reload(channels: Channels, daemons: tuple[str, ...], no_wait: bool, as_json:
 
 
 @monitor.command()
-@click.argument("daemons", nargs=-1)
+@click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option("--all", "everyone", is_flag=True, help="All daemons that answer.")
 @json_option
 @click.pass_obj

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from hopring.cli.completion import spool_names
 from hopring.cli.spool.shared import skip_option, spool_option, telling
 from hopring.spool.bodies import GapBody, TransitionBody, ViewBody, decode_body
 from hopring.spool.errors import OffsetMissing
@@ -20,7 +21,7 @@ POLL_SECONDS: Final = 0.2
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=spool_names)
 @spool_option
 @click.option("--from", "start", metavar="OFFSET", type=click.IntRange(0), help="Default: the oldest there is.")
 @click.option("--to", "end", metavar="OFFSET", type=click.IntRange(0), help="Up to before this one.")

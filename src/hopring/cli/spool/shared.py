@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from hopring.cli.completion import spool_names
 from hopring.cli.exits import Failure
 from hopring.errors import HopError
 from hopring.spool.layout import bases, directory_of, spools
@@ -30,7 +31,7 @@ def spool_option(verb: Verb) -> Verb:
 
 def group_argument(verb: Verb) -> Verb:
     """Which spools; none means all."""
-    return click.argument("groups", metavar="[GROUP]...", nargs=-1)(verb)
+    return click.argument("groups", metavar="[GROUP]...", nargs=-1, shell_complete=spool_names)(verb)
 
 
 def skip_option(verb: Verb) -> Verb:
