@@ -30,6 +30,16 @@ def wait(condition: Callable[[], bool], what: Callable[[], object] = lambda: "")
         time.sleep(0.05)
 
 
+ASKS = ("partition", "window", "reload", "terminate")
+"""Verbs that want to be confirmed."""
+
+
+def monitor(directory: Path, *words: str) -> Result:
+    """`hop monitor`, with --yes where it would ask."""
+    yes = ["--yes"] if set(ASKS) & set(words) else []
+    return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(directory), *words, *yes])
+
+
 class Fleet:
     """Use it as `with Fleet() as fleet`."""
 
@@ -106,8 +116,8 @@ class Fleet:
         return sync.connect(self.url(daemon), reconnect=False, **options)
 
     def hop(self, *words: str) -> Result:
-        """`hop monitor`."""
-        return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(self.directory), *words])
+        """`hop monitor`, with --yes where it would ask."""
+        return monitor(self.directory, *words)
 
     def views(self) -> dict[str, list[str]]:
         """Who is with whom, as far as it is settled."""

@@ -5,6 +5,8 @@ from hopring.config.dump import dump_toml
 from hopring.config.error import ConfigError
 from hopring.config.local import local_config
 from hopring.config.model import (
+    AdminTuning,
+    AdminVerb,
     ClientTuning,
     Config,
     Daemon,
@@ -24,6 +26,8 @@ from hopring.config.parse import load_config, parse_config
 from hopring.config.spread_conf import import_spread_conf
 
 __all__ = [
+    "AdminTuning",
+    "AdminVerb",
     "ClientTuning",
     "Config",
     "ConfigError",

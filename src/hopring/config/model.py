@@ -123,6 +123,25 @@ class LogTuning:
     every_us: int | None = None
 
 
+class AdminVerb(StrEnum):
+    """What the admin channel may be allowed to do; it always tells the status."""
+
+    CUT = "cut"  # And heal.
+    SHAPE = "shape"
+    WINDOW = "window"
+    RELOAD = "reload"
+    TERMINATE = "terminate"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminTuning:
+    """The admin channel of each daemon: where its socket is, who may open it, and what callers may do."""
+
+    socket: str | None = None  # `{name}` and `{cluster}` stand for the daemon's; None is no channel.
+    mode: int = 0o600
+    allow: tuple[AdminVerb, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Multicast:
     """The group on which the daemons of a site hear each other."""
@@ -175,6 +194,7 @@ class Config:
     weights: Weights = Weights.FIXED
     clients: ClientTuning = ClientTuning()
     log: LogTuning = LogTuning()
+    admin: AdminTuning = AdminTuning()
     listed: tuple[str, ...] = field(default=(), compare=False)  # Daemons as the file has them.
 
     @cached_property

@@ -64,11 +64,17 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log-format", choices=list(LogFormat), help="how lines of the log are written (default: as in FILE)"
     )
-    parser.add_argument("--admin", type=Path, metavar="PATH", help="open a Unix socket here for `hop monitor`")
+    parser.add_argument(
+        "--admin",
+        type=Path,
+        metavar="PATH",
+        help="open a Unix socket here for `hop monitor` (default: as in FILE)",
+    )
+    parser.add_argument("--no-admin", action="store_true", help="open none, whatever FILE says")
     parser.add_argument(
         "--dangerous",
         action="store_true",
-        help="let the admin socket also cut, delay, set windows, reload and terminate (default: status only)",
+        help="let the admin socket also cut, delay, set windows, reload and terminate (default: as in FILE)",
     )
     parser.add_argument(
         "--end-with-stdin", action="store_true", help="end when stdin does, as it does when its writer dies"

@@ -27,7 +27,11 @@ def changes(old: Config, new: Config, name: str) -> Changes:
     live = [key for key in clients if key != "clients.window"]
     live += [f"log.{key}" for key in ("format", "level") if getattr(old.log, key) != getattr(new.log, key)]
     live += _tuned("log", old.log, new.log, LOG_SETTINGS)
+    live += ["admin.allow"] if old.admin.allow != new.admin.allow else []
     restart = [key for key in clients if key == "clients.window"]
+    restart += [
+        f"admin.{key}" for key in ("socket", "mode") if getattr(old.admin, key) != getattr(new.admin, key)
+    ]
     rebuild = _shared(old, new) + _tunings(old, new)
     ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
     ports = "client_port", "spread_port"
@@ -69,16 +73,18 @@ def _shared(old: Config, new: Config) -> list[str]:
             [(site.name, site.multicast) for site in old.sites],
             [(site.name, site.multicast) for site in new.sites],
         ),
-        "daemons": (
-            [(one.name, one.address, one.port) for one in old.daemons],
-            [(one.name, one.address, one.port) for one in new.daemons],
-        ),
+        "daemons": (_placed(old), _placed(new)),
         "links": (
             [(link.sites, link.weight, link.protocol) for link in old.all_links],
             [(link.sites, link.weight, link.protocol) for link in new.all_links],
         ),
     }
     return [key for key, (before, after) in parts.items() if before != after]
+
+
+def _placed(config: Config) -> list[tuple[str, str, int, str]]:
+    """All daemons with where they are; one may move to another site and keep its address."""
+    return [(one.name, one.address, one.port, site.name) for site in config.sites for one in site.daemons]
 
 
 def _tuned(

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopring.config import (
+    AdminTuning,
+    AdminVerb,
     ClientTuning,
     Config,
     Daemon,
@@ -105,6 +107,11 @@ def configs(draw: st.DrawFn) -> Config:
             draw(st.sampled_from(LogFormat)),
             draw(st.sampled_from(LogLevel)),
             **draw(tunings(LOG_SETTINGS, ())),
+        ),
+        admin=AdminTuning(
+            draw(st.sampled_from([None, "/run/hopring/{cluster}.{name}.admin"])),
+            draw(st.sampled_from([0o600, 0o660])),
+            tuple(verb for verb in AdminVerb if draw(st.booleans())),
         ),
     )
 

@@ -2,7 +2,17 @@
 
 from dataclasses import replace
 
-from hopring.config import ClientTuning, Link, LinkTuning, LogFormat, LogTuning, RingTuning, local_config
+from hopring.config import (
+    AdminTuning,
+    AdminVerb,
+    ClientTuning,
+    Link,
+    LinkTuning,
+    LogFormat,
+    LogTuning,
+    RingTuning,
+    local_config,
+)
 from hopring.daemon.reload import changes, tuned
 from hopring.session.options import SessionOptions
 
@@ -67,6 +77,22 @@ def test_a_port_for_clients_is_each_daemons_own_affair() -> None:
 
     new = replace(OLD, sites=(eu, replace(us, daemons=(replace(us.daemons[0], spread_port=4803),))))
     assert changes(OLD, new, "us1").restart == ("us1.spread_port",)
+
+
+def test_what_admins_may_do_changes_at_once_and_their_socket_needs_a_restart() -> None:
+    new = replace(OLD, admin=AdminTuning("/run/{name}.admin", 0o660, (AdminVerb.CUT,)))
+    found = changes(OLD, new, "eu1")
+
+    assert (found.live, found.restart) == (("admin.allow",), ("admin.socket", "admin.mode"))
+
+
+def test_a_daemon_that_moves_to_another_site_needs_another_view() -> None:
+    eu, us = OLD.sites
+    moved = replace(
+        OLD, sites=(replace(eu, daemons=eu.daemons[:1]), replace(us, daemons=(*us.daemons, eu.daemons[1])))
+    )
+
+    assert changes(OLD, moved, "eu1").rebuild == ("daemons",)
 
 
 def test_what_the_file_no_longer_says_is_as_by_default() -> None:
