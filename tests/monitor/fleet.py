@@ -15,7 +15,17 @@ from click.testing import CliRunner, Result
 from hopring import sync
 from hopring.cli.main import cli
 from hopring.cli.monitor.channels import Channels
-from hopring.config import Config, Daemon, Link, LinkProtocol, LinkTuning, RingTuning, Site, dump_toml
+from hopring.config import (
+    AdminTuning,
+    Config,
+    Daemon,
+    Link,
+    LinkProtocol,
+    LinkTuning,
+    RingTuning,
+    Site,
+    dump_toml,
+)
 from hopring.local.ports import free_base_port
 
 SECONDS_MAX = 180.0
@@ -44,14 +54,19 @@ class Fleet:
     """Use it as `with Fleet() as fleet`."""
 
     def __init__(
-        self, words: tuple[str, ...] = ("--dangerous",), protocol: LinkProtocol = LinkProtocol.HOP
+        self,
+        words: tuple[str, ...] = ("--dangerous",),
+        protocol: LinkProtocol = LinkProtocol.HOP,
+        admin: AdminTuning | None = None,
     ) -> None:
+        """With `admin` the file says where the sockets are, and no flag does."""
         self._directory = TemporaryDirectory(prefix="hop-")  # Short: sockets want that.
         self.directory = Path(self._directory.name)
         self.file = self.directory / "hop.toml"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._words = words
         self._protocol = protocol
+        self.admin = admin
         self._ports: dict[str, int] = {}
         self._base_port = free_base_port(24)
 
@@ -81,7 +96,7 @@ class Fleet:
             Site(site, tuple([self._daemon(name) for name in sorted(names)]), ring=ring)
             for site, names in sorted(sites.items())
         ]
-        return Config("fleet", tuple(places), tuple(links))
+        return Config("fleet", tuple(places), tuple(links), admin=self.admin or AdminTuning())
 
     def _daemon(self, name: str) -> Daemon:
         return Daemon(name, "127.0.0.1", self._ports[name], self._ports[name] + 1)
@@ -94,7 +109,8 @@ class Fleet:
         """Starts these daemons."""
         for name in names:
             command = [sys.executable, "-m", "hopring.daemon.hopd", str(self.file), "--name", name]
-            command += ["--state", str(self.directory), "--admin", str(self.directory / f"{name}.admin")]
+            command += ["--state", str(self.directory)]
+            command += [] if self.admin else ["--admin", str(self.directory / f"{name}.admin")]
             command += ["--trace", str(self.trace(name)), *self._words]
             with (self.directory / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(command, stderr=log)

@@ -8,6 +8,11 @@ SAMPLE: Final = """\
 cluster = "example"          # Daemons of another cluster, or with another file, are not listened to.
 default_weight = "80ms"      # Of links that give none. A duration counts in microseconds.
 
+# The admin channel, for `hop monitor`; without it there is none.
+# [admin]
+# socket = "/run/hopring/{name}.admin"
+# allow = ["cut", "window", "reload", "terminate"]
+
 # A site is a set of daemons on one local network. They share a ring.
 
 [sites.eu]

@@ -86,9 +86,10 @@ class AdminSocket:
     def _welcome(self, sock: socket.socket) -> None:
         uid = caller_uid(sock)
         if uid not in (_ROOT, os.geteuid()) and not self._in_group(sock):
-            self._log.say("refused", admin=f"user {uid}", remedy=_NO_ADMIN)
+            remedy = _NO_ADMIN if self._mode == OWNER_ONLY else f"{_NO_ADMIN}, or in the socket's group"
+            self._log.say("refused", admin=f"user {uid}", remedy=remedy)
             with contextlib.suppress(OSError):
-                sock.send(denial_answer(f"user {uid} is no admin of this daemon", _NO_ADMIN))
+                sock.send(denial_answer(f"user {uid} is no admin of this daemon", remedy))
             sock.close()
             return
         if len(self._callers) == CALLERS_MAX:
