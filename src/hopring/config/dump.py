@@ -2,7 +2,14 @@
 
 from hopring.config.model import AdminTuning, ClientTuning, Config, Daemon, Link, LogTuning, Site
 from hopring.config.table import quote_key
-from hopring.config.tuning import CLIENT_SETTINGS, LINK_SETTINGS, LOG_SETTINGS, RING_SETTINGS, Setting
+from hopring.config.tuning import (
+    CLIENT_SETTINGS,
+    LINK_SETTINGS,
+    LOG_SETTINGS,
+    MEMBERSHIP_SETTINGS,
+    RING_SETTINGS,
+    Setting,
+)
 
 
 def dump_toml(config: Config) -> str:
@@ -14,6 +21,8 @@ def dump_toml(config: Config) -> str:
         f"default_weight = {config.default_weight}",
         f'default_protocol = "{config.default_protocol}"',
     ]
+    if membership := _settings(config.membership.given(), MEMBERSHIP_SETTINGS):
+        lines += ["", "[membership]", *membership]
     if clients := _clients(config.clients):
         lines += ["", "[clients]", *clients]
     if config.log != LogTuning():

@@ -1,7 +1,8 @@
 """What a configuration says, as frozen values.
 
 Sites and daemons are sorted by name: a `SiteId` is a place in `Config.sites`, a `DaemonId` one in
-`Config.daemons`. The fields of a tuning are named as the options of Hop and Ring; None leaves their default.
+`Config.daemons`. The fields of a tuning are named as the options of Hop, Ring and membership; None leaves their
+default.
 """
 
 from dataclasses import dataclass, field, fields
@@ -69,6 +70,30 @@ class RingTuning:
 
     def given(self) -> dict[str, int]:
         """What is set, by field; fits `dataclasses.replace` on a ring's options."""
+        return _given(self)
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipTuning:
+    """What is tuned of promises, views and the window of a daemon's own messages."""
+
+    update_delta_us: int | None = None
+    update_hurry_bytes: int | None = None
+    update_floor_us: int | None = None
+    window_bytes: int | None = None
+    window_bundles: int | None = None
+    queue_bytes_max: int | None = None
+    probe_us: int | None = None
+    statetrans_us: int | None = None
+    attempt_us_max: int | None = None
+    round_trip_us: int | None = None
+    flap_us: int | None = None
+    back_off_us: int | None = None
+    back_off_us_max: int | None = None
+    mend_us: int | None = None
+
+    def given(self) -> dict[str, int]:
+        """What is set, by field; fits `dataclasses.replace` on the options of membership."""
         return _given(self)
 
 
@@ -192,6 +217,7 @@ class Config:
     default_weight: int = WEIGHT_DEFAULT
     default_protocol: LinkProtocol = LinkProtocol.HOP
     weights: Weights = Weights.FIXED
+    membership: MembershipTuning = MembershipTuning()
     clients: ClientTuning = ClientTuning()
     log: LogTuning = LogTuning()
     admin: AdminTuning = AdminTuning()
@@ -254,6 +280,6 @@ class Config:
         return {daemon.name: DaemonId(at) for at, daemon in enumerate(self.daemons)}
 
 
-def _given(tuning: LinkTuning | RingTuning | ClientTuning) -> dict[str, Any]:
+def _given(tuning: LinkTuning | RingTuning | MembershipTuning | ClientTuning) -> dict[str, Any]:
     values = {one.name: getattr(tuning, one.name) for one in fields(tuning)}
     return {name: value for name, value in values.items() if value is not None}

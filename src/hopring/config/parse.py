@@ -29,6 +29,7 @@ from hopring.config.model import (
     LogFormat,
     LogLevel,
     LogTuning,
+    MembershipTuning,
     Multicast,
     RingTuning,
     SpreadSlow,
@@ -40,6 +41,8 @@ from hopring.config.tuning import (
     LINK_ORDER,
     LINK_SETTINGS,
     LOG_SETTINGS,
+    MEMBERSHIP_ORDER,
+    MEMBERSHIP_SETTINGS,
     RING_ORDER,
     RING_SETTINGS,
     Setting,
@@ -61,6 +64,7 @@ _TOP: Final = (
     "default_protocol",
     "sites",
     "links",
+    "membership",
     "clients",
     "log",
     "admin",
@@ -133,10 +137,16 @@ def _read(top: Table) -> Config:
         draft.add_link(Place(link.path), _read_link(link, draft))
     return replace(
         draft.finish(),
+        membership=_read_membership(top.table("membership")),
         clients=_read_clients(top.table("clients")),
         log=_read_log(top.table("log")),
         admin=_read_admin(top.table("admin")),
     )
+
+
+def _read_membership(table: Table) -> MembershipTuning:
+    table.allow([setting.key for setting in MEMBERSHIP_SETTINGS])
+    return MembershipTuning(**table.tuning(MEMBERSHIP_SETTINGS, MEMBERSHIP_ORDER))
 
 
 def _read_clients(table: Table) -> ClientTuning:

@@ -4,12 +4,30 @@ needs a restart."""
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from hopring.config import ClientTuning, Config, LinkTuning, LogTuning, RingTuning, cluster_hash
-from hopring.config.tuning import CLIENT_SETTINGS, LINK_SETTINGS, LOG_SETTINGS, RING_SETTINGS, Setting
+from hopring.config import (
+    ClientTuning,
+    Config,
+    LinkTuning,
+    LogTuning,
+    MembershipTuning,
+    RingTuning,
+    cluster_hash,
+)
+from hopring.config.tuning import (
+    CLIENT_SETTINGS,
+    LINK_SETTINGS,
+    LOG_SETTINGS,
+    MEMBERSHIP_SETTINGS,
+    RING_SETTINGS,
+    Setting,
+)
 from hopring.session.options import SessionOptions
 
 AT_START: Final = frozenset({"window_bytes"})
 """What of clients is told them when they come, and so stays."""
+
+
+Tuning = LinkTuning | RingTuning | MembershipTuning | ClientTuning | LogTuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +61,7 @@ def changes(old: Config, new: Config, name: str) -> Changes:
 
 
 def _tunings(old: Config, new: Config) -> list[str]:
-    """Tuning of rings and links that were there before."""
+    """Tuning of rings and links that were there before, and of membership."""
     found: list[str] = []
     rings = {site.name: site.ring for site in old.sites}
     for site in new.sites:
@@ -52,7 +70,7 @@ def _tunings(old: Config, new: Config) -> list[str]:
     for link in new.all_links:
         where = f"links.{'-'.join(link.sites)}"
         found += _tuned(where, links.get(link.sites, link.tuning), link.tuning, LINK_SETTINGS)
-    return found
+    return found + _tuned("membership", old.membership, new.membership, MEMBERSHIP_SETTINGS)
 
 
 def tuned(options: SessionOptions, clients: ClientTuning) -> SessionOptions:
@@ -89,8 +107,8 @@ def _placed(config: Config) -> list[tuple[str, str, int, str]]:
 
 def _tuned(
     where: str,
-    old: LinkTuning | RingTuning | ClientTuning | LogTuning,
-    new: LinkTuning | RingTuning | ClientTuning | LogTuning,
+    old: Tuning,
+    new: Tuning,
     settings: tuple[Setting, ...],
 ) -> list[str]:
     return [f"{where}.{one.key}" for one in settings if getattr(old, one.field) != getattr(new, one.field)]

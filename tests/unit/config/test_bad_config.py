@@ -148,6 +148,18 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         (EU + '[clients]\nwindow = "1GiB"', "clients.window: 1GiB is out of range; choose 4KiB to 4MiB"),
         (EU + '[log]\nformat = "xml"', "log.format: 'xml' is not known; choose"),
         (
+            EU + "[membership]\nupdate_delta = 20",
+            "membership.update_delta: 20 is not a duration; write it with a unit",
+        ),
+        (
+            EU + '[membership]\nwindow = "1GiB"',
+            "membership.window: 1GiB is out of range; choose 64KiB to 64MiB",
+        ),
+        (
+            EU + '[membership]\nupdate_delta = "2s"\nupdate_floor = "1s"',
+            "membership.update_delta: update_delta is not below update_floor; make update_floor at least",
+        ),
+        (
             EU + '[admin]\nsocket = "eu1.admin"',
             "admin.socket: 'eu1.admin' is no absolute path; write socket =",
         ),

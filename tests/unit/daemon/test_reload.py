@@ -10,6 +10,7 @@ from hopring.config import (
     LinkTuning,
     LogFormat,
     LogTuning,
+    MembershipTuning,
     RingTuning,
     local_config,
 )
@@ -45,9 +46,15 @@ def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_another
         sites=(replace(eu, ring=RingTuning(hold_us=1_000)), replace(us, daemons=(daemon,))),
         links=(Link(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
     )
+    new = replace(new, membership=MembershipTuning(update_delta_us=5_000))
     found = changes(OLD, new, "eu1")
 
-    assert found.rebuild == ("daemons", "sites.eu.ring.hold", "links.eu-us.silence")
+    assert found.rebuild == (
+        "daemons",
+        "sites.eu.ring.hold",
+        "links.eu-us.silence",
+        "membership.update_delta",
+    )
     assert found.restart == ()
 
 
