@@ -19,7 +19,9 @@ _VARIABLE: Final = "_HOP_COMPLETE"
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
 @click.pass_context
 def completion(context: click.Context, shell: str | None) -> None:
-    """Print the script that completes commands, options and names of `hop` in SHELL.
+    """Print the completion script of a shell.
+
+    It completes commands, options and names: bash, zsh or fish.
 
     Without SHELL, the one that $SHELL names is taken. Names of groups are asked of the daemon at --at or
     $HOP_URL, names of daemons of the admin sockets.

@@ -16,7 +16,13 @@ from hopring.services import Service
 @click.argument("data")
 @at_daemon
 @service_option
-@click.option("--type", "message_type", type=click.IntRange(0, 0xFFFF), default=0, help="16 bits of your own.")
+@click.option(
+    "--type",
+    "message_type",
+    type=click.IntRange(0, 0xFFFF),
+    default=0,
+    help="Message type: a number for the application, 0 without it.",
+)
 def pub(group: str, data: str, url: str, name: str | None, service: str, message_type: int) -> None:
     """Send DATA to GROUP; with - as DATA, each line of stdin.
 

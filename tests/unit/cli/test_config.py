@@ -115,7 +115,9 @@ def test_a_file_that_cannot_be_written_is_a_failure(hop: Hop, tmp_path: Path) ->
     result = hop("config", "import-spread", tmp_path / "spread.conf", "-o", tmp_path / "no" / "o.toml")
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.endswith("o.toml: cannot be written (No such file or directory)\n")
+    assert result.stderr.endswith(
+        "o.toml: cannot be written (No such file or directory); choose another file for -o\n"
+    )
 
 
 def test_a_broken_spread_conf_is_exit_code_7(hop: Hop, tmp_path: Path) -> None:

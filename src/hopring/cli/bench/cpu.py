@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from hopring import compiled
 from hopring.cli.bench.clock import read
@@ -111,10 +111,10 @@ def _idle_percent(daemons: Daemons, seconds: float) -> float:
     return max(taken) / (after.at_s - before.at_s) * 100
 
 
-def too_dear(cpu: Cpu, baseline: dict[str, Any]) -> list[str]:
+def too_dear(cpu: Cpu, baseline: dict[str, dict[str, float]]) -> list[str]:
     """What takes more than the baseline and its head-room, in words; none if all is well."""
     kind = _kind(cpu)
-    if kind not in baseline:
+    if not set(GATED) <= set(baseline.get(kind, {})):
         return [f"the baseline has nothing of {kind} daemons; record it with --record"]
     out = []
     for name in GATED:

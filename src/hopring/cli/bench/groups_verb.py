@@ -39,12 +39,28 @@ def _counts(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 
 @click.command()
-@click.option("--groups", default="10,100,1000,5000", show_default=True, callback=_counts, help="Rows.")
-@click.option("--sessions", default="10,100,1000", show_default=True, callback=_counts, help="Rows.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="For each row.")
-@click.option("--joins", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
-@click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
-@click.option("--messages", type=click.IntRange(100), default=20_000, show_default=True, help="In each round.")
+@click.option(
+    "--groups",
+    default="10,100,1000,5000",
+    show_default=True,
+    callback=_counts,
+    help="Numbers of groups, a row each.",
+)
+@click.option(
+    "--sessions",
+    default="10,100,1000",
+    show_default=True,
+    callback=_counts,
+    help="Numbers of sessions, a row each.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Rounds for each row."
+)
+@click.option("--joins", type=click.IntRange(10), default=200, show_default=True, help="Joins in each round.")
+@click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="Probes in each round.")
+@click.option(
+    "--messages", type=click.IntRange(100), default=20_000, show_default=True, help="Messages in each round."
+)
 @json_option
 def groups(
     groups: list[int],
@@ -55,7 +71,7 @@ def groups(
     messages: int,
     as_json: bool,
 ) -> None:
-    """Joins and Agreed messages beside ever more groups, and beside ever more sessions.
+    """Cost with more and more groups and sessions.
 
     Two daemons in two sites on loopback, clients in this process. Each row does the same work: joins of new
     groups, messages from one site to the other one at a time, and a flood of them. In brackets the ratio to the

@@ -24,12 +24,18 @@ LOAD = Case(size_bytes=1024, seconds=1.0, warm_seconds=0.5)
 @receivers_option(1)
 @size_option(100)
 @service_option
-@click.option("--probes", type=click.IntRange(100), default=2000, show_default=True, help="In each run.")
+@click.option("--probes", type=click.IntRange(100), default=2000, show_default=True, help="Probes in each run.")
 @click.option(
     "--every-ms", type=click.FloatRange(0), default=0.0, show_default=True, help="Pause between two probes."
 )
-@click.option("--half-load", is_flag=True, help="Beside a flood of 1 KB at half of what is possible.")
-@click.option("--load", "load_per_second", type=click.IntRange(0), default=0, help="Or at so many a second.")
+@click.option("--half-load", is_flag=True, help="Meanwhile send 1 KB messages at half of the highest rate.")
+@click.option(
+    "--load",
+    "load_per_second",
+    type=click.IntRange(0),
+    default=0,
+    help="Meanwhile send this many 1 KB messages a second.",
+)
 @runs_option
 @json_option
 def latency(
@@ -45,9 +51,10 @@ def latency(
     runs: int,
     as_json: bool,
 ) -> None:
-    """Round trips: to a client at another daemon that answers (pong), and of one's own messages (own).
+    """Round-trip times, one message at a time.
 
-    One message at a time. p50_us and p99_us are those of the pong.
+    pong: to a client of another daemon that answers. own: until a member receives its own message. p50_us and
+    p99_us are those of pong.
     """
     case = Case(size_bytes=size_bytes, service=service, receivers=receivers)
     with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:

@@ -58,10 +58,12 @@ def _patience(_context: click.Context, _parameter: click.Parameter, value: str) 
     default="1x3,2x3,3x4,6x5",
     show_default=True,
     callback=_shapes,
-    help="Rows: sites and daemons in each.",
+    help="Sites x daemons of each, a row each.",
 )
 @seconds_option(5.0)
-@click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="One at a time.")
+@click.option(
+    "--probes", type=click.IntRange(10), default=200, show_default=True, help="Probes, one at a time."
+)
 @click.option("--pace", type=click.IntRange(1, 2000), default=20, show_default=True, help="Messages a second.")
 @click.option(
     "--patience",
@@ -72,7 +74,9 @@ def _patience(_context: click.Context, _parameter: click.Parameter, value: str) 
 )
 @json_option
 def daemons(shapes: list[Shape], seconds: float, probes: int, pace: int, patience: str, as_json: bool) -> None:
-    """Ever more daemons, each a process on loopback: time to one view, silence, latency, CPU and memory.
+    """Cost and latency with more and more daemons.
+
+    Each daemon is a process on loopback. It measures the time to one view, latency, CPU and memory.
 
     A message is Agreed, of 100 bytes, to two members: at two daemons of the last site (near), or there and in
     the first one (far). CPU per message is that of all daemons, of the mean and of the busiest one, above what

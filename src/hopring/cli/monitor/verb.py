@@ -69,7 +69,7 @@ def _confirm(what: str, yes: bool) -> None:
 @timeout_option
 @click.pass_context
 def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) -> None:
-    """Watch running daemons and act on them: partitions, windows, reload, terminate.
+    """Watch running daemons and act on them.
 
     Without a verb: on a terminal a screen that moves and takes commands, elsewhere the status as a table.
     Daemons are asked over their admin sockets (`socket` of [admin] in the configuration, or `hopd --admin`).
@@ -87,19 +87,25 @@ def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) ->
 @monitor.command()
 @json_option
 @click.option(
-    "--every", "every_s", type=click.FloatRange(min=0.05), help="Again and again, after so many seconds."
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.05),
+    help="Show it again after this many seconds, until interrupted.",
 )
-@click.option("--count", type=click.IntRange(1), help="With --every: end after so many times.")
+@click.option("--count", type=click.IntRange(1), help="With --every: end after this many times.")
 @click.pass_obj
 def status(channels: Channels, as_json: bool, every_s: float | None, count: int | None) -> None:
-    """Show every daemon: state, view, packets, retransmissions, token rounds, deliveries, sessions, windows."""
+    """Show the state of every daemon.
+
+    It shows state, view, packets, retransmissions, token rounds, deliveries, sessions, windows and cuts.
+    """
     shown = 0
     while True:
         sight = channels.look()
         _warn(sight)
         if as_json:
             click.echo(json.dumps({one.name: one.status for one in sight.seen}))
-        else:
+        elif sight.seen:
             click.echo(plain_table(plain_rows(sight)))
         shown += 1
         if every_s is None or shown == count:
@@ -141,9 +147,10 @@ def partition(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Part the daemons: 'eu1 eu2 | us', of daemons and sites; those that are not named are one more side.
+    """Cut the network between SIDES of daemons.
 
-    It asks first, with the sides that this makes.
+    SIDES are daemons and sites with | between the sides, as 'eu1 eu2 | us'. Daemons that are not named are one
+    more side. It shows the sides and asks first.
     """
     sight = _look(channels)
     try:
@@ -205,11 +212,22 @@ def _size(_context: click.Context, _parameter: click.Parameter, text: str | None
 @monitor.command()
 @click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option(
-    "--personal", "personal_segments", type=int, help="Of the ring: segments of one daemon in one visit."
+    "--personal",
+    "personal_segments",
+    type=int,
+    help="Segments that a daemon may send in one visit of the token.",
 )
-@click.option("--global", "global_segments", type=int, help="Of the ring: segments of all in one rotation.")
-@click.option("--bytes", "some_bytes", metavar="SIZE", callback=_size, help="Own bundles that are not stable.")
-@click.option("--bundles", type=int, help="The same as a number.")
+@click.option(
+    "--global", "global_segments", type=int, help="Segments that all may send in one rotation of the token."
+)
+@click.option(
+    "--bytes",
+    "some_bytes",
+    metavar="SIZE",
+    callback=_size,
+    help="Own messages that not everybody is known to have.",
+)
+@click.option("--bundles", type=int, help="The same as a number of bundles.")
 @_yes_option
 @json_option
 @click.pass_obj
@@ -223,7 +241,10 @@ def window(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set the windows of flow control at DAEMONS, or at all; without options, show them."""
+    """Show or set the windows of flow control.
+
+    Without options, it shows those of DAEMONS, or of all daemons.
+    """
     wanted = {
         "personal_segments": personal_segments,
         "global_segments": global_segments,
@@ -247,7 +268,10 @@ def window(
 @json_option
 @click.pass_obj
 def reload(channels: Channels, daemons: tuple[str, ...], no_wait: bool, yes: bool, as_json: bool) -> None:
-    """Let DAEMONS, or all, read their configuration again; daemons and sites may have come or gone."""
+    """Make daemons read their configuration again.
+
+    Without DAEMONS all do. Daemons and sites may have been added or removed.
+    """
     sight = _look(channels)
     _confirm(f"reload the configuration of {_whom(sight, daemons)}", yes)
     answers = deeds.reload(channels, sight, daemons)
@@ -263,7 +287,7 @@ def reload(channels: Channels, daemons: tuple[str, ...], no_wait: bool, yes: boo
 @json_option
 @click.pass_obj
 def terminate(channels: Channels, daemons: tuple[str, ...], everyone: bool, yes: bool, as_json: bool) -> None:
-    """End DAEMONS in an orderly way, as a signal would."""
+    """Stop DAEMONS in an orderly way, as SIGTERM does."""
     if bool(daemons) == everyone:
         raise click.UsageError("name daemons, or --all")
     sight = _look(channels)
@@ -296,9 +320,11 @@ def _warn(sight: Sight) -> None:
 
 def _end(sight: Sight) -> None:
     if sight.denied and not sight.seen:
-        raise deeds.Denied("no daemon lets us ask")
+        raise deeds.Denied("no daemon lets us ask; call as the daemons' own user, or as root")
     if not sight.seen:
-        raise Unreachable("no daemon answers")
+        raise Unreachable(
+            "no daemon answers; start hopd with an admin socket, or name another one with --admin"
+        )
 
 
 def _told(answers: Mapping[str, Answer], as_json: bool, undo: str = "") -> None:

@@ -25,7 +25,7 @@ def spool_option(verb: Verb) -> Verb:
         show_envvar=True,
         required=True,
         type=click.Path(file_okay=False, path_type=Path),
-        help="The directory with a directory for each group.",
+        help="Directory of the spools; each group has a directory in it.",
     )(verb)
 
 

@@ -21,7 +21,7 @@ from hopring.spool.verify import Finding, log_bytes, verify
 
 @click.group()
 def spool() -> None:
-    """Durable logs of groups: fill them, read them, verify and archive them."""
+    """Write, read, verify and archive durable logs of groups."""
 
 
 spool.add_command(run)
@@ -32,7 +32,10 @@ spool.add_command(replay)
 @spool_option
 @json_option
 def ls_(root: Path, as_json: bool) -> None:
-    """List the spools: group, offsets, size, time of the last record, and what consumers are done with."""
+    """List the spools.
+
+    It shows group, offsets, size, time of the last record, and the offsets up to which consumers are done.
+    """
     with telling():
         rows = [_facts(directory) for directory in spools(root)]
     if as_json:
@@ -66,7 +69,10 @@ def _facts(directory: Path) -> dict[str, object]:
 @spool_option
 @json_option
 def verify_(groups: tuple[str, ...], root: Path, as_json: bool) -> None:
-    """Read every byte of the spools, and name all damage; the exit code is 1 if there is any."""
+    """Read every byte of the spools, and name all damage.
+
+    Exit code 1 means that there is some. Progress is on stderr.
+    """
     damaged = 0
     with telling():
         directories = list(chosen(root, groups))
@@ -97,7 +103,10 @@ def _shown(finding: Finding) -> str:
 @spool_option
 @skip_option
 def archive_(groups: tuple[str, ...], root: Path, skip_damaged: bool) -> None:
-    """Write sealed segments that are not in the archive yet to zstd Parquet, one file each."""
+    """Write sealed segments to zstd Parquet.
+
+    Each segment that is not in the archive yet becomes one file. Progress is on stderr.
+    """
     with telling():
         directories = list(chosen(root, groups))
         total_bytes = sum([waiting_bytes(directory) for directory in directories])
