@@ -40,3 +40,17 @@ def test_a_window_of_the_file_is_that_of_the_daemon_and_the_limit_at_run_time() 
         assert "eu1  view_change=membership.update_delta,membership.window\n" in reloaded.stdout
         fleet.meet("eu1", "us1")
         assert windows(fleet) == [1 << 20] * 2
+
+
+def test_a_daemon_that_moves_to_another_site_of_the_file_moves() -> None:
+    with Fleet() as fleet:
+        fleet.write({"eu": ["eu1", "x1"], "us": ["us1"]})
+        fleet.start("eu1", "us1", "x1")
+        fleet.meet("eu1", "us1", "x1")
+        fleet.write({"eu": ["eu1"], "us": ["us1", "x1"]})
+        assert "x1  view_change=daemons\n" in fleet.hop("reload").stdout
+        fleet.meet("eu1", "us1", "x1")
+        status = json.loads(fleet.hop("status", "--json").stdout)
+
+    assert {name: one["site"] for name, one in status.items()} == {"eu1": "eu", "us1": "us", "x1": "us"}
+    assert status["us1"]["ring"]["members"] == ["us1", "x1"]
