@@ -147,3 +147,20 @@ def test_a_reader_that_does_not_read_the_log_does_not_hold_the_daemon_up(file: P
     assert process.wait(SECONDS_MAX) == 0
     os.close(reading)
     os.close(writing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["--slow", "kick,wait"], "'wait' is not a policy; choose of kick, block, spill, drop"),
+        (["--clients-max", "-5"], "'-5' is not a number of clients from 1 to 100000"),
+        (["--clients-max", "0"], "'0' is not a number of clients from 1 to 100000"),
+        (["--linger", "soon"], "'soon' is not a number of microseconds"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_it_may_be(file: Path, words: list[str], remedy: str) -> None:
+    code, said = refusal(file, "--name", "eu1", *words)
+
+    assert code == 2
+    assert remedy in said

@@ -15,7 +15,17 @@ from tests.waiting import until
 from hopring import sync
 from hopring.cli.main import cli
 from hopring.cli.monitor.channels import Channels
-from hopring.config import Config, Daemon, Link, LinkProtocol, LinkTuning, RingTuning, Site, dump_toml
+from hopring.config import (
+    AdminTuning,
+    Config,
+    Daemon,
+    Link,
+    LinkProtocol,
+    LinkTuning,
+    RingTuning,
+    Site,
+    dump_toml,
+)
 from hopring.local.ports import free_base_port
 
 SECONDS_MAX = 180.0
@@ -27,18 +37,33 @@ def wait(condition: Callable[[], bool], what: Callable[[], object] = lambda: "")
     until(condition, what, SECONDS_MAX, look_seconds=0.05)
 
 
+ASKS = ("partition", "window", "reload", "terminate")
+"""Verbs that want to be confirmed."""
+
+
+def monitor(directory: Path, *words: str) -> Result:
+    """`hop monitor`, with --yes where it would ask."""
+    yes = ["--yes"] if set(ASKS) & set(words) else []
+    return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(directory), *words, *yes])
+
+
 class Fleet:
     """Use it as `with Fleet() as fleet`."""
 
     def __init__(
-        self, words: tuple[str, ...] = ("--dangerous",), protocol: LinkProtocol = LinkProtocol.HOP
+        self,
+        words: tuple[str, ...] = ("--dangerous",),
+        protocol: LinkProtocol = LinkProtocol.HOP,
+        admin: AdminTuning | None = None,
     ) -> None:
+        """With `admin` the file says where the sockets are, and no flag does."""
         self._directory = TemporaryDirectory(prefix="hop-")  # Short: sockets want that.
         self.directory = Path(self._directory.name)
         self.file = self.directory / "hop.toml"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._words = words
         self._protocol = protocol
+        self.admin = admin
         self._ports: dict[str, int] = {}
         self._base_port = free_base_port(24)
 
@@ -68,7 +93,7 @@ class Fleet:
             Site(site, tuple([self._daemon(name) for name in sorted(names)]), ring=ring)
             for site, names in sorted(sites.items())
         ]
-        return Config("fleet", tuple(places), tuple(links))
+        return Config("fleet", tuple(places), tuple(links), admin=self.admin or AdminTuning())
 
     def _daemon(self, name: str) -> Daemon:
         return Daemon(name, "127.0.0.1", self._ports[name], self._ports[name] + 1)
@@ -81,7 +106,8 @@ class Fleet:
         """Starts these daemons."""
         for name in names:
             command = [sys.executable, "-m", "hopring.daemon.hopd", str(self.file), "--name", name]
-            command += ["--state", str(self.directory), "--admin", str(self.directory / f"{name}.admin")]
+            command += ["--state", str(self.directory)]
+            command += [] if self.admin else ["--admin", str(self.directory / f"{name}.admin")]
             command += ["--trace", str(self.trace(name)), *self._words]
             with (self.directory / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(command, stderr=log)
@@ -103,8 +129,8 @@ class Fleet:
         return sync.connect(self.url(daemon), reconnect=False, **options)
 
     def hop(self, *words: str) -> Result:
-        """`hop monitor`."""
-        return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(self.directory), *words])
+        """`hop monitor`, with --yes where it would ask."""
+        return monitor(self.directory, *words)
 
     def views(self) -> dict[str, list[str]]:
         """Who is with whom, as far as it is settled."""

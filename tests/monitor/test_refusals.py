@@ -62,7 +62,7 @@ def test_without_dangerous_only_the_status_is_told(timid: Fleet, words: list[str
     result = timid.hop(*words)
 
     assert result.exit_code == 6
-    assert "start it with --dangerous" in result.stderr
+    assert "to allow of [admin] in its configuration, or start it with --dangerous" in result.stderr
     assert timid.processes["eu1"].poll() is None
     assert timid.hop("status").exit_code == 0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hopring.cli.monitor.table import HEADS, Counts, heads_that_fit, plain_table, rates, state_of
+from hopring.cli.monitor.table import HEADS, Counts, cut_of, heads_that_fit, plain_table, rates, state_of
 
 ROW = [
     "eu1",
@@ -53,3 +53,10 @@ def test_the_state_is_one_word_if_all_is_well() -> None:
     assert state_of({"phase": "OP", "groups_state": "GOP"}) == "OP"
     assert state_of({"phase": "OP", "groups_state": "GGATHER"}) == "OP/GGATHER"
     assert state_of({"phase": "SEARCH", "groups_state": "GTRANS", "reloading": True}) == "SEARCH/GTRANS reload"
+
+
+def test_a_cut_that_ends_by_itself_shows_the_seconds_that_are_left() -> None:
+    assert cut_of({"cut": []}) == "-"
+    assert cut_of({"cut": ["us1", "us2"]}) == "us1,us2"
+    assert cut_of({"cut": ["us1"], "cut_left_us": None}) == "us1"
+    assert cut_of({"cut": ["us1"], "cut_left_us": 28_000_001}) == "us1 29s"

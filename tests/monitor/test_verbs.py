@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.monitor.fleet import monitor
 from tests.waiting import until as wait
 
 from hopring import View, sync
@@ -30,9 +31,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def hop(cluster: Cluster, *words: str) -> Result:
-    return CliRunner().invoke(
-        cli, ["monitor", "--timeout", "60", "--admin", str(cluster.admin_directory), *words]
-    )
+    return monitor(cluster.admin_directory, *words)
 
 
 def told(cluster: Cluster, *words: str) -> dict[str, dict[str, object]]:
@@ -108,6 +107,96 @@ def test_sides_that_make_no_sense_change_nothing(cluster: Cluster) -> None:
 
     assert result.exit_code == 2
     assert "would be on two sides" in result.output
+    assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
+
+
+def typed(cluster: Cluster, answer: bytes, *words: str) -> tuple[int, str]:
+    """`hop monitor` on a terminal where somebody types; its exit code, and all that was shown."""
+    main, side = pty.openpty()
+    command = [sys.executable, "-m", "hopring.cli.main", "monitor", "--admin", str(cluster.admin_directory)]
+    with subprocess.Popen([*command, *words], stdin=side, stdout=side, stderr=side) as process:
+        os.close(side)
+        os.write(main, answer)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(main, 1 << 16)
+            except OSError:  # The other end is closed.
+                break
+        code = process.wait(SECONDS_MAX)
+    os.close(main)
+    return code, shown.decode()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["partition", "eu1"],
+        ["partition", "eu | us", "--for", "30s"],
+        ["window", "--bundles", "100"],
+        ["reload"],
+        ["terminate", "us1"],
+        ["terminate", "--all"],
+    ],
+)
+def test_what_changes_something_is_confirmed_and_nothing_is_done_without(
+    cluster: Cluster, words: list[str]
+) -> None:
+    before = limits(cluster)
+    piped = CliRunner().invoke(cli, ["monitor", "--admin", str(cluster.admin_directory), *words])
+    assert piped.exit_code == 2
+    assert "needs --yes where stdin is no terminal; nothing was done" in piped.stderr
+
+    code, shown = typed(cluster, b"n\n", *words)
+    assert code == 1
+    assert "[y/N]" in shown
+    assert "hop: nothing was done" in shown
+    assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
+    assert limits(cluster) == before
+    assert sorted(members(cluster)) == NAMES
+
+
+def test_a_partition_that_is_confirmed_says_its_sides_first(cluster: Cluster) -> None:
+    code, shown = typed(cluster, b"y\n", "partition", "us", "--wait")
+
+    assert code == 0, shown
+    assert "cut all traffic between the sides us1 | eu1 eu2, until `heal`? [y/N]" in shown
+    assert members(cluster) == {"eu1": ["eu1", "eu2"], "eu2": ["eu1", "eu2"], "us1": ["us1"]}
+    healed = hop(cluster, "heal", "--wait")
+    assert (healed.exit_code, "in the views expected" in healed.stderr) == (0, True)
+    assert members(cluster) == dict.fromkeys(NAMES, NAMES)
+
+
+def test_a_cut_that_expires_is_healed_by_the_daemons_themselves(cluster: Cluster) -> None:
+    parted = hop(cluster, "partition", "eu | us", "--for", "8s", "--wait")
+    assert parted.exit_code == 0, parted.output
+    left_us = told(cluster, "status")["us1"]["cut_left_us"]
+    assert isinstance(left_us, int)
+    assert 0 < left_us < 8_000_000
+
+    # Nobody says anything from here on.
+    wait(lambda: members(cluster) == dict.fromkeys(NAMES, NAMES))
+    assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
+    assert 'healed=eu1,eu2 why="the time of the cut is over"' in cluster.log("us1")
+
+
+def test_waiting_says_which_views_are_not_as_expected(cluster: Cluster) -> None:
+    late = hop(cluster, "partition", "eu | us", "--wait", "--wait-timeout", "0.01")
+    assert late.exit_code == 4
+    assert "us1 is in a view of eu1 eu2 us1, of the side us1" in late.stderr
+    assert hop(cluster, "heal", "--wait").exit_code == 0
+
+    over = hop(cluster, "partition", "eu | us", "--for", "50ms", "--wait")
+    assert over.exit_code == 4
+    assert "the cuts ended before the views followed" in over.stderr
+    assert hop(cluster, "heal", "--wait").exit_code == 0
+
+
+@pytest.mark.parametrize("given", ["30", "soon", "0s", "20000min"])
+def test_the_time_of_a_cut_is_a_duration_within_limits(cluster: Cluster, given: str) -> None:
+    result = hop(cluster, "partition", "eu | us", "--for", given)
+
+    assert result.exit_code == 2
     assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
 
 
@@ -208,7 +297,22 @@ def test_orders_typed_at_a_terminal_are_carried_out(cluster: Cluster) -> None:
         os.write(main, b"cancel\n")
         wait(lambda: hop(cluster, "review").stdout == "eu1 eu2 us1\n")
         os.write(main, b"window bundles=512 eu1\n")
+        show(b"type yes to do it")
+        assert told(cluster, "window", "eu1")["eu1"]["result"]["bundles"] == 1024  # type: ignore[index]
+        os.write(main, b"yes\n")
         show(b"bundles=512")
+        os.write(main, b"terminate us1\n")
+        show(b"terminate: us1; type yes")
+        os.write(main, b"no\n")
+        show(b"there is no order no")
+        os.write(main, b"yes\n")
+        show(b"nothing was asked")
+        os.write(main, b"define eu | us\n")
+        show(b"defined: eu1 eu2 | us1")
+        os.write(main, b"send for 1min wait\n")
+        show(b"all daemons asked are in the views expected")
+        os.write(main, b"cancel wait\n")
+        show(b"all daemons asked are in the views expected")
         os.write(main, b"quit\n")
         while True:
             try:

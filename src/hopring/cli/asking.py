@@ -32,7 +32,7 @@ def timeout_option(verb: Verb) -> Verb:
         type=click.FloatRange(min=0, min_open=True),
         default=5.0,
         show_default=True,
-        help="How long an answer may take.",
+        help="Time to wait for an answer.",
     )(verb)
 
 

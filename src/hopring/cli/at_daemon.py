@@ -50,14 +50,16 @@ def at_daemon(verb: Verb) -> Verb:
         callback=checked_url,
         help="The daemon: hop://host:port, or hop+unix:///path; several with commas, the first that answers.",
     )
-    name = click.option("--name", metavar="NAME", help="Of the session; without it, it gets one.")
+    name = click.option("--name", metavar="NAME", help="Name of the session; without it, one is made up.")
     return at(name(verb))
 
 
 def service_option(verb: Verb) -> Verb:
     """The option that names a service."""
     choice = click.Choice([service.name.lower() for service in Service], case_sensitive=False)
-    return click.option("--service", type=choice, default="agreed", show_default=True)(verb)
+    return click.option(
+        "--service", type=choice, default="agreed", show_default=True, help="Delivery service."
+    )(verb)
 
 
 @contextmanager

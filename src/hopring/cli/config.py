@@ -19,17 +19,17 @@ def config() -> None:
 @click.argument("file", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def check(file: str, as_json: bool) -> None:
-    """Say what FILE describes, or what is wrong with it."""
+    """Check FILE: show the cluster it describes, or its first mistake."""
     cluster = load_config(file)
     click.echo(json.dumps(_facts(cluster)) if as_json else _summary(cluster))
 
 
 @config.command("import-spread")
 @click.argument("file", metavar="SPREAD.CONF", type=click.Path())
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of to stdout.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write to this file instead of stdout.")
 @click.option("--cluster", default="spread", show_default=True, help="Name of the cluster.")
 def import_spread(file: str, output: str | None, cluster: str) -> None:
-    """Turn a configuration of Spread into one of ours."""
+    """Convert a configuration of Spread to TOML."""
     taken, notes = import_spread_conf(_read(file), file, cluster)
     for note in notes:
         click.echo(f"{file}: {note}", err=True)
@@ -41,7 +41,7 @@ def import_spread(file: str, output: str | None, cluster: str) -> None:
 
 @config.command()
 def example() -> None:
-    """Print a commented sample."""
+    """Print a commented example configuration."""
     click.echo(SAMPLE, nl=False)
 
 
@@ -88,4 +88,6 @@ def _write(file: str, text: str) -> None:
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Failure(f"{file}: cannot be written ({error.strerror or error})") from None
+        raise Failure(
+            f"{file}: cannot be written ({error.strerror or error}); choose another file for -o"
+        ) from None

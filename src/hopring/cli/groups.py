@@ -6,6 +6,7 @@ import click
 
 from hopring.cli.asking import asking, json_option, timeout_option
 from hopring.cli.at_daemon import at_daemon
+from hopring.cli.completion import group_names
 from hopring.client.queries import GroupMembers
 
 
@@ -14,9 +15,9 @@ from hopring.client.queries import GroupMembers
 @timeout_option
 @json_option
 def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
-    """List the groups that have members: how many, and how many of them at this daemon.
+    """List the groups and how many members they have.
 
-    Private groups are not among them.
+    HERE is how many of them are clients of this daemon. Empty groups and private groups are not listed.
     """
     with asking(url, name, seconds) as session:
         found = session.groups(timeout_seconds=seconds)
@@ -30,12 +31,15 @@ def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @at_daemon
 @timeout_option
 @json_option
 def members(group: str, url: str, name: str | None, seconds: float, as_json: bool) -> None:
-    """List the members of GROUP, by daemon and name; nothing if it has none."""
+    """List the members of GROUP.
+
+    They are sorted by daemon and name. A group without members gives no rows.
+    """
     with asking(url, name, seconds) as session:
         found = session.members(group, timeout_seconds=seconds)
     if as_json:

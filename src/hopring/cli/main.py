@@ -1,14 +1,16 @@
 """The command `hop`. Every verb lives in a module of its own, which is loaded only when it is called."""
 
+import errno
 import signal
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final, NoReturn
 
 import click
 
 from hopring import __version__
-from hopring.cli.exits import BadConfiguration, Exit
+from hopring.cli.exits import BadConfiguration, Exit, Failure
 from hopring.config.error import ConfigError
 
 VERBS: Final = {
@@ -29,6 +31,7 @@ VERBS: Final = {
     "trace": "hopring.cli.trace:trace",
     "spool": "hopring.cli.spool.verb:spool",
     "pipeline": "hopring.cli.pipeline:pipeline",
+    "completion": "hopring.cli.completion:completion",
 }
 
 
@@ -47,21 +50,46 @@ class Verbs(click.Group):
         command: click.Command = getattr(import_module(module), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that the command line names; if there is none, the error names a similar one."""
+        if args and not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5)
+            remedy = f"did you mean {near[0]}?" if near else "`hop --help` lists the commands"
+            ctx.fail(f"No such command {args[0]!r}; {remedy}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         """Runs a verb."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
             raise BadConfiguration(str(error)) from None
+        except OSError as error:
+            # A reader who is gone is no failure of ours; click ends quietly then.
+            if error.errno == errno.EPIPE:
+                raise
+            place = error.filename or "the output"
+            remedy = "check the path, its permissions and the space on its disk"
+            raise Failure(f"{place}: {error.strerror or error}; {remedy}") from None
         except KeyboardInterrupt:
             click.echo("hop: interrupted", err=True)
             ctx.exit(Exit.INTERRUPTED)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong command line, 3 no daemon reached, 4 not in time, "
+    "6 not permitted, 7 wrong configuration, 130 interrupted.",
+)
 @click.version_option(__version__, prog_name="hop")
 def cli() -> None:
-    """Wide-area group communication: send and receive, look at configurations and routes, see it at work."""
+    """Wide-area group communication: clients, daemons, simulator, spools.
+
+    Results are on stdout, everything else on stderr.
+    """
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hopring.cli.exits import Exit, Failure
-from hopring.cli.pipeline_progress import Steps
 from hopring.cli.pipeline_run import run
+from hopring.cli.progress_line import Steps
 from hopring.errors import HopError
 from hopring.spark.audit.ends import Ends
 from hopring.spark.audit.told import as_json_text, as_text

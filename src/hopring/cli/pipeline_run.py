@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hopring.cli.exits import Exit, Failure
-from hopring.cli.pipeline_progress import Steps
+from hopring.cli.progress_line import Steps
 from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
 from hopring.spark.audit.ends import Ends

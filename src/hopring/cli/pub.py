@@ -6,16 +6,23 @@ from collections.abc import Iterator
 import click
 
 from hopring.cli.at_daemon import at_daemon, service_option, talking
+from hopring.cli.completion import group_names
 from hopring.client.blocking import connect
 from hopring.services import Service
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @click.argument("data")
 @at_daemon
 @service_option
-@click.option("--type", "message_type", type=click.IntRange(0, 0xFFFF), default=0, help="16 bits of your own.")
+@click.option(
+    "--type",
+    "message_type",
+    type=click.IntRange(0, 0xFFFF),
+    default=0,
+    help="Message type: a number for the application, 0 without it.",
+)
 def pub(group: str, data: str, url: str, name: str | None, service: str, message_type: int) -> None:
     """Send DATA to GROUP; with - as DATA, each line of stdin.
 

@@ -9,6 +9,7 @@ import msgspec
 
 from hopring.cli.asking import asking, timeout_option
 from hopring.cli.at_daemon import checked_url
+from hopring.cli.completion import site_names
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
 from hopring.routing.topology import topology_of
@@ -23,7 +24,7 @@ _COLUMNS: Final = ("LINK", "PROTOCOL", "CONFIGURED", "MEASURED", "AGREED", "USE"
 
 @click.command()
 @click.argument("file", type=click.Path(), required=False)
-@click.option("--from", "source", metavar="SITE", help="Only the tree of this site.")
+@click.option("--from", "source", metavar="SITE", shell_complete=site_names, help="Only the tree of this site.")
 @click.option("--cut", "cuts", metavar="A,B", multiple=True, help="Without this link; may be repeated.")
 @click.option("--at", "url", metavar="URL", callback=checked_url, help="Ask this daemon; instead of FILE.")
 @timeout_option

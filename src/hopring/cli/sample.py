@@ -8,6 +8,15 @@ SAMPLE: Final = """\
 cluster = "example"          # Daemons of another cluster, or with another file, are not listened to.
 default_weight = "80ms"      # Of links that give none. A duration counts in microseconds.
 
+# How soon silent sites let messages of others go on, and more; docs/configuration.md has all keys.
+# [membership]
+# update_delta = "20ms"
+
+# The admin channel, for `hop monitor`; without it there is none.
+# [admin]
+# socket = "/run/hopring/{name}.admin"
+# allow = ["cut", "window", "reload", "terminate"]
+
 # A site is a set of daemons on one local network. They share a ring.
 
 [sites.eu]

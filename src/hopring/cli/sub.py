@@ -6,13 +6,14 @@ import json
 import click
 
 from hopring.cli.at_daemon import at_daemon, talking
+from hopring.cli.completion import group_names
 from hopring.cli.staying import Presence, events_of, give_up_option, reconnect_of
 from hopring.client.blocking import Session, connect
 from hopring.client.events import Event, Gap, Member, Message, Reconnected, SlowWarning, Transition, View
 
 
 @click.command()
-@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("groups", metavar="GROUP...", nargs=-1, required=True, shell_complete=group_names)
 @at_daemon
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with sender and service.")
 @click.option("--views", is_flag=True, help="Show views and transitions too.")

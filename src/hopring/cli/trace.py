@@ -14,6 +14,7 @@ from hopring.cli.exits import Failure
 from hopring.config.units import DURATION
 
 _PARQUET: Final = b"PAR1"
+_TRACES: Final = "a file of `hopd --trace` or `hop sim --trace`"
 """How such a file begins."""
 
 
@@ -29,7 +30,10 @@ def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 @click.group()
 def trace() -> None:
-    """Look at a recorded trace: that of `hopd --trace`, or of `hop sim --trace`."""
+    """Look at a recorded trace.
+
+    Traces are written by `hopd --trace` and `hop sim --trace`.
+    """
 
 
 @trace.command("draw")
@@ -87,21 +91,23 @@ def _write(picture: str, output: str) -> None:
     try:
         Path(output).write_text(picture, encoding="utf-8")
     except OSError as error:
-        raise Failure(f"{output}: cannot be written ({error.strerror or error})") from None
+        raise Failure(
+            f"{output}: cannot be written ({error.strerror or error}); choose another file for -o"
+        ) from None
 
 
 def _read(file: Path) -> list[Event]:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise Failure(f"{file}: cannot be read ({error.strerror or error})") from None
+        raise Failure(f"{file}: cannot be read ({error.strerror or error}); check the path") from None
     if not content:
-        raise Failure(f"{file}: the trace is empty")
+        raise Failure(f"{file}: the trace is empty; give {_TRACES}")
     parquet = content.startswith(_PARQUET)
     try:
         return read_parquet(BytesIO(content)) if parquet else read_json_lines(BytesIO(content))
     except (TraceError, ValueError, OSError) as error:
-        raise Failure(f"{file}: not a trace that can be read: {error}") from None
+        raise Failure(f"{file}: not a trace that can be read: {error}; give {_TRACES}") from None
 
 
 def _names(files: tuple[Path, ...]) -> str:

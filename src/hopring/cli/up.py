@@ -53,21 +53,27 @@ def read_links(texts: tuple[str, ...], sites: dict[str, int]) -> dict[tuple[str,
     "--sites",
     metavar="NAME=COUNT,...",
     callback=read_sites,
-    help="Sites, and how many daemons each has.  [default: one site of three]",
+    help="Sites, and the number of daemons of each.  [default: one site of three]",
 )
-@click.option("--link", "links", metavar="A-B=DELAY", multiple=True, help="A delay between sites: eu-us=40ms.")
+@click.option(
+    "--link",
+    "links",
+    metavar="A-B=DELAY",
+    multiple=True,
+    help="Delay between two sites, as eu-us=40ms; may be repeated.",
+)
 @click.option(
     "--port",
     type=click.IntRange(1, 65_535),
     default=CLIENT_PORT_DEFAULT,
     show_default=True,
-    help="For the clients of the first daemon; others get free ones.",
+    help="Client port of the first daemon; the others get free ones.",
 )
 @click.option(
     "--out",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="For configuration, logs and traces, to keep.",
+    help="Keep configuration, logs and traces in this directory.",
 )
 @click.option("--spread", is_flag=True, help="Serve Spread clients too.")
 @click.option(
@@ -75,9 +81,9 @@ def read_links(texts: tuple[str, ...], sites: dict[str, int]) -> dict[tuple[str,
     type=click.IntRange(1, 65_535),
     default=SPREAD_PORT_DEFAULT,
     show_default=True,
-    help="For the Spread clients of the first daemon; others get free ones.",
+    help="Spread port of the first daemon; the others get free ones.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Where to connect as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the URLs of the daemons as one JSON object.")
 def up(
     sites: dict[str, int],
     links: tuple[str, ...],
@@ -98,7 +104,8 @@ def up(
         if not tcp_free(number):
             problem = f"port {number} of 127.0.0.1 is taken, perhaps by another `hop up` or hopd"
             raise Failure(f"{problem}; end that, or choose another with {option}")
-    click.echo(f"hop: starting {sum(sites.values())} daemons ...", err=True)
+    count = sum(sites.values())
+    click.echo(f"hop: starting {count} daemon{'s' * (count > 1)} ...", err=True)
     try:
         with Cluster(
             sites,

@@ -17,7 +17,10 @@ from hopring.client.queries import DaemonView
 @click.option("--watch", is_flag=True, help="Go on with each view that follows, until interrupted.")
 @click.option("--count", type=click.IntRange(1), help="With --watch: end after so many views.")
 def view(url: str, name: str | None, seconds: float, as_json: bool, watch: bool, count: int | None) -> None:
-    """Show the daemons that are together now, since when, and why the view came about."""
+    """Show the daemons of the present view.
+
+    It shows since when, and why the view was installed.
+    """
     with asking(url, name, seconds) as session:
         shown = session.view(timeout_seconds=seconds)
         _show(shown, session.daemon, as_json)

@@ -29,7 +29,11 @@ def parse_url(url: str) -> Where:
         return Where(path=unquote(parts.path))
     if parts.scheme != "hop" or not parts.hostname or parts.path not in ("", "/"):
         raise ValueError(f"{url!r} is no address of a daemon; write hop://host:port or hop+unix:///path")
-    return Where(parts.hostname, parts.port or CLIENT_PORT_DEFAULT)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"{url!r} has no valid port ({error}); write hop://host:port") from None
+    return Where(parts.hostname, CLIENT_PORT_DEFAULT if port is None else port)
 
 
 def unix_url(path: Path) -> str:

@@ -5,6 +5,8 @@ from hopring.config.dump import dump_toml
 from hopring.config.error import ConfigError
 from hopring.config.local import local_config
 from hopring.config.model import (
+    AdminTuning,
+    AdminVerb,
     ClientTuning,
     Config,
     Daemon,
@@ -14,6 +16,7 @@ from hopring.config.model import (
     LogFormat,
     LogLevel,
     LogTuning,
+    MembershipTuning,
     Multicast,
     RingTuning,
     Site,
@@ -24,6 +27,8 @@ from hopring.config.parse import load_config, parse_config
 from hopring.config.spread_conf import import_spread_conf
 
 __all__ = [
+    "AdminTuning",
+    "AdminVerb",
     "ClientTuning",
     "Config",
     "ConfigError",
@@ -34,6 +39,7 @@ __all__ = [
     "LogFormat",
     "LogLevel",
     "LogTuning",
+    "MembershipTuning",
     "Multicast",
     "RingTuning",
     "Site",

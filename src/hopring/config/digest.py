@@ -2,8 +2,9 @@
 
 It covers what has to be alike everywhere, because the numbers of sites and daemons and all trees follow from
 it: the cluster's name, sites, daemons and their addresses, multicast groups, and for every pair of sites
-whether there is a link, its weight and protocol. Of the tuning it covers only the segment of a ring, by which
-all its members have to cut. The rest of it, and client ports, each daemon may choose for itself.
+whether there is a link, its weight and protocol. Of the tuning it covers the segment of a ring, by which all
+its members have to cut, and the window of membership, for which all daemons make room. The rest, and client
+ports, each daemon may choose for itself.
 
 Two spellings of the same thing, such as a listed link that is as the defaults would have it, hash alike.
 """
@@ -12,11 +13,12 @@ import json
 from hashlib import sha256
 
 from hopring.config.model import Config, Multicast
+from hopring.config.tuning import WINDOW_DEFAULTS
 
 
 def cluster_hash(config: Config) -> int:
     """32 bits for the head of every datagram."""
-    shared = {
+    shared: dict[str, object] = {
         "cluster": config.cluster,
         "weights": config.weights,
         "sites": [[site.name, _group(site.multicast), site.ring.segment_bytes] for site in config.sites],
@@ -24,6 +26,9 @@ def cluster_hash(config: Config) -> int:
         "site_of": config.site_of,
         "links": [[link.sites, link.weight, link.protocol] for link in config.all_links],
     }
+    given = config.membership.given()
+    window = {key: given[key] for key, default in WINDOW_DEFAULTS.items() if given.get(key, default) != default}
+    shared |= {"window": window} if window else {}
     text = json.dumps(shared, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(sha256(text.encode()).digest()[:4], "big")
 

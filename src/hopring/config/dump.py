@@ -1,8 +1,15 @@
 """From a configuration back to TOML; what is written reads as the same configuration."""
 
-from hopring.config.model import ClientTuning, Config, Daemon, Link, LogTuning, Site
+from hopring.config.model import AdminTuning, ClientTuning, Config, Daemon, Link, LogTuning, Site
 from hopring.config.table import quote_key
-from hopring.config.tuning import CLIENT_SETTINGS, LINK_SETTINGS, LOG_SETTINGS, RING_SETTINGS, Setting
+from hopring.config.tuning import (
+    CLIENT_SETTINGS,
+    LINK_SETTINGS,
+    LOG_SETTINGS,
+    MEMBERSHIP_SETTINGS,
+    RING_SETTINGS,
+    Setting,
+)
 
 
 def dump_toml(config: Config) -> str:
@@ -14,10 +21,14 @@ def dump_toml(config: Config) -> str:
         f"default_weight = {config.default_weight}",
         f'default_protocol = "{config.default_protocol}"',
     ]
+    if membership := _settings(config.membership.given(), MEMBERSHIP_SETTINGS):
+        lines += ["", "[membership]", *membership]
     if clients := _clients(config.clients):
         lines += ["", "[clients]", *clients]
     if config.log != LogTuning():
         lines += ["", "[log]", *_log(config.log)]
+    if config.admin != AdminTuning():
+        lines += ["", "[admin]", *_admin(config.admin)]
     place = {config.daemons[number].name: at for at, number in enumerate(config.order)}
     for site in sorted(config.sites, key=lambda site: min([place[one.name] for one in site.daemons])):
         lines += _site(site, place)
@@ -43,6 +54,12 @@ def _log(log: LogTuning) -> list[str]:
         f'level = "{log.level}"',
         *_settings({field: value for field, value in given.items() if value is not None}, LOG_SETTINGS),
     ]
+
+
+def _admin(admin: AdminTuning) -> list[str]:
+    socket = "off" if admin.socket is None else admin.socket
+    allowed = ", ".join([f'"{verb}"' for verb in admin.allow])
+    return [f'socket = "{socket}"', f'mode = "{admin.mode:04o}"', f"allow = [{allowed}]"]
 
 
 def _site(site: Site, place: dict[str, int]) -> list[str]:

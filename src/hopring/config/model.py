@@ -1,7 +1,8 @@
 """What a configuration says, as frozen values.
 
 Sites and daemons are sorted by name: a `SiteId` is a place in `Config.sites`, a `DaemonId` one in
-`Config.daemons`. The fields of a tuning are named as the options of Hop and Ring; None leaves their default.
+`Config.daemons`. The fields of a tuning are named as the options of Hop, Ring and membership; None leaves their
+default.
 """
 
 from dataclasses import dataclass, field, fields
@@ -72,6 +73,30 @@ class RingTuning:
         return _given(self)
 
 
+@dataclass(frozen=True, slots=True)
+class MembershipTuning:
+    """What is tuned of promises, views and the window of a daemon's own messages."""
+
+    update_delta_us: int | None = None
+    update_hurry_bytes: int | None = None
+    update_floor_us: int | None = None
+    window_bytes: int | None = None
+    window_bundles: int | None = None
+    queue_bytes_max: int | None = None
+    probe_us: int | None = None
+    statetrans_us: int | None = None
+    attempt_us_max: int | None = None
+    round_trip_us: int | None = None
+    flap_us: int | None = None
+    back_off_us: int | None = None
+    back_off_us_max: int | None = None
+    mend_us: int | None = None
+
+    def given(self) -> dict[str, int]:
+        """What is set, by field; fits `dataclasses.replace` on the options of membership."""
+        return _given(self)
+
+
 class SpreadSlow(StrEnum):
     """What a daemon does when too much waits for a Spread client, which cannot choose."""
 
@@ -121,6 +146,25 @@ class LogTuning:
     level: LogLevel = LogLevel.INFO
     burst_lines: int | None = None
     every_us: int | None = None
+
+
+class AdminVerb(StrEnum):
+    """What the admin channel may be allowed to do; it always tells the status."""
+
+    CUT = "cut"  # And heal.
+    SHAPE = "shape"
+    WINDOW = "window"
+    RELOAD = "reload"
+    TERMINATE = "terminate"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminTuning:
+    """The admin channel of each daemon: where its socket is, who may open it, and what callers may do."""
+
+    socket: str | None = None  # `{name}` and `{cluster}` stand for the daemon's; None is no channel.
+    mode: int = 0o600
+    allow: tuple[AdminVerb, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +217,10 @@ class Config:
     default_weight: int = WEIGHT_DEFAULT
     default_protocol: LinkProtocol = LinkProtocol.HOP
     weights: Weights = Weights.FIXED
+    membership: MembershipTuning = MembershipTuning()
     clients: ClientTuning = ClientTuning()
     log: LogTuning = LogTuning()
+    admin: AdminTuning = AdminTuning()
     listed: tuple[str, ...] = field(default=(), compare=False)  # Daemons as the file has them.
 
     @cached_property
@@ -234,6 +280,6 @@ class Config:
         return {daemon.name: DaemonId(at) for at, daemon in enumerate(self.daemons)}
 
 
-def _given(tuning: LinkTuning | RingTuning | ClientTuning) -> dict[str, Any]:
+def _given(tuning: LinkTuning | RingTuning | MembershipTuning | ClientTuning) -> dict[str, Any]:
     values = {one.name: getattr(tuning, one.name) for one in fields(tuning)}
     return {name: value for name, value in values.items() if value is not None}

@@ -18,6 +18,8 @@ from hopring.config.model import (
     PORT_DEFAULT,
     WEIGHT_DEFAULT,
     WEIGHT_MAX,
+    AdminTuning,
+    AdminVerb,
     ClientTuning,
     Config,
     Daemon,
@@ -27,6 +29,7 @@ from hopring.config.model import (
     LogFormat,
     LogLevel,
     LogTuning,
+    MembershipTuning,
     Multicast,
     RingTuning,
     SpreadSlow,
@@ -38,6 +41,8 @@ from hopring.config.tuning import (
     LINK_ORDER,
     LINK_SETTINGS,
     LOG_SETTINGS,
+    MEMBERSHIP_ORDER,
+    MEMBERSHIP_SETTINGS,
     RING_ORDER,
     RING_SETTINGS,
     Setting,
@@ -46,6 +51,10 @@ from hopring.config.units import DURATION
 
 CONFIG_BYTES_MAX: Final = 4 * 2**20
 PORT_MAX: Final = 65_535
+ADMIN_OFF: Final = "off"
+ADMIN_ALL: Final = "all"
+ADMIN_MODES: Final = ("0600", "0660")
+"""Who may open the admin socket: the daemon's user, or its group too. The whole world is never an admin."""
 
 _TOP: Final = (
     "cluster",
@@ -55,13 +64,17 @@ _TOP: Final = (
     "default_protocol",
     "sites",
     "links",
+    "membership",
     "clients",
     "log",
+    "admin",
 )
 _SITE: Final = ("daemons", "multicast", "ring")
 _DAEMON: Final = ("name", "address", "port", "client_port", "spread_port")
 _LINK: Final = ("between", "weight", "protocol")
 _TOML_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_PLACEHOLDER: Final = re.compile(r"\{(?:name|cluster)\}")
+_SOCKET_EXAMPLE: Final = 'socket = "/run/hopring/{name}.admin"'
 _WEIGHT: Final = Setting("weight", "weight", DURATION, 1, WEIGHT_MAX)
 
 
@@ -122,7 +135,18 @@ def _read(top: Table) -> Config:
         _read_site(draft, name, sites.table(name))
     for link in top.tables("links"):
         draft.add_link(Place(link.path), _read_link(link, draft))
-    return replace(draft.finish(), clients=_read_clients(top.table("clients")), log=_read_log(top.table("log")))
+    return replace(
+        draft.finish(),
+        membership=_read_membership(top.table("membership")),
+        clients=_read_clients(top.table("clients")),
+        log=_read_log(top.table("log")),
+        admin=_read_admin(top.table("admin")),
+    )
+
+
+def _read_membership(table: Table) -> MembershipTuning:
+    table.allow([setting.key for setting in MEMBERSHIP_SETTINGS])
+    return MembershipTuning(**table.tuning(MEMBERSHIP_SETTINGS, MEMBERSHIP_ORDER))
 
 
 def _read_clients(table: Table) -> ClientTuning:
@@ -155,6 +179,35 @@ def _read_log(table: Table) -> LogTuning:
         table.choice("level", LogLevel.INFO),
         **table.tuning(LOG_SETTINGS, ()),
     )
+
+
+def _read_admin(table: Table) -> AdminTuning:
+    table.allow(("socket", "mode", "allow"))
+    socket = table.text("socket", ADMIN_OFF)
+    if socket != ADMIN_OFF and (not socket.startswith("/") or _PLACEHOLDER.sub("", socket).strip("/") == ""):
+        table.refuse(
+            "socket", f"{show(socket)} is no absolute path", f'write {_SOCKET_EXAMPLE}, or "{ADMIN_OFF}"'
+        )
+    if set(_PLACEHOLDER.sub("", socket)) & set('{}"\\') or not socket.isprintable():
+        remedy = f"of what is in braces only {{name}} and {{cluster}} are known: {_SOCKET_EXAMPLE}"
+        table.refuse("socket", f"{show(socket)} is no path of a socket", remedy)
+    mode = table.text("mode", ADMIN_MODES[0])
+    if mode not in ADMIN_MODES:
+        table.refuse(
+            "mode", f"{show(mode)} is not known", "choose " + " or ".join([f'"{m}"' for m in ADMIN_MODES])
+        )
+    return AdminTuning(None if socket == ADMIN_OFF else socket, int(mode, 8), _read_allow(table))
+
+
+def _read_allow(table: Table) -> tuple[AdminVerb, ...]:
+    given = table.values.get("allow", [])
+    verbs = [verb.value for verb in AdminVerb]
+    for one in given if isinstance(given, list) else [given]:
+        if not isinstance(given, list) or one not in [*verbs, ADMIN_ALL]:
+            known = ", ".join([f'"{verb}"' for verb in verbs])
+            problem = f"{show(one)} is no verb" if isinstance(given, list) else f"{show(given)} is no list"
+            table.refuse("allow", problem, f'choose of {known}, or write allow = ["{ADMIN_ALL}"]')
+    return tuple([verb for verb in AdminVerb if verb.value in given or ADMIN_ALL in given])
 
 
 def _read_site(draft: Draft, name: str, table: Table) -> None:

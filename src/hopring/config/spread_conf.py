@@ -47,6 +47,8 @@ def import_spread_conf(
     reader = _Reader(file, _tokens(text))
     segments = reader.read()
     draft = Draft(file, cluster=cluster)
+    if not segments:
+        draft.refuse(Place(""), "there is no Spread_Segment", "give a configuration of Spread (spread.conf)")
     draft.check_name(Place(""), cluster)
     width = len(str(len(segments)))
     for number, segment in enumerate(segments, start=1):

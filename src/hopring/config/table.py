@@ -111,7 +111,7 @@ class Table:
         for order in orders:
             if order.broken_by(values):
                 key = order.small if values[order.small] is not None else order.large
-                problem = f"{order.small} is not well below {order.large}"
+                problem = f"{order.small} is not {'well ' * (order.times > 1)}below {order.large}"
                 remedy = f"make {order.large} at least {order.times} times {order.small}"
                 default = f"{order.large} is {DURATION.write(order.large_default_us)} if not given"
                 self.refuse(key, problem, f"{remedy}; {default}")

@@ -55,6 +55,26 @@ RING_SETTINGS: Final = (
     Setting("free_rotation", "free_rotation_us", DURATION, 0, 60 * _SECOND_US),
 )
 
+MEMBERSHIP_SETTINGS: Final = (
+    Setting("update_delta", "update_delta_us", DURATION, 100, 10 * _SECOND_US),
+    Setting("update_hurry", "update_hurry_bytes", SIZE, _KIB, _GIB),
+    Setting("update_floor", "update_floor_us", DURATION, 10_000, _HOUR_US),
+    Setting("window", "window_bytes", SIZE, 64 * _KIB, 64 * _KIB * _KIB),
+    Setting("window_bundles", "window_bundles", None, 16, 65_536),
+    Setting("queue", "queue_bytes_max", SIZE, 64 * _KIB, 16 * _GIB),
+    Setting("probe", "probe_us", DURATION, 100_000, _HOUR_US),
+    Setting("statetrans", "statetrans_us", DURATION, 100_000, 600 * _SECOND_US),
+    Setting("attempt_max", "attempt_us_max", DURATION, _SECOND_US, _HOUR_US),
+    Setting("round_trip", "round_trip_us", DURATION, 1_000, 60 * _SECOND_US),
+    Setting("flap", "flap_us", DURATION, 0, _HOUR_US),
+    Setting("back_off", "back_off_us", DURATION, 10_000, _HOUR_US),
+    Setting("back_off_max", "back_off_us_max", DURATION, 10_000, 24 * _HOUR_US),
+    Setting("mend", "mend_us", DURATION, _SECOND_US, 7 * 24 * _HOUR_US),
+)
+
+WINDOW_DEFAULTS: Final = {"window_bytes": 2 * _KIB * _KIB, "window_bundles": 1_024}
+"""Of membership; each daemon makes room for the windows of all, so these have to be alike everywhere."""
+
 CLIENT_SETTINGS: Final = (
     Setting("sessions_max", "sessions_max", None, 1, 100_000),
     Setting("strangers_max", "strangers_max", None, 1, 100_000),
@@ -90,9 +110,14 @@ class Order:
         return self.times * small_us > large_us
 
 
-# The defaults are those of the links; a test holds them together.
+# The defaults are those of the options; a test holds them together.
 LINK_ORDER: Final = (Order("heartbeat", 0, "silence", 1_200_000, times=3),)
 RING_ORDER: Final = (
     Order("token_resend", 10_000, "token_loss", 300_000, times=3),
     Order("hold", 50_000, "token_loss", 300_000, times=2),
+)
+MEMBERSHIP_ORDER: Final = (
+    Order("update_delta", 20_000, "update_floor", 5_000_000, times=1),
+    Order("statetrans", 400_000, "attempt_max", 60_000_000, times=1),
+    Order("back_off", 2_000_000, "back_off_max", 16_000_000, times=1),
 )

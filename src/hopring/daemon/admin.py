@@ -9,12 +9,14 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
+from hopring.config import AdminVerb
 from hopring.daemon.shaper import Shape
 
-ADMIN_VERSION: Final = 2
+ADMIN_VERSION: Final = 3
 LINE_BYTES_MAX: Final = 64 * 1024
 DAEMONS_MAX: Final = 1024
 DELAY_US_MAX: Final = 60_000_000
+CUT_US_MAX: Final = 7 * 24 * 3_600 * 1_000_000
 RATE_BITS_PER_SECOND_MAX: Final = 10**12
 COUNT_MAX: Final = 2**31
 """Beyond any window; what a window may be is judged where it is set."""
@@ -22,6 +24,7 @@ COUNT_MAX: Final = 2**31
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Names = Annotated[list[Name], msgspec.Meta(max_length=DAEMONS_MAX)]
 DelayUs = Annotated[int, msgspec.Meta(ge=0, le=DELAY_US_MAX)]
+CutUs = Annotated[int, msgspec.Meta(ge=1, le=CUT_US_MAX)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Rate = Annotated[int, msgspec.Meta(ge=0, le=RATE_BITS_PER_SECOND_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]
@@ -42,9 +45,13 @@ class ShapeLinks(_Request, frozen=True, tag="shape"):
 
 
 class Cut(_Request, frozen=True, tag="cut"):
-    """Nothing passes to or from these daemons; what was cut before and is not named is healed."""
+    """Nothing passes to or from these daemons; what was cut before and is not named is healed.
+
+    With `for_us` the daemon heals by itself after this time, whatever has become of the caller.
+    """
 
     daemons: Names
+    for_us: CutUs | None = None
 
 
 class Heal(_Request, frozen=True, tag="heal"):
@@ -106,8 +113,8 @@ class Controls(Protocol):
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
         """Treats what goes to these daemons so."""
 
-    def cut(self, daemons: Collection[str]) -> None:
-        """Cuts exactly these daemons off."""
+    def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
+        """Cuts exactly these daemons off, for this time or until it is told otherwise."""
 
     def window(self, request: SetWindow) -> dict[str, object]:
         """Sets windows; returns all of them as they are now."""
@@ -126,10 +133,10 @@ _decoder: Final = msgspec.json.Decoder(Request)
 _encoder: Final = msgspec.json.Encoder()
 
 
-def answer(line: bytes, controls: Controls, *, dangerous: bool) -> bytes:
+def answer(line: bytes, controls: Controls, allowed: Collection[AdminVerb]) -> bytes:
     """Carries a line out and says what came of it; Garbage if it is none.
 
-    Whatever changes something is dangerous, and refused unless that is allowed.
+    Whatever changes something is refused unless it is allowed.
     """
     try:
         request = _decoder.decode(line)
@@ -139,8 +146,11 @@ def answer(line: bytes, controls: Controls, *, dangerous: bool) -> bytes:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Garbage from None
     try:
-        if not dangerous and not isinstance(request, Status):
-            return denial_answer("this daemon only tells its status", "start it with --dangerous for the rest")
+        needed = _needed(request)
+        if needed is not None and needed not in allowed:
+            verb = type(request).__struct_config__.tag
+            remedy = f'add "{needed}" to allow of [admin] in its configuration, or start it with --dangerous'
+            return denial_answer(f"this daemon does not allow {verb}", remedy)
         return _encoder.encode(_do(request, controls)) + b"\n"
     except Refusal as refusal:
         return _encoder.encode(Answer(False, str(refusal), refusal.remedy)) + b"\n"
@@ -162,12 +172,29 @@ def too_long_answer() -> bytes:
     return _encoder.encode(Answer(False, what, "send one JSON object per line")) + b"\n"
 
 
+def _needed(request: Request) -> AdminVerb | None:
+    """What has to be allowed for a request; None if it is allowed in any case."""
+    match request:
+        case Cut() | Heal():
+            return AdminVerb.CUT
+        case ShapeLinks():
+            return AdminVerb.SHAPE
+        case SetWindow():
+            return AdminVerb.WINDOW
+        case Reload():
+            return AdminVerb.RELOAD
+        case Terminate():
+            return AdminVerb.TERMINATE
+        case Status():
+            return None
+
+
 def _do(request: Request, controls: Controls) -> Answer:
     match request:
         case ShapeLinks(to, delay_us, jitter_us, loss, rate):
             controls.shape(to, Shape(delay_us, jitter_us, loss, rate_bits_per_second=rate))
-        case Cut(daemons):
-            controls.cut(daemons)
+        case Cut(daemons, for_us):
+            controls.cut(daemons, for_us)
         case Heal():
             controls.cut(())
         case SetWindow():

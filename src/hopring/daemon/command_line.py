@@ -4,12 +4,16 @@ import argparse
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
+from typing import Final
 
 from hopring import __version__
 from hopring.config import Config, ConfigError, LogFormat, load_config
 from hopring.daemon.http import parse_place
 from hopring.daemon.lingering import LINGER_US, LINGER_US_MAX
 from hopring.session.options import Slow
+
+CLIENTS_MAX: Final = 100_000
+"""As of `sessions_max` in the configuration."""
 
 
 class Exit(IntEnum):
@@ -64,18 +68,24 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log-format", choices=list(LogFormat), help="how lines of the log are written (default: as in FILE)"
     )
-    parser.add_argument("--admin", type=Path, metavar="PATH", help="open a Unix socket here for `hop monitor`")
+    parser.add_argument(
+        "--admin",
+        type=Path,
+        metavar="PATH",
+        help="open a Unix socket here for `hop monitor` (default: as in FILE)",
+    )
+    parser.add_argument("--no-admin", action="store_true", help="open none, whatever FILE says")
     parser.add_argument(
         "--dangerous",
         action="store_true",
-        help="let the admin socket also cut, delay, set windows, reload and terminate (default: status only)",
+        help="let the admin socket also cut, delay, set windows, reload and terminate (default: as in FILE)",
     )
     parser.add_argument(
         "--end-with-stdin", action="store_true", help="end when stdin does, as it does when its writer dies"
     )
     parser.add_argument(
         "--clients-max",
-        type=int,
+        type=_clients_max,
         metavar="N",
         help="how many clients may be connected at a time (default: as in FILE)",
     )
@@ -104,7 +114,17 @@ def _linger_us(text: str) -> int:
 
 
 def _policies(text: str) -> frozenset[Slow]:
+    known = [one.value for one in Slow]
+    for one in text.split(","):
+        if one not in known:
+            raise argparse.ArgumentTypeError(f"{one!r} is not a policy; choose of {', '.join(known)}")
     return frozenset([Slow(one) for one in text.split(",")])
+
+
+def _clients_max(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= CLIENTS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of clients from 1 to {CLIENTS_MAX}")
+    return int(text)
 
 
 def _place(text: str) -> tuple[str, int]:

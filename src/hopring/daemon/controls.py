@@ -6,11 +6,13 @@ from difflib import get_close_matches
 
 from hopring.daemon.admin import Refusal, SetWindow
 from hopring.daemon.facts import Facts
+from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.shaper import CLEAR, Shape
 from hopring.daemon.status import status_of
 from hopring.daemon.tally import Tally
 from hopring.daemon.windows import set_windows, windows
+from hopring.ids import NEVER
 
 
 class MemberControls:
@@ -21,6 +23,7 @@ class MemberControls:
         loop: Loop,
         facts: Facts,
         tally: Tally,
+        log: Log,
         *,
         reload: Callable[[], dict[str, object]],
         terminate: Callable[[], None],
@@ -28,11 +31,13 @@ class MemberControls:
         self._loop = loop
         self._facts = facts
         self._tally = tally
+        self._log = log
         self._reload = reload
         self._terminate = terminate
         self._cut: list[str] = []
         self._shapes: dict[str, Shape] = {}
         self._parted = False
+        self._expiry = loop.alarm(self._expire)
 
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
         """Treats what goes to these daemons so."""
@@ -41,12 +46,17 @@ class MemberControls:
             self._shapes[name] = shape
         self._note()
 
-    def cut(self, daemons: Collection[str]) -> None:
-        """Cuts exactly these daemons off."""
+    def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
+        """Cuts exactly these daemons off; after `for_us`, if given, all are healed without another word."""
         self._cut = self._others(daemons)
+        self._expiry.set(NEVER if for_us is None or not self._cut else self._loop.now_us() + for_us)
         if not self._parted:
             self._facts.member.wires.cut(self._cut)
         self._note()
+
+    def _expire(self) -> None:
+        self._log.say("admin", healed=",".join(self._cut), why="the time of the cut is over")
+        self.cut(())
 
     def window(self, request: SetWindow) -> dict[str, object]:
         """Sets windows; returns all of them as they are now."""
@@ -98,5 +108,8 @@ class MemberControls:
             **status_of(self._facts, self._tally, self._loop.now_us()),
             "reloading": self._facts.member.paused,
             "cut": self._cut,
+            "cut_left_us": None
+            if self._expiry.at_us == NEVER
+            else max(0, self._expiry.at_us - self._loop.now_us()),
             "shapes": {name: asdict(shape) for name, shape in self._shapes.items() if shape != CLEAR},
         }

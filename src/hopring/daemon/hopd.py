@@ -32,6 +32,8 @@ from hopring.daemon.reloading import Reloading, tune_log
 from hopring.daemon.report import Report
 from hopring.daemon.surroundings import (
     NO_SOCKET,
+    admin_place,
+    admin_verbs,
     allow_descriptors,
     client_places,
     open_trace,
@@ -104,7 +106,7 @@ class Hopd:
             self._above = above(loop, self._member)
         self._open_to_view(config, arguments)
         if self._admin is not None:
-            where["admin"] = arguments.admin
+            where["admin"] = self._admin.path
         self._report.also = self._count_links
         self._report.watch(self._member)
         loop.on_stall.append(self._report.stalled)
@@ -142,11 +144,12 @@ class Hopd:
             self._http = HttpServer(self._loop, arguments.metrics, pages)
         self.reloading = Reloading(arguments, config, self.log, desk)
         reload = self.reloading.reload_for_admin
-        levers = MemberControls(self._loop, facts, self._tally, reload=reload, terminate=self.leave)
+        levers = MemberControls(self._loop, facts, self._tally, self.log, reload=reload, terminate=self.leave)
         self._admin: AdminSocket | None = None
-        if arguments.admin is not None:
-            dangerous: bool = arguments.dangerous
-            self._admin = AdminSocket(self._loop, self.log, arguments.admin, levers, dangerous=dangerous)
+        if (place := admin_place(arguments, config)) is not None:
+            allowed = admin_verbs(arguments, config)
+            self._admin = AdminSocket(self._loop, self.log, place, levers, allowed, config.admin.mode)
+            self.reloading.admin = self._admin
         self._reconfigure: Reconfigure | None = None
         if self._clients is not None:
             parts = Parts(self._member, self._clients, facts, self._report, self._trace, levers)

@@ -14,7 +14,7 @@ from hopring.config import Config, cluster_hash
 from hopring.daemon.loop import Loop
 from hopring.daemon.port import Port
 from hopring.daemon.tcp import Happening
-from hopring.daemon.tuned import stack_options
+from hopring.daemon.tuned import membership_options, stack_options
 from hopring.daemon.wires import Wires
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process
@@ -59,8 +59,6 @@ _UPWARD: Final = (Stamped, Delivered, Rift, TransitionalSignal, Installed)
 
 Up = Callable[[Sequence[Upward]], None]
 
-DEFAULTS: Final = MembershipOptions()
-
 
 def _nothing(_said: object) -> None:
     """For those who do not want to know."""
@@ -79,7 +77,7 @@ class Member:
         counter: int = 0,  # No view of an earlier life had a higher one.
         note: Up = _nothing,
         reached: Callable[[int], None] = _nothing,  # Told of the view counter when an attempt begins.
-        options: MembershipOptions = DEFAULTS,
+        options: MembershipOptions | None = None,  # Those of the configuration, unless a test says else.
         destinations: Destinations | None = None,  # Of a layer above that prunes; it also has to say `Resume`.
     ) -> None:
         self._loop = loop
@@ -100,7 +98,8 @@ class Member:
         self.wires = Wires(self._loop, config, me, stack, self._arrived, self._happened)
         who = Who(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()
-        self.membership = Membership(who, counter, now_us, self._options, stack, destinations, clock)
+        options = self._options or membership_options(config)
+        self.membership = Membership(who, counter, now_us, options, stack, destinations, clock)
         self._port: Port[Input, Output] = Port(self._loop, self.membership, self._carry_out)
         self._closed = False
         self._names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}

@@ -4,12 +4,30 @@ needs a restart."""
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from hopring.config import ClientTuning, Config, LinkTuning, LogTuning, RingTuning, cluster_hash
-from hopring.config.tuning import CLIENT_SETTINGS, LINK_SETTINGS, LOG_SETTINGS, RING_SETTINGS, Setting
+from hopring.config import (
+    ClientTuning,
+    Config,
+    LinkTuning,
+    LogTuning,
+    MembershipTuning,
+    RingTuning,
+    cluster_hash,
+)
+from hopring.config.tuning import (
+    CLIENT_SETTINGS,
+    LINK_SETTINGS,
+    LOG_SETTINGS,
+    MEMBERSHIP_SETTINGS,
+    RING_SETTINGS,
+    Setting,
+)
 from hopring.session.options import SessionOptions
 
 AT_START: Final = frozenset({"window_bytes"})
 """What of clients is told them when they come, and so stays."""
+
+
+Tuning = LinkTuning | RingTuning | MembershipTuning | ClientTuning | LogTuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +47,11 @@ def changes(old: Config, new: Config, name: str) -> Changes:
     live += [f"clients.{key}" for key in spread if getattr(old.clients, key) != getattr(new.clients, key)]
     live += [f"log.{key}" for key in ("format", "level") if getattr(old.log, key) != getattr(new.log, key)]
     live += _tuned("log", old.log, new.log, LOG_SETTINGS)
+    live += ["admin.allow"] if old.admin.allow != new.admin.allow else []
     restart = [key for key in clients if key == "clients.window"]
+    restart += [
+        f"admin.{key}" for key in ("socket", "mode") if getattr(old.admin, key) != getattr(new.admin, key)
+    ]
     rebuild = _shared(old, new) + _tunings(old, new)
     ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
     ports = "client_port", "spread_port"
@@ -41,7 +63,7 @@ def changes(old: Config, new: Config, name: str) -> Changes:
 
 
 def _tunings(old: Config, new: Config) -> list[str]:
-    """Tuning of rings and links that were there before."""
+    """Tuning of rings and links that were there before, and of membership."""
     found: list[str] = []
     rings = {site.name: site.ring for site in old.sites}
     for site in new.sites:
@@ -50,7 +72,7 @@ def _tunings(old: Config, new: Config) -> list[str]:
     for link in new.all_links:
         where = f"links.{'-'.join(link.sites)}"
         found += _tuned(where, links.get(link.sites, link.tuning), link.tuning, LINK_SETTINGS)
-    return found
+    return found + _tuned("membership", old.membership, new.membership, MEMBERSHIP_SETTINGS)
 
 
 def tuned(options: SessionOptions, clients: ClientTuning) -> SessionOptions:
@@ -71,10 +93,7 @@ def _shared(old: Config, new: Config) -> list[str]:
             [(site.name, site.multicast) for site in old.sites],
             [(site.name, site.multicast) for site in new.sites],
         ),
-        "daemons": (
-            [(one.name, one.address, one.port) for one in old.daemons],
-            [(one.name, one.address, one.port) for one in new.daemons],
-        ),
+        "daemons": (_placed(old), _placed(new)),
         "links": (
             [(link.sites, link.weight, link.protocol) for link in old.all_links],
             [(link.sites, link.weight, link.protocol) for link in new.all_links],
@@ -83,10 +102,15 @@ def _shared(old: Config, new: Config) -> list[str]:
     return [key for key, (before, after) in parts.items() if before != after]
 
 
+def _placed(config: Config) -> list[tuple[str, str, int, str]]:
+    """All daemons with where they are; one may move to another site and keep its address."""
+    return [(one.name, one.address, one.port, site.name) for site in config.sites for one in site.daemons]
+
+
 def _tuned(
     where: str,
-    old: LinkTuning | RingTuning | ClientTuning | LogTuning,
-    new: LinkTuning | RingTuning | ClientTuning | LogTuning,
+    old: Tuning,
+    new: Tuning,
     settings: tuple[Setting, ...],
 ) -> list[str]:
     return [f"{where}.{one.key}" for one in settings if getattr(old, one.field) != getattr(new, one.field)]

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from hopring.config import Config, LogFormat
 from hopring.daemon.admin import Refusal
+from hopring.daemon.admin_socket import AdminSocket
 from hopring.daemon.command_line import Refused, load
 from hopring.daemon.log import Log
 from hopring.daemon.reconfigure import Reconfigure
 from hopring.daemon.reload import Changes, changes, tuned
+from hopring.daemon.surroundings import admin_verbs
 from hopring.session.desk import Desk
 
 _STAYS = "the old configuration stays in force"
@@ -23,6 +25,7 @@ class Reloading:
         self._config = config
         self._log = log
         self._desk = desk
+        self.admin: AdminSocket | None = None
         self.reconfigure: Reconfigure | None = None
         """What takes view changes; without it they need a restart."""
 
@@ -41,7 +44,8 @@ class Reloading:
 
     def taken(self, config: Config) -> None:
         """This is what all protocols go by now; what was not theirs to change stays."""
-        self._config = replace(config, clients=self._config.clients, log=self._config.log)
+        ours = self._config
+        self._config = replace(config, clients=ours.clients, log=ours.log, admin=ours.admin)
 
     def _read(self) -> Changes:
         file, name = self._arguments.file, self._arguments.name
@@ -64,7 +68,10 @@ class Reloading:
     def _take_at_once(self, config: Config) -> None:
         # The rest stays as it was until it is had, so that it is told again next time.
         clients = replace(config.clients, window_bytes=self._config.clients.window_bytes)
-        self._config = replace(self._config, clients=clients, log=config.log)
+        admin = replace(self._config.admin, allow=config.admin.allow)
+        self._config = replace(self._config, clients=clients, log=config.log, admin=admin)
+        if self.admin is not None:
+            self.admin.allowed = admin_verbs(self._arguments, config)
         tune_log(self._log, config, self._arguments)
         if self._desk is not None:
             self._desk.tune(tuned(self._desk.options, config.clients))

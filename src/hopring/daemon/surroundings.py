@@ -7,7 +7,7 @@ import resource
 from pathlib import Path
 from typing import Any, Final
 
-from hopring.config import Config
+from hopring.config import AdminVerb, Config
 from hopring.daemon.client_ports import UNIX_PATH_BYTES_MAX, ClientPlaces, spread_place, tcp_place
 from hopring.daemon.command_line import Exit, Refused
 from hopring.daemon.loop import Loop
@@ -31,6 +31,22 @@ def session_options(config: Config, arguments: argparse.Namespace) -> SessionOpt
     if arguments.clients_max is not None:
         given["sessions_max"] = arguments.clients_max
     return SessionOptions(slow_allowed=arguments.slow, **given)
+
+
+def admin_place(arguments: argparse.Namespace, config: Config) -> Path | None:
+    """Where the admin socket is, if there is one; a flag goes before the file."""
+    if arguments.no_admin:
+        return None
+    if arguments.admin is not None:
+        return Path(arguments.admin)
+    if config.admin.socket is None:
+        return None
+    return Path(config.admin.socket.format(name=arguments.name, cluster=config.cluster))
+
+
+def admin_verbs(arguments: argparse.Namespace, config: Config) -> frozenset[AdminVerb]:
+    """What the admin channel may do beside telling the status."""
+    return frozenset(AdminVerb if arguments.dangerous else config.admin.allow)
 
 
 def open_trace(path: Path, me: Process, names: dict[DaemonId, str], loop: Loop, number: Number) -> TraceFile:

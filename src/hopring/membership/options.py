@@ -1,4 +1,7 @@
-"""The timers and limits of membership; the same at all daemons, or nearly."""
+"""The timers and limits of membership; windows are the same at all daemons, timers may differ.
+
+Those that `[membership]` of the configuration sets are in `config.tuning`; the others fit each other and stay.
+"""
 
 from dataclasses import dataclass
 

@@ -15,8 +15,9 @@ from typing import Any, Final, NamedTuple
 from hopring.spool.arrow import load_arrow, read_batches, schema
 from hopring.spool.disk import Disk
 from hopring.spool.errors import refusal
-from hopring.spool.layout import NEW, archive_path, bases, make_directory
+from hopring.spool.layout import NEW, archive_path, bases, log_path, make_directory
 from hopring.spool.reading import Slice
+from hopring.spool.verify import Progress, unwatched
 
 ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 COMPRESSION: Final = "zstd"
@@ -31,7 +32,19 @@ class Archived(NamedTuple):
     size_bytes: int
 
 
-def archive(directory: Path, *, skip_damaged: bool = False, disk: Disk | None = None) -> Iterator[Archived]:
+def waiting_bytes(directory: Path) -> int:
+    """The size of the sealed segments that are not archived yet."""
+    waiting = [base for base in bases(directory)[:-1] if not archive_path(directory, base).exists()]
+    return sum([log_path(directory, base).stat().st_size for base in waiting])
+
+
+def archive(
+    directory: Path,
+    *,
+    skip_damaged: bool = False,
+    disk: Disk | None = None,
+    progress: Progress = unwatched,
+) -> Iterator[Archived]:
     """Archives the sealed segments that are not yet, the oldest first; each is done when it is yielded.
 
     SpoolDamaged if records of a segment are spoiled, unless those are left out.
@@ -46,7 +59,7 @@ def archive(directory: Path, *, skip_damaged: bool = False, disk: Disk | None = 
         make_directory(path.parent, disk)
         fresh = path.with_suffix(NEW)
         try:
-            _write(arrow, fresh, Slice(str(directory), base, base, end), skip_damaged)
+            _write(arrow, fresh, Slice(str(directory), base, base, end), skip_damaged, progress)
             _make_safe(fresh, path, disk)
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -55,12 +68,19 @@ def archive(directory: Path, *, skip_damaged: bool = False, disk: Disk | None = 
         yield Archived(base, end, path, path.stat().st_size)
 
 
-def _write(arrow: Any, path: Path, portion: Slice, skip_damaged: bool) -> None:
+def _write(arrow: Any, path: Path, portion: Slice, skip_damaged: bool, progress: Progress) -> None:
     parquet = import_module("pyarrow.parquet")
     batches = read_batches(portion, skip_damaged=skip_damaged, batch_bytes=ROW_GROUP_BYTES)
+    # A batch is known by its records; of the segment's bytes it has the same share.
+    left_bytes = log_path(Path(portion.directory), portion.base).stat().st_size
+    left_records = portion.end - portion.start
     with parquet.ParquetWriter(path, schema(arrow), compression=COMPRESSION) as file:
         for batch in batches:
             file.write_batch(batch)
+            share_bytes = left_bytes * batch.num_rows // max(1, left_records)
+            progress(share_bytes, batch.num_rows)
+            left_bytes, left_records = left_bytes - share_bytes, left_records - batch.num_rows
+    progress(left_bytes, 0)
 
 
 def _make_safe(fresh: Path, path: Path, disk: Disk) -> None:

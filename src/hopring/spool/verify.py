@@ -1,5 +1,6 @@
 """Verifying a spool: every byte of every segment is looked at, and all that is wrong is named."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +30,20 @@ class Verdict(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def verify(directory: Path) -> Verdict:
+Progress = Callable[[int, int], None]
+"""Told of bytes and records as they are done."""
+
+
+def unwatched(_bytes: int, _records: int) -> None:
+    """For callers that show no progress."""
+
+
+def log_bytes(directory: Path) -> int:
+    """The size of all segments; what a writer adds meanwhile is not in it."""
+    return sum([log_path(directory, base).stat().st_size for base in bases(directory)])
+
+
+def verify(directory: Path, progress: Progress = unwatched) -> Verdict:
     """Reads all that is acknowledged; a writer may go on meanwhile, what it adds is not looked at."""
     end = bounds(directory).end
     there = bases(directory)
@@ -41,10 +55,11 @@ def verify(directory: Path) -> Verdict:
             head = read_head(directory, base)
         except SpoolError as error:
             findings.append(Finding(path.name, error.reason, base, following))
+            progress(path.stat().st_size, 0)
             continue
         log = mapped(path)
         size_bytes += len(log)
-        parts = list(_parts(log, head, following))
+        parts = _parts(log, head, following, progress)
         whole = [one.block.head for one in parts if isinstance(one, Found)]
         records += sum([one.records for one in whole])
         blocks += len(whole)
@@ -54,14 +69,19 @@ def verify(directory: Path) -> Verdict:
     return Verdict(records, blocks, size_bytes, tuple(findings))
 
 
-def _parts(log: memoryview, head: SegmentHead, following: int) -> list[Found | Lost]:
+def _parts(log: memoryview, head: SegmentHead, following: int, progress: Progress) -> list[Found | Lost]:
     """What is there of the records before the next segment; what is behind is not acknowledged."""
     parts: list[Found | Lost] = []
+    left_bytes = len(log)
     for one in scan(log, head.size_bytes, head.base, head.key):
         first = one.block.head.first if isinstance(one, Found) else one.first
         if first >= following:
             break
         parts.append(one)
+        size_bytes = one.block.head.size_bytes if isinstance(one, Found) else one.end_position - one.position
+        progress(size_bytes, one.block.head.records if isinstance(one, Found) else 0)
+        left_bytes -= size_bytes
+    progress(left_bytes, 0)
     return parts
 
 

@@ -115,7 +115,9 @@ def test_a_file_that_cannot_be_written_is_a_failure(hop: Hop, tmp_path: Path) ->
     result = hop("config", "import-spread", tmp_path / "spread.conf", "-o", tmp_path / "no" / "o.toml")
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.endswith("o.toml: cannot be written (No such file or directory)\n")
+    assert result.stderr.endswith(
+        "o.toml: cannot be written (No such file or directory); choose another file for -o\n"
+    )
 
 
 def test_a_broken_spread_conf_is_exit_code_7(hop: Hop, tmp_path: Path) -> None:
@@ -125,3 +127,18 @@ def test_a_broken_spread_conf_is_exit_code_7(hop: Hop, tmp_path: Path) -> None:
 
     assert (result.exit_code, result.stdout) == (7, "")
     assert result.stderr.startswith(f"hop: {file}:2: the file ends too early; ")
+
+
+def test_the_parts_of_the_example_that_are_commented_out_are_good_too(hop: Hop, tmp_path: Path) -> None:
+    lines = hop("config", "example").stdout.splitlines()
+    keys = [line.removeprefix("# ") for line in lines]
+    tables = [line for line in keys if line in ("[admin]", "[membership]")]
+    assert len(tables) == 2
+    wanted = ("[admin]", "[membership]", "socket =", "allow =", "update_delta =")
+    text = "\n".join([key if key.startswith(wanted) else line for key, line in zip(keys, lines, strict=True)])
+    file = tmp_path / "hop.toml"
+    file.write_text(text)
+
+    assert hop("config", "check", file).exit_code == 0
+    config = load_config(file)
+    assert (config.admin.socket, config.membership.update_delta_us) == ("/run/hopring/{name}.admin", 20_000)

@@ -17,7 +17,7 @@ def test_the_version_is_that_of_the_package(hop: Hop) -> None:
 
 
 def test_help_lists_every_verb_with_a_line_on_it(hop: Hop) -> None:
-    listed = hop("-h").stdout.partition("Commands:\n")[2].splitlines()
+    listed = hop("-h").stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
 
     assert [line.split()[0] for line in listed] == list(VERBS)
     assert all(len(line.split()) > 3 for line in listed)

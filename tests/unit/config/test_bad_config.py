@@ -25,7 +25,10 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         ("a = " + "[" * 5_000, "hop.toml: nested too deeply; "),
         # Keys.
         ('clutser = "x"', "hop.toml:1: clutser: unknown key; did you mean cluster?"),
-        ("wombat = 1", "hop.toml:1: wombat: unknown key; known here: clients, cluster, default_protocol, "),
+        (
+            "wombat = 1",
+            "hop.toml:1: wombat: unknown key; known here: admin, clients, cluster, default_protocol, ",
+        ),
         (EU + "prot = 1", "hop.toml:5: sites.eu.daemons[0].prot: unknown key; did you mean port?"),
         ("[sites.eu]\ndaemon = []", "hop.toml:2: sites.eu.daemon: unknown key; did you mean daemons?"),
         ('[sites."a.b"]\nx = 1', 'hop.toml:2: sites."a.b".x: unknown key; '),
@@ -143,6 +146,33 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         ),
         (EU + '[clients]\nwindow = "1GiB"', "clients.window: 1GiB is out of range; choose 4KiB to 4MiB"),
         (EU + '[log]\nformat = "xml"', "log.format: 'xml' is not known; choose"),
+        (
+            EU + "[membership]\nupdate_delta = 20",
+            "membership.update_delta: 20 is not a duration; write it with a unit",
+        ),
+        (
+            EU + '[membership]\nwindow = "1GiB"',
+            "membership.window: 1GiB is out of range; choose 64KiB to 64MiB",
+        ),
+        (
+            EU + '[membership]\nupdate_delta = "2s"\nupdate_floor = "1s"',
+            "membership.update_delta: update_delta is not below update_floor; make update_floor at least",
+        ),
+        (
+            EU + '[admin]\nsocket = "eu1.admin"',
+            "admin.socket: 'eu1.admin' is no absolute path; write socket =",
+        ),
+        (EU + '[admin]\nsocket = "/"', "admin.socket: '/' is no absolute path"),
+        (
+            EU + '[admin]\nsocket = "/run/{nmae}.admin"',
+            "of what is in braces only {name} and {cluster} are known",
+        ),
+        (EU + '[admin]\nmode = "0666"', """admin.mode: '0666' is not known; choose "0600" or "0660\""""),
+        (EU + "[admin]\nmode = 600", "admin.mode: 600 is not a string"),
+        (EU + '[admin]\nallow = "cut"', "admin.allow: 'cut' is no list; choose of"),
+        (EU + '[admin]\nallow = ["cut", "explode"]', "admin.allow: 'explode' is no verb; choose of \"cut\", "),
+        (EU + "[admin]\nallow = [1]", "admin.allow: 1 is no verb"),
+        (EU + "[admin]\nverbs = []", "admin.verbs: unknown key; known here: allow, mode, socket"),
         (EU + '[sites.eu.ring]\nhold = "200ms"', "sites.eu.ring.hold: hold is not well below token_loss; make"),
         (
             EU + '[sites.eu.ring]\ntoken_loss = "20ms"',

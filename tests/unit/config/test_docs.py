@@ -1,9 +1,17 @@
 """The page on configuration names every key, and its example works."""
 
+from dataclasses import fields
 from pathlib import Path
 
-from hopring.config import parse_config
-from hopring.config.tuning import CLIENT_SETTINGS, LINK_SETTINGS, LOG_SETTINGS, RING_SETTINGS
+from hopring.config import AdminTuning, AdminVerb, parse_config
+from hopring.config.tuning import (
+    CLIENT_SETTINGS,
+    LINK_SETTINGS,
+    LOG_SETTINGS,
+    MEMBERSHIP_SETTINGS,
+    RING_SETTINGS,
+)
+from hopring.membership.options import MembershipOptions
 
 PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
 
@@ -16,8 +24,24 @@ def test_the_example_is_a_configuration() -> None:
 
 def test_every_tuning_key_has_a_row() -> None:
     links, rest = PAGE.split("## Ring:")
-    ring, own = rest.split("## Clients and log:")
+    ring, rest = rest.split("## Membership:")
+    membership, own = rest.split("## Clients and log:")
 
     assert all(f"\n| `{setting.key}` |" in links for setting in LINK_SETTINGS)
     assert all(f"\n| `{setting.key}` |" in ring for setting in RING_SETTINGS)
+    assert all(f"\n| `{setting.key}` |" in membership for setting in MEMBERSHIP_SETTINGS)
     assert all(f"\n| `{setting.key}` |" in own for setting in (*CLIENT_SETTINGS, *LOG_SETTINGS))
+
+
+def test_rows_of_membership_have_the_default_and_the_range_that_are_in_force() -> None:
+    for setting in MEMBERSHIP_SETTINGS:
+        default = setting.write(getattr(MembershipOptions(), setting.field))
+        limits = f"`{setting.write(setting.low)}` to `{setting.write(setting.high)}`"
+        assert f"\n| `{setting.key}` | `{default}` | {limits} | " in PAGE
+
+
+def test_the_keys_of_the_admin_channel_have_a_row() -> None:
+    admin = PAGE.split("## Admin:")[1]
+
+    assert all(f"\n| `{field.name}` |" in admin for field in fields(AdminTuning))
+    assert all(f'`"{verb}"`' in admin for verb in AdminVerb)

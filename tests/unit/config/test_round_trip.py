@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopring.config import (
+    AdminTuning,
+    AdminVerb,
     ClientTuning,
     Config,
     Daemon,
@@ -17,6 +19,7 @@ from hopring.config import (
     LogFormat,
     LogLevel,
     LogTuning,
+    MembershipTuning,
     Multicast,
     RingTuning,
     Site,
@@ -32,14 +35,18 @@ from hopring.config.tuning import (
     LINK_ORDER,
     LINK_SETTINGS,
     LOG_SETTINGS,
+    MEMBERSHIP_ORDER,
+    MEMBERSHIP_SETTINGS,
     RING_ORDER,
     RING_SETTINGS,
+    WINDOW_DEFAULTS,
     Order,
     Setting,
 )
 from hopring.links.hop import HopOptions
 from hopring.links.ring_options import RingOptions
 from hopring.links.tcp import TcpOptions
+from hopring.membership.options import MembershipOptions
 
 NAMES = st.text("abz09AZ-_.", min_size=1, max_size=32).filter(lambda name: name[0] not in "-_.")
 PORTS = st.integers(1, 65_535)
@@ -96,6 +103,7 @@ def configs(draw: st.DrawFn) -> Config:
         default_weight=draw(WEIGHTS),
         default_protocol=draw(st.sampled_from(LinkProtocol)),
         weights=draw(st.sampled_from(Weights)),
+        membership=MembershipTuning(**draw(tunings(MEMBERSHIP_SETTINGS, MEMBERSHIP_ORDER))),
         clients=replace(
             ClientTuning(**draw(tunings(CLIENT_SETTINGS, ()))),  # type: ignore[arg-type]
             spread_slow=draw(st.sampled_from([None, *SpreadSlow])),
@@ -105,6 +113,11 @@ def configs(draw: st.DrawFn) -> Config:
             draw(st.sampled_from(LogFormat)),
             draw(st.sampled_from(LogLevel)),
             **draw(tunings(LOG_SETTINGS, ())),
+        ),
+        admin=AdminTuning(
+            draw(st.sampled_from([None, "/run/hopring/{cluster}.{name}.admin"])),
+            draw(st.sampled_from([0o600, 0o660])),
+            tuple(verb for verb in AdminVerb if draw(st.booleans())),
         ),
     )
 
@@ -141,6 +154,8 @@ def test_the_hash_covers_what_has_to_be_alike() -> None:
         replace(CONFIG, sites=(eu, replace(us, name="usa"))),
         replace(CONFIG, sites=(eu, replace(us, multicast=Multicast("239.0.0.1", 1)))),
         replace(CONFIG, sites=(eu, replace(us, ring=RingTuning(segment_bytes=9_000)))),
+        replace(CONFIG, membership=MembershipTuning(window_bytes=1 << 20)),
+        replace(CONFIG, membership=MembershipTuning(window_bundles=512)),
         *[
             replace(CONFIG, sites=(replace(eu, daemons=(daemon, *eu.daemons[1:])), us))
             for daemon in (
@@ -166,6 +181,8 @@ def test_the_hash_leaves_out_what_each_daemon_may_choose() -> None:
             replace(eu, ring=RingTuning(hold_us=1)),
             replace(us, daemons=(replace(us.daemons[0], client_port=9),)),
         ),
+        membership=MembershipTuning(update_delta_us=1_000, window_bytes=2 << 20, window_bundles=1024),
+        admin=AdminTuning("/run/{name}.admin", 0o660, (AdminVerb.CUT,)),
     )
 
     assert cluster_hash(tuned) == cluster_hash(CONFIG)
@@ -185,15 +202,18 @@ def test_tuning_fits_the_options_of_the_links() -> None:
     replace(TcpOptions(), **dict.fromkeys(tcp, 1))
     replace(RingOptions(), **RingTuning(token_loss_us=400_000, hold_us=1).given())
     assert {setting.field for setting in RING_SETTINGS} <= {field.name for field in fields(RingOptions)}
+    assert {field.name for field in fields(MembershipTuning)} == {one.field for one in MEMBERSHIP_SETTINGS}
+    assert all(getattr(MembershipOptions(), field) == value for field, value in WINDOW_DEFAULTS.items())
 
 
 def test_the_defaults_behind_an_order_are_those_of_the_links() -> None:
-    fields = {setting.key: setting.field for setting in (*LINK_SETTINGS, *RING_SETTINGS)}
-    for options, orders in (
-        (HopOptions(), LINK_ORDER),
-        (TcpOptions(), LINK_ORDER),
-        (RingOptions(), RING_ORDER),
+    for options, orders, keys in (
+        (HopOptions(), LINK_ORDER, LINK_SETTINGS),
+        (TcpOptions(), LINK_ORDER, LINK_SETTINGS),
+        (RingOptions(), RING_ORDER, RING_SETTINGS),
+        (MembershipOptions(), MEMBERSHIP_ORDER, MEMBERSHIP_SETTINGS),
     ):
+        fields = {setting.key: setting.field for setting in keys}
         for order in orders:
             assert getattr(options, fields[order.small]) == order.small_default_us
             assert getattr(options, fields[order.large]) == order.large_default_us

@@ -104,7 +104,7 @@ SEGMENT = "Spread_Segment 239.1.1.1:4803 "
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "spread.conf: there are no sites; "),
+        ("", "spread.conf: there is no Spread_Segment; "),
         ("\n}", "spread.conf:2: '}' is not an option; check the braces before it"),
         ("\nSpread_Segment", "spread.conf:2: the file ends too early; add an address after Spread_Segment"),
         (

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.daemon.waiting import run_until
 
+from hopring.config import AdminVerb
 from hopring.daemon import admin_socket
 from hopring.daemon.admin import LINE_BYTES_MAX, Garbage, Refusal, SetWindow, answer
 from hopring.daemon.admin_socket import CALLERS_MAX, AdminSocket
@@ -27,10 +28,10 @@ class Levers:
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
         self.told.append((list(daemons), shape))
 
-    def cut(self, daemons: Collection[str]) -> None:
+    def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
         if "nobody" in daemons:
             raise Refusal("there is no daemon nobody", "choose of us1")
-        self.told.append(list(daemons))
+        self.told.append((list(daemons), for_us))
 
     def window(self, request: SetWindow) -> dict[str, object]:
         self.told.append(request)
@@ -48,7 +49,7 @@ class Levers:
 
 
 def said(line: bytes, levers: Levers | None = None) -> dict[str, object]:
-    words: dict[str, object] = json.loads(answer(line, levers or Levers(), dangerous=True))
+    words: dict[str, object] = json.loads(answer(line, levers or Levers(), list(AdminVerb)))
     return words
 
 
@@ -58,15 +59,17 @@ def test_verbs_reach_their_levers() -> None:
 
     assert said(shape, levers) == {"ok": True}
     assert said(b'{"verb": "cut", "daemons": ["us1"]}', levers) == {"ok": True}
+    assert said(b'{"verb": "cut", "daemons": ["us2"], "for_us": 7}', levers) == {"ok": True}
     assert said(b'{"verb": "heal"}', levers) == {"ok": True}
     assert said(b'{"verb": "window", "bundles": 9}', levers) == {"ok": True, "result": {"bytes": 7}}
     assert said(b'{"verb": "reload"}', levers) == {"ok": True, "result": {"changed": ["log.level"]}}
     assert said(b'{"verb": "terminate"}', levers) == {"ok": True}
-    assert said(b'{"verb": "status"}', levers) == {"ok": True, "status": {"admin": 2, "daemon": "eu1"}}
+    assert said(b'{"verb": "status"}', levers) == {"ok": True, "status": {"admin": 3, "daemon": "eu1"}}
     assert levers.told == [
         (["us1", "us2"], Shape(40_000, 7, 0.05)),
-        ["us1"],
-        [],
+        (["us1"], None),
+        (["us2"], 7),
+        ([], None),
         SetWindow(bundles=9),
         "reload",
         "terminate",
@@ -74,27 +77,31 @@ def test_verbs_reach_their_levers() -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "needed"),
     [
-        b'{"verb": "shape", "to": ["us1"]}',
-        b'{"verb": "cut", "daemons": ["us1"]}',
-        b'{"verb": "heal"}',
-        b'{"verb": "window", "bundles": 9}',
-        b'{"verb": "reload"}',
-        b'{"verb": "terminate"}',
+        (b'{"verb": "shape", "to": ["us1"]}', AdminVerb.SHAPE),
+        (b'{"verb": "cut", "daemons": ["us1"]}', AdminVerb.CUT),
+        (b'{"verb": "heal"}', AdminVerb.CUT),
+        (b'{"verb": "window", "bundles": 9}', AdminVerb.WINDOW),
+        (b'{"verb": "reload"}', AdminVerb.RELOAD),
+        (b'{"verb": "terminate"}', AdminVerb.TERMINATE),
     ],
 )
-def test_what_changes_something_is_refused_unless_it_is_allowed(line: bytes) -> None:
+def test_what_changes_something_is_refused_unless_just_that_is_allowed(line: bytes, needed: AdminVerb) -> None:
     levers = Levers()
-    words = json.loads(answer(line, levers, dangerous=False))
+    others = [verb for verb in AdminVerb if verb is not needed]
+    words = json.loads(answer(line, levers, others))
 
-    assert words["ok"] is False
+    assert (words["ok"], words["denied"]) == (False, True)
+    assert f'add "{needed}" to allow of [admin]' in words["remedy"]
     assert "--dangerous" in words["remedy"]
     assert levers.told == []
+    assert json.loads(answer(line, levers, [needed]))["ok"] is True
+    assert len(levers.told) == 1
 
 
 def test_looking_is_always_allowed() -> None:
-    assert json.loads(answer(b'{"verb": "status"}', Levers(), dangerous=False))["ok"] is True
+    assert json.loads(answer(b'{"verb": "status"}', Levers(), ()))["ok"] is True
 
 
 @pytest.mark.parametrize(
@@ -107,6 +114,8 @@ def test_looking_is_always_allowed() -> None:
         b'{"verb": "cut"}',
         b'{"verb": "cut", "daemons": "us1"}',
         b'{"verb": "cut", "daemons": ["us1"], "force": true}',
+        b'{"verb": "cut", "daemons": ["us1"], "for_us": 0}',
+        b'{"verb": "cut", "daemons": ["us1"], "for_us": "30s"}',
         b'{"verb": "shape", "to": ["us1"], "loss": 1.5}',
         b'{"verb": "shape", "to": ["us1"], "delay_us": -1}',
         b'{"verb": "shape", "to": ["us1"], "delay_us": 60000001}',
@@ -134,7 +143,7 @@ def test_what_cannot_be_done_is_said() -> None:
 @pytest.mark.parametrize("line", [b"hello", b"\xff\xfe", b'{"verb": "cut"', b'{"x":' * 9_000])
 def test_no_json_is_garbage(line: bytes) -> None:
     with pytest.raises(Garbage):
-        answer(line, Levers(), dangerous=True)
+        answer(line, Levers(), list(AdminVerb))
 
 
 # On its socket.
@@ -148,7 +157,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def channel(loop: Loop, path: Path) -> Iterator[AdminSocket]:
     with path.with_suffix(".log").open("wb") as log:
-        channel = AdminSocket(loop, Log("eu1", log.fileno()), path, Levers(), dangerous=True)
+        channel = AdminSocket(loop, Log("eu1", log.fileno()), path, Levers(), list(AdminVerb))
         yield channel
         channel.close()
 

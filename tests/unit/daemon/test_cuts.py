@@ -1,6 +1,7 @@
 """Cuts and delays made by hand: in front of datagrams, in connections, and what members make of them."""
 
 import json
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,11 +11,12 @@ from tests.unit.daemon.test_shaper import HERE, THERE, Outbox
 from tests.unit.daemon.test_streams import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import LinkProtocol, local_config
+from hopring.config import AdminVerb, LinkProtocol, local_config
 from hopring.daemon.admin import answer
 from hopring.daemon.controls import MemberControls
 from hopring.daemon.datagrams import Datagrams
 from hopring.daemon.facts import Facts
+from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.shaper import DatagramShaper, Shape
 from hopring.daemon.tally import Tally
@@ -129,13 +131,18 @@ def test_members_that_are_cut_off_part_and_meet_again(loop: Loop, protocol: Link
     with members_of(loop, config) as members:
         controls = {
             name: MemberControls(
-                loop, Facts(config, one.member, None, loop.now_us()), Tally(), reload=dict, terminate=loop.stop
+                loop,
+                Facts(config, one.member, None, loop.now_us()),
+                Tally(),
+                Log(name),
+                reload=dict,
+                terminate=loop.stop,
             )
             for name, one in members.items()
         }
 
         def say(name: str, **words: object) -> dict[str, object]:
-            return dict(json.loads(answer(json.dumps(words).encode(), controls[name], dangerous=True)))
+            return dict(json.loads(answer(json.dumps(words).encode(), controls[name], list(AdminVerb))))
 
         run_until(loop, lambda: all(one.size() == 4 for one in members.values()))
         for name, other in (("eu1", "us"), ("eu2", "us"), ("us1", "eu"), ("us2", "eu")):
@@ -153,6 +160,46 @@ def test_members_that_are_cut_off_part_and_meet_again(loop: Loop, protocol: Link
     assert status["counters"]["unicast"]["datagrams_sent"] > 0
     assert say("eu1", verb="cut", daemons=["us3"])["remedy"] == "did you mean us2?"
     assert say("eu1", verb="cut", daemons=["eu1"])["error"] == "eu1 is this daemon"
+
+
+def test_a_cut_with_a_time_heals_by_itself_and_a_later_one_without_stays(loop: Loop, tmp_path: Path) -> None:
+    config = local_config({"eu": 2}, base_port=free_base_port(4))
+    with members_of(loop, config) as members, (tmp_path / "log").open("wb") as log:
+        facts = Facts(config, members["eu1"].member, None, loop.now_us())
+        controls = MemberControls(
+            loop, facts, Tally(), Log("eu1", log.fileno()), reload=dict, terminate=loop.stop
+        )
+
+        def told(key: str) -> object:
+            return controls.status()[key]
+
+        controls.cut(["eu2"], for_us=50_000)
+        left_us = told("cut_left_us")
+        assert told("cut") == ["eu2"]
+        assert isinstance(left_us, int)
+        assert 0 < left_us <= 50_000
+        run_until(loop, lambda: told("cut") == [])
+        assert told("cut_left_us") is None
+        assert 'admin healed=eu2 why="the time of the cut is over"' in (tmp_path / "log").read_text()
+
+        controls.cut(["eu2"], for_us=20_000)
+        controls.cut(["eu2"])
+        rung: list[bool] = []
+        loop.alarm(lambda: rung.append(True)).set(loop.now_us() + 60_000)
+        run_until(loop, lambda: bool(rung))
+        assert (told("cut"), told("cut_left_us")) == (["eu2"], None)
+
+
+def test_the_time_of_a_cut_goes_on_while_another_configuration_is_taken(loop: Loop) -> None:
+    config = local_config({"eu": 2}, base_port=free_base_port(4))
+    with members_of(loop, config) as members:
+        facts = Facts(config, members["eu1"].member, None, loop.now_us())
+        controls = MemberControls(loop, facts, Tally(), Log("eu1"), reload=dict, terminate=loop.stop)
+        controls.cut(["eu2"], for_us=20_000)
+        controls.parts()
+        run_until(loop, lambda: controls.status()["cut"] == [])
+        controls.again()
+        run_until(loop, lambda: all(one.size() == 2 for one in members.values()), 30_000_000)
 
 
 def test_who_is_cut_off_is_not_heard_even_if_it_speaks(loop: Loop) -> None:

@@ -2,7 +2,18 @@
 
 from dataclasses import replace
 
-from hopring.config import ClientTuning, Link, LinkTuning, LogFormat, LogTuning, RingTuning, local_config
+from hopring.config import (
+    AdminTuning,
+    AdminVerb,
+    ClientTuning,
+    Link,
+    LinkTuning,
+    LogFormat,
+    LogTuning,
+    MembershipTuning,
+    RingTuning,
+    local_config,
+)
 from hopring.config.model import SpreadSlow
 from hopring.daemon.reload import changes, tuned
 from hopring.session.options import SessionOptions
@@ -45,9 +56,15 @@ def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_another
         sites=(replace(eu, ring=RingTuning(hold_us=1_000)), replace(us, daemons=(daemon,))),
         links=(Link(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
     )
+    new = replace(new, membership=MembershipTuning(update_delta_us=5_000))
     found = changes(OLD, new, "eu1")
 
-    assert found.rebuild == ("daemons", "sites.eu.ring.hold", "links.eu-us.silence")
+    assert found.rebuild == (
+        "daemons",
+        "sites.eu.ring.hold",
+        "links.eu-us.silence",
+        "membership.update_delta",
+    )
     assert found.restart == ()
 
 
@@ -77,6 +94,22 @@ def test_a_port_for_clients_is_each_daemons_own_affair() -> None:
 
     new = replace(OLD, sites=(eu, replace(us, daemons=(replace(us.daemons[0], spread_port=4803),))))
     assert changes(OLD, new, "us1").restart == ("us1.spread_port",)
+
+
+def test_what_admins_may_do_changes_at_once_and_their_socket_needs_a_restart() -> None:
+    new = replace(OLD, admin=AdminTuning("/run/{name}.admin", 0o660, (AdminVerb.CUT,)))
+    found = changes(OLD, new, "eu1")
+
+    assert (found.live, found.restart) == (("admin.allow",), ("admin.socket", "admin.mode"))
+
+
+def test_a_daemon_that_moves_to_another_site_needs_another_view() -> None:
+    eu, us = OLD.sites
+    moved = replace(
+        OLD, sites=(replace(eu, daemons=eu.daemons[:1]), replace(us, daemons=(*us.daemons, eu.daemons[1])))
+    )
+
+    assert changes(OLD, moved, "eu1").rebuild == ("daemons",)
 
 
 def test_what_the_file_no_longer_says_is_as_by_default() -> None:

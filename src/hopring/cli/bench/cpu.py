@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from hopring import compiled
 from hopring.cli.bench.clock import read
+from hopring.cli.bench.crew import Say, of_runs, unsaid
 from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.job import Case
 from hopring.cli.bench.throughput import Throughput, measure_throughput
@@ -56,18 +57,19 @@ def calibrate() -> float:
     return (time.process_time_ns() - begin) / 1000 / _LOOPS
 
 
-def measure_cpu(daemons: Daemons, case: Case, runs: int, idle_seconds: float) -> Cpu:
+def measure_cpu(daemons: Daemons, case: Case, runs: int, idle_seconds: float, say: Say = unsaid) -> Cpu:
     """Medians of some runs, over the least of the calibrations that were made all the while.
 
     The least calibration hardly moves and tells how fast the machine is; their median doubles now and then, on
     a machine that shares its processors, and the daemons' cost does not.
     """
+    say(f"measuring idle daemons for {idle_seconds:g} s")
     idle_percent = _idle_percent(daemons, idle_seconds)
     results: list[Throughput] = []
     calibrations: list[float] = []
-    for _ in range(runs):
-        group = f"cpu-{time.monotonic_ns()}"
-        results.append(measure_throughput(daemons, case, group, partial(_calibrate_for, calibrations)))
+    for number in range(runs):
+        group, told = f"cpu-{time.monotonic_ns()}", of_runs(say, number, runs)
+        results.append(measure_throughput(daemons, case, group, partial(_calibrate_for, calibrations), told))
     first, *others = daemons.names
     cpu_us = [one.daemon_cpu_us_per_message for one in results]
     sending_us = median([one[first] for one in cpu_us])
@@ -109,10 +111,10 @@ def _idle_percent(daemons: Daemons, seconds: float) -> float:
     return max(taken) / (after.at_s - before.at_s) * 100
 
 
-def too_dear(cpu: Cpu, baseline: dict[str, Any]) -> list[str]:
+def too_dear(cpu: Cpu, baseline: dict[str, dict[str, float]]) -> list[str]:
     """What takes more than the baseline and its head-room, in words; none if all is well."""
     kind = _kind(cpu)
-    if kind not in baseline:
+    if not set(GATED) <= set(baseline.get(kind, {})):
         return [f"the baseline has nothing of {kind} daemons; record it with --record"]
     out = []
     for name in GATED:

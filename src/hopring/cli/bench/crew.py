@@ -17,6 +17,23 @@ END_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.005
 SAID_MAX: Final = 2_000
 
+Say = Callable[[str], None]
+"""Told of each step as it begins."""
+
+
+def unsaid(_step: str) -> None:
+    """For callers that show no progress."""
+
+
+def part_of(say: Say, part: str) -> Say:
+    """The steps of one part of the bench, with its name."""
+    return lambda step: say(f"{part}: {step}")
+
+
+def of_runs(say: Say, number: int, runs: int) -> Say:
+    """The steps of one of several runs, with its number."""
+    return say if runs == 1 else part_of(say, f"run {number + 1} of {runs}")
+
 
 class System(Protocol):
     """What is measured: servers that are there as long as it is entered, and commands for the roles."""

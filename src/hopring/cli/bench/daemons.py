@@ -12,7 +12,7 @@ from typing import Final, Self
 import msgspec
 
 from hopring.cli.bench.clock import cpu_seconds
-from hopring.cli.bench.crew import end_all, environment
+from hopring.cli.bench.crew import Say, end_all, environment, unsaid
 from hopring.cli.bench.job import Job
 from hopring.cli.exits import Failure
 from hopring.config import dump_toml, local_config
@@ -39,8 +39,9 @@ class Daemons:
     name = "hopring"
     members_send = False
 
-    def __init__(self, sites: Mapping[str, int] = TWO_SITES, patience: str = "") -> None:
+    def __init__(self, sites: Mapping[str, int] = TWO_SITES, patience: str = "", say: Say = unsaid) -> None:
         """With the configuration's defaults; for as long as the patience, if any, daemons may be silent."""
+        self._say = say
         self._directory = TemporaryDirectory(prefix="hop-bench-")
         if patience:
             config = Plan(sites, patience=patience).config()
@@ -53,6 +54,8 @@ class Daemons:
         self._file.write_text(dump_toml(config))
 
     def __enter__(self) -> Self:
+        count = len(self.names)
+        self._say(f"starting {count} daemon{'s' * (count > 1)}, until all are in one view")
         try:
             for name in self.names:
                 self.start(name)

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from hopring.cli.bench import board as slots
-from hopring.cli.bench.crew import READY_SECONDS, Crew
+from hopring.cli.bench.crew import READY_SECONDS, Crew, Say, unsaid
 from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.job import Case, Job
 from hopring.cli.bench.throughput import order_is_ok, set_board, start_flood, stop_flood
@@ -26,7 +26,7 @@ class Failover(Value, frozen=True):
     sent: int
 
 
-def measure_failover(daemons: Daemons, case: Case, group: str) -> Failover:
+def measure_failover(daemons: Daemons, case: Case, group: str, say: Say = unsaid) -> Failover:
     """Kills the last daemon, at which a member is, and starts it again in the end."""
     victim = daemons.names[-1]
     case = case.but(receivers=len(daemons.names) - 1)
@@ -37,8 +37,9 @@ def measure_failover(daemons: Daemons, case: Case, group: str) -> Failover:
         crew.start(job)  # Of the victim; nobody counts what it gets.
         ready = slots.RECEIVER_READY + case.receivers
         crew.wait(lambda: bool(board[ready]), READY_SECONDS, "the receiver at the victim is not ready")
-        start_flood(crew, daemons, board, job)
+        start_flood(crew, daemons, board, job, say)
         time.sleep(case.warm_seconds)
+        say(f"killing {victim}; waiting for the new view and messages in it")
         board[slots.FAULT_AT] = time.monotonic_ns()
         daemons.kill(victim)
         resumed = slice(slots.RESUMED_AT, slots.RESUMED_AT + case.receivers)
@@ -49,6 +50,7 @@ def measure_failover(daemons: Daemons, case: Case, group: str) -> Failover:
         views = slice(slots.VIEW_AT, slots.VIEW_AT + case.receivers)
         view_ns, resumed_ns = max(board[views]), max(board[resumed])
         fault_ns = board[slots.FAULT_AT]
+    say(f"starting {victim} again")
     begin = time.monotonic()
     daemons.start(victim)
     daemons.wait()

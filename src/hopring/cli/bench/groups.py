@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Final
 
+from hopring.cli.bench.crew import Say, unsaid
 from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.holding import AT_ONCE, HOLDERS, held_session, join_all
 from hopring.client.aio import Group, Session
@@ -44,31 +45,39 @@ class Row:
     message_cpu_us: float
 
 
-async def beside_groups(daemons: Daemons, counts: list[int], work: Work, tell: Callable[[Row], None]) -> None:
+async def beside_groups(
+    daemons: Daemons, counts: list[int], work: Work, tell: Callable[[Row], None], say: Say = unsaid
+) -> None:
     """Rows with ever more groups."""
     async with AsyncExitStack() as stack:
         holders = [await stack.enter_async_context(held_session(daemons.urls[at % 2])) for at in range(HOLDERS)]
         measured = await stack.enter_async_context(_measured(daemons))
         made = 0
+        say("warming up")
         await _round(measured, daemons, work)  # Warm.
         for count in counts:
+            say(f"making {count - made} groups")
             await join_all([(holders[at % HOLDERS], f"held{at}") for at in range(made, count)])
             made = count
-            tell(await _row(measured, daemons, count, HOLDERS, work))
+            tell(await _row(measured, daemons, count, HOLDERS, work, say))
 
 
-async def beside_sessions(daemons: Daemons, counts: list[int], work: Work, tell: Callable[[Row], None]) -> None:
+async def beside_sessions(
+    daemons: Daemons, counts: list[int], work: Work, tell: Callable[[Row], None], say: Say = unsaid
+) -> None:
     """Rows with ever more sessions, each in a group of its own."""
     async with AsyncExitStack() as stack:
         measured = await stack.enter_async_context(_measured(daemons))
         made = 0
+        say("warming up")
         await _round(measured, daemons, work)  # Warm.
         for count in counts:
+            say(f"making {count - made} sessions")
             new = range(made, count)
             holders = [await stack.enter_async_context(held_session(daemons.urls[at % 2])) for at in new]
             await join_all([(one, f"own{at}") for at, one in zip(new, holders, strict=True)])
             made = count
-            tell(await _row(measured, daemons, count, count, work))
+            tell(await _row(measured, daemons, count, count, work, say))
 
 
 @dataclass(slots=True)
@@ -94,8 +103,11 @@ async def _measured(daemons: Daemons) -> AsyncIterator[_Measured]:
         yield _Measured(joiner, sender, receiver)
 
 
-async def _row(measured: _Measured, daemons: Daemons, groups: int, sessions: int, work: Work) -> Row:
-    rounds = [await _round(measured, daemons, work) for _ in range(work.rounds)]
+async def _row(measured: _Measured, daemons: Daemons, groups: int, sessions: int, work: Work, say: Say) -> Row:
+    rounds = []
+    for number in range(work.rounds):
+        say(f"{groups} groups, {sessions} sessions: round {number + 1} of {work.rounds}")
+        rounds.append(await _round(measured, daemons, work))
     # Of times and processor time the least of the rounds: whatever else the machine does only adds.
     join_s, join_cpu_s = min([one[0] for one in rounds]), min([one[1] for one in rounds])
     flood_s, flood_cpu_s = min([one[2] for one in rounds]), min([one[3] for one in rounds])

@@ -9,9 +9,11 @@ import click
 
 from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import talking
+from hopring.cli.bench.crew import part_of
 from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.groups import Row, Work, beside_groups, beside_sessions
 from hopring.cli.bench.memory import WARM, Memory, measure_memory
+from hopring.cli.progress_line import Steps
 from hopring.daemon.surroundings import allow_descriptors
 
 _COLUMNS = (
@@ -37,12 +39,28 @@ def _counts(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 
 @click.command()
-@click.option("--groups", default="10,100,1000,5000", show_default=True, callback=_counts, help="Rows.")
-@click.option("--sessions", default="10,100,1000", show_default=True, callback=_counts, help="Rows.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="For each row.")
-@click.option("--joins", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
-@click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="In each round.")
-@click.option("--messages", type=click.IntRange(100), default=20_000, show_default=True, help="In each round.")
+@click.option(
+    "--groups",
+    default="10,100,1000,5000",
+    show_default=True,
+    callback=_counts,
+    help="Numbers of groups, a row each.",
+)
+@click.option(
+    "--sessions",
+    default="10,100,1000",
+    show_default=True,
+    callback=_counts,
+    help="Numbers of sessions, a row each.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Rounds for each row."
+)
+@click.option("--joins", type=click.IntRange(10), default=200, show_default=True, help="Joins in each round.")
+@click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="Probes in each round.")
+@click.option(
+    "--messages", type=click.IntRange(100), default=20_000, show_default=True, help="Messages in each round."
+)
 @json_option
 def groups(
     groups: list[int],
@@ -53,7 +71,7 @@ def groups(
     messages: int,
     as_json: bool,
 ) -> None:
-    """Joins and Agreed messages beside ever more groups, and beside ever more sessions.
+    """Cost with more and more groups and sessions.
 
     Two daemons in two sites on loopback, clients in this process. Each row does the same work: joins of new
     groups, messages from one site to the other one at a time, and a flood of them. In brackets the ratio to the
@@ -62,18 +80,20 @@ def groups(
     """
     work = Work(joins, probes, messages, rounds)
     allow_descriptors(sessions[-1] + WARM)
-    for title, measure, counts in (
-        ("groups", beside_groups, groups),
-        ("sessions", beside_sessions, sessions),
-    ):
-        click.echo(f"hop: beside ever more {title}", err=True)
-        if not as_json:
-            click.echo("".join([name.rjust(width) + " " * 7 for name, width in _COLUMNS]).rstrip())
-        with talking(), Daemons() as daemons:
-            asyncio.run(measure(daemons, counts, work, _teller(title, as_json)))
-    click.echo("hop: memory", err=True)
-    with talking(), Daemons() as daemons:
-        memory = asyncio.run(measure_memory(daemons, groups[-1], sessions[-1]))
+    with Steps(plain=True) as steps:
+        for title, measure, counts in (
+            ("groups", beside_groups, groups),
+            ("sessions", beside_sessions, sessions),
+        ):
+            if not as_json:
+                click.echo("".join([name.rjust(width) + " " * 7 for name, width in _COLUMNS]).rstrip())
+            say = part_of(steps.say, title)
+            with talking(), Daemons(say=say) as daemons:
+                asyncio.run(measure(daemons, counts, work, _teller(title, as_json), say))
+        say = part_of(steps.say, "memory")
+        with talking(), Daemons(say=say) as daemons:
+            say(f"of {groups[-1]} groups and {sessions[-1]} sessions that do nothing")
+            memory = asyncio.run(measure_memory(daemons, groups[-1], sessions[-1]))
     click.echo(json.dumps({"beside": "memory", **asdict(memory)}) if as_json else _memory_text(memory))
 
 

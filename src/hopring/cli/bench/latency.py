@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from hopring.cli.bench import board as slots
-from hopring.cli.bench.crew import READY_SECONDS, Crew, System
+from hopring.cli.bench.crew import READY_SECONDS, Crew, Say, System, unsaid
 from hopring.cli.bench.job import Case, Job
 from hopring.cli.bench.throughput import set_board, start_flood, stop_flood
 from hopring.cli.exits import Failure
@@ -36,23 +36,23 @@ class Probing(Value, frozen=True):
     load: Case | None = None  # What flows meanwhile, in another group.
 
 
-def measure_latency(system: System, case: Case, probing: Probing, group: str) -> RoundTrip:
+def measure_latency(system: System, case: Case, probing: Probing, group: str, say: Say = unsaid) -> RoundTrip:
     """One run, at servers that are there; `group` has not been used before."""
     with TemporaryDirectory(prefix="hop-bench-") as name, Crew(system, Path(name)) as crew:
         if probing.load is None:
-            return _probe(crew, Path(name), case, probing, group)
+            return _probe(crew, Path(name), case, probing, group, say)
         file = Path(name) / "load"
         board = set_board(file, probing.load)
-        start_flood(crew, system, board, Job("", 0, str(file), f"{group}-load", probing.load))
+        start_flood(crew, system, board, Job("", 0, str(file), f"{group}-load", probing.load), say)
         time.sleep(probing.load.warm_seconds)
-        trip = _probe(crew, Path(name), case, probing, group)
+        trip = _probe(crew, Path(name), case, probing, group, say)
         sent, lost = stop_flood(crew, board)
         if lost:
             raise Failure(f"{system.name}: {lost} of {sent} messages of the load are lost")
         return trip
 
 
-def _probe(crew: Crew, directory: Path, case: Case, probing: Probing, group: str) -> RoundTrip:
+def _probe(crew: Crew, directory: Path, case: Case, probing: Probing, group: str, say: Say) -> RoundTrip:
     answering = 0 if probing.to_itself else case.receivers
     file = directory / "board"
     board = set_board(file, case.but(receivers=answering))
@@ -61,6 +61,7 @@ def _probe(crew: Crew, directory: Path, case: Case, probing: Probing, group: str
         crew.start(job.but(number=number))
     ready = slots.RECEIVER_READY
     crew.wait(lambda: all(board[ready : ready + answering]), READY_SECONDS, "who answers is not ready")
+    say(f"sending {probing.probes} probes, one at a time")
     name = crew.start(job.but(role="ping"))
     seconds = READY_SECONDS + (PROBE_SECONDS_MAX + probing.pause_us / 1e6) * probing.probes
     taken_us: list[float] = json.loads(crew.result(name, seconds))

@@ -15,6 +15,7 @@ from statistics import fmean, median, quantiles
 from typing import Final
 
 from hopring.cli.bench.clock import Reading, others_share, read, wakes
+from hopring.cli.bench.crew import Say, unsaid
 from hopring.cli.bench.daemons import Daemons, sites_of
 from hopring.cli.bench.holding import held_session
 from hopring.cli.bench.memory import memory_bytes
@@ -84,17 +85,18 @@ class Row:
     others_cpu_share: float  # What the machine did besides; above a tenth, do not trust times.
 
 
-def measure_daemons(shape: Shape, work: Work) -> Row:
+def measure_daemons(shape: Shape, work: Work, say: Say = unsaid) -> Row:
     """One cluster, from its start to its end."""
     begin = time.monotonic()
-    with Daemons(sites_of(shape.daemons, shape.sites), work.patience) as daemons:
+    with Daemons(sites_of(shape.daemons, shape.sites), work.patience, say) as daemons:
         together_s, together_cpu_s = time.monotonic() - begin, daemons.cpu_seconds()
         views = daemons.views()
+        say(f"measuring idle daemons for {work.seconds:g} s, after {SETTLE_SECONDS:g} s of rest")
         time.sleep(SETTLE_SECONDS)
         before = _look(daemons)
         time.sleep(work.seconds)
         idle = _rates(before, _look(daemons))
-        near, far, paced = asyncio.run(_with_clients(daemons, shape, work))
+        near, far, paced = asyncio.run(_with_clients(daemons, shape, work, say))
         pids = daemons.servers().values()
         each_us = [(paced.cpu[name] - idle.cpu[name]) / work.pace_per_second * 1e6 for name in daemons.names]
         return Row(
@@ -151,7 +153,7 @@ def _rates(before: _Look, after: _Look, lost: int = 0) -> _Rates:
 
 
 async def _with_clients(
-    daemons: Daemons, shape: Shape, work: Work
+    daemons: Daemons, shape: Shape, work: Work, say: Say
 ) -> tuple[Latency | None, Latency | None, _Rates]:
     async with AsyncExitStack() as stack:
 
@@ -162,7 +164,9 @@ async def _with_clients(
 
         near = await pair("near", -shape.each) if shape.each > 1 else None
         far = await pair("far", 0) if shape.sites > 1 else None
+        say(f"sending {work.probes} probes, one at a time")
         latencies = [None if one is None else await _probe(*one, work.probes) for one in (near, far)]
+        say(f"sending {work.pace_per_second} messages a second for {work.seconds:g} s")
         return latencies[0], latencies[1], await _pace(*(far or near or await pair("own", -1)), daemons, work)
 
 

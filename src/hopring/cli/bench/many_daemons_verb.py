@@ -7,10 +7,12 @@ import click
 
 from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import talking
+from hopring.cli.bench.crew import part_of
 from hopring.cli.bench.many_daemons import Latency, Row, Shape, Work, measure_daemons
 from hopring.cli.bench.options import seconds_option
 from hopring.cli.bench.table import table
 from hopring.cli.exits import Failure
+from hopring.cli.progress_line import Steps
 from hopring.local.plan import PATIENCE_DEFAULT, PATIENCE_US_MIN, read_duration
 
 _HEAD = (
@@ -56,10 +58,12 @@ def _patience(_context: click.Context, _parameter: click.Parameter, value: str) 
     default="1x3,2x3,3x4,6x5",
     show_default=True,
     callback=_shapes,
-    help="Rows: sites and daemons in each.",
+    help="Sites x daemons of each, a row each.",
 )
 @seconds_option(5.0)
-@click.option("--probes", type=click.IntRange(10), default=200, show_default=True, help="One at a time.")
+@click.option(
+    "--probes", type=click.IntRange(10), default=200, show_default=True, help="Probes, one at a time."
+)
 @click.option("--pace", type=click.IntRange(1, 2000), default=20, show_default=True, help="Messages a second.")
 @click.option(
     "--patience",
@@ -70,7 +74,9 @@ def _patience(_context: click.Context, _parameter: click.Parameter, value: str) 
 )
 @json_option
 def daemons(shapes: list[Shape], seconds: float, probes: int, pace: int, patience: str, as_json: bool) -> None:
-    """Ever more daemons, each a process on loopback: time to one view, silence, latency, CPU and memory.
+    """Cost and latency with more and more daemons.
+
+    Each daemon is a process on loopback. It measures the time to one view, latency, CPU and memory.
 
     A message is Agreed, of 100 bytes, to two members: at two daemons of the last site (near), or there and in
     the first one (far). CPU per message is that of all daemons, of the mean and of the busiest one, above what
@@ -78,12 +84,12 @@ def daemons(shapes: list[Shape], seconds: float, probes: int, pace: int, patienc
     """
     work = Work(seconds, probes, pace, patience)
     rows = []
-    for shape in shapes:
-        click.echo(f"hop: {shape.daemons} daemons in {shape.sites} sites", err=True)
-        with talking():
-            rows.append(measure_daemons(shape, work))
-        if as_json:
-            click.echo(json.dumps({"bench": "daemons", **asdict(rows[-1])}))
+    with Steps(plain=True) as steps:
+        for shape in shapes:
+            with talking():
+                rows.append(measure_daemons(shape, work, part_of(steps.say, f"{shape.sites}x{shape.each}")))
+            if as_json:
+                click.echo(json.dumps({"bench": "daemons", **asdict(rows[-1])}))
     if not as_json:
         click.echo(table(_HEAD, [_cells(row) for row in rows]))
     for row in rows:

@@ -15,14 +15,14 @@ _MESSAGE_BYTES_MAX = 144 * 1024
 def topology_options(verb: Verb) -> Verb:
     """How many daemons, and where."""
     daemons = click.option(
-        "--daemons", type=click.IntRange(1, 26), default=3, show_default=True, help="How many of them."
+        "--daemons", type=click.IntRange(1, 26), default=3, show_default=True, help="Number of daemons."
     )
     sites = click.option(
         "--sites",
         type=click.IntRange(1, 26),
         default=1,
         show_default=True,
-        help="In how many sites; as many as daemons is one each, over Hop.",
+        help="Number of sites; with as many sites as daemons, all traffic is over Hop links.",
     )
     return daemons(sites(verb))
 
@@ -33,7 +33,13 @@ def size_option(default: int) -> Callable[[Verb], Verb]:
     def add(verb: Verb) -> Verb:
         size = click.IntRange(MARK_BYTES, _MESSAGE_BYTES_MAX)
         return click.option(
-            "--size", "size_bytes", metavar="BYTES", type=size, default=default, show_default=True
+            "--size",
+            "size_bytes",
+            metavar="BYTES",
+            type=size,
+            default=default,
+            show_default=True,
+            help="Size of a message.",
         )(verb)
 
     return add
@@ -48,7 +54,7 @@ def receivers_option(default: int) -> Callable[[Verb], Verb]:
             type=click.IntRange(1, PLACES),
             default=default,
             show_default=True,
-            help="Processes, at the daemons in turn.",
+            help="Receiving processes, spread over the daemons.",
         )(verb)
 
     return add
@@ -61,7 +67,7 @@ def runs_option(verb: Verb) -> Verb:
         type=click.IntRange(1, 100),
         default=1,
         show_default=True,
-        help="Figures are medians of so many.",
+        help="Number of runs; figures are their medians.",
     )(verb)
 
 
@@ -74,7 +80,7 @@ def seconds_option(default: float) -> Callable[[Verb], Verb]:
             type=click.FloatRange(min=0.05),
             default=default,
             show_default=True,
-            help="Of each run, after it is warm.",
+            help="Length of each run, after the warm-up.",
         )(verb)
 
     return add

@@ -11,7 +11,7 @@ from typing import Final
 from hopring.cli.bench import board as slots
 from hopring.cli.bench.board import Slots
 from hopring.cli.bench.clock import Reading, others_share, read
-from hopring.cli.bench.crew import READY_SECONDS, Crew, System
+from hopring.cli.bench.crew import READY_SECONDS, Crew, Say, System, unsaid
 from hopring.cli.bench.job import Case, Job
 from hopring.value import Value
 
@@ -44,9 +44,10 @@ def set_board(file: Path, case: Case) -> Slots:
     return board
 
 
-def start_flood(crew: Crew, system: System, board: Slots, job: Job) -> None:
+def start_flood(crew: Crew, system: System, board: Slots, job: Job, say: Say = unsaid) -> None:
     """Starts receivers and senders, and says go when all are ready."""
     case = job.case
+    say(f"starting receivers ({case.receivers}) and senders ({case.senders})")
     for number in range(case.receivers):
         crew.start(job.but(role="receive", number=number))
     ready = slots.RECEIVER_READY
@@ -85,7 +86,11 @@ def order_is_ok(board: Slots, sent: int) -> bool:
 
 
 def measure_throughput(
-    system: System, case: Case, group: str, meanwhile: Callable[[float], object] = time.sleep
+    system: System,
+    case: Case,
+    group: str,
+    meanwhile: Callable[[float], object] = time.sleep,
+    say: Say = unsaid,
 ) -> Throughput:
     """One run, at servers that are there; `group` has not been used before.
 
@@ -94,14 +99,17 @@ def measure_throughput(
     with TemporaryDirectory(prefix="hop-bench-") as name, Crew(system, Path(name)) as crew:
         file = Path(name) / "board"
         board = set_board(file, case)
-        start_flood(crew, system, board, Job("", 0, str(file), group, case))
+        start_flood(crew, system, board, Job("", 0, str(file), group, case), say)
+        say(f"warming up for {case.warm_seconds:g} s")
         time.sleep(case.warm_seconds)
         crew.check()
         pids = {**crew.pids(), **system.servers()}
         receivers = slice(slots.RECEIVED, slots.RECEIVED + case.receivers)
         before, had = read(pids), list(board[receivers])
+        say(f"measuring for {case.seconds:g} s")
         meanwhile(case.seconds)
         after, has = read(pids), list(board[receivers])
+        say("waiting for the last messages")
         sent, lost = stop_flood(crew, board)
         got = min([one - other for one, other in zip(has, had, strict=True)])
         return _result(system, case, board, before, after, got, (sent, lost))

@@ -7,6 +7,7 @@ import msgspec
 
 from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import service_option
+from hopring.cli.bench.crew import of_runs
 from hopring.cli.bench.daemons import Daemons, sites_of
 from hopring.cli.bench.job import Case
 from hopring.cli.bench.options import (
@@ -19,6 +20,7 @@ from hopring.cli.bench.options import (
 from hopring.cli.bench.summary import Figures, spread_percent, summary
 from hopring.cli.bench.throughput import measure_throughput
 from hopring.cli.exits import Exit
+from hopring.cli.progress_line import Steps
 
 
 @click.command()
@@ -26,13 +28,13 @@ from hopring.cli.exits import Exit
 @receivers_option(3)
 @size_option(1024)
 @service_option
-@click.option("--senders", type=click.IntRange(1, 8), default=1, show_default=True, help="Processes, in turn.")
+@click.option("--senders", type=click.IntRange(1, 8), default=1, show_default=True, help="Sending processes.")
 @click.option(
     "--groups",
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="Each message goes to the next of so many.",
+    help="Number of groups; messages go to them in turn.",
 )
 @click.option("--single", is_flag=True, help="Write each message alone, so that no bundle has two.")
 @click.option("--each", is_flag=True, help="Receive one message at a time instead of batches.")
@@ -40,10 +42,12 @@ from hopring.cli.exits import Exit
     "--bundle",
     type=click.IntRange(0, 4096),
     default=0,
-    help="Messages for one `multicast_many`; else as many as make 62 KB.",
+    help="Messages in one `multicast_many`.  [default: as many as make 62 KB]",
 )
 @click.option("--by-one", is_flag=True, help="Send each message with a `multicast` of its own.")
-@click.option("--window", type=click.IntRange(0), default=0, help="Messages under way; else by size.")
+@click.option(
+    "--window", type=click.IntRange(0), default=0, help="Messages in flight.  [default: 4 MiB, within limits]"
+)
 @seconds_option(2.0)
 @runs_option
 @json_option
@@ -51,17 +55,19 @@ from hopring.cli.exits import Exit
 def throughput(
     context: click.Context, /, daemons: int, sites: int, runs: int, as_json: bool, **wishes: object
 ) -> None:
-    """Flood: senders as fast as they can, counted at the slowest receiver, nothing lost, one order.
+    """Messages per second that reach the slowest receiver.
 
-    Each daemon and client is a process on this machine. Exits with 1 if a message was lost or swapped.
+    Senders send as fast as they can. It is checked that nothing is lost and that all receive in one order.
+    Each daemon and client is a process on this machine. Exit code 1 means that a message was lost or swapped.
     """
     case = msgspec.convert(wishes, Case)
     if case.bundle and not case.many:
         raise click.UsageError("many at once go to one group: --bundle is not for --single, --by-one, --groups")
-    with Daemons(sites_of(daemons, min(sites, daemons))) as system:
-        results = [
-            msgspec.to_builtins(measure_throughput(system, case, f"flood{number}")) for number in range(runs)
-        ]
+    with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:
+        results = []
+        for number in range(runs):
+            say = of_runs(steps.say, number, runs)
+            results.append(msgspec.to_builtins(measure_throughput(system, case, f"flood{number}", say=say)))
     figures: Figures = {"bench": "throughput", "daemons": daemons, "sites": sites, **msgspec.to_builtins(case)}
     figures |= summary(results)
     rates = [one["messages_per_second"] for one in results]

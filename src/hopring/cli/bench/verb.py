@@ -12,7 +12,10 @@ from hopring.cli.bench.throughput_verb import throughput
 
 @click.group()
 def bench() -> None:
-    """Measure on this machine, with daemons and clients that are started for it."""
+    """Measure throughput, latency and cost on this machine.
+
+    Daemons and clients are started for it and end with it. Progress is on stderr, figures are on stdout.
+    """
 
 
 for _command in (throughput, latency, groups, daemons, failover, cpu):

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hopring.cli.demo.world import SITES, TRADES, site_of
-from hopring.cli.pipeline_progress import Steps
+from hopring.cli.progress_line import Steps
 from hopring.services import AGREED, SAFE, Service
 
 _STYLES = dict(zip(SITES, ("cyan", "magenta", "yellow"), strict=True))

@@ -53,5 +53,7 @@ def judge_again(directory: Path) -> list[Judged]:
         with (directory / TRACE_FILE).open("rb") as file:
             history = read_json_lines(file)
     except (OSError, msgspec.DecodeError) as error:
-        raise TraceError(f"{directory} has no trace of a demonstration ({error})") from None
+        raise TraceError(
+            f"{directory} has no trace of a demonstration ({error}); give the directory of `hop demo --out`"
+        ) from None
     return judge(history, recorded.quiet_end, recorded.daemons)

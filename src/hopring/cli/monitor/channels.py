@@ -92,7 +92,9 @@ def find_sockets(places: Iterable[Path]) -> list[Path]:
             found[place] = None
     if not found:
         where = ", ".join(map(str, given)) or "nowhere"
-        remedy = "start hopd with --admin PATH, and name it or its directory with --admin"
+        remedy = (
+            "give hopd one with `socket` of [admin] or --admin PATH, and name it or its directory with --admin"
+        )
         raise Unreachable(f"there is no admin socket of a daemon in {where}; {remedy}")
     return list(found)
 

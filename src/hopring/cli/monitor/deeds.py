@@ -1,7 +1,7 @@
 """What a monitor does to daemons, for one-shot verbs and for the screen alike."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hopring.cli.at_daemon import Late
@@ -19,13 +19,19 @@ class Denied(Failure):
     exit_code = int(Exit.AUTH)
 
 
-def send_partition(channels: Channels, sight: Sight, sides: Sides) -> dict[str, Answer]:
-    """Tells every daemon that can be told whom to cut off; Failure if the sides would not part by that."""
+def send_partition(
+    channels: Channels, sight: Sight, sides: Sides, for_us: int | None = None
+) -> dict[str, Answer]:
+    """Tells every daemon that can be told whom to cut off, and for how long if not until `heal`.
+
+    Failure if the sides would not part by that.
+    """
     try:
         cuts = cuts_of(sides, sight)
     except ValueError as error:
         raise Failure(str(error)) from None
-    return channels.tell(sight.seen, "cut", lambda one: {"daemons": cuts[one.name]})
+    limit = {} if for_us is None else {"for_us": for_us}
+    return channels.tell(sight.seen, "cut", lambda one: {"daemons": cuts[one.name], **limit})
 
 
 def heal(channels: Channels, sight: Sight) -> dict[str, Answer]:
@@ -48,6 +54,39 @@ def reload(channels: Channels, sight: Sight, names: Sequence[str]) -> dict[str, 
 def terminate(channels: Channels, sight: Sight, names: Sequence[str]) -> dict[str, Answer]:
     """These daemons end."""
     return channels.tell(choose(sight, names), "terminate", lambda _: {})
+
+
+def one_side(sight: Sight) -> Sides:
+    """All daemons together, as `heal` wants to have them."""
+    return [frozenset([daemon for daemons in sight.sites.values() for daemon in daemons])]
+
+
+def wait_for_sides(
+    channels: Channels,
+    sides: Sides,
+    names: Iterable[str],
+    seconds: float,
+    unwanted: Callable[[], bool] = lambda: False,
+) -> float:
+    """Waits until the views of these daemons are as the sides say; returns the seconds that took.
+
+    Each has to be in one view with all of its side that were asked, and with nobody of another side. Late if
+    that takes too long, or if the cuts end before; it names daemons that are in other views. With `unwanted`
+    the caller gives up before.
+    """
+    wanted, began = set(names), time.monotonic()
+    while True:
+        those = [one for one in _look_or_nothing(channels) if one.name in wanted]
+        late = [one for one in those if not _on_its_side(one, those, sides)]
+        silent = sorted(wanted - {one.name for one in those})
+        taken = time.monotonic() - began
+        if not late and not silent:
+            return taken
+        if len(sides) > 1 and those and not any(one.status["cut"] for one in those):
+            raise Late(f"the cuts ended before the views followed; {_unlike(late, silent, sides)}")
+        if taken > seconds or unwanted():
+            raise Late(f"the views are not as expected after {taken:.0f} s; {_unlike(late, silent, sides)}")
+        time.sleep(LOOK_SECONDS)
 
 
 def wait_until_settled(channels: Channels, names: Iterable[str], seconds: float) -> Sight:
@@ -83,8 +122,37 @@ def _look_or_nothing(channels: Channels) -> tuple[Seen, ...]:
 
 def _settled(one: Seen, those: Sequence[Seen]) -> bool:
     status = one.status
-    if (status["phase"], status.get("groups_state", "GOP")) != _OPERATIONAL or status.get("reloading"):
-        return False
-    alike = [other for other in those if other.status["hash"] == status["hash"]]
-    near = [other for other in alike if other.name not in status["cut"] and one.name not in other.status["cut"]]
-    return all(other.name in status["members"] and other.status["view"] == status["view"] for other in near)
+    near = [other for other in those if other.name not in status["cut"] and one.name not in other.status["cut"]]
+    return _operational(one) and _together(one, near)
+
+
+def _on_its_side(one: Seen, those: Sequence[Seen], sides: Sides) -> bool:
+    side = _side_of(one.name, sides)
+    near = [other for other in those if other.name in side]
+    return _operational(one) and set(one.status["members"]) <= side and _together(one, near)
+
+
+def _side_of(name: str, sides: Sides) -> frozenset[str]:
+    return next((side for side in sides if name in side), frozenset())
+
+
+def _operational(one: Seen) -> bool:
+    status = one.status
+    phases = status["phase"], status.get("groups_state", "GOP")
+    return phases == _OPERATIONAL and not status.get("reloading")
+
+
+def _together(one: Seen, near: Sequence[Seen]) -> bool:
+    """Whether it is in one view with those of them that have the same configuration."""
+    alike = [other for other in near if other.status["hash"] == one.status["hash"]]
+    members, view = one.status["members"], one.status["view"]
+    return all(other.name in members and other.status["view"] == view for other in alike)
+
+
+def _unlike(late: Sequence[Seen], silent: Sequence[str], sides: Sides) -> str:
+    """What is not as expected, for people."""
+    told = []
+    for one in late:
+        members, side = " ".join(one.status["members"]), " ".join(sorted(_side_of(one.name, sides)))
+        told.append(f"{one.name} is in a view of {members}, of the side {side} ({one.status['phase']})")
+    return "; ".join([*told, *[f"{name} does not answer" for name in silent]])

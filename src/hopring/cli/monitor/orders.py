@@ -1,26 +1,32 @@
 """What can be typed at the monitor's screen: one line is one order, and its outcome a few lines of text."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
 
 from hopring.cli.exits import Failure
 from hopring.cli.monitor import deeds
-from hopring.cli.monitor.channels import Answer, Channels, Sight
+from hopring.cli.monitor.channels import Answer, Channels, Sight, choose
 from hopring.cli.monitor.partition import Sides, in_force, read_sides, show_sides
-from hopring.config.units import SIZE
+from hopring.config.units import DURATION, SIZE
+from hopring.daemon.admin import CUT_US_MAX
 
 HELP: Final = (
     "define eu1 eu2 | us1    a partition, of daemons and sites; nothing is sent yet",
     "review                  the partition that is defined, and the one in force",
-    "send                    the defined partition takes effect",
-    "cancel                  no partition: all reach each other again",
+    "send [for 30s] [wait]   the defined partition takes effect, until cancel or for this time",
+    "cancel [wait]           no partition: all reach each other again",
     "window personal=100 global=400 bytes=1MiB bundles=512 [DAEMON ...]",
     "reload [DAEMON ...]     read the configuration again",
     "terminate DAEMON ...    end daemons",
+    "yes                     do what window, reload or terminate has asked for",
     "quit",
 )
+WAIT_SECONDS: Final = 30.0
+"""How long `send wait` and `cancel wait` wait for the views."""
+
 _KEYS: Final = {
     "personal": "personal_segments",
     "global": "global_segments",
@@ -29,26 +35,33 @@ _KEYS: Final = {
 }
 
 
+Deed = Callable[[], list[str]]
+"""Something to do, and what is to be shown of it."""
+
+
 class Quit(Exception):
     """Enough."""
 
 
 class Orders:
-    """The monitor's own state is a partition that was defined and not sent."""
+    """The state is a partition that was defined and not sent, and an order that was not confirmed."""
 
-    def __init__(self, channels: Channels) -> None:
+    def __init__(self, channels: Channels, later: Callable[[Deed], None]) -> None:
+        """`later` does what takes long, and shows what came of it, while orders go on."""
         self._channels = channels
+        self._later = later
         self._defined: Sides | None = None
+        self._asked: Deed | None = None  # Done with the next order if that is `yes`.
+        self.closed = False
+        """Nobody is interested any more in what takes long."""
 
     def obey(self, line: str) -> list[str]:
         """Carries an order out; what is to be shown of it."""
         verb, _, rest = line.strip().partition(" ")
         if not verb:
             return []
-        try:
-            return self._obey(verb, rest.strip())
-        except (ValueError, click.ClickException) as error:
-            return [error.format_message() if isinstance(error, click.ClickException) else str(error)]
+        asked, self._asked = self._asked, None
+        return _told(asked) if verb == "yes" and asked else _told(lambda: self._obey(verb, rest.strip()))
 
     def _obey(self, verb: str, rest: str) -> list[str]:
         match verb:
@@ -56,6 +69,27 @@ class Orders:
                 raise Quit
             case "help" | "?":
                 return list(HELP)
+            case "define" | "review" | "send" | "cancel" | "heal":
+                return self._obey_about_partitions(verb, rest)
+            case "window":
+                given, names = _read_windows(rest)
+                words = " ".join([f"{key}={value}" for key, value in given.items()])
+                return self._ask(f"set {words}", names, partial(deeds.set_windows, names=names, given=given))
+            case "reload":
+                names = rest.split()
+                return self._ask("reload the configuration", names, partial(deeds.reload, names=names))
+            case "terminate":
+                if not rest:
+                    raise ValueError("terminate whom? name daemons")
+                names = rest.split()
+                return self._ask("terminate", names, partial(deeds.terminate, names=names))
+            case "yes":
+                return ["nothing was asked"]
+            case _:
+                return [f"there is no order {verb}; try help"]
+
+    def _obey_about_partitions(self, verb: str, rest: str) -> list[str]:
+        match verb:
             case "define":
                 self._defined = read_sides(rest, self._look().sites)
                 return [f"defined: {show_sides(self._defined)}; `send` makes it so"]
@@ -65,27 +99,69 @@ class Orders:
             case "send":
                 if self._defined is None:
                     raise ValueError("nothing is defined; define eu1 eu2 | us1")
-                return _shown(deeds.send_partition(self._channels, self._look(), self._defined))
-            case "cancel" | "heal":
-                self._defined = None
-                return _shown(deeds.heal(self._channels, self._look()))
-            case "window":
-                given, names = _read_windows(rest)
-                return _shown(deeds.set_windows(self._channels, self._look(), names, given))
-            case "reload":
-                return _shown(deeds.reload(self._channels, self._look(), rest.split()))
-            case "terminate":
-                if not rest:
-                    raise ValueError("terminate whom? name daemons")
-                return _shown(deeds.terminate(self._channels, self._look(), rest.split()))
+                for_us, wait = _read_send(rest)
+                answers = deeds.send_partition(self._channels, self._look(), self._defined, for_us)
+                return self._waiting(answers, self._defined, wait)
             case _:
-                return [f"there is no order {verb}; try help"]
+                if rest not in ("", "wait"):
+                    raise ValueError(f"{verb} {rest}? write {verb}, or {verb} wait")
+                self._defined, sight = None, self._look()
+                answers = deeds.heal(self._channels, sight)
+                return self._waiting(answers, deeds.one_side(sight), bool(rest))
+
+    def _ask(
+        self, what: str, names: Sequence[str], deed: Callable[[Channels, Sight], dict[str, Answer]]
+    ) -> list[str]:
+        whom = ", ".join([one.name for one in choose(self._look(), names)])
+        self._asked = lambda: _shown(deed(self._channels, self._look()))
+        return [f"{what}: {whom}; type yes to do it, anything else not to"]
+
+    def _waiting(self, answers: Mapping[str, Answer], sides: Sides, wait: bool) -> list[str]:
+        def waited() -> list[str]:
+            taken = deeds.wait_for_sides(self._channels, sides, answers, WAIT_SECONDS, lambda: self.closed)
+            return [f"all daemons asked are in the views expected, after {taken:.1f} s"]
+
+        if wait and all(answer.ok for answer in answers.values()):
+            self._later(lambda: _told(waited))
+        return _shown(answers)
 
     def _look(self) -> Sight:
         sight = self._channels.look()
         if not sight.seen:
             raise Failure("no daemon answers")
         return sight
+
+
+def _told(deed: Deed) -> list[str]:
+    """What is to be shown of it, also if it fails."""
+    try:
+        return deed()
+    except (ValueError, click.ClickException) as error:
+        return [error.format_message() if isinstance(error, click.ClickException) else str(error)]
+
+
+def _read_send(text: str) -> tuple[int | None, bool]:
+    """`for 30s wait`: how long, and whether to wait for the views."""
+    words = text.split()
+    wait = "wait" in words
+    match [word for word in words if word != "wait"]:
+        case []:
+            return None, wait
+        case ["for", duration]:
+            return read_cut_time(duration), wait
+        case _:
+            raise ValueError(f"send {text}? write send, send for 30s, or send for 30s wait")
+
+
+def read_cut_time(text: str) -> int:
+    """How long a cut lasts, in microseconds; ValueError says what is wrong."""
+    try:
+        value = DURATION.read(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} {error}; write it as 30s") from None
+    if not 1 <= value <= CUT_US_MAX:
+        raise ValueError(f"{text!r} is out of range; choose up to {DURATION.write(CUT_US_MAX)}")
+    return value
 
 
 def _read_windows(text: str) -> tuple[dict[str, int], list[str]]:

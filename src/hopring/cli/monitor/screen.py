@@ -35,8 +35,10 @@ class Screen:
 
     def __init__(self, channels: Channels, console: Console | None = None) -> None:
         self._channels = channels
-        self._orders = Orders(channels)
         self._console = console or Console(highlight=False)
+        self._waiter = ThreadPoolExecutor(1)  # For orders that wait for views.
+        self._waits: list[Future[list[str]]] = []
+        self._orders = Orders(channels, lambda deed: self._waits.append(self._waiter.submit(deed)))
         self._said: deque[str] = deque(["type help for what can be done here"], maxlen=SAID_LINES)
         self._line = ""
         self._sight: Sight | None = None
@@ -48,10 +50,14 @@ class Screen:
         """Until `quit`, Ctrl-C or Ctrl-D."""
         with (
             _keys(sys.stdin.fileno()),
+            self._waiter,
             ThreadPoolExecutor(1) as asker,
             Live(console=self._console, screen=True, auto_refresh=False) as live,
         ):
-            self._loop(asker, live)
+            try:
+                self._loop(asker, live)
+            finally:
+                self._orders.closed = True
 
     def _loop(self, asker: ThreadPoolExecutor, live: Live) -> None:
         look: Future[Sight] = asker.submit(self._channels.look)
@@ -60,6 +66,9 @@ class Screen:
             while True:
                 live.update(self._render(), refresh=True)
                 self._type(_read_keys(sys.stdin.fileno()))
+                for one in [one for one in self._waits if one.done()]:
+                    self._waits.remove(one)
+                    self._said.extend(one.result())
                 if look.done() and not look_at:
                     self._take(look)
                     look_at = time.monotonic() + LOOK_SECONDS

@@ -68,6 +68,13 @@ def state_of(status: Mapping[str, Any]) -> str:
     return f"{word} reload" if status.get("reloading") else word
 
 
+def cut_of(status: Mapping[str, Any]) -> str:
+    """Whom it has cut off, and for how many seconds more if the cut ends by itself."""
+    left_us = status.get("cut_left_us")
+    left = "" if left_us is None else f" {-(-left_us // 1_000_000)}s"
+    return ",".join(status["cut"]) + left if status["cut"] else "-"
+
+
 def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
     """A line of the table."""
     window = status["window"]
@@ -84,7 +91,7 @@ def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
         str(status.get("groups", "-")),
         f"{used}/{SIZE.write(window['bytes'])}",
         f"{window['personal_segments']}/{window['global_segments']}",
-        ",".join(status["cut"]) or "-",
+        cut_of(status),
     ]
 
 

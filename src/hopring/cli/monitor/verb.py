@@ -3,23 +3,55 @@
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import click
 
 from hopring.cli.asking import json_option, timeout_option
 from hopring.cli.at_daemon import Unreachable
+from hopring.cli.completion import daemon_names, side_names
 from hopring.cli.exits import Failure
 from hopring.cli.monitor import deeds
 from hopring.cli.monitor.channels import Answer, Channels, Sight, choose, default_places
-from hopring.cli.monitor.orders import words
-from hopring.cli.monitor.partition import in_force, read_sides, show_sides
+from hopring.cli.monitor.orders import read_cut_time, words
+from hopring.cli.monitor.partition import Sides, in_force, read_sides, show_sides
 from hopring.cli.monitor.screen import Screen
 from hopring.cli.monitor.table import plain_rows, plain_table
-from hopring.config.units import SIZE
+from hopring.config.units import DURATION, SIZE
 
-SETTLE_SECONDS = 30.0
+SETTLE_SECONDS: Final = 30.0
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def _yes_option(verb: Verb) -> Verb:
+    return click.option("--yes", is_flag=True, help="Do not ask; needed where stdin is no terminal.")(verb)
+
+
+def _wait_options(verb: Verb) -> Verb:
+    wait = click.option("--wait", is_flag=True, help="Wait until all daemons asked are in the views expected.")
+    seconds = click.option(
+        "--wait-timeout",
+        "wait_seconds",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        default=SETTLE_SECONDS,
+        show_default=True,
+        help="With --wait: how long that may take; then the exit code is 4.",
+    )
+    return wait(seconds(verb))
+
+
+def _confirm(what: str, yes: bool) -> None:
+    """Asks on a terminal; elsewhere somebody has to have said --yes. Nothing was done before."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"to {what} needs --yes where stdin is no terminal; nothing was done")
+    if not click.confirm(f"hop: {what}?", err=True):
+        raise Failure("nothing was done")
 
 
 @click.group(invoke_without_command=True)
@@ -37,11 +69,12 @@ SETTLE_SECONDS = 30.0
 @timeout_option
 @click.pass_context
 def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) -> None:
-    """Watch running daemons and act on them: partitions, windows, reload, terminate.
+    """Watch running daemons and act on them.
 
     Without a verb: on a terminal a screen that moves and takes commands, elsewhere the status as a table.
-    Daemons are asked over their admin sockets (`hopd --admin PATH`); whatever changes something needs
-    `hopd --dangerous`, and the daemon's own user or root.
+    Daemons are asked over their admin sockets (`socket` of [admin] in the configuration, or `hopd --admin`).
+    Verbs that change something have to be allowed there (`allow` of [admin], or `hopd --dangerous`), need the
+    daemon's own user or root, and ask before they do it, but for `heal`.
     """
     context.obj = Channels(list(places) or default_places(), seconds)
     if context.invoked_subcommand is None:
@@ -54,19 +87,25 @@ def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) ->
 @monitor.command()
 @json_option
 @click.option(
-    "--every", "every_s", type=click.FloatRange(min=0.05), help="Again and again, after so many seconds."
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.05),
+    help="Show it again after this many seconds, until interrupted.",
 )
-@click.option("--count", type=click.IntRange(1), help="With --every: end after so many times.")
+@click.option("--count", type=click.IntRange(1), help="With --every: end after this many times.")
 @click.pass_obj
 def status(channels: Channels, as_json: bool, every_s: float | None, count: int | None) -> None:
-    """Show every daemon: state, view, packets, retransmissions, token rounds, deliveries, sessions, windows."""
+    """Show the state of every daemon.
+
+    It shows state, view, packets, retransmissions, token rounds, deliveries, sessions, windows and cuts.
+    """
     shown = 0
     while True:
         sight = channels.look()
         _warn(sight)
         if as_json:
             click.echo(json.dumps({one.name: one.status for one in sight.seen}))
-        else:
+        elif sight.seen:
             click.echo(plain_table(plain_rows(sight)))
         shown += 1
         if every_s is None or shown == count:
@@ -75,24 +114,65 @@ def status(channels: Channels, as_json: bool, every_s: float | None, count: int 
         time.sleep(every_s)
 
 
+def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return read_cut_time(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @monitor.command()
-@click.argument("sides", nargs=-1, required=True)
+@click.argument("sides", nargs=-1, required=True, shell_complete=side_names)
 @click.option("--dry-run", is_flag=True, help="Only say what would be cut.")
+@click.option(
+    "--for",
+    "for_us",
+    metavar="DURATION",
+    callback=_duration,
+    help="Each daemon heals by itself after this time, as 30s.  [default: until heal]",
+)
+@_wait_options
+@_yes_option
 @json_option
 @click.pass_obj
-def partition(channels: Channels, sides: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Part the daemons: 'eu1 eu2 | us', of daemons and sites; those that are not named are one more side."""
+def partition(
+    channels: Channels,
+    sides: tuple[str, ...],
+    dry_run: bool,
+    for_us: int | None,
+    wait: bool,
+    wait_seconds: float,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Cut the network between SIDES of daemons.
+
+    SIDES are daemons and sites with | between the sides, as 'eu1 eu2 | us'. Daemons that are not named are one
+    more side. It shows the sides and asks first.
+    """
     sight = _look(channels)
     try:
         parts = read_sides(" ".join(sides), sight.sites)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not dry_run:
-        _told(deeds.send_partition(channels, sight, parts), as_json, undo="heal")
+        how_long = "until `heal`" if for_us is None else f"for {DURATION.write(for_us)}"
+        _confirm(f"cut all traffic between the sides {show_sides(parts)}, {how_long}", yes)
+        answers = deeds.send_partition(channels, sight, parts, for_us)
+        _told(answers, as_json, undo="heal")
     if as_json:
         click.echo(json.dumps([sorted(side) for side in parts]))
     else:
         click.echo(show_sides(parts))
+    if wait and not dry_run:
+        _wait_for(channels, parts, answers, wait_seconds)
+
+
+def _wait_for(channels: Channels, sides: Sides, asked: Mapping[str, Answer], seconds: float) -> None:
+    taken = deeds.wait_for_sides(channels, sides, asked, seconds)
+    click.echo(f"hop: all daemons asked are in the views expected, after {taken:.1f} s", err=True)
 
 
 @monitor.command()
@@ -108,11 +188,16 @@ def review(channels: Channels, as_json: bool) -> None:
 
 
 @monitor.command()
+@_wait_options
 @json_option
 @click.pass_obj
-def heal(channels: Channels, as_json: bool) -> None:
+def heal(channels: Channels, wait: bool, wait_seconds: float, as_json: bool) -> None:
     """Cancel the partition: all daemons reach each other again."""
-    _told(deeds.heal(channels, _look(channels)), as_json)
+    sight = _look(channels)
+    answers = deeds.heal(channels, sight)
+    _told(answers, as_json)
+    if wait:
+        _wait_for(channels, deeds.one_side(sight), answers, wait_seconds)
 
 
 def _size(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -125,13 +210,25 @@ def _size(_context: click.Context, _parameter: click.Parameter, text: str | None
 
 
 @monitor.command()
-@click.argument("daemons", nargs=-1)
+@click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option(
-    "--personal", "personal_segments", type=int, help="Of the ring: segments of one daemon in one visit."
+    "--personal",
+    "personal_segments",
+    type=int,
+    help="Segments that a daemon may send in one visit of the token.",
 )
-@click.option("--global", "global_segments", type=int, help="Of the ring: segments of all in one rotation.")
-@click.option("--bytes", "some_bytes", metavar="SIZE", callback=_size, help="Own bundles that are not stable.")
-@click.option("--bundles", type=int, help="The same as a number.")
+@click.option(
+    "--global", "global_segments", type=int, help="Segments that all may send in one rotation of the token."
+)
+@click.option(
+    "--bytes",
+    "some_bytes",
+    metavar="SIZE",
+    callback=_size,
+    help="Own messages that not everybody is known to have.",
+)
+@click.option("--bundles", type=int, help="The same as a number of bundles.")
+@_yes_option
 @json_option
 @click.pass_obj
 def window(
@@ -141,9 +238,13 @@ def window(
     global_segments: int | None,
     some_bytes: int | None,
     bundles: int | None,
+    yes: bool,
     as_json: bool,
 ) -> None:
-    """Set the windows of flow control at DAEMONS, or at all; without options, show them."""
+    """Show or set the windows of flow control.
+
+    Without options, it shows those of DAEMONS, or of all daemons.
+    """
     wanted = {
         "personal_segments": personal_segments,
         "global_segments": global_segments,
@@ -153,6 +254,7 @@ def window(
     given = {key: value for key, value in wanted.items() if value is not None}
     sight = _look(channels)
     if given:
+        _confirm(f"set windows at {_whom(sight, daemons)}", yes)
         answers = deeds.set_windows(channels, sight, daemons, given)
     else:
         answers = {one.name: Answer(True, {"result": one.status["window"]}) for one in choose(sight, daemons)}
@@ -160,30 +262,44 @@ def window(
 
 
 @monitor.command()
-@click.argument("daemons", nargs=-1)
+@click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option("--no-wait", is_flag=True, help="Do not wait until the daemons are together again.")
+@_yes_option
 @json_option
 @click.pass_obj
-def reload(channels: Channels, daemons: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
-    """Let DAEMONS, or all, read their configuration again; daemons and sites may have come or gone."""
-    answers = deeds.reload(channels, _look(channels), daemons)
+def reload(channels: Channels, daemons: tuple[str, ...], no_wait: bool, yes: bool, as_json: bool) -> None:
+    """Make daemons read their configuration again.
+
+    Without DAEMONS all do. Daemons and sites may have been added or removed.
+    """
+    sight = _look(channels)
+    _confirm(f"reload the configuration of {_whom(sight, daemons)}", yes)
+    answers = deeds.reload(channels, sight, daemons)
     _told(answers, as_json)
     if not no_wait:
         deeds.wait_until_settled(channels, answers, SETTLE_SECONDS)
 
 
 @monitor.command()
-@click.argument("daemons", nargs=-1)
+@click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option("--all", "everyone", is_flag=True, help="All daemons that answer.")
+@_yes_option
 @json_option
 @click.pass_obj
-def terminate(channels: Channels, daemons: tuple[str, ...], everyone: bool, as_json: bool) -> None:
-    """End DAEMONS in an orderly way, as a signal would."""
+def terminate(channels: Channels, daemons: tuple[str, ...], everyone: bool, yes: bool, as_json: bool) -> None:
+    """Stop DAEMONS in an orderly way, as SIGTERM does."""
     if bool(daemons) == everyone:
         raise click.UsageError("name daemons, or --all")
-    answers = deeds.terminate(channels, _look(channels), daemons)
+    sight = _look(channels)
+    _confirm(f"terminate {_whom(sight, daemons)}", yes)
+    answers = deeds.terminate(channels, sight, daemons)
     _told(answers, as_json)
     deeds.wait_until_gone(channels, answers, SETTLE_SECONDS)
+
+
+def _whom(sight: Sight, names: tuple[str, ...]) -> str:
+    """The daemons that a verb is for; Failure if one of them cannot be asked."""
+    return ", ".join([one.name for one in choose(sight, names)])
 
 
 def _look(channels: Channels) -> Sight:
@@ -204,9 +320,11 @@ def _warn(sight: Sight) -> None:
 
 def _end(sight: Sight) -> None:
     if sight.denied and not sight.seen:
-        raise deeds.Denied("no daemon lets us ask")
+        raise deeds.Denied("no daemon lets us ask; call as the daemons' own user, or as root")
     if not sight.seen:
-        raise Unreachable("no daemon answers")
+        raise Unreachable(
+            "no daemon answers; start hopd with an admin socket, or name another one with --admin"
+        )
 
 
 def _told(answers: Mapping[str, Answer], as_json: bool, undo: str = "") -> None:

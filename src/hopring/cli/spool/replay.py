@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from hopring.cli.completion import spool_names
 from hopring.cli.spool.shared import skip_option, spool_option, telling
 from hopring.spool.bodies import GapBody, TransitionBody, ViewBody, decode_body
 from hopring.spool.errors import OffsetMissing
@@ -20,10 +21,12 @@ POLL_SECONDS: Final = 0.2
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=spool_names)
 @spool_option
-@click.option("--from", "start", metavar="OFFSET", type=click.IntRange(0), help="Default: the oldest there is.")
-@click.option("--to", "end", metavar="OFFSET", type=click.IntRange(0), help="Up to before this one.")
+@click.option(
+    "--from", "start", metavar="OFFSET", type=click.IntRange(0), help="First record.  [default: the oldest]"
+)
+@click.option("--to", "end", metavar="OFFSET", type=click.IntRange(0), help="Record behind the last one.")
 @click.option("--follow", is_flag=True, help="Go on with what is added, until interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
 @click.option("--views", is_flag=True, help="Show views, transitions and gaps too.")
@@ -38,7 +41,10 @@ def replay(
     views: bool,
     skip_damaged: bool,
 ) -> None:
-    """Print what was spooled of GROUP, one line per message, in the order in which it came."""
+    """Print the messages in the spool of GROUP.
+
+    There is one line per message, in the order in which they were delivered.
+    """
     directory = directory_of(root, group)
     with telling():
         for record in _records(directory, start, end, follow, skip_damaged):

@@ -36,16 +36,48 @@ def amount(quantity: Quantity) -> Callable[[click.Context, click.Parameter, str 
 
 
 @click.command()
-@click.option("--group", "patterns", metavar="PATTERN", multiple=True, required=True, help="One or more.")
+@click.option(
+    "--group",
+    "patterns",
+    metavar="PATTERN",
+    multiple=True,
+    required=True,
+    help="Group to spool; may be repeated.",
+)
 @spool_option
 @at_daemon
 @click.option("--sync", "sync_us", callback=amount(DURATION), default="1s", show_default=True, help=SYNC_HELP)
-@click.option("--segment", "segment_bytes", callback=amount(SIZE), default="64MiB", show_default=True)
-@click.option("--segment-age", "segment_us", callback=amount(DURATION), default="60min", show_default=True)
-@click.option("--retain", "retain_bytes", callback=amount(SIZE), help="Of each group; the oldest segments go.")
-@click.option("--retain-age", "retain_us", callback=amount(DURATION), help="Older segments go.")
-@click.option("--retain-until-archived", is_flag=True, help="No segment goes that is not in the archive.")
-@click.option("--slow", type=click.Choice([one.value for one in Slow]), default="spill", show_default=True)
+@click.option(
+    "--segment",
+    "segment_bytes",
+    callback=amount(SIZE),
+    default="64MiB",
+    show_default=True,
+    help="Size at which a segment is sealed.",
+)
+@click.option(
+    "--segment-age",
+    "segment_us",
+    callback=amount(DURATION),
+    default="60min",
+    show_default=True,
+    help="Age at which a segment is sealed.",
+)
+@click.option(
+    "--retain",
+    "retain_bytes",
+    callback=amount(SIZE),
+    help="Keep at most this size for each group; the oldest segments are deleted.",
+)
+@click.option("--retain-age", "retain_us", callback=amount(DURATION), help="Delete segments that are older.")
+@click.option("--retain-until-archived", is_flag=True, help="Delete no segment that is not in the archive.")
+@click.option(
+    "--slow",
+    type=click.Choice([one.value for one in Slow]),
+    default="spill",
+    show_default=True,
+    help="What the daemon does if the spooler does not keep up.",
+)
 def run(
     patterns: tuple[str, ...],
     root: Path,
@@ -59,7 +91,9 @@ def run(
     retain_until_archived: bool,
     slow: str,
 ) -> None:
-    """Join the groups and write all that comes to spools, until interrupted.
+    """Join groups and write their messages to spools.
+
+    It runs until it is interrupted.
 
     PATTERN is a name, or has * ? [] in it as file names have: then groups that appear later are joined too.
     """

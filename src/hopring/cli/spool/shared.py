@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from hopring.cli.completion import spool_names
 from hopring.cli.exits import Failure
 from hopring.errors import HopError
 from hopring.spool.layout import bases, directory_of, spools
@@ -24,13 +25,13 @@ def spool_option(verb: Verb) -> Verb:
         show_envvar=True,
         required=True,
         type=click.Path(file_okay=False, path_type=Path),
-        help="The directory with a directory for each group.",
+        help="Directory of the spools; each group has a directory in it.",
     )(verb)
 
 
 def group_argument(verb: Verb) -> Verb:
     """Which spools; none means all."""
-    return click.argument("groups", metavar="[GROUP]...", nargs=-1)(verb)
+    return click.argument("groups", metavar="[GROUP]...", nargs=-1, shell_complete=spool_names)(verb)
 
 
 def skip_option(verb: Verb) -> Verb:

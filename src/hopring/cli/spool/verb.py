@@ -8,19 +8,20 @@ import click
 
 from hopring.cli.asking import json_option
 from hopring.cli.exits import Failure
+from hopring.cli.progress_line import Amounts
 from hopring.cli.spool.replay import replay
 from hopring.cli.spool.run import run
 from hopring.cli.spool.shared import chosen, group_argument, skip_option, spool_option, telling
-from hopring.spool.archive import archive
+from hopring.spool.archive import archive, waiting_bytes
 from hopring.spool.consumers import consumers
 from hopring.spool.layout import bases, index_path, log_path, spools
 from hopring.spool.reading import bounds, read, read_head
-from hopring.spool.verify import Finding, verify
+from hopring.spool.verify import Finding, log_bytes, verify
 
 
 @click.group()
 def spool() -> None:
-    """Durable logs of groups: fill them, read them, verify and archive them."""
+    """Write, read, verify and archive durable logs of groups."""
 
 
 spool.add_command(run)
@@ -31,7 +32,10 @@ spool.add_command(replay)
 @spool_option
 @json_option
 def ls_(root: Path, as_json: bool) -> None:
-    """List the spools: group, offsets, size, time of the last record, and what consumers are done with."""
+    """List the spools.
+
+    It shows group, offsets, size, time of the last record, and the offsets up to which consumers are done.
+    """
     with telling():
         rows = [_facts(directory) for directory in spools(root)]
     if as_json:
@@ -65,11 +69,17 @@ def _facts(directory: Path) -> dict[str, object]:
 @spool_option
 @json_option
 def verify_(groups: tuple[str, ...], root: Path, as_json: bool) -> None:
-    """Read every byte of the spools, and name all damage; the exit code is 1 if there is any."""
+    """Read every byte of the spools, and name all damage.
+
+    Exit code 1 means that there is some. Progress is on stderr.
+    """
     damaged = 0
     with telling():
-        for directory in chosen(root, groups):
-            verdict = verify(directory)
+        directories = list(chosen(root, groups))
+        total_bytes = sum([log_bytes(directory) for directory in directories])
+    with telling(), Amounts("verifying", total_bytes) as amounts:
+        for directory in directories:
+            verdict = verify(directory, amounts.done)
             damaged += len(verdict.findings)
             facts = {"records": verdict.records, "blocks": verdict.blocks, "bytes": verdict.size_bytes}
             if as_json:
@@ -93,8 +103,14 @@ def _shown(finding: Finding) -> str:
 @spool_option
 @skip_option
 def archive_(groups: tuple[str, ...], root: Path, skip_damaged: bool) -> None:
-    """Write sealed segments that are not in the archive yet to zstd Parquet, one file each."""
+    """Write sealed segments to zstd Parquet.
+
+    Each segment that is not in the archive yet becomes one file. Progress is on stderr.
+    """
     with telling():
-        for directory in chosen(root, groups):
-            for done in archive(directory, skip_damaged=skip_damaged):
+        directories = list(chosen(root, groups))
+        total_bytes = sum([waiting_bytes(directory) for directory in directories])
+    with telling(), Amounts("archiving", total_bytes) as amounts:
+        for directory in directories:
+            for done in archive(directory, skip_damaged=skip_damaged, progress=amounts.done):
                 click.echo(f"{done.path}  {done.base}..{done.end}  {done.size_bytes} B")

@@ -44,6 +44,8 @@ def must_be_there(where: str) -> None:
         raise ForeignInput(
             f"{where}: holds no trace, neither *.parquet nor *.jsonl", "give a directory of traces"
         )
+    if path.is_file() and path.suffix not in (".parquet", ".jsonl"):
+        raise ForeignInput(f"{where}: neither *.parquet nor *.jsonl", "give a directory of traces, or one file")
 
 
 def of_daemons(trace: "DataFrame") -> "DataFrame":

@@ -1,0 +1,107 @@
+"""`hop completion`, and the names that the shell is offered: of groups, daemons, sites and spools.
+
+A completion must be quick and quiet: a daemon is asked for a moment only, and no answer means no names.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import click
+from click.shell_completion import get_completion_class
+
+ASK_SECONDS: Final = 0.5
+SHELLS: Final = ("bash", "zsh", "fish")
+_VARIABLE: Final = "_HOP_COMPLETE"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.pass_context
+def completion(context: click.Context, shell: str | None) -> None:
+    """Print the completion script of a shell.
+
+    It completes commands, options and names: bash, zsh or fish.
+
+    Without SHELL, the one that $SHELL names is taken. Names of groups are asked of the daemon at --at or
+    $HOP_URL, names of daemons of the admin sockets.
+
+    \b
+    bash    echo 'eval "$(hop completion bash)"' >> ~/.bashrc
+    zsh     echo 'eval "$(hop completion zsh)"' >> ~/.zshrc
+    fish    hop completion fish > ~/.config/fish/completions/hop.fish
+
+    Then open a new shell.
+    """
+    name = shell or Path(os.environ.get("SHELL", "")).name
+    kind = get_completion_class(name) if name in SHELLS else None
+    if kind is None:
+        problem = f"$SHELL names {name}, which is not supported" if name else "$SHELL is not set"
+        raise click.UsageError(f"{problem}; name one of {', '.join(SHELLS)}")
+    click.echo(kind(context.find_root().command, {}, "hop", _VARIABLE).source())
+
+
+def group_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Groups that have members, asked of the daemon."""
+    from hopring.cli.asking import asking  # noqa: PLC0415  Only when names are wanted.
+    from hopring.client.url import URL_DEFAULT  # noqa: PLC0415
+
+    url = context.params.get("url") or os.environ.get("HOP_URL") or URL_DEFAULT
+    try:
+        with asking(url, None, ASK_SECONDS) as session:
+            names = [one.name for one in session.groups(timeout_seconds=ASK_SECONDS)]
+    except (click.ClickException, OSError, ValueError):
+        return []
+    return _beginning(names, incomplete)
+
+
+def spool_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Groups that have a spool in the directory."""
+    from hopring.errors import HopError  # noqa: PLC0415
+    from hopring.spool.layout import bases, spools  # noqa: PLC0415
+    from hopring.spool.reading import read_head  # noqa: PLC0415
+
+    root = context.params.get("root") or os.environ.get("HOP_SPOOL")
+    try:
+        found = list(spools(Path(root))) if root else []
+        names = [read_head(directory, bases(directory)[-1]).group for directory in found]
+    except (HopError, OSError):
+        return []
+    return _beginning(names, incomplete)
+
+
+def daemon_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Daemons that answer on their admin sockets."""
+    return _beginning([name for names in _sites(context).values() for name in names], incomplete)
+
+
+def side_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Sites and daemons that those daemons know of."""
+    sites = _sites(context)
+    return _beginning([*sites, *[name for names in sites.values() for name in names]], incomplete)
+
+
+def site_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Sites of the configuration that the command line names."""
+    from hopring.config import ConfigError, load_config  # noqa: PLC0415
+
+    # An option that has no value yet ends the parsing, before arguments are given their names.
+    file = context.params.get("file") or next(iter(context.args), "")
+    try:
+        return _beginning([site.name for site in load_config(file).sites], incomplete)
+    except ConfigError:
+        return []
+
+
+def _sites(context: click.Context) -> dict[str, list[str]]:
+    from hopring.cli.monitor.channels import Channels, default_places  # noqa: PLC0415
+
+    places = context.parent.params.get("places") if context.parent is not None else None
+    try:
+        return Channels(list(places or default_places()), ASK_SECONDS).look().sites
+    except click.ClickException:
+        return {}
+
+
+def _beginning(names: list[str], incomplete: str) -> list[str]:
+    return sorted([name for name in names if name.startswith(incomplete)])
