@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hopring.client.batch import Batch, Taken
     from hopring.client.errors import (
         AlreadyMember,
+        BadArgument,
         BatchInDoubt,
         ConnectError,
         InDoubt,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
         SessionClosed,
         SlowConsumer,
         TimedOut,
+        WrongType,
+        WrongValue,
     )
     from hopring.client.events import (
         Event,
@@ -56,6 +59,7 @@ __all__ = [
     "SAFE",
     "UNRELIABLE",
     "AlreadyMember",
+    "BadArgument",
     "Batch",
     "BatchInDoubt",
     "Cluster",
@@ -92,6 +96,8 @@ __all__ = [
     "TimedOut",
     "Transition",
     "View",
+    "WrongType",
+    "WrongValue",
     "connect",
     "local_cluster",
 ]

@@ -18,6 +18,7 @@ from typing import TypeVar
 from hopring.client import queries, verbs
 from hopring.client.aio_group import Group, Joining
 from hopring.client.aio_wire import Wire, dial
+from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
 from hopring.client.batch import Batch
 from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
@@ -57,10 +58,12 @@ class Session(SessionFacts):
         With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
         first, and then the live ones, without a gap between them.
         """
+        check_join(self._core, group, since, spool)
         return Joining(self, group, since, spool)
 
     async def leave(self, group: str) -> None:
         """Is a member no longer when this returns."""
+        check_plain_group(group)
         await self._run(verbs.leave(self._core, group, now_us()))
 
     async def multicast(
@@ -73,7 +76,7 @@ class Session(SessionFacts):
         self_discard: bool = False,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
-        if self._core.offer(groups, data, service, type, bool(self_discard)):
+        if self._core.offer(groups, data, service, type, self_discard):
             if not self._flush_due:
                 self._flush_due = True
                 self._loop.call_soon(self._flush)  # What is open goes at the end of the turn.
@@ -122,6 +125,7 @@ class Session(SessionFacts):
         and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
         sent.
         """
+        check_seconds("timeout_seconds", timeout_seconds)
         sending = sending_of(groups, data, service, type, self_discard)
         return await self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
@@ -143,6 +147,8 @@ class Session(SessionFacts):
         that they have had.
         """
         which = batch_of(group, app, batch, service)
+        check_messages(messages)
+        check_seconds("timeout_seconds", timeout_seconds)
         return await self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
     async def receive(self) -> Event:
@@ -227,8 +233,10 @@ class Session(SessionFacts):
         return event
 
     async def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+        check_number("max_messages", messages, 1)
+        check_seconds("max_wait_seconds", seconds)
         core = self._core
-        if seconds is None and messages > 0 and not core.replays:
+        if seconds is None and not core.replays:
             # The short way of what the verb does: as long as events come, no more than this is needed.
             if not core.has_news(group):
                 await self._until(lambda: core.has_news(group), NEVER)

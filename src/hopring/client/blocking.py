@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from hopring.client import queries, verbs
+from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
 from hopring.client.batch import Batch
 from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
@@ -50,11 +51,15 @@ class Session(SessionFacts):
         With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
         first, and then the live ones, without a gap between them.
         """
+        check_join(self._core, group, since, spool)
+        check_seconds("timeout_seconds", timeout_seconds)
         self._run(verbs.join_from(self._core, group, since, spool, now_us(), timeout_seconds))
         return Group(self, group)
 
     def leave(self, group: str, *, timeout_seconds: float | None = None) -> None:
         """Is a member no longer when this returns."""
+        check_plain_group(group)
+        check_seconds("timeout_seconds", timeout_seconds)
         self._run(verbs.leave(self._core, group, now_us(), timeout_seconds))
 
     def multicast(
@@ -68,6 +73,7 @@ class Session(SessionFacts):
         timeout_seconds: float | None = None,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
+        check_seconds("timeout_seconds", timeout_seconds)
         sending = sending_of(groups, data, service, type, self_discard)
         self._run(verbs.multicast(self._core, sending, now_us(), timeout_seconds))
         self._line.exchange(now_us())
@@ -86,6 +92,7 @@ class Session(SessionFacts):
 
         Waits only for room in the window. After an error some of the first ones may have been sent.
         """
+        check_seconds("timeout_seconds", timeout_seconds)
         many = many_of(groups, bodies, service, type, self_discard)
         self._run(verbs.multicast_many(self._core, many, now_us(), timeout_seconds))
         self._line.exchange(now_us())
@@ -106,6 +113,7 @@ class Session(SessionFacts):
         and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
         sent.
         """
+        check_seconds("timeout_seconds", timeout_seconds)
         sending = sending_of(groups, data, service, type, self_discard)
         return self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
@@ -127,6 +135,8 @@ class Session(SessionFacts):
         that they have had.
         """
         which = batch_of(group, app, batch, service)
+        check_messages(messages)
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
@@ -149,18 +159,22 @@ class Session(SessionFacts):
 
     def groups(self, *, timeout_seconds: float | None = None) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.groups(), now_us(), timeout_seconds))
 
     def members(self, group: str, *, timeout_seconds: float | None = None) -> GroupMembers:
         """Who is in a group."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.members(group), now_us(), timeout_seconds))
 
     def view(self, after: DaemonView | None = None, *, timeout_seconds: float | None = None) -> DaemonView:
         """The daemons' present view; with `after`, waits for the one that follows."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.view(after), now_us(), timeout_seconds))
 
     def daemon_facts(self, *, timeout_seconds: float | None = None) -> DaemonFacts:
         """What the daemon tells of itself and of its links."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.daemon(), now_us(), timeout_seconds))
 
     def fileno(self) -> int:
@@ -201,9 +215,12 @@ class Session(SessionFacts):
     # Within the library.
 
     def _receive(self, group: str | None, seconds: float | None) -> Event:
+        check_seconds("timeout_seconds", seconds)
         return self._core.take(group) or self._run(verbs.receive(self._core, group, now_us(), seconds))
 
     def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+        check_number("max_messages", messages, 1)
+        check_seconds("max_wait_seconds", seconds)
         self._line.exchange(now_us())  # What has come meanwhile is there, too.
         return self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
 

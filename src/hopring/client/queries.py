@@ -8,7 +8,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hopring.client.errors import RequestRefused
+from hopring.client.arguments import got, group_named
+from hopring.client.errors import RequestRefused, WrongType
 from hopring.client.events import Member
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
@@ -74,6 +75,7 @@ def groups() -> Query[tuple[GroupInfo, ...]]:
 
 def members(group: str) -> Query[GroupMembers]:
     """The members of a group, by daemon and name. If it changes meanwhile, it is read again from the start."""
+    group_named(group)
     out: list[Member] = []
     view: GroupViewId | None = None
     more = True
@@ -91,6 +93,8 @@ def members(group: str) -> Query[GroupMembers]:
 
 def view(after: DaemonView | None) -> Query[DaemonView]:
     """The present view; or, once there is one, the view that followed another."""
+    if after is not None and not isinstance(after, DaemonView):
+        raise WrongType("after", got(after), "give a DaemonView that `view` has returned, or None")
     told = _told(ViewFacts, (yield "view", "", "" if after is None else after.text))
     return DaemonView(told.id, tuple([one.name for one in told.members]), told.cause, told.age_us / 1e6)
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from hopring.client.batch import Batch, Taken
 from hopring.client.core import Core
-from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut
+from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut, WrongValue
 from hopring.client.events import Event, Message, Receipt, View
 from hopring.client.kept import Request
 from hopring.client.queries import Query
@@ -54,14 +54,10 @@ def join_from(
     now_us: int,
     seconds: float | None = None,
 ) -> Verb[None]:
-    """The same; with an offset, the events of a spool come first."""
-    if (since is None) != (spool is None):
-        raise ValueError("a join since an offset needs both: the offset, and the directory of spools")
+    """The same; with an offset, the events of a spool come first. `check_join` has looked at the arguments."""
     if since is None or spool is None:
         yield from join(core, group, now_us, seconds)
         return
-    if not core.membership:
-        raise ValueError("a join since an offset needs views: connect with membership=True")
     if group in core.replays or group in core.groups:
         raise AlreadyMember(group, "the session is in it, or soon will be", "leave it first")
     core.replays[group] = Replay(spool, group, since)
@@ -95,7 +91,8 @@ def multicast_many(core: Core, many: Many, now_us: int, seconds: float | None = 
 def multicast_wait(core: Core, sending: Sending, now_us: int, seconds: float | None = None) -> Verb[Receipt]:
     """The receipt of the message; an error says whether it was sent."""
     if sending.service is Service.UNRELIABLE:
-        raise ValueError("an Unreliable message has no place in the order, so it has no receipt; use multicast")
+        reason = "an Unreliable message has no place in the order, so it has no receipt"
+        raise WrongValue("service", reason, "use multicast, or Service.RELIABLE or above")
     end_us = until_us(now_us, seconds)
     what = "multicast_wait: the message was not sent, for want of room in the window"
     yield from _wait(lambda: core.has_room_and_ticket(sending), end_us, seconds, what)
@@ -125,8 +122,6 @@ def receive_batch(
     core: Core, group: str | None, messages: int, now_us: int, seconds: float | None
 ) -> Verb[Batch]:
     """Many events. Nothing is taken before the last wait is over: a cancelled call loses none."""
-    if messages < 1:
-        raise ValueError(f"a batch of {messages} messages")
     replayed = yield from _replayed(core, group, now_us, until_us(now_us, seconds))
     if replayed is not None or core.replay(group) is not None:
         return _replayed_batch(core, group, replayed, messages)

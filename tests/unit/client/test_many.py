@@ -105,7 +105,7 @@ def test_none_is_none_and_groups_are_checked() -> None:
     assert received(wire) == []
     with pytest.raises(RequestRefused):
         many(b"x", group="")
-    with pytest.raises(ValueError, match="16 bits"):
+    with pytest.raises(ValueError, match="type: 65536 is out of range"):
         many_of("g", [b"x"], Service.AGREED, 1 << 16, False)
 
 

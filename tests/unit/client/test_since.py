@@ -107,14 +107,10 @@ def test_an_offset_or_a_spool_that_is_not_there_is_an_error_before_anything_is_a
     for since, spool, error in (
         (7, tmp_path, OffsetMissing),
         (0, tmp_path / "no", NoSpool),
-        (0, None, ValueError),
-        (None, tmp_path, ValueError),
     ):
         with pytest.raises(error):
             next(join_from(core, "trades", since, spool, 0))
     assert core.replays == {}
-    with pytest.raises(ValueError, match="membership=True"):
-        next(join_from(Core("hop://nowhere", "me", membership=False), "trades", 0, tmp_path, 0))
 
 
 def test_of_a_batch_that_is_sent_again_what_the_spool_has_is_dropped(tmp_path: Path) -> None:
