@@ -72,6 +72,9 @@ class Receipt:
     service: Service
     place: Place  # In the one order of all groups; the message has the same.
     closing: bool  # Whether the view was closing: then the service holds among those who stay together only.
+    members: int | None
+    """The sessions that were in one of the groups at this place, each counted once. None if the view closed
+    before the daemon of a private group had told whether its session was there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,9 @@ class Receipt(Word, frozen=True):
     tickets: tuple[Count, ...]
     place: Place
     closing: bool  # Whether the daemons' view was closing: then it holds among those who stay together.
+    members: tuple[
+        Count | None, ...
+    ]  # For each ticket, the sessions in the message's groups there; None: unknown.
 
 
 class Answer(Word, frozen=True):

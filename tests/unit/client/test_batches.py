@@ -72,7 +72,7 @@ def test_a_batch_is_delivered_in_order_and_the_receipt_is_that_of_the_last() -> 
     events = messages_of(bert)
 
     assert [(one.data, one.type) for one in events] == [(b"one", 0), (b"two", 7), (b"", 0)]
-    assert receipt == Receipt(("g",), Service.SAFE, events[-1].place, False)
+    assert receipt == Receipt(("g",), Service.SAFE, events[-1].place, False, 1)
     assert send(front, 1, sink, [], batch=1) is None
 
 
