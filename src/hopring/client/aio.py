@@ -194,12 +194,16 @@ class Session(SessionFacts):
 
     def abort(self) -> None:
         """Ends the session at once; the daemon notices by itself."""
-        self._core.close()
+        self._abort(None)
+
+    # Within the library.
+
+    def _abort(self, cause: BaseException | None) -> None:
+        """Ends it at once; an error of the application is the cause of what calls that wait will raise."""
+        self._core.close(cause)
         if self._dialing is not None:
             self._dialing.cancel()
         self._look()
-
-    # Within the library.
 
     async def _receive(self, group: str | None) -> Event:
         core = self._core
@@ -382,7 +386,7 @@ class Connecting:
         if kind is None:
             await self._session.close()
         else:
-            self._session.abort()
+            self._session._abort(error)
 
 
 def connect(

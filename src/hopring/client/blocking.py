@@ -198,8 +198,7 @@ class Session(SessionFacts):
 
     def abort(self) -> None:
         """Ends the session at once; the daemon notices by itself."""
-        self._core.close()
-        self._line.close()
+        self._abort(None)
 
     def __enter__(self) -> "Session":
         return self
@@ -210,9 +209,14 @@ class Session(SessionFacts):
         if kind is None:
             self.close()
         else:
-            self.abort()
+            self._abort(error)
 
     # Within the library.
+
+    def _abort(self, cause: BaseException | None) -> None:
+        """Ends it at once; an error of the application is the cause of what calls that wait will raise."""
+        self._core.close(cause)
+        self._line.close()
 
     def _receive(self, group: str | None, seconds: float | None) -> Event:
         check_seconds("timeout_seconds", seconds)

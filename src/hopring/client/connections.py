@@ -56,6 +56,7 @@ class Connections:
     ended: HopError | None = None
     """Why there is no more to come; after QUIT that is no failure, and `quit_done` is true."""
     quit_done: bool = False
+    closed_here: bool = False  # The application ended it, at once.
     kept: Kept = field(default_factory=Kept)
     connection: Connection = field(init=False)  # Perhaps ended.
     dial_at_us: int = NEVER
@@ -147,15 +148,18 @@ class Connections:
             self.connection.lost(reason, remedy)
             self._look(self.connection, now_us)
 
-    def close(self) -> None:
-        """Nothing more comes or goes, by the application's own wish."""
+    def close(self, cause: BaseException | None = None) -> None:
+        """Nothing more comes or goes, by the application's own wish, or because of its error."""
         if self.ended is None:
+            self.closed_here = True
             self.lost("it was closed here")
-            self._closed()
+            self._closed(cause)
 
-    def _closed(self) -> None:
+    def _closed(self, cause: BaseException | None) -> None:
         # Apart from `close`, which saw no end: `lost` may have set one, and compiled code would not look again.
         self._end(self.ended or SessionClosed("it was closed here"))
+        if self.ended is not None:
+            self.ended.__cause__ = cause
 
     def _new_connection(self) -> Connection:
         return Connection(self.tries.url, self._hello(), self.kept)

@@ -144,7 +144,8 @@ def following(core: Core, group: str | None, now_us: int) -> Verb[Event | None]:
         return replayed
     yield from _until(lambda: core.stream.waits(group) or core.is_over(group), now_us, None, "receive")
     event = core.take(group)
-    if event is None and core.ended is not None and not core.quit_done and core.is_in(group):
+    closed = core.quit_done or core.closed_here
+    if event is None and core.ended is not None and not closed and core.is_in(group):
         raise core.ended
     return event
 
