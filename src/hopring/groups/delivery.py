@@ -42,7 +42,7 @@ class Delivery:
         message = event.message
         name, payload = unseal(message.payload)
         groups = peek_groups(payload)
-        sessions = self.recipients(groups)
+        sessions = self._recipients(groups)
         if event.sender != self.me:
             self._note_presence(event, payload, groups)
         overtakes = self.early.overtakes(groups, message.service, event.position)
@@ -112,10 +112,9 @@ class Delivery:
     def joined(self, at: Position) -> list[Deliver]:
         """What is owed to who joined there, but for what it would have got as a member that it is no more."""
         owed = self.early.take(at)
-        return [one for one in owed if one.sessions[0] in self.recipients(one.bundle.run.groups)]
+        return [one for one in owed if one.sessions[0] in self._recipients(one.bundle.run.groups)]
 
-    def recipients(self, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
-        """The sessions here that are in one of these groups."""
+    def _recipients(self, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
         if len(groups) == 1 and not is_private(groups[0]):
             return self.table.local(groups[0])
         found: set[int] = set()

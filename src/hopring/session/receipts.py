@@ -73,9 +73,8 @@ class Receipts:
                 self._look(counting, group)
         if not counting.missing or self._groups.state is not GState.GOP:
             return counting.receipt()
-        counting.members = {
-            group: set(members) for group, members in counting.members.items()
-        }  # As they are now.
+        # As they are now: the table goes on.
+        counting.members = {group: set(members) for group, members in counting.members.items()}
         self._waiting[event.message.session, event.position] = counting
         return None
 
@@ -90,8 +89,9 @@ class Receipts:
         for process in self._groups.members:
             if self._groups.names[process.daemon] == split_private(group)[1]:
                 if process == self._groups.me:
-                    local = self._groups.delivery.recipients((group,))
-                    counting.members[group].update([_member(group, process, one) for one in local])
+                    session = self._groups.requests.sessions.by_name.get(split_private(group)[0])
+                    if session is not None:
+                        counting.members[group].add(_member(group, process, session.number))
                 else:
                     counting.missing[group] = process
 
