@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from hopring import compiled
 
 if TYPE_CHECKING:
-    from hopring.client.aio import Group, Session, connect
-    from hopring.client.batch import Batch, Taken
+    from hopring.client.aio import Connecting, Group, Joining, Session, connect
     from hopring.client.errors import (
         AlreadyMember,
         BadArgument,
@@ -41,13 +40,19 @@ if TYPE_CHECKING:
         Transition,
         View,
     )
-    from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
+    from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkFacts
     from hopring.client.retrying import Reconnect
     from hopring.client.runs import MessageRun
+    from hopring.client.sequence import EventSequence, Taken
     from hopring.errors import HopError
+    from hopring.groups.names import GroupViewId, ViewCause
+    from hopring.ids import ViewId
     from hopring.local.aio import Cluster, local_cluster
     from hopring.local.error import ClusterError, NotSettled
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
+    from hopring.session.answers import DaemonPhase, LinkProtocolName
+    from hopring.session.options import SlowPolicy
+    from hopring.session.place import Place
 
 __version__ = "0.1.0"
 
@@ -60,19 +65,26 @@ __all__ = [
     "UNRELIABLE",
     "AlreadyMember",
     "BadArgument",
-    "Batch",
     "BatchInDoubt",
     "Cluster",
     "ClusterError",
     "ConnectError",
+    "Connecting",
+    "DaemonFacts",
+    "DaemonPhase",
     "DaemonView",
     "Event",
+    "EventSequence",
     "Gap",
     "Group",
     "GroupInfo",
     "GroupMembers",
+    "GroupViewId",
     "HopError",
     "InDoubt",
+    "Joining",
+    "LinkFacts",
+    "LinkProtocolName",
     "Member",
     "Message",
     "MessageRun",
@@ -82,6 +94,7 @@ __all__ = [
     "NoReceipt",
     "NotMember",
     "NotSettled",
+    "Place",
     "Receipt",
     "Reconnect",
     "ReconnectGap",
@@ -91,11 +104,14 @@ __all__ = [
     "Session",
     "SessionClosed",
     "SlowConsumer",
+    "SlowPolicy",
     "SlowWarning",
     "Taken",
     "TimedOut",
     "Transition",
     "View",
+    "ViewCause",
+    "ViewId",
     "WrongType",
     "WrongValue",
     "connect",
@@ -107,10 +123,15 @@ _ROOMS = (
     "hopring.client.errors",
     "hopring.client.queries",
     "hopring.client.retrying",
-    "hopring.client.batch",
+    "hopring.client.sequence",
     "hopring.client.runs",
     "hopring.errors",
     "hopring.services",
+    "hopring.ids",
+    "hopring.groups.names",
+    "hopring.session.place",
+    "hopring.session.options",
+    "hopring.session.answers",
     "hopring.client.aio",
     "hopring.local.error",
     "hopring.local.aio",

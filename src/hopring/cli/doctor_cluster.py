@@ -7,10 +7,9 @@ from typing import Final
 from hopring.cli.doctor_checks import Chart
 from hopring.client.blocking import connect
 from hopring.client.errors import ConnectError
-from hopring.client.queries import DaemonView
+from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import Config, cluster_hash
 from hopring.errors import Drop, HopError
-from hopring.session.answers import DaemonFacts, LinkLine
 
 LOSS_MAX: Final = 0.05
 LOSS_PACKETS_MIN: Final = 200
@@ -82,13 +81,17 @@ def check_daemons(chart: Chart, config: Config, asked: dict[str, Asked]) -> None
         chart.finding("cluster", f"daemons of versions {', '.join(versions)}", "upgrade the older ones")
 
 
-def _check_link(chart: Chart, name: str, link: LinkLine) -> None:
+def _check_link(chart: Chart, name: str, link: LinkFacts) -> None:
     pair = f"{link.daemon} -> {name}"
     if link.received + link.lost >= LOSS_PACKETS_MIN and link.lost > LOSS_MAX * (link.received + link.lost):
         text = f"{link.lost} of {link.received + link.lost} packets were lost in this view"
         chart.finding(pair, text, "check the network; if it is full, set `rate` of the link")
     else:
-        trip = f"round trip {link.round_trip_us / 1000:.1f} ms" if link.round_trip_us else "no round trip yet"
+        trip = (
+            f"round trip {link.round_trip_seconds * 1000:.1f} ms"
+            if link.round_trip_seconds
+            else "no round trip yet"
+        )
         chart.good(pair, f"{link.protocol}: {link.received} packets came, {link.lost} were lost, {trip}")
 
 

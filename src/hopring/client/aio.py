@@ -19,22 +19,22 @@ from hopring.client import queries, verbs
 from hopring.client.aio_group import Group, Joining
 from hopring.client.aio_wire import Wire, dial
 from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
-from hopring.client.batch import Batch
 from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
-from hopring.client.events import Event, Receipt
+from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import SessionFacts, core_of, many_of, now_us, sending_of
-from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
+from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
 from hopring.client.sending import Data
+from hopring.client.sequence import EventSequence
 from hopring.client.url import URL_DEFAULT
-from hopring.client.verbs import BATCH_MESSAGES, Verb
+from hopring.client.verbs import MANY_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
-from hopring.session.answers import DaemonFacts
+from hopring.session.options import SlowPolicy
 
-__all__ = ["Group", "Session", "connect"]
+__all__ = ["Connecting", "Group", "Joining", "Session", "connect"]
 
 T = TypeVar("T")
 
@@ -155,19 +155,25 @@ class Session(SessionFacts):
         """The next event of all; SessionClosed if there will be none."""
         return await self._receive(None)
 
-    async def receive_batch(
-        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
-    ) -> Batch:
+    async def receive_many(
+        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
+    ) -> EventSequence:
         """Up to `max_messages` messages and the other events among them, in their order.
 
         With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
         it waits for a first event and returns all that is there. SessionClosed if there will be none.
         """
-        return await self._receive_batch(None, max_messages, max_wait_seconds)
+        return await self._receive_many(None, max_messages, max_wait_seconds)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """The messages of all groups, for those who do not care for views."""
+        async for event in self:
+            if isinstance(event, Message):
+                yield event
 
     async def groups(self) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
@@ -236,7 +242,7 @@ class Session(SessionFacts):
             event = core.take(group)
         return event
 
-    async def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+    async def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
         check_number("max_messages", messages, 1)
         check_seconds("max_wait_seconds", seconds)
         core = self._core
@@ -245,10 +251,10 @@ class Session(SessionFacts):
             if not core.has_news(group):
                 await self._until(lambda: core.has_news(group), NEVER)
             if core.stream.waits(group) and not core.replays:
-                batch = core.take_batch(messages, group)
+                events = core.take_many(messages, group)
                 self._flush_soon()
-                return batch
-        return await self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
+                return events
+        return await self._run(verbs.receive_many(self._core, group, messages, now_us(), seconds))
 
     async def _iterate(self, group: str | None) -> AsyncIterator[Event]:
         core = self._core
@@ -395,7 +401,7 @@ def connect(
     name: str | None = None,
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
-    slow: str = "kick",
+    slow: SlowPolicy = "kick",
     priority: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,

@@ -11,21 +11,21 @@ from typing import TypeVar
 
 from hopring.client import queries, verbs
 from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
-from hopring.client.batch import Batch
 from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
 from hopring.client.dialing import Line
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import SessionFacts, core_of, many_of, now_us, sending_of
-from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
+from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers
 from hopring.client.retrying import Reconnect
 from hopring.client.sending import Data
+from hopring.client.sequence import EventSequence
 from hopring.client.url import URL_DEFAULT
-from hopring.client.verbs import BATCH_MESSAGES, Verb
+from hopring.client.verbs import MANY_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
-from hopring.session.answers import DaemonFacts
+from hopring.session.options import SlowPolicy
 
 T = TypeVar("T")
 
@@ -143,19 +143,23 @@ class Session(SessionFacts):
         """The next event of all; SessionClosed if there will be none, TimedOut if it does not come in time."""
         return self._receive(None, timeout_seconds)
 
-    def receive_batch(
-        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
-    ) -> Batch:
+    def receive_many(
+        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
+    ) -> EventSequence:
         """Up to `max_messages` messages and the other events among them, in their order.
 
         With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
         it waits for a first event and returns all that is there. SessionClosed if there will be none.
         """
-        return self._receive_batch(None, max_messages, max_wait_seconds)
+        return self._receive_many(None, max_messages, max_wait_seconds)
 
     def __iter__(self) -> Iterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
+
+    def messages(self) -> Iterator[Message]:
+        """The messages of all groups, for those who do not care for views."""
+        return (event for event in self if isinstance(event, Message))
 
     def groups(self, *, timeout_seconds: float | None = None) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
@@ -222,11 +226,11 @@ class Session(SessionFacts):
         check_seconds("timeout_seconds", seconds)
         return self._core.take(group) or self._run(verbs.receive(self._core, group, now_us(), seconds))
 
-    def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+    def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
         check_number("max_messages", messages, 1)
         check_seconds("max_wait_seconds", seconds)
         self._line.exchange(now_us())  # What has come meanwhile is there, too.
-        return self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
+        return self._run(verbs.receive_many(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:
         core = self._core
@@ -319,6 +323,24 @@ class Group:
             timeout_seconds=timeout_seconds,
         )
 
+    def multicast_batch(
+        self,
+        messages: Iterable[Numbered],
+        *,
+        app: str,
+        batch: int,
+        service: Service = Service.SAFE,
+        timeout_seconds: float | None = None,
+    ) -> Receipt | None:
+        """Sends a batch that counts once to the group; see `Session.multicast_batch`."""
+        return self.session.multicast_batch(
+            self.name, messages, app=app, batch=batch, service=service, timeout_seconds=timeout_seconds
+        )
+
+    def members(self, *, timeout_seconds: float | None = None) -> GroupMembers:
+        """Who is in the group, as the daemon knows it now; views among the events tell it in their order."""
+        return self.session.members(self.name, timeout_seconds=timeout_seconds)
+
     def leave(self, *, timeout_seconds: float | None = None) -> None:
         """Is a member no longer when this returns."""
         self.session.leave(self.name, timeout_seconds=timeout_seconds)
@@ -327,11 +349,11 @@ class Group:
         """The next event of this group."""
         return self.session._receive(self.name, timeout_seconds)
 
-    def receive_batch(
-        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
-    ) -> Batch:
-        """Many events of this group; see `Session.receive_batch`."""
-        return self.session._receive_batch(self.name, max_messages, max_wait_seconds)
+    def receive_many(
+        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
+    ) -> EventSequence:
+        """Many events of this group; see `Session.receive_many`."""
+        return self.session._receive_many(self.name, max_messages, max_wait_seconds)
 
     def __iter__(self) -> Iterator[Event]:
         """The group's events until the session leaves it; each event is taken once, here or at the session."""
@@ -357,7 +379,7 @@ def connect(
     name: str | None = None,
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
-    slow: str = "kick",
+    slow: SlowPolicy = "kick",
     priority: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,

@@ -22,7 +22,7 @@ from hopring.client.retrying import Reconnect, Tries
 from hopring.client.stream import Stream
 from hopring.errors import HopError
 from hopring.ids import NEVER
-from hopring.session.options import REQUEST_COST_BYTES, Slow
+from hopring.session.options import REQUEST_COST_BYTES, SlowPolicy
 from hopring.session.words import Hello, Join, Leave, Welcome
 
 WINDOW_BYTES_DEFAULT: Final = 1024 * 1024
@@ -46,7 +46,7 @@ class Connections:
     name: str
     window_bytes: int = WINDOW_BYTES_DEFAULT
     membership: bool = True
-    slow: str = field(default="kick", kw_only=True)
+    slow: SlowPolicy = field(default="kick", kw_only=True)
     priority: bool = field(default=False, kw_only=True)
     reconnect: Reconnect | None = field(default=None, kw_only=True)
     answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
@@ -165,7 +165,7 @@ class Connections:
         return Connection(self.tries.url, self._hello(), self.kept)
 
     def _hello(self) -> Hello:
-        return Hello(self.name, self.window_bytes, self.membership, Slow(self.slow).value, self.priority)
+        return Hello(self.name, self.window_bytes, self.membership, self.slow, self.priority)
 
     def _look(self, connection: Connection, now_us: int) -> None:
         if self.ended is not None:
@@ -184,8 +184,8 @@ class Connections:
         loss, self._loss = self._loss, None
         if loss is None:
             return
-        since_us, now_day_us = self.epoch_us + loss.at_us, self.epoch_us + now_us
-        gap = ReconnectGap(since_us, now_day_us, loss.reason, self.kept.last, loss.in_doubt, self.tries.count)
+        since, now = (self.epoch_us + loss.at_us) / 1_000_000, (self.epoch_us + now_us) / 1_000_000
+        gap = ReconnectGap(since, now, loss.reason, self.kept.last, loss.in_doubt, self.tries.count)
         groups = tuple(sorted(self.groups))
         self.stream.put(Reconnected(groups, welcome.daemon, welcome.private_group, gap), 0)
         self._again.extend([("join", group) for group in groups])

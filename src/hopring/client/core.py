@@ -7,7 +7,6 @@ Invariants  no message is sent twice; nothing is asked for before the groups of 
 
 from dataclasses import dataclass, field
 
-from hopring.client.batch import Batch
 from hopring.client.connections import Connections
 from hopring.client.errors import SessionClosed
 from hopring.client.events import Event
@@ -15,6 +14,7 @@ from hopring.client.kept import Request
 from hopring.client.outgoing import Outgoing, Ticket
 from hopring.client.runs import Lot
 from hopring.client.sending import TYPE_MAX, Many, Sending
+from hopring.client.sequence import EventSequence
 from hopring.client.since import Replay
 from hopring.ids import GroupName
 from hopring.services import Service
@@ -166,16 +166,16 @@ class Core(Connections):
         """Whether there is an event, or nothing more comes."""
         return self.stream.first(group) is not None or self.is_over(group)
 
-    def has_batch(self, messages: int, group: str | None) -> bool:
+    def has_many(self, messages: int, group: str | None) -> bool:
         """Whether so many messages wait, or so much that more might not come before it is taken."""
         full = self.stream.credit_bytes * 2 >= self.window_bytes
         return (full and self.stream.waits(group)) or self.stream.has(messages, group)
 
-    def take_batch(self, messages: int, group: str | None) -> Batch:
+    def take_many(self, messages: int, group: str | None) -> EventSequence:
         """The next events up to so many messages."""
-        taken, credit_bytes = self.stream.take_batch(messages, group)
+        taken, credit_bytes = self.stream.take_many(messages, group)
         self.connection.credit(credit_bytes)
-        return Batch(tuple(taken))
+        return EventSequence(tuple(taken))
 
     def lot(self, group: str | None) -> Lot | None:
         """The messages that are taken next, if it is messages; all but the last may be taken from it."""

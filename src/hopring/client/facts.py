@@ -24,7 +24,7 @@ from hopring.client.retrying import Reconnect
 from hopring.client.sending import Data, Many, Sending
 from hopring.client.url import any_name, parse_urls
 from hopring.services import Service
-from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow
+from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy
 
 SILENT_SECONDS: Final = 10
 PROBE_SECONDS: Final = 3
@@ -78,7 +78,7 @@ def core_of(
     name: str | None,
     membership: bool,
     window_bytes: int,
-    slow: str,
+    slow: SlowPolicy,
     priority: bool,
     timeout_seconds: float,
     reconnect: bool | Reconnect,

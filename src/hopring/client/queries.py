@@ -4,7 +4,7 @@ A query is a generator: it yields what is to be asked, gets what was told, and r
 shells ask in the same way, and long lists come in pages.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,8 +14,11 @@ from hopring.client.events import Member
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
 from hopring.session.answers import (
-    DaemonFacts,
+    DaemonAnswer,
+    DaemonPhase,
     GroupsPage,
+    LinkLine,
+    LinkProtocolName,
     MembersPage,
     NoAnswer,
     Told,
@@ -62,6 +65,39 @@ class DaemonView:
         return f"{self.id.counter}.{self.id.representative}.{self.id.nonce:016x}"
 
 
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """A link of the daemon to another site, as its end sees it; counts of packets since the view began."""
+
+    daemon: str  # At the other end.
+    protocol: LinkProtocolName
+    sent: int
+    received: int
+    lost: int
+    nacks: int
+    retransmissions: int
+    round_trip_seconds: float  # 0 until it is measured.
+    backlog_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonFacts:
+    """A daemon, as it describes itself."""
+
+    daemon: str
+    cluster: str
+    hash: str  # Of the configuration, what has to be alike.
+    version: str
+    phase: DaemonPhase
+    uptime_seconds: float
+    sessions: int
+    groups: int
+    ring: tuple[str, ...]  # The daemons of its own site that it has a ring with, itself too.
+    links: tuple[LinkFacts, ...]
+    dropped: Mapping[str, int]  # Packets refused, by reason.
+    unsent: Mapping[str, int]
+
+
 def groups() -> Query[tuple[GroupInfo, ...]]:
     """All groups that have members, by name."""
     out: list[GroupInfo] = []
@@ -101,7 +137,35 @@ def view(after: DaemonView | None) -> Query[DaemonView]:
 
 def daemon() -> Query[DaemonFacts]:
     """What the daemon knows of itself and of its links."""
-    return _told(DaemonFacts, (yield "daemon", "", ""))
+    told = _told(DaemonAnswer, (yield "daemon", "", ""))
+    return DaemonFacts(
+        told.daemon,
+        told.cluster,
+        told.hash,
+        told.version,
+        told.phase,
+        told.uptime_us / 1_000_000,
+        told.sessions,
+        told.groups,
+        told.ring,
+        tuple([_link(one) for one in told.links]),
+        told.dropped,
+        told.unsent,
+    )
+
+
+def _link(one: LinkLine) -> LinkFacts:
+    return LinkFacts(
+        one.daemon,
+        one.protocol,
+        one.sent,
+        one.received,
+        one.lost,
+        one.nacks,
+        one.retransmissions,
+        one.round_trip_us / 1_000_000,
+        one.backlog_bytes,
+    )
 
 
 Kind = TypeVar("Kind", bound=Told)

@@ -9,19 +9,19 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from hopring.client.batch import Batch, Taken
 from hopring.client.core import Core
 from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut, WrongValue
 from hopring.client.events import Event, Message, Receipt, View
 from hopring.client.kept import Request
 from hopring.client.queries import Query
 from hopring.client.sending import Many, Sending
+from hopring.client.sequence import EventSequence, Taken
 from hopring.client.since import BEHIND_SECONDS, LOOK_US, Replay
 from hopring.ids import NEVER
 from hopring.services import Service
 
 GOODBYE_SECONDS: Final = 10.0
-BATCH_MESSAGES: Final = 1_000
+MANY_MESSAGES: Final = 1_000
 
 T = TypeVar("T")
 
@@ -118,23 +118,23 @@ def receive(core: Core, group: str | None, now_us: int, seconds: float | None = 
     return event
 
 
-def receive_batch(
+def receive_many(
     core: Core, group: str | None, messages: int, now_us: int, seconds: float | None
-) -> Verb[Batch]:
+) -> Verb[EventSequence]:
     """Many events. Nothing is taken before the last wait is over: a cancelled call loses none."""
     replayed = yield from _replayed(core, group, now_us, until_us(now_us, seconds))
     if replayed is not None or core.replay(group) is not None:
-        return _replayed_batch(core, group, replayed, messages)
+        return _replayed_many(core, group, replayed, messages)
     if seconds is None:
-        yield from _wait(lambda: core.stream.waits(group) or core.is_over(group), NEVER, None, "receive_batch")
+        yield from _wait(lambda: core.stream.waits(group) or core.is_over(group), NEVER, None, "receive_many")
     else:
         end_us = until_us(now_us, seconds)
-        while now_us < end_us and not core.has_batch(messages, group) and not core.is_over(group):
-            now_us = yield Wait(lambda: core.has_batch(messages, group) or core.is_over(group), end_us)
-    batch = core.take_batch(messages, group)
-    if not batch and core.is_over(group):
+        while now_us < end_us and not core.has_many(messages, group) and not core.is_over(group):
+            now_us = yield Wait(lambda: core.has_many(messages, group) or core.is_over(group), end_us)
+    events = core.take_many(messages, group)
+    if not events and core.is_over(group):
         raise core.ended or SessionClosed(f"{group} was left")
-    return batch
+    return events
 
 
 def following(core: Core, group: str | None, now_us: int) -> Verb[Event | None]:
@@ -171,7 +171,7 @@ def _replayed(core: Core, group: str | None, now_us: int, end_us: int) -> Verb[E
     return None
 
 
-def _replayed_batch(core: Core, group: str | None, first: Event | None, messages: int) -> Batch:
+def _replayed_many(core: Core, group: str | None, first: Event | None, messages: int) -> EventSequence:
     """What can be had of a spool without waiting; events of the past have no number in the session."""
     taken: list[Taken] = []
     replay = core.replay(group)
@@ -180,7 +180,7 @@ def _replayed_batch(core: Core, group: str | None, first: Event | None, messages
         taken.append(Taken(event, 0, 0))
         messages -= isinstance(event, Message)
         event = replay.next() if replay is not None and messages > 0 else None
-    return Batch(tuple(taken))
+    return EventSequence(tuple(taken))
 
 
 def query(core: Core, asked: Query[T], now_us: int, seconds: float | None = None) -> Verb[T]:

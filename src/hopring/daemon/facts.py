@@ -12,7 +12,7 @@ from hopring.ids import DaemonId
 from hopring.links.events import LinkCounters
 from hopring.links.hop import Hop
 from hopring.links.tcp import Tcp
-from hopring.session.answers import DaemonFacts, LinkLine
+from hopring.session.answers import DaemonAnswer, LinkLine
 from hopring.session.desk import Desk
 
 
@@ -62,11 +62,11 @@ class Facts:
             unsent += one.unsent
         return unsent
 
-    def told(self, now_us: int) -> DaemonFacts:
+    def told(self, now_us: int) -> DaemonAnswer:
         """The answer to a client."""
         membership = self.member.membership
         stack = membership.stack
-        return DaemonFacts(
+        return DaemonAnswer(
             daemon=self.name,
             cluster=self.config.cluster,
             hash=f"{cluster_hash(self.config):08x}",

@@ -3,7 +3,7 @@
 The values here are read by msgspec at run time, so this file is not compiled.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -13,6 +13,11 @@ from hopring.ids import ViewId
 from hopring.session.words import Count, Member, Name, Text, Word
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
+
+
+LinkProtocolName = Literal["hop", "tcp"]
+DaemonPhase = Literal["op", "search", "statetrans", "evs", "gone"]
+"""The membership's phases."""
 
 
 class GroupLine(Word, frozen=True):
@@ -60,7 +65,7 @@ class LinkLine(Word, frozen=True):
     """A link to another site, as this end of it sees it; counts of packets since the view began."""
 
     daemon: Name
-    protocol: Name
+    protocol: LinkProtocolName
     sent: Count
     received: Count
     lost: Count
@@ -70,14 +75,14 @@ class LinkLine(Word, frozen=True):
     backlog_bytes: Count
 
 
-class DaemonFacts(Word, frozen=True, tag="daemon"):
+class DaemonAnswer(Word, frozen=True, tag="daemon"):
     """The daemon itself."""
 
     daemon: Name
     cluster: Name
     hash: Name  # Of the configuration, what has to be alike.
     version: Name
-    phase: Name
+    phase: DaemonPhase
     uptime_us: Count
     sessions: Count
     groups: Count
@@ -94,7 +99,7 @@ class NoAnswer(Word, frozen=True, tag="none"):
     remedy: Text
 
 
-Told = GroupsPage | MembersPage | ViewFacts | DaemonFacts | NoAnswer
+Told = GroupsPage | MembersPage | ViewFacts | DaemonAnswer | NoAnswer
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Told]] = msgspec.msgpack.Decoder(Told)
 

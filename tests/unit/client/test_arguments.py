@@ -179,7 +179,7 @@ WRONG: dict[str, dict[str, list[Case]]] = {
         "timeout_seconds": TIMEOUT,
     },
     "receive": {"timeout_seconds": TIMEOUT},
-    "receive_batch": {
+    "receive_many": {
         "max_messages": [
             *[kind("max_messages", one, "give an int, 1 or more") for one in (None, "1", 1.5, True)],
             *[

@@ -111,7 +111,7 @@ def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tabl
     send(front, 2, second, numbered(100))
     front.exchange(50, bert)
     bert.take()  # The view.
-    batch = bert.take_batch(1000, "g")
+    batch = bert.take_many(1000, "g")
 
     assert [message.data for message in batch.messages] == numbered(100)
     table = batch.to_arrow()

@@ -39,7 +39,7 @@ async def read_by_calls(stream: Session | Group) -> None:
 
 async def read_batches(stream: Session | Group) -> None:
     while True:
-        await stream.receive_batch()
+        await stream.receive_many()
 
 
 def test_loops_of_other_tasks_end_with_a_block_that_fails(server: Server) -> None:

@@ -92,7 +92,7 @@ def test_it_joins_again_and_says_so_before_the_first_view() -> None:
     assert isinstance(message, Message)
     assert isinstance(back, Reconnected)
     assert (back.groups, back.daemon, back.private_group) == (("g", "h"), "eu1", "#anna#eu1")
-    assert (back.gap.lost_at_us, back.gap.back_at_us) == (1_002 * SECOND, 1_002 * SECOND + 100_000)
+    assert (back.gap.lost_at_seconds, back.gap.back_at_seconds) == (1_002.0, 1_002.1)
     assert (back.gap.reason, back.gap.last) == ("the daemon is gone", message.place)
     assert (back.gap.in_doubt, back.gap.tries) == (0, 1)
     assert wire.core.connected
