@@ -63,7 +63,7 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     present: tuple[tuple[Count, Count], ...]  # The group's place in the bundle's list, and the session.
 
 
-class Present(msgspec.Struct, frozen=True, array_like=True, tag="P"):
+class Present(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
     """What daemons want to know for receipts of messages to private groups here. Agreed."""
 
     view: ViewId  # In which the bundles were delivered.

@@ -17,11 +17,11 @@ from hopring.wire.bundle import Run, encode_bundle
 AT = Position(50, 0)
 
 
-def delivered(desk: Desk, *groups: str, ticket: int = 3) -> Delivered:
+def delivered(desk: Desk, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
     """A message of session 5 of this daemon."""
-    run = Run(ME.daemon, 5, Service.AGREED, tuple([GroupName(name) for name in groups]))
+    run = Run(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
     payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "me")
-    event = Delivered(desk.view, Message(Service.AGREED, ME.daemon, 5, payload), ME, AT)
+    event = Delivered(desk.view, Message(service, ME.daemon, 5, payload), ME, AT)
     desk.step(event)
     return event
 
@@ -66,6 +66,15 @@ def test_when_the_view_closes_the_count_is_unknown_and_the_receipt_waits_no_long
     assert receipts.close() == [(5, receipt(desk, None))]
     assert receipts.told(PresenceTold(5, AT, FAR, ((0, 8),))) is None
     assert receipts.delivered(delivered(desk, "#far#d2")) == receipt(desk, None, closing=True)
+
+
+def test_what_others_may_never_get_is_not_waited_for() -> None:
+    desk = Desk(*ALL)
+    receipts = Receipts(desk.groups)
+
+    event = delivered(desk, "#far#d2", service=Service.UNRELIABLE)
+    assert receipts.delivered(event) == receipt(desk, None)
+    assert receipts.close() == []
 
 
 def test_a_daemon_that_is_not_in_the_view_has_nobody() -> None:
