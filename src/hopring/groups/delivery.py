@@ -13,7 +13,7 @@ from hopring.groups.payloads import unseal
 from hopring.groups.private import is_private, private_group, split_private
 from hopring.groups.sessions import Sessions
 from hopring.groups.table import Table
-from hopring.groups.words import Presence, Present
+from hopring.groups.words import BundlePresence, PresentSessions
 from hopring.ids import GroupName, Process, ViewId
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
@@ -35,7 +35,9 @@ class Delivery:
     table: Table
     sessions: Sessions
     early: Early
-    presences: list[Presence] = field(default_factory=list)  # To be told, of messages in the present view.
+    presences: list[BundlePresence] = field(
+        default_factory=list
+    )  # To be told, of messages in the present view.
 
     def take(self, event: Delivered) -> list[Deliver]:
         """A client's bundle, for those here that are to get it."""
@@ -70,14 +72,16 @@ class Delivery:
             return
         present = [(at, number) for at in mine for number in self._local(groups[at])]
         lts, site = event.position
-        self.presences.append(Presence(event.message.daemon, event.message.session, lts, site, tuple(present)))
+        self.presences.append(
+            BundlePresence(event.message.daemon, event.message.session, lts, site, tuple(present))
+        )
 
-    def presence_word(self, view: ViewId) -> Present | None:
+    def presence_word(self, view: ViewId) -> PresentSessions | None:
         """What is to be told now of messages that were delivered in this view, if anything."""
         if not self.presences:
             return None
         told, self.presences = self.presences[:TOLD_MAX], self.presences[TOLD_MAX:]
-        return Present(view, tuple(told))
+        return PresentSessions(view, tuple(told))
 
     def _apart(self, deliver: Deliver) -> list[Deliver]:
         """A mixed bundle: together those who get the same messages, which mostly is all of them.

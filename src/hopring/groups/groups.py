@@ -46,7 +46,7 @@ from hopring.groups.words import (
     Join,
     Kill,
     Leave,
-    Present,
+    PresentSessions,
     Word,
     decode,
     encode,
@@ -224,7 +224,9 @@ class Groups:
             self.views.out.extend(self.delivery.take(event))
             return
         word = decode(message.payload, message.service)
-        if isinstance(word, GroupsPart | Interest | Hold | Present) is not (message.session == CONTROL_SESSION):
+        if isinstance(word, GroupsPart | Interest | Hold | PresentSessions) is not (
+            message.session == CONTROL_SESSION
+        ):
             raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} of session {message.session}")
         match word:
             case GroupsPart():
@@ -236,7 +238,7 @@ class Groups:
             case Hold():
                 if event.sender != self.me:
                     self.holding.heard(event.sender.daemon, word)
-            case Present():
+            case PresentSessions():
                 self._present(event.sender, word)
             case Join() | Leave() | Kill():
                 if self._gathered is not None:
@@ -244,7 +246,7 @@ class Groups:
                     raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
                 self._change(word, event, now_us)
 
-    def _present(self, sender: Process, word: Present) -> None:
+    def _present(self, sender: Process, word: PresentSessions) -> None:
         if word.view != self.view or sender == self.me:
             return
         for one in word.answers:

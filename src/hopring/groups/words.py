@@ -53,7 +53,7 @@ class Hold(msgspec.Struct, frozen=True, array_like=True, tag="H"):
     off: tuple[Group, ...] = ()
 
 
-class Presence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class BundlePresence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Which of a bundle's private groups were of live sessions of this daemon, at its place in the order."""
 
     daemon: Count  # The one that the bundle came from.
@@ -63,11 +63,11 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     present: tuple[tuple[Count, Count], ...]  # The group's place in the bundle's list, and the session.
 
 
-class Present(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
+class PresentSessions(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
     """What daemons want to know for receipts of messages to private groups here. Agreed."""
 
     view: ViewId  # In which the bundles were delivered.
-    answers: tuple[Presence, ...]
+    answers: tuple[BundlePresence, ...]
 
 
 class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
@@ -90,7 +90,7 @@ class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
     interested: tuple[Group, ...] = ()  # Further groups whose messages the sender wants.
 
 
-Word = Join | Leave | Kill | Interest | Hold | Present | GroupsPart
+Word = Join | Leave | Kill | Interest | Hold | PresentSessions | GroupsPart
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)

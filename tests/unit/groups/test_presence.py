@@ -6,7 +6,7 @@ from tests.unit.groups.test_holding import words
 from hopring.groups.delivery import TOLD_MAX
 from hopring.groups.events import Connect, Disconnect, Output, PresenceTold
 from hopring.groups.payloads import seal
-from hopring.groups.words import Presence, Present
+from hopring.groups.words import BundlePresence, PresentSessions
 from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
@@ -34,7 +34,9 @@ def test_a_daemon_tells_who_was_there_when_a_message_with_a_ticket_came() -> Non
     message(desk, 22, "#bob#d0")
 
     (word,) = words(desk.taken())
-    assert word == Present(desk.view, (Presence(2, 9, 21, 1, ((0, 2),)), Presence(2, 9, 22, 1, ())))
+    assert word == PresentSessions(
+        desk.view, (BundlePresence(2, 9, 21, 1, ((0, 2),)), BundlePresence(2, 9, 22, 1, ()))
+    )
 
 
 def test_it_says_so_at_once_and_only_once() -> None:
@@ -44,7 +46,7 @@ def test_it_says_so_at_once_and_only_once() -> None:
     (word,) = desk.taken()
 
     assert word.service is Service.AGREED
-    assert words([word]) == [Present(desk.view, (Presence(2, 9, 20, 1, ((1, 2),)),))]
+    assert words([word]) == [PresentSessions(desk.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
     assert desk.taken() == []
 
 
@@ -63,20 +65,20 @@ def test_many_go_in_several_words_and_none_beyond_the_view() -> None:
     desk = Desk(*ALL)
     for at in range(TOLD_MAX + 1):
         message(desk, 20 + at, "#bob#d0")
-    told = [one for one in words(desk.taken()) if isinstance(one, Present)]
+    told = [one for one in words(desk.taken()) if isinstance(one, PresentSessions)]
     assert [len(one.answers) for one in told] == [TOLD_MAX, 1]
 
     message(desk, 400, "#bob#d0")
     desk.move(ALL, ALL, 3)
     desk.exchange(*ALL)
-    assert not [one for one in words(desk.taken()) if isinstance(one, Present)]
+    assert not [one for one in words(desk.taken()) if isinstance(one, PresentSessions)]
 
 
 def test_the_sender_takes_what_is_for_it_in_this_view() -> None:
     desk = Desk(*ALL)
-    answers = (Presence(0, 5, 20, 0, ((1, 7),)), Presence(2, 5, 21, 0, ()))
+    answers = (BundlePresence(0, 5, 20, 0, ((1, 7),)), BundlePresence(2, 5, 21, 0, ()))
 
-    assert desk.deliver(NEAR, CONTROL_SESSION, Present(desk.view, answers)) == [
+    assert desk.deliver(NEAR, CONTROL_SESSION, PresentSessions(desk.view, answers)) == [
         PresenceTold(5, Position(20, 0), NEAR, ((1, 7),))
     ]
-    assert desk.deliver(NEAR, CONTROL_SESSION, Present(view_id(1), answers)) == []
+    assert desk.deliver(NEAR, CONTROL_SESSION, PresentSessions(view_id(1), answers)) == []
