@@ -157,3 +157,27 @@ def test_a_receipt_tells_whether_a_private_group_is_of_a_live_session(served: Se
         assert members(carl.private_group) == 0
         assert members(carl.private_group, bert.private_group) == 1
         assert members("nobody") == 0
+
+
+def test_a_daemon_that_falls_silent_keeps_no_receipt_waiting_and_its_sessions_do_not_count(
+    served: Served,
+) -> None:
+    with (
+        sync.connect(served.url("eu1"), name="anna") as anna,
+        sync.connect(served.url("us1"), name="bert", reconnect=False) as bert,
+    ):
+        sleeper = served.lives.processes["us1"]
+        sleeper.send_signal(signal.SIGSTOP)
+        try:
+            receipts = [
+                anna.multicast_wait(bert.private_group, b"x", service=service, timeout_seconds=SECONDS_MAX)
+                for service in (RELIABLE, AGREED)
+            ]
+            # Meanwhile the view is one of eu1 alone, and whoever is at us1 is not in it.
+            last = anna.multicast_wait(bert.private_group, b"x", timeout_seconds=SECONDS_MAX)
+        finally:
+            sleeper.send_signal(signal.SIGCONT)
+        bert.abort()
+    # In the view that is closing it is not known; in the next one it is.
+    assert all(one.members in (None, 0) for one in receipts)
+    assert (last.members, last.closing) == (0, False)
