@@ -113,7 +113,7 @@ def bundles(urls: list[str]) -> Round:
         for member in members:
             left = MESSAGES
             while left:
-                left -= len(list(member.receive_batch()))
+                left -= len(list(member.receive_many()))
 
     return one
 

@@ -4,13 +4,14 @@ import dataclasses
 import inspect
 import re
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import msgspec
 import pytest
 
 import hopring
 from hopring import sync
-from hopring.client.batch import COLUMNS
+from hopring.client.sequence import COLUMNS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
 SYNC_ONLY = {"poll", "fileno"}
@@ -34,6 +35,8 @@ def members(kind: type) -> set[str]:
 
 
 def fields_of(kind: type) -> list[str]:
+    if issubclass(kind, tuple):
+        return list(kind._fields)  # type: ignore[attr-defined]
     if issubclass(kind, msgspec.Struct):
         return list(kind.__struct_fields__)
     return [one.name for one in dataclasses.fields(kind)]  # type: ignore[arg-type]
@@ -81,13 +84,14 @@ def test_members_of_sessions_and_groups_with_their_arguments(name: str) -> None:
     [
         *("Message", "View", "Transition", "Reconnected", "ReconnectGap", "Member"),
         *("Gap", "SlowWarning", "GroupInfo", "GroupMembers", "DaemonView"),
-        *("Receipt", "Batch", "MessageRun", "Taken", "Reconnect"),
+        *("DaemonFacts", "LinkFacts", "LinkWeights", "WeighedLink", "Place", "ViewId", "GroupViewId"),
+        *("Receipt", "EventSequence", "MessageRun", "Taken", "Reconnect"),
     ],
 )
 def test_fields_of_values(name: str) -> None:
     kind = getattr(hopring, name)
-    fields = fields_of(kind)
-    more = {one for one in dir(kind) if not one.startswith("_")} - set(fields)
+    fields = [one for one in fields_of(kind) if not one.startswith("_")]
+    more = {one for one in dir(kind) if not one.startswith("_")} - set(fields) - set(dir(tuple))
     shown = [one.removesuffix("()") for one in first_column(section(name))]
 
     assert set(shown) == {*fields, *more}
@@ -119,9 +123,9 @@ def test_services_are_named_from_the_weakest() -> None:
 
 def test_the_schema_of_tables() -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    shown = re.findall(r"^\| (\w+) \| ([^|]+) \|", section("Batch"), re.MULTILINE)
+    shown = re.findall(r"^\| (\w+) \| ([^|]+) \|", section("EventSequence"), re.MULTILINE)
     rows = [(name, kind) for name, kind in shown if name != "column"]
-    schema = hopring.Batch(()).to_arrow().schema
+    schema = hopring.EventSequence(()).to_arrow().schema
     kinds = {"timestamp[us, tz=UTC]": "timestamp[us, UTC]", "list<element: string>": "list of string"}
     kinds["list<item: string>"] = "list of string"
 
@@ -131,6 +135,14 @@ def test_the_schema_of_tables() -> None:
         if ours.startswith("struct"):
             ours = "struct of " + ours.removeprefix("struct<").removesuffix(">").replace(":", "")
         assert kind == kinds.get(ours, ours)
+
+
+def test_words_with_few_values() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", section("Words with few values"), re.MULTILINE)
+    public = {name: getattr(hopring, name) for name in hopring.__all__}
+    literals = {name: get_args(one) for name, one in public.items() if get_origin(one) is Literal}
+
+    assert {name: tuple(re.findall(r'"(\w+)"', values)) for name, values in rows} == literals
 
 
 def test_what_only_the_blocking_session_has() -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from hopring import compiled
 
 if TYPE_CHECKING:
-    from hopring.client.aio import Group, Session, connect
-    from hopring.client.batch import Batch, Taken
+    from hopring.client.aio import Connecting, Group, Joining, Session, connect
     from hopring.client.errors import (
         AlreadyMember,
+        BadArgument,
         BatchInDoubt,
         ConnectError,
         InDoubt,
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         SessionClosed,
         SlowConsumer,
         TimedOut,
+        WrongType,
+        WrongValue,
     )
     from hopring.client.events import (
         Event,
@@ -38,13 +40,27 @@ if TYPE_CHECKING:
         Transition,
         View,
     )
-    from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
+    from hopring.client.queries import (
+        DaemonFacts,
+        DaemonView,
+        GroupInfo,
+        GroupMembers,
+        LinkFacts,
+        LinkWeights,
+        WeighedLink,
+    )
     from hopring.client.retrying import Reconnect
     from hopring.client.runs import MessageRun
+    from hopring.client.sequence import EventSequence, Taken
     from hopring.errors import HopError
+    from hopring.groups.names import GroupViewId, ViewCause
+    from hopring.ids import ViewId
     from hopring.local.aio import Cluster, local_cluster
     from hopring.local.error import ClusterError, NotSettled
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
+    from hopring.session.answers import DaemonPhase, LinkProtocolName, LinkUse, WeightsName
+    from hopring.session.options import SlowPolicy
+    from hopring.session.place import Place
 
 __version__ = "0.1.0"
 
@@ -56,19 +72,29 @@ __all__ = [
     "SAFE",
     "UNRELIABLE",
     "AlreadyMember",
-    "Batch",
+    "BadArgument",
     "BatchInDoubt",
     "Cluster",
     "ClusterError",
     "ConnectError",
+    "Connecting",
+    "DaemonFacts",
+    "DaemonPhase",
     "DaemonView",
     "Event",
+    "EventSequence",
     "Gap",
     "Group",
     "GroupInfo",
     "GroupMembers",
+    "GroupViewId",
     "HopError",
     "InDoubt",
+    "Joining",
+    "LinkFacts",
+    "LinkProtocolName",
+    "LinkUse",
+    "LinkWeights",
     "Member",
     "Message",
     "MessageRun",
@@ -78,6 +104,7 @@ __all__ = [
     "NoReceipt",
     "NotMember",
     "NotSettled",
+    "Place",
     "Receipt",
     "Reconnect",
     "ReconnectGap",
@@ -87,11 +114,18 @@ __all__ = [
     "Session",
     "SessionClosed",
     "SlowConsumer",
+    "SlowPolicy",
     "SlowWarning",
     "Taken",
     "TimedOut",
     "Transition",
     "View",
+    "ViewCause",
+    "ViewId",
+    "WeighedLink",
+    "WeightsName",
+    "WrongType",
+    "WrongValue",
     "connect",
     "local_cluster",
 ]
@@ -101,10 +135,15 @@ _ROOMS = (
     "hopring.client.errors",
     "hopring.client.queries",
     "hopring.client.retrying",
-    "hopring.client.batch",
+    "hopring.client.sequence",
     "hopring.client.runs",
     "hopring.errors",
     "hopring.services",
+    "hopring.ids",
+    "hopring.groups.names",
+    "hopring.session.place",
+    "hopring.session.options",
+    "hopring.session.answers",
     "hopring.client.aio",
     "hopring.local.error",
     "hopring.local.aio",

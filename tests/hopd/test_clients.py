@@ -288,6 +288,18 @@ def test_hop_pub_and_hop_sub(served: Served) -> None:
     assert [one["data"] for one in more] == ["a", "b", "c"]
 
 
+def test_hop_pub_says_if_nobody_is_there(served: Served) -> None:
+    for group, service in (("nobody", "agreed"), ("#nobody#us1", "safe")):
+        pub = hop("pub", group, "-", "--at", served.url("eu1"), "--service", service)
+        out, said = pub.communicate("a\nb\n", timeout=SECONDS_MAX)
+        assert (pub.returncode, out) == (0, "")
+        assert said == f"hop: nobody is in {group}; is it the right name? try `hop groups`\n"
+    nothing = hop("pub", "nobody", "-", "--at", served.url("eu1"))
+    assert nothing.communicate("", timeout=SECONDS_MAX) == ("", "")
+    unreliable = hop("pub", "nobody", "x", "--at", served.url("eu1"), "--service", "unreliable")
+    assert unreliable.communicate(timeout=SECONDS_MAX) == ("", "")
+
+
 def test_a_daemon_that_is_not_there_is_exit_code_three() -> None:
     lost = hop("pub", "g", "x", "--at", f"hop://127.0.0.1:{free_base_port(1)}")
     _, said = lost.communicate(timeout=SECONDS_MAX)

@@ -1,12 +1,28 @@
 """Receipts of real daemons in two sites: the place is the one that members see, and doubts are told."""
 
 import asyncio
+import itertools
 import signal
 
 import pytest
 from tests.hopd.test_clients import SECONDS_MAX, Served
 
-from hopring import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, InDoubt, Message, NoReceipt, connect, sync
+from hopring import (
+    AGREED,
+    CAUSAL,
+    FIFO,
+    RELIABLE,
+    SAFE,
+    InDoubt,
+    Member,
+    Message,
+    NoReceipt,
+    Receipt,
+    Session,
+    View,
+    connect,
+    sync,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -70,3 +86,98 @@ def test_a_daemon_that_is_killed_leaves_its_clients_in_doubt(served: Served) -> 
             await bert.close()
 
     asyncio.run(story())
+
+
+async def counts_seen(watcher: Session, messages: int) -> dict[bytes, int]:
+    """By message, how many sessions were in its groups by the views that a member of all was shown before."""
+    views: dict[str, tuple[Member, ...]] = {}
+    seen: dict[bytes, int] = {}
+    while len(seen) < messages:
+        event = await watcher.receive()
+        if isinstance(event, View):
+            views[event.group] = event.members
+        elif isinstance(event, Message):
+            seen[event.data] = len({one for group in event.groups for one in views[group]})
+    return seen
+
+
+def test_a_receipt_counts_the_members_at_its_place_while_others_come_and_go(served: Served) -> None:
+    async def come_and_go(at: str, name: str, groups: list[str], stop: asyncio.Event) -> None:
+        async with connect(served.url(at), name=name, membership=False) as session:
+            for group in itertools.cycle(groups):
+                if stop.is_set():
+                    return
+                async with session.join(group):
+                    await asyncio.sleep(0.003)
+
+    async def story() -> tuple[dict[bytes, Receipt], dict[bytes, int]]:
+        stop = asyncio.Event()
+        async with (
+            asyncio.timeout(SECONDS_MAX),
+            connect(served.url("eu1"), name="watcher") as watcher,
+            connect(served.url("us1"), name="bert") as bert,
+            asyncio.TaskGroup() as tasks,
+        ):
+            for group in ("red", "blue"):
+                await watcher.join(group)
+            tasks.create_task(come_and_go("eu1", "e", ["red", "blue"], stop))
+            tasks.create_task(come_and_go("us1", "u", ["blue", "red"], stop))
+            to = [["red"], ["blue"], ["red", "blue"]]
+            watching = asyncio.ensure_future(counts_seen(watcher, 150))
+            receipts = {}
+            for at in range(150):
+                data = b"%d" % at
+                service = (AGREED, SAFE, CAUSAL)[at % 7 % 3]
+                receipts[data] = await bert.multicast_wait(to[at % 3], data, service=service)
+            seen = await watching
+            stop.set()
+        return receipts, seen
+
+    receipts, seen = asyncio.run(story())
+    assert {data: one.members for data, one in receipts.items() if not one.closing} == seen
+    assert len(set(seen.values())) > 1, "members came and went meanwhile"
+
+
+def test_a_receipt_tells_whether_a_private_group_is_of_a_live_session(served: Served) -> None:
+    with (
+        sync.connect(served.url("eu1"), name="anna") as anna,
+        sync.connect(served.url("us1"), name="bert") as bert,
+        sync.connect(served.url("us1"), name="carl") as carl,
+        anna.join("g"),
+        bert.join("g"),
+    ):
+
+        def members(*groups: str) -> int | None:
+            return anna.multicast_wait(groups, b"x", timeout_seconds=SECONDS_MAX).members
+
+        assert members(anna.private_group) == members(carl.private_group) == 1
+        assert members(anna.private_group, bert.private_group, carl.private_group, "g") == 3
+        assert members("#nobody#us1", "#nobody#eu1", "#carl#nowhere", "nobody") == 0
+        carl.close()
+        assert members(carl.private_group) == 0
+        assert members(carl.private_group, bert.private_group) == 1
+        assert members("nobody") == 0
+
+
+def test_a_daemon_that_falls_silent_keeps_no_receipt_waiting_and_its_sessions_do_not_count(
+    served: Served,
+) -> None:
+    with (
+        sync.connect(served.url("eu1"), name="anna") as anna,
+        sync.connect(served.url("us1"), name="bert", reconnect=False) as bert,
+    ):
+        sleeper = served.lives.processes["us1"]
+        sleeper.send_signal(signal.SIGSTOP)
+        try:
+            receipts = [
+                anna.multicast_wait(bert.private_group, b"x", service=service, timeout_seconds=SECONDS_MAX)
+                for service in (RELIABLE, AGREED)
+            ]
+            # Meanwhile the view is one of eu1 alone, and whoever is at us1 is not in it.
+            last = anna.multicast_wait(bert.private_group, b"x", timeout_seconds=SECONDS_MAX)
+        finally:
+            sleeper.send_signal(signal.SIGCONT)
+        bert.abort()
+    # In the view that is closing it is not known; in the next one it is.
+    assert all(one.members in (None, 0) for one in receipts)
+    assert (last.members, last.closing) == (0, False)

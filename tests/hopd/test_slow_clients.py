@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.hopd.test_clients import SECONDS_MAX, Served, take
 
-from hopring import Event, Gap, Message, Session, SlowWarning, View, connect
+from hopring import Event, Gap, Message, Session, SlowPolicy, SlowWarning, View, connect
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ async def flood(session: Session, messages: int) -> None:
         await take(session, 1)
 
 
-async def slow_reader(served: Served, policy: str) -> list[Event]:
+async def slow_reader(served: Served, policy: SlowPolicy) -> list[Event]:
     """What a client of eu1 gets that sleeps while forty megabytes come from us1."""
     async with (
         asyncio.timeout(2 * SECONDS_MAX),

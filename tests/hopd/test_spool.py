@@ -198,7 +198,7 @@ def since_blocking(served: Served, root: Path, wanted: int) -> list[Event]:
     with sync.connect(served.url("us1")) as anna:
         anna.join("trades", since=0, spool=root)
         while not (seen and isinstance(seen[-1], Message) and int(seen[-1].data) == wanted - 1):
-            seen += anna.receive_batch(max_messages=1)
+            seen += anna.receive_many(max_messages=1)
     return seen
 
 

@@ -34,7 +34,7 @@ class Subscriber(threading.Thread):
 
     def run(self) -> None:
         while not self.stopped:
-            batch = self._session.receive_batch(max_messages=1, max_wait_seconds=0.1)
+            batch = self._session.receive_many(max_messages=1, max_wait_seconds=0.1)
             self.seen += [(message.type, message.data) for message in batch.messages]
             self.dropped_again = self._session.dropped_again
         self._session.close()

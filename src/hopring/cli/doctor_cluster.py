@@ -7,10 +7,9 @@ from typing import Final
 from hopring.cli.doctor_checks import Chart
 from hopring.client.blocking import connect
 from hopring.client.errors import ConnectError
-from hopring.client.queries import DaemonView
+from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import Config, cluster_hash
 from hopring.errors import Drop, HopError
-from hopring.session.answers import DaemonFacts, LinkLine
 
 LOSS_MAX: Final = 0.05
 LOSS_PACKETS_MIN: Final = 200
@@ -70,7 +69,7 @@ def check_daemons(chart: Chart, config: Config, asked: dict[str, Asked]) -> None
         if facts.phase != "op":
             text = f"is in no whole view ({facts.phase}, {one.view.cause})"
             chart.finding(name, text, "wait a few seconds; if it stays so, look at its log")
-        since = f"since it started {_age(facts.uptime_us)} ago"
+        since = f"since it started {_age(facts.uptime_seconds)} ago"
         for reason, count in facts.dropped.items():
             if reason in _DROPS:
                 chart.finding(name, f"refused {count} packets for {reason} {since}", _DROPS[Drop(reason)])
@@ -85,15 +84,15 @@ def check_daemons(chart: Chart, config: Config, asked: dict[str, Asked]) -> None
         chart.finding("cluster", f"daemons of versions {', '.join(versions)}", "upgrade the older ones")
 
 
-def _age(time_us: int) -> str:
-    seconds = time_us // 1_000_000
+def _age(time_seconds: float) -> str:
+    seconds = int(time_seconds)
     for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
 
 
-def _check_link(chart: Chart, name: str, link: LinkLine, shaped: bool) -> None:
+def _check_link(chart: Chart, name: str, link: LinkFacts, shaped: bool) -> None:
     pair = f"{link.daemon} -> {name}"
     if link.received + link.lost >= LOSS_PACKETS_MIN and link.lost > LOSS_MAX * (link.received + link.lost):
         text = f"{link.lost} of {link.received + link.lost} packets were lost in this view"
@@ -103,7 +102,11 @@ def _check_link(chart: Chart, name: str, link: LinkLine, shaped: bool) -> None:
             remedy = "check the network; if it is full, set `rate` of the link"
         chart.finding(pair, text, remedy)
     else:
-        trip = f"round trip {link.round_trip_us / 1000:.1f} ms" if link.round_trip_us else "no round trip yet"
+        trip = (
+            f"round trip {link.round_trip_seconds * 1000:.1f} ms"
+            if link.round_trip_seconds
+            else "no round trip yet"
+        )
         chart.good(pair, f"{link.protocol}: {link.received} packets came, {link.lost} were lost, {trip}")
 
 

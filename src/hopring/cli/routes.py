@@ -2,19 +2,19 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Final
 
 import click
-import msgspec
 
 from hopring.cli.asking import asking, timeout_option
 from hopring.cli.at_daemon import checked_url
 from hopring.cli.completion import site_names
+from hopring.client.queries import WeighedLink, LinkWeights
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import Pair, Tree, build_trees, islands, pair
-from hopring.session.answers import WeightLine, WeightsPage
 
 _NUMBER_WIDTH = 10  # The largest weight has ten digits.
 
@@ -52,9 +52,9 @@ def routes(
         _show_trees(load_config(file), source, cuts, as_json)
 
 
-def _show_weights(page: WeightsPage, as_json: bool) -> None:
+def _show_weights(page: LinkWeights, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps([msgspec.structs.asdict(line) for line in page.links]))
+        click.echo(json.dumps([asdict(line) for line in page.links]))
         return
     rows = [_COLUMNS, *[_row(line) for line in page.links]]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]
@@ -67,7 +67,7 @@ def _show_weights(page: WeightsPage, as_json: bool) -> None:
         click.echo(f"hop: {page.representative} measures the links of this site, not {page.daemon}", err=True)
 
 
-def _row(line: WeightLine) -> tuple[str, ...]:
+def _row(line: WeighedLink) -> tuple[str, ...]:
     measured, agreed = ["-" if one is None else str(one) for one in (line.measured, line.agreed)]
     return ",".join(line.sites), line.protocol, str(line.configured), measured, agreed, line.use
 

@@ -10,6 +10,7 @@ from hopring.cli.completion import group_names
 from hopring.cli.staying import Presence, events_of, give_up_option, reconnect_of
 from hopring.client.blocking import Session, connect
 from hopring.client.events import Event, Gap, Member, Message, Reconnected, SlowWarning, Transition, View
+from hopring.client.sequence import microseconds
 
 
 @click.command()
@@ -104,7 +105,10 @@ def _facts(event: Event) -> dict[str, object]:
             members = [member.private_group for member in event.members]
             return {"event": "transition", "group": event.group, "members": members}
         case Reconnected():
-            times = {"lost_at_us": event.gap.lost_at_us, "back_at_us": event.gap.back_at_us}
+            times = {
+                "lost_at_us": microseconds(event.gap.lost_at_seconds),
+                "back_at_us": microseconds(event.gap.back_at_seconds),
+            }
             facts = {"event": "reconnected", "groups": event.groups, "daemon": event.daemon}
             return {**facts, "reason": event.gap.reason, **times, "in_doubt": event.gap.in_doubt}
         case Gap():

@@ -18,22 +18,23 @@ from typing import TypeVar
 from hopring.client import queries, verbs
 from hopring.client.aio_group import Group, Joining
 from hopring.client.aio_wire import Wire, dial
-from hopring.client.batch import Batch
+from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
 from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
-from hopring.client.events import Event, Receipt
+from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import SessionFacts, core_of, many_of, now_us, sending_of
-from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
+from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights
 from hopring.client.retrying import Reconnect
 from hopring.client.sending import Data
+from hopring.client.sequence import EventSequence
 from hopring.client.url import URL_DEFAULT
-from hopring.client.verbs import BATCH_MESSAGES, Verb
+from hopring.client.verbs import MANY_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
-from hopring.session.answers import DaemonFacts, WeightsPage
+from hopring.session.options import SlowPolicy
 
-__all__ = ["Group", "Session", "connect"]
+__all__ = ["Connecting", "Group", "Joining", "Session", "connect"]
 
 T = TypeVar("T")
 
@@ -57,10 +58,12 @@ class Session(SessionFacts):
         With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
         first, and then the live ones, without a gap between them.
         """
+        check_join(self._core, group, since, spool)
         return Joining(self, group, since, spool)
 
     async def leave(self, group: str) -> None:
         """Is a member no longer when this returns."""
+        check_plain_group(group)
         await self._run(verbs.leave(self._core, group, now_us()))
 
     async def multicast(
@@ -73,7 +76,7 @@ class Session(SessionFacts):
         self_discard: bool = False,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
-        if self._core.offer(groups, data, service, type, bool(self_discard)):
+        if self._core.offer(groups, data, service, type, self_discard):
             if not self._flush_due:
                 self._flush_due = True
                 self._loop.call_soon(self._flush)  # What is open goes at the end of the turn.
@@ -122,6 +125,7 @@ class Session(SessionFacts):
         and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
         sent.
         """
+        check_seconds("timeout_seconds", timeout_seconds)
         sending = sending_of(groups, data, service, type, self_discard)
         return await self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
@@ -143,25 +147,33 @@ class Session(SessionFacts):
         that they have had.
         """
         which = batch_of(group, app, batch, service)
+        check_messages(messages)
+        check_seconds("timeout_seconds", timeout_seconds)
         return await self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
     async def receive(self) -> Event:
         """The next event of all; SessionClosed if there will be none."""
         return await self._receive(None)
 
-    async def receive_batch(
-        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
-    ) -> Batch:
+    async def receive_many(
+        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
+    ) -> EventSequence:
         """Up to `max_messages` messages and the other events among them, in their order.
 
         With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
         it waits for a first event and returns all that is there. SessionClosed if there will be none.
         """
-        return await self._receive_batch(None, max_messages, max_wait_seconds)
+        return await self._receive_many(None, max_messages, max_wait_seconds)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """The messages of all groups, for those who do not care for views."""
+        async for event in self:
+            if isinstance(event, Message):
+                yield event
 
     async def groups(self) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
@@ -179,7 +191,7 @@ class Session(SessionFacts):
         """What the daemon tells of itself and of its links."""
         return await self._run(verbs.query(self._core, queries.daemon(), now_us()))
 
-    async def link_weights(self) -> WeightsPage:
+    async def link_weights(self) -> LinkWeights:
         """What each link between sites weighs: as configured, as measured here, as all daemons route by."""
         return await self._run(verbs.query(self._core, queries.weights(), now_us()))
 
@@ -192,12 +204,16 @@ class Session(SessionFacts):
 
     def abort(self) -> None:
         """Ends the session at once; the daemon notices by itself."""
-        self._core.close()
+        self._abort(None)
+
+    # Within the library.
+
+    def _abort(self, cause: BaseException | None) -> None:
+        """Ends it at once; an error of the application is the cause of what calls that wait will raise."""
+        self._core.close(cause)
         if self._dialing is not None:
             self._dialing.cancel()
         self._look()
-
-    # Within the library.
 
     async def _receive(self, group: str | None) -> Event:
         core = self._core
@@ -230,17 +246,19 @@ class Session(SessionFacts):
             event = core.take(group)
         return event
 
-    async def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+    async def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
+        check_number("max_messages", messages, 1)
+        check_seconds("max_wait_seconds", seconds)
         core = self._core
-        if seconds is None and messages > 0 and not core.replays:
+        if seconds is None and not core.replays:
             # The short way of what the verb does: as long as events come, no more than this is needed.
             if not core.has_news(group):
                 await self._until(lambda: core.has_news(group), NEVER)
             if core.stream.waits(group) and not core.replays:
-                batch = core.take_batch(messages, group)
+                events = core.take_many(messages, group)
                 self._flush_soon()
-                return batch
-        return await self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
+                return events
+        return await self._run(verbs.receive_many(self._core, group, messages, now_us(), seconds))
 
     async def _iterate(self, group: str | None) -> AsyncIterator[Event]:
         core = self._core
@@ -378,7 +396,7 @@ class Connecting:
         if kind is None:
             await self._session.close()
         else:
-            self._session.abort()
+            self._session._abort(error)
 
 
 def connect(
@@ -387,7 +405,7 @@ def connect(
     name: str | None = None,
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
-    slow: str = "kick",
+    slow: SlowPolicy = "kick",
     priority: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,

@@ -1,14 +1,16 @@
 """A group of an asyncio session: a name to send to, and its part of the session's events."""
 
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from hopring.client.batch import Batch
+from hopring.client.batches import Numbered
 from hopring.client.events import Event, Message, Receipt
+from hopring.client.queries import GroupMembers
 from hopring.client.sending import Data
-from hopring.client.verbs import BATCH_MESSAGES
+from hopring.client.sequence import EventSequence
+from hopring.client.verbs import MANY_MESSAGES
 from hopring.services import Service
 
 if TYPE_CHECKING:
@@ -61,6 +63,24 @@ class Group:
             timeout_seconds=timeout_seconds,
         )
 
+    async def multicast_batch(
+        self,
+        messages: Iterable[Numbered],
+        *,
+        app: str,
+        batch: int,
+        service: Service = Service.SAFE,
+        timeout_seconds: float | None = None,
+    ) -> Receipt | None:
+        """Sends a batch that counts once to the group; see `Session.multicast_batch`."""
+        return await self.session.multicast_batch(
+            self.name, messages, app=app, batch=batch, service=service, timeout_seconds=timeout_seconds
+        )
+
+    async def members(self) -> GroupMembers:
+        """Who is in the group, as the daemon knows it now; views among the events tell it in their order."""
+        return await self.session.members(self.name)
+
     async def leave(self) -> None:
         """Is a member no longer when this returns."""
         await self.session.leave(self.name)
@@ -69,11 +89,11 @@ class Group:
         """The next event of this group."""
         return await self.session._receive(self.name)
 
-    async def receive_batch(
-        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
-    ) -> Batch:
-        """Many events of this group; see `Session.receive_batch`."""
-        return await self.session._receive_batch(self.name, max_messages, max_wait_seconds)
+    async def receive_many(
+        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
+    ) -> EventSequence:
+        """Many events of this group; see `Session.receive_many`."""
+        return await self.session._receive_many(self.name, max_messages, max_wait_seconds)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """The group's events until the session leaves it; each event is taken once, here or at the session."""

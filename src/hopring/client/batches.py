@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
+from hopring.client.arguments import check_number, check_service, checked_message, got, group_named
 from hopring.client.connection import Connection
 from hopring.client.core import Core
-from hopring.client.errors import BatchInDoubt, MessageTooLarge
+from hopring.client.errors import BatchInDoubt, MessageTooLarge, WrongType, WrongValue
 from hopring.client.events import Receipt
 from hopring.client.outgoing import Ticket
-from hopring.client.sending import Sending, check_type, checked_groups
+from hopring.client.sending import Sending
 from hopring.client.verbs import Verb, Wait, until_us
 from hopring.ids import GroupName
 from hopring.services import Service
@@ -44,14 +45,17 @@ class Batch(NamedTuple):
 
 
 def batch_of(group: str, app: str, number: int, service: Service) -> Batch:
-    """A batch as an application describes it; ValueError says what is wrong with it."""
-    (name,) = checked_groups((group,))
+    """A batch as an application describes it, checked."""
+    name = group_named(group)
+    remedy = f"name the application with a str of 1 to {APP_BYTES_MAX} bytes of UTF-8 without NUL"
+    if not isinstance(app, str):
+        raise WrongType("app", got(app), remedy)
     if not is_legal_app(app):
-        raise ValueError(f"{app!r} is no name of an application: 1 to {APP_BYTES_MAX} bytes without NUL")
-    if not 0 <= number <= BATCH_MAX:
-        raise ValueError(f"batch {number} is not from 0 to {BATCH_MAX}")
+        raise WrongValue("app", f"got {app!r}", remedy)
+    check_number("batch", number, 0, BATCH_MAX)
+    check_service(service)
     if service is Service.UNRELIABLE:
-        raise ValueError("an Unreliable message has no receipt, so a batch of them cannot count once")
+        raise WrongValue("service", "an Unreliable message has no receipt", "use Service.RELIABLE or above")
     return Batch(name, app, number, service)
 
 
@@ -94,7 +98,7 @@ class _Way:
         if self.connection.ended is not None:
             raise self._lost()
         if self.index + len(bodies) > INDEXES:
-            raise ValueError(f"a batch of more than {INDEXES} messages")
+            raise WrongValue("messages", f"more than {INDEXES}", "divide them among several batches")
         sending = Sending((its.group,), b"", its.service)
         mark = BatchMark(its.app, its.number, self.index)
         self.tickets.append(self.core.outgoing.put_bundle(sending, mark, bodies, types))
@@ -135,9 +139,8 @@ def _bundles(messages: Iterable[Numbered], limit_bytes: int) -> Iterator[tuple[l
     bodies: list[bytes] = []
     types: list[int] = []
     size_bytes = 0
-    for message in messages:
-        data, kind = (message, 0) if isinstance(message, bytes) else message
-        check_type(kind)
+    for at, message in enumerate(messages):
+        data, kind = checked_message(at, message)
         if len(data) > limit_bytes:
             raise MessageTooLarge(len(data), limit_bytes)
         full = len(bodies) == BUNDLE_MESSAGES or size_bytes + len(data) > min(BUNDLE_BYTES, limit_bytes)

@@ -10,21 +10,22 @@ from types import TracebackType
 from typing import TypeVar
 
 from hopring.client import queries, verbs
-from hopring.client.batch import Batch
+from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
 from hopring.client.batches import Numbered, batch_of, multicast_batch
 from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
 from hopring.client.core import Core
 from hopring.client.dialing import Line
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.facts import SessionFacts, core_of, many_of, now_us, sending_of
-from hopring.client.queries import DaemonView, GroupInfo, GroupMembers
+from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights
 from hopring.client.retrying import Reconnect
 from hopring.client.sending import Data
+from hopring.client.sequence import EventSequence
 from hopring.client.url import URL_DEFAULT
-from hopring.client.verbs import BATCH_MESSAGES, Verb
+from hopring.client.verbs import MANY_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
-from hopring.session.answers import DaemonFacts, WeightsPage
+from hopring.session.options import SlowPolicy
 
 T = TypeVar("T")
 
@@ -50,11 +51,15 @@ class Session(SessionFacts):
         With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
         first, and then the live ones, without a gap between them.
         """
+        check_join(self._core, group, since, spool)
+        check_seconds("timeout_seconds", timeout_seconds)
         self._run(verbs.join_from(self._core, group, since, spool, now_us(), timeout_seconds))
         return Group(self, group)
 
     def leave(self, group: str, *, timeout_seconds: float | None = None) -> None:
         """Is a member no longer when this returns."""
+        check_plain_group(group)
+        check_seconds("timeout_seconds", timeout_seconds)
         self._run(verbs.leave(self._core, group, now_us(), timeout_seconds))
 
     def multicast(
@@ -68,6 +73,7 @@ class Session(SessionFacts):
         timeout_seconds: float | None = None,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
+        check_seconds("timeout_seconds", timeout_seconds)
         sending = sending_of(groups, data, service, type, self_discard)
         self._run(verbs.multicast(self._core, sending, now_us(), timeout_seconds))
         self._line.exchange(now_us())
@@ -86,6 +92,7 @@ class Session(SessionFacts):
 
         Waits only for room in the window. After an error some of the first ones may have been sent.
         """
+        check_seconds("timeout_seconds", timeout_seconds)
         many = many_of(groups, bodies, service, type, self_discard)
         self._run(verbs.multicast_many(self._core, many, now_us(), timeout_seconds))
         self._line.exchange(now_us())
@@ -106,6 +113,7 @@ class Session(SessionFacts):
         and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
         sent.
         """
+        check_seconds("timeout_seconds", timeout_seconds)
         sending = sending_of(groups, data, service, type, self_discard)
         return self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
@@ -127,44 +135,55 @@ class Session(SessionFacts):
         that they have had.
         """
         which = batch_of(group, app, batch, service)
+        check_messages(messages)
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
         """The next event of all; SessionClosed if there will be none, TimedOut if it does not come in time."""
         return self._receive(None, timeout_seconds)
 
-    def receive_batch(
-        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
-    ) -> Batch:
+    def receive_many(
+        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
+    ) -> EventSequence:
         """Up to `max_messages` messages and the other events among them, in their order.
 
         With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
         it waits for a first event and returns all that is there. SessionClosed if there will be none.
         """
-        return self._receive_batch(None, max_messages, max_wait_seconds)
+        return self._receive_many(None, max_messages, max_wait_seconds)
 
     def __iter__(self) -> Iterator[Event]:
         """All events until the session is closed here; an error if it ends in another way."""
         return self._iterate(None)
 
+    def messages(self) -> Iterator[Message]:
+        """The messages of all groups, for those who do not care for views."""
+        return (event for event in self if isinstance(event, Message))
+
     def groups(self, *, timeout_seconds: float | None = None) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.groups(), now_us(), timeout_seconds))
 
     def members(self, group: str, *, timeout_seconds: float | None = None) -> GroupMembers:
         """Who is in a group."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.members(group), now_us(), timeout_seconds))
 
     def view(self, after: DaemonView | None = None, *, timeout_seconds: float | None = None) -> DaemonView:
         """The daemons' present view; with `after`, waits for the one that follows."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.view(after), now_us(), timeout_seconds))
 
     def daemon_facts(self, *, timeout_seconds: float | None = None) -> DaemonFacts:
         """What the daemon tells of itself and of its links."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.daemon(), now_us(), timeout_seconds))
 
-    def link_weights(self, *, timeout_seconds: float | None = None) -> WeightsPage:
+    def link_weights(self, *, timeout_seconds: float | None = None) -> LinkWeights:
         """What each link between sites weighs: as configured, as measured here, as all daemons route by."""
+        check_seconds("timeout_seconds", timeout_seconds)
         return self._run(verbs.query(self._core, queries.weights(), now_us(), timeout_seconds))
 
     def fileno(self) -> int:
@@ -188,8 +207,7 @@ class Session(SessionFacts):
 
     def abort(self) -> None:
         """Ends the session at once; the daemon notices by itself."""
-        self._core.close()
-        self._line.close()
+        self._abort(None)
 
     def __enter__(self) -> "Session":
         return self
@@ -200,16 +218,24 @@ class Session(SessionFacts):
         if kind is None:
             self.close()
         else:
-            self.abort()
+            self._abort(error)
 
     # Within the library.
 
+    def _abort(self, cause: BaseException | None) -> None:
+        """Ends it at once; an error of the application is the cause of what calls that wait will raise."""
+        self._core.close(cause)
+        self._line.close()
+
     def _receive(self, group: str | None, seconds: float | None) -> Event:
+        check_seconds("timeout_seconds", seconds)
         return self._core.take(group) or self._run(verbs.receive(self._core, group, now_us(), seconds))
 
-    def _receive_batch(self, group: str | None, messages: int, seconds: float | None) -> Batch:
+    def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
+        check_number("max_messages", messages, 1)
+        check_seconds("max_wait_seconds", seconds)
         self._line.exchange(now_us())  # What has come meanwhile is there, too.
-        return self._run(verbs.receive_batch(self._core, group, messages, now_us(), seconds))
+        return self._run(verbs.receive_many(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:
         core = self._core
@@ -302,6 +328,24 @@ class Group:
             timeout_seconds=timeout_seconds,
         )
 
+    def multicast_batch(
+        self,
+        messages: Iterable[Numbered],
+        *,
+        app: str,
+        batch: int,
+        service: Service = Service.SAFE,
+        timeout_seconds: float | None = None,
+    ) -> Receipt | None:
+        """Sends a batch that counts once to the group; see `Session.multicast_batch`."""
+        return self.session.multicast_batch(
+            self.name, messages, app=app, batch=batch, service=service, timeout_seconds=timeout_seconds
+        )
+
+    def members(self, *, timeout_seconds: float | None = None) -> GroupMembers:
+        """Who is in the group, as the daemon knows it now; views among the events tell it in their order."""
+        return self.session.members(self.name, timeout_seconds=timeout_seconds)
+
     def leave(self, *, timeout_seconds: float | None = None) -> None:
         """Is a member no longer when this returns."""
         self.session.leave(self.name, timeout_seconds=timeout_seconds)
@@ -310,11 +354,11 @@ class Group:
         """The next event of this group."""
         return self.session._receive(self.name, timeout_seconds)
 
-    def receive_batch(
-        self, *, max_messages: int = BATCH_MESSAGES, max_wait_seconds: float | None = None
-    ) -> Batch:
-        """Many events of this group; see `Session.receive_batch`."""
-        return self.session._receive_batch(self.name, max_messages, max_wait_seconds)
+    def receive_many(
+        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
+    ) -> EventSequence:
+        """Many events of this group; see `Session.receive_many`."""
+        return self.session._receive_many(self.name, max_messages, max_wait_seconds)
 
     def __iter__(self) -> Iterator[Event]:
         """The group's events until the session leaves it; each event is taken once, here or at the session."""
@@ -340,7 +384,7 @@ def connect(
     name: str | None = None,
     membership: bool = True,
     window_bytes: int = WINDOW_BYTES_DEFAULT,
-    slow: str = "kick",
+    slow: SlowPolicy = "kick",
     priority: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,

@@ -22,7 +22,7 @@ from hopring.client.retrying import Reconnect, Tries
 from hopring.client.stream import Stream
 from hopring.errors import HopError
 from hopring.ids import NEVER
-from hopring.session.options import REQUEST_COST_BYTES, Slow
+from hopring.session.options import REQUEST_COST_BYTES, SlowPolicy
 from hopring.session.words import Hello, Join, Leave, Welcome
 
 WINDOW_BYTES_DEFAULT: Final = 1024 * 1024
@@ -46,7 +46,7 @@ class Connections:
     name: str
     window_bytes: int = WINDOW_BYTES_DEFAULT
     membership: bool = True
-    slow: str = field(default="kick", kw_only=True)
+    slow: SlowPolicy = field(default="kick", kw_only=True)
     priority: bool = field(default=False, kw_only=True)
     reconnect: Reconnect | None = field(default=None, kw_only=True)
     answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
@@ -56,6 +56,7 @@ class Connections:
     ended: HopError | None = None
     """Why there is no more to come; after QUIT that is no failure, and `quit_done` is true."""
     quit_done: bool = False
+    closed_here: bool = False  # The application ended it, at once.
     kept: Kept = field(default_factory=Kept)
     connection: Connection = field(init=False)  # Perhaps ended.
     dial_at_us: int = NEVER
@@ -147,21 +148,24 @@ class Connections:
             self.connection.lost(reason, remedy)
             self._look(self.connection, now_us)
 
-    def close(self) -> None:
-        """Nothing more comes or goes, by the application's own wish."""
+    def close(self, cause: BaseException | None = None) -> None:
+        """Nothing more comes or goes, by the application's own wish, or because of its error."""
         if self.ended is None:
+            self.closed_here = True
             self.lost("it was closed here")
-            self._closed()
+            self._closed(cause)
 
-    def _closed(self) -> None:
+    def _closed(self, cause: BaseException | None) -> None:
         # Apart from `close`, which saw no end: `lost` may have set one, and compiled code would not look again.
         self._end(self.ended or SessionClosed("it was closed here"))
+        if self.ended is not None:
+            self.ended.__cause__ = cause
 
     def _new_connection(self) -> Connection:
         return Connection(self.tries.url, self._hello(), self.kept)
 
     def _hello(self) -> Hello:
-        return Hello(self.name, self.window_bytes, self.membership, Slow(self.slow).value, self.priority)
+        return Hello(self.name, self.window_bytes, self.membership, self.slow, self.priority)
 
     def _look(self, connection: Connection, now_us: int) -> None:
         if self.ended is not None:
@@ -180,8 +184,8 @@ class Connections:
         loss, self._loss = self._loss, None
         if loss is None:
             return
-        since_us, now_day_us = self.epoch_us + loss.at_us, self.epoch_us + now_us
-        gap = ReconnectGap(since_us, now_day_us, loss.reason, self.kept.last, loss.in_doubt, self.tries.count)
+        since, now = (self.epoch_us + loss.at_us) / 1_000_000, (self.epoch_us + now_us) / 1_000_000
+        gap = ReconnectGap(since, now, loss.reason, self.kept.last, loss.in_doubt, self.tries.count)
         groups = tuple(sorted(self.groups))
         self.stream.put(Reconnected(groups, welcome.daemon, welcome.private_group, gap), 0)
         self._again.extend([("join", group) for group in groups])

@@ -5,17 +5,16 @@ Above       verbs.py: what applications ask for, on top of `may_ask`, `has_room`
 Invariants  no message is sent twice; nothing is asked for before the groups of a lost connection are.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hopring.client.batch import Batch
 from hopring.client.connections import Connections
 from hopring.client.errors import SessionClosed
 from hopring.client.events import Event
 from hopring.client.kept import Request
 from hopring.client.outgoing import Outgoing, Ticket
 from hopring.client.runs import Lot
-from hopring.client.sending import TYPE_MAX, Data, Many, Sending
+from hopring.client.sending import TYPE_MAX, Many, Sending
+from hopring.client.sequence import EventSequence
 from hopring.client.since import Replay
 from hopring.ids import GroupName
 from hopring.services import Service
@@ -87,14 +86,21 @@ class Core(Connections):
         return serial not in self.told or self.told[serial] is not None
 
     def offer(
-        self, groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
+        self, groups: object, data: object, service: object, message_type: object, self_discard: object
     ) -> bool:
-        """Sends a message if it belongs into the bundle that is open, or if none is: the way of most."""
+        """Sends a message if it belongs into the bundle that is open, or if none is: the way of most.
+
+        Whatever is not of the commonest types is left to others, who check it (arguments.py).
+        """
         connection = self.connection
         outgoing = connection.outgoing
         if outgoing is None or connection.ended is not None or self.ended is not None or self._again:
             return False
-        if type(groups) is not str or type(data) is not bytes or not 0 <= message_type <= TYPE_MAX:
+        if type(groups) is not str or type(data) is not bytes or type(message_type) is not int:
+            return False
+        if not isinstance(service, Service) or not isinstance(self_discard, bool):
+            return False
+        if not 0 <= message_type <= TYPE_MAX:
             return False
         return outgoing.offer(groups, data, service, message_type, self_discard)
 
@@ -160,16 +166,16 @@ class Core(Connections):
         """Whether there is an event, or nothing more comes."""
         return self.stream.first(group) is not None or self.is_over(group)
 
-    def has_batch(self, messages: int, group: str | None) -> bool:
+    def has_many(self, messages: int, group: str | None) -> bool:
         """Whether so many messages wait, or so much that more might not come before it is taken."""
         full = self.stream.credit_bytes * 2 >= self.window_bytes
         return (full and self.stream.waits(group)) or self.stream.has(messages, group)
 
-    def take_batch(self, messages: int, group: str | None) -> Batch:
+    def take_many(self, messages: int, group: str | None) -> EventSequence:
         """The next events up to so many messages."""
-        taken, credit_bytes = self.stream.take_batch(messages, group)
+        taken, credit_bytes = self.stream.take_many(messages, group)
         self.connection.credit(credit_bytes)
-        return Batch(tuple(taken))
+        return EventSequence(tuple(taken))
 
     def lot(self, group: str | None) -> Lot | None:
         """The messages that are taken next, if it is messages; all but the last may be taken from it."""

@@ -3,6 +3,24 @@
 from hopring.errors import HopError
 
 
+class BadArgument(HopError):
+    """A call with an argument that it cannot take; nothing was done, and the session is as it was before."""
+
+    def __init__(self, argument: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{argument}: {reason}; {remedy}")
+        self.argument = argument
+        self.reason = reason
+        self.remedy = remedy
+
+
+class WrongType(BadArgument, TypeError):
+    """An argument of the wrong type."""
+
+
+class WrongValue(BadArgument, ValueError):
+    """An argument of the right type with a value that is out of range or malformed."""
+
+
 class ConnectError(HopError, ConnectionError):
     """There is no session: the daemon is not there, or refuses."""
 

@@ -7,11 +7,12 @@ from itertools import pairwise, repeat
 import msgspec
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.names import GroupViewId
+from hopring.groups.names import GroupViewId, ViewCause
 from hopring.groups.private import private_group
 from hopring.services import Service
 from hopring.session import words
 from hopring.session.messages import Messages
+from hopring.session.options import SlowPolicy
 from hopring.session.place import Place
 from hopring.wire.bundle import Bundle
 
@@ -50,7 +51,7 @@ class View:
     id: GroupViewId
     members: tuple[Member, ...]
     together: tuple[Member, ...]  # Those who come from the same view as this session, itself included.
-    cause: str  # join, leave, disconnect or network.
+    cause: ViewCause
     who: Member | None  # Who joined, left or disconnected.
     sets: tuple[tuple[Member, ...], ...]  # After a change of network: the members by where they came from.
 
@@ -72,14 +73,17 @@ class Receipt:
     service: Service
     place: Place  # In the one order of all groups; the message has the same.
     closing: bool  # Whether the view was closing: then the service holds among those who stay together only.
+    members: int | None
+    """The sessions that were in one of the groups at this place, each counted once. None if the view closed
+    before the daemon of a private group had told whether its session was there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconnectGap:
     """What is known of the time without a connection. What was sent to the groups meanwhile is missing."""
 
-    lost_at_us: int  # When the loss was noticed; microseconds since 1970, by the clock of this host.
-    back_at_us: int
+    lost_at_seconds: float  # When the loss was noticed; seconds since 1970, by the clock of this host.
+    back_at_seconds: float
     reason: str  # Why the connection was lost.
     last: Place | None  # Of the last message before it.
     in_doubt: int
@@ -115,7 +119,7 @@ class SlowWarning:
     groups: tuple[str, ...]  # All that the session is in.
     waiting_bytes: int
     limit_bytes: int
-    policy: str
+    policy: SlowPolicy
 
 
 Event = Message | View | Transition | Gap | SlowWarning | Reconnected

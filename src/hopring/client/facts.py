@@ -6,11 +6,25 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from hopring.client.arguments import (
+    check_flag,
+    check_number,
+    check_seconds,
+    check_service,
+    check_session_name,
+    check_type,
+    checked_bodies,
+    checked_data,
+    got,
+    groups_named,
+)
 from hopring.client.core import Core
+from hopring.client.errors import WrongType, WrongValue
 from hopring.client.retrying import Reconnect
-from hopring.client.sending import Data, Many, Sending, check_type, checked_groups
+from hopring.client.sending import Data, Many, Sending
 from hopring.client.url import any_name, parse_urls
 from hopring.services import Service
+from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy
 
 SILENT_SECONDS: Final = 10
 PROBE_SECONDS: Final = 3
@@ -64,16 +78,30 @@ def core_of(
     name: str | None,
     membership: bool,
     window_bytes: int,
-    slow: str,
+    slow: SlowPolicy,
     priority: bool,
     timeout_seconds: float,
     reconnect: bool | Reconnect,
 ) -> Core:
-    """The core for what an application asks of `connect`; ValueError says what is wrong with it."""
+    """The core for what an application asks of `connect`, checked."""
+    urls = parse_urls(url)
+    if name is not None:
+        check_session_name(name)
+    check_flag("membership", membership)
+    check_number("window_bytes", window_bytes, WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
+    policies = [one.value for one in Slow]
+    if not isinstance(slow, str):
+        raise WrongType("slow", got(slow), f"give one of {', '.join(policies)}")
+    if slow not in policies:
+        raise WrongValue("slow", f"got {slow!r}", f"give one of {', '.join(policies)}")
+    check_flag("priority", priority)
+    check_seconds("timeout_seconds", timeout_seconds, forever=False, above_zero=True)
     if reconnect is True:
         reconnect = Reconnect()
+    elif reconnect is not False and not isinstance(reconnect, Reconnect):
+        raise WrongType("reconnect", got(reconnect), "give True, False or a Reconnect")
     return Core(
-        parse_urls(url),
+        urls,
         any_name() if name is None else name,
         window_bytes,
         membership,
@@ -89,13 +117,12 @@ def core_of(
 def sending_of(
     groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
 ) -> Sending:
-    """A message as an application gave it; several buffers become one."""
-    names = checked_groups((groups,) if isinstance(groups, str) else tuple(groups))
+    """A message as an application gave it, checked; several buffers become one."""
+    names = groups_named(groups)
+    check_service(service)
     check_type(message_type)
-    if isinstance(data, bytes):
-        return Sending(names, data, service, message_type, bool(self_discard))
-    whole = bytes(data) if isinstance(data, bytearray | memoryview) else b"".join(data)
-    return Sending(names, whole, service, message_type, bool(self_discard))
+    check_flag("self_discard", self_discard)
+    return Sending(names, checked_data(data), service, message_type, self_discard)
 
 
 def many_of(
@@ -105,10 +132,12 @@ def many_of(
     message_type: int,
     self_discard: bool,
 ) -> Many:
-    """Messages as an application gave them."""
-    names = checked_groups((groups,) if isinstance(groups, str) else tuple(groups))
+    """Messages as an application gave them, checked."""
+    names = groups_named(groups)
+    check_service(service)
     check_type(message_type)
-    return Many(Sending(names, b"", service, message_type, bool(self_discard)), bodies)
+    check_flag("self_discard", self_discard)
+    return Many(Sending(names, b"", service, message_type, self_discard), checked_bodies(bodies))
 
 
 def tune(sock: socket.socket) -> None:

@@ -186,9 +186,11 @@ class Outgoing:
         numbers = set(word.tickets)
         if len(numbers) < len(word.tickets) or not numbers <= self.tickets.keys():
             raise PeerError(Drop.INCONSISTENT, "a receipt that nobody asked for")
-        for number in word.tickets:
+        if len(word.members) != len(word.tickets):
+            raise PeerError(Drop.INCONSISTENT, f"{len(word.members)} counts for {len(word.tickets)} tickets")
+        for number, members in zip(word.tickets, word.members, strict=True):
             ticket, sending = self.tickets.pop(number)
-            ticket.receipt = Receipt(sending.groups, sending.service, word.place, word.closing)
+            ticket.receipt = Receipt(sending.groups, sending.service, word.place, word.closing, members)
 
     def lose_tickets(self) -> None:
         """No receipt will come."""

@@ -4,22 +4,28 @@ A query is a generator: it yields what is to be asked, gets what was told, and r
 shells ask in the same way, and long lists come in pages.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hopring.client.errors import RequestRefused
+from hopring.client.arguments import got, group_named
+from hopring.client.errors import RequestRefused, WrongType
 from hopring.client.events import Member
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
 from hopring.session.answers import (
-    DaemonFacts,
+    DaemonAnswer,
+    DaemonPhase,
     GroupsPage,
+    LinkLine,
+    LinkProtocolName,
+    LinkUse,
     MembersPage,
     NoAnswer,
     Told,
     ViewFacts,
     WeightLine,
+    WeightsName,
     WeightsPage,
 )
 
@@ -63,6 +69,69 @@ class DaemonView:
         return f"{self.id.counter}.{self.id.representative}.{self.id.nonce:016x}"
 
 
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """A link of the daemon to another site, as its end sees it; counts of packets since the view began."""
+
+    daemon: str  # At the other end.
+    protocol: LinkProtocolName
+    sent: int
+    received: int
+    lost: int
+    nacks: int
+    retransmissions: int
+    round_trip_seconds: float  # 0 until it is measured.
+    backlog_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonFacts:
+    """A daemon, as it describes itself."""
+
+    daemon: str
+    cluster: str
+    hash: str  # Of the configuration, what has to be alike.
+    version: str
+    phase: DaemonPhase
+    uptime_seconds: float
+    sessions: int
+    groups: int
+    ring: tuple[str, ...]  # The daemons of its own site that it has a ring with, itself too.
+    links: tuple[LinkFacts, ...]
+    dropped: Mapping[str, int]  # Packets refused, by reason.
+    unsent: Mapping[str, int]
+    cut: tuple[str, ...]  # Daemons that the admin channel has cut off here.
+    shaped: tuple[str, ...]  # Daemons whose packets from here the admin channel delays or loses.
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedLink:
+    """A link between two sites: what it weighs, and what the daemon has measured of it.
+
+    Only the representative of a site measures, and only the links of its site; elsewhere `measured`,
+    `round_trip_seconds` and `loss` are None.
+    """
+
+    sites: tuple[str, str]
+    protocol: LinkProtocolName
+    configured: int
+    agreed: int | None  # In the daemon's present network; None if a site is not in it, or there is none.
+    measured: int | None  # The expected time to deliver a packet, in microseconds, as weights are.
+    round_trip_seconds: float | None
+    loss: float | None  # The share of packets that were lost.
+    use: LinkUse
+
+
+@dataclass(frozen=True, slots=True)
+class LinkWeights:
+    """What the links between sites weigh, by their sites."""
+
+    daemon: str
+    weights: WeightsName  # As configured.
+    representative: str  # Of the daemon's site: it has the links. Empty if there is no network.
+    links: tuple[WeighedLink, ...]
+
+
 def groups() -> Query[tuple[GroupInfo, ...]]:
     """All groups that have members, by name."""
     out: list[GroupInfo] = []
@@ -76,6 +145,7 @@ def groups() -> Query[tuple[GroupInfo, ...]]:
 
 def members(group: str) -> Query[GroupMembers]:
     """The members of a group, by daemon and name. If it changes meanwhile, it is read again from the start."""
+    group_named(group)
     out: list[Member] = []
     view: GroupViewId | None = None
     more = True
@@ -93,24 +163,69 @@ def members(group: str) -> Query[GroupMembers]:
 
 def view(after: DaemonView | None) -> Query[DaemonView]:
     """The present view; or, once there is one, the view that followed another."""
+    if after is not None and not isinstance(after, DaemonView):
+        raise WrongType("after", got(after), "give a DaemonView that `view` has returned, or None")
     told = _told(ViewFacts, (yield "view", "", "" if after is None else after.text))
     return DaemonView(told.id, tuple([one.name for one in told.members]), told.cause, told.age_us / 1e6)
 
 
 def daemon() -> Query[DaemonFacts]:
     """What the daemon knows of itself and of its links."""
-    return _told(DaemonFacts, (yield "daemon", "", ""))
+    told = _told(DaemonAnswer, (yield "daemon", "", ""))
+    return DaemonFacts(
+        told.daemon,
+        told.cluster,
+        told.hash,
+        told.version,
+        told.phase,
+        told.uptime_us / 1_000_000,
+        told.sessions,
+        told.groups,
+        told.ring,
+        tuple([_link(one) for one in told.links]),
+        told.dropped,
+        told.unsent,
+        told.cut,
+        told.shaped,
+    )
 
 
-def weights() -> Query[WeightsPage]:
-    """All links between sites, as one page."""
-    out: list[WeightLine] = []
+def _link(one: LinkLine) -> LinkFacts:
+    return LinkFacts(
+        one.daemon,
+        one.protocol,
+        one.sent,
+        one.received,
+        one.lost,
+        one.nacks,
+        one.retransmissions,
+        one.round_trip_us / 1_000_000,
+        one.backlog_bytes,
+    )
+
+
+def weights() -> Query[LinkWeights]:
+    """All links between sites."""
+    out: list[WeighedLink] = []
     while True:
         after = ",".join(out[-1].sites) if out else ""
         page = _told(WeightsPage, (yield "weights", "", after))
-        out += page.links
+        out += [_weight(one) for one in page.links]
         if not page.more or not page.links:
-            return WeightsPage(page.daemon, page.weights, page.representative, tuple(out), False)
+            return LinkWeights(page.daemon, page.weights, page.representative, tuple(out))
+
+
+def _weight(one: WeightLine) -> WeighedLink:
+    return WeighedLink(
+        one.sites,
+        one.protocol,
+        one.configured,
+        one.agreed,
+        one.measured,
+        None if one.round_trip_us is None else one.round_trip_us / 1_000_000,
+        None if one.loss_ppm is None else one.loss_ppm / 1_000_000,
+        one.use,
+    )
 
 
 Kind = TypeVar("Kind", bound=Told)

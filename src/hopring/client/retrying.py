@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from hopring.client.arguments import check_seconds
+from hopring.client.errors import WrongValue
+
 _DOUBLINGS_MAX: Final = 20
 
 
@@ -20,8 +23,12 @@ class Reconnect:
     give_up_seconds: float = 120.0  # After that without a connection the session ends.
 
     def __post_init__(self) -> None:
-        if not 0 < self.delay_seconds_min <= self.delay_seconds_max or self.give_up_seconds < 0:
-            raise ValueError(f"{self}: delays above 0, the least first, and no negative time to give up")
+        for name in ("delay_seconds_min", "delay_seconds_max"):
+            check_seconds(name, getattr(self, name), forever=False, above_zero=True)
+        check_seconds("give_up_seconds", self.give_up_seconds, forever=False)
+        if self.delay_seconds_min > self.delay_seconds_max:
+            reason = f"{self.delay_seconds_min:g} s is more than delay_seconds_max"
+            raise WrongValue("delay_seconds_min", reason, f"give at most {self.delay_seconds_max:g}")
 
 
 @dataclass(slots=True)

@@ -21,78 +21,78 @@ class MessageRun:
     """
 
     order: int  # The number of its first message among all events of the session, from 1.
-    received_at_us: int  # When the library read it; microseconds since 1970.
+    received_at_seconds: float  # When the library read it; seconds since 1970.
     start: int  # Its first message in the bundle.
     end: int
-    came: Messages = field(repr=False)
+    _came: Messages = field(repr=False)
 
     def __len__(self) -> int:
         return self.end - self.start
 
     @property
-    def bundle(self) -> Bundle:
+    def _bundle(self) -> Bundle:
         """What it came in."""
-        return self.came.bundle
+        return self._came.bundle
 
     @property
     def sender(self) -> str:
         """The sender's private group: an answer goes there."""
-        return self.came.sender
+        return self._came.sender
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Where it was sent to; each message of a mixed run to one of them."""
-        return self.came.bundle.run.groups
+        return self._came.bundle.run.groups
 
     @property
     def mixed(self) -> bool:
         """Whether `places` says where each message was sent to; otherwise all went to all groups."""
-        return self.came.bundle.run.mixed
+        return self._came.bundle.run.mixed
 
     @property
     def places(self) -> memoryview:
         """Of each message of a mixed run, where its group is in `groups`; otherwise empty."""
-        return self.came.bundle.places[self.start : self.end]
+        return self._came.bundle.places[self.start : self.end]
 
     @property
     def service(self) -> Service:
         """With what promise."""
-        return self.came.bundle.run.service
+        return self._came.bundle.run.service
 
     @property
     def place(self) -> Place:
         """In the one order of all groups; Unreliable messages have none."""
-        return self.came.place
+        return self._came.place
 
     @property
     def types(self) -> memoryview:
         """The type of each message."""
-        return self.came.bundle.types[self.start : self.end]
+        return self._came.bundle.types[self.start : self.end]
 
     @property
     def offsets(self) -> memoryview:
         """Where each body begins in `whole`, and where the last one ends."""
-        return self.came.bundle.offsets[self.start : self.end + 1]
+        return self._came.bundle.offsets[self.start : self.end + 1]
 
     @property
     def whole(self) -> memoryview:
         """All bodies of the bundle, end to end."""
-        return self.came.bundle.bodies
+        return self._came.bundle.bodies
 
     def apart(self) -> list["MessageRun"]:
         """The same in runs that are not mixed, in their order."""
         return [
-            MessageRun(self.order + start - self.start, self.received_at_us, start, end, came)
-            for came, start, end in apart(self.came, self.start, self.end)
+            MessageRun(self.order + start - self.start, self.received_at_seconds, start, end, came)
+            for came, start, end in apart(self._came, self.start, self.end)
         ]
 
     def bodies(self) -> list[bytes]:
         """The body of each message."""
-        return bodies_of(self.bundle, self.start, self.end)
+        return bodies_of(self._bundle, self.start, self.end)
 
     def messages(self) -> list[Message]:
         """The messages as events."""
-        return messages_of(self.came, self.start, self.end)
+        return messages_of(self._came, self.start, self.end)
 
 
 @dataclass(slots=True, eq=False)
@@ -156,7 +156,7 @@ class Lot:
         """The next ones, so many at most."""
         at = self.at
         self.at = min(self.end, at + messages)
-        return MessageRun(self.order + at - self.start, self.at_us, at, self.at, self.came)
+        return MessageRun(self.order + at - self.start, self.at_us / 1_000_000, at, self.at, self.came)
 
     def forget(self) -> None:
         """All of it was taken; it may still stand in a queue."""

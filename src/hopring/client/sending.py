@@ -7,11 +7,15 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from hopring.client.errors import MessageTooLarge, RequestRefused
+from hopring.groups.private import PRIVATE, is_private, split_private
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, GROUPS_MAX, MESSAGES_MAX
 
 TYPE_MAX: Final = 0xFFFF
+_NO_PRIVATE: Final = (
+    "a name has no #; only private groups do, #name#daemon, to which messages are sent without a join"
+)
 Buffer = bytes | bytearray | memoryview
 Data = Buffer | Sequence[Buffer]
 """A message: one buffer, or several that are sent end to end."""
@@ -42,20 +46,30 @@ def checked_groups(groups: tuple[str, ...]) -> tuple[GroupName, ...]:
     return tuple([GroupName(name) for name in groups])
 
 
-def check_type(message_type: int) -> None:
-    """Whether it is one."""
-    if not 0 <= message_type <= TYPE_MAX:
-        raise ValueError(f"message type {message_type} is not of 16 bits")
-
-
 def check_group(name: str) -> None:
-    """Whether there can be such a group."""
+    """Whether there can be such a group, a private one included."""
+    _check_name(name)
+    if PRIVATE in name and not (is_private(GroupName(name)) and all(split_private(GroupName(name)))):
+        raise RequestRefused(name, "illegal group", _NO_PRIVATE)
+
+
+@lru_cache(maxsize=256)
+def checked_plain_group(name: str) -> GroupName:
+    """A group that is not private."""
+    _check_name(name)
+    if PRIVATE in name:
+        raise RequestRefused(name, "illegal group", _NO_PRIVATE)
+    return GroupName(name)
+
+
+def _check_name(name: str) -> None:
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
         size = 0
     if not 0 < size <= GROUP_NAME_BYTES_MAX or "\0" in name:
-        raise RequestRefused(name, "illegal group", f"choose a name of 1 to {GROUP_NAME_BYTES_MAX} bytes")
+        remedy = f"choose a name of 1 to {GROUP_NAME_BYTES_MAX} bytes of UTF-8 without NUL"
+        raise RequestRefused(name, "illegal group", remedy)
 
 
 class Many:

@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from hopring.client.batch import Batch
 from hopring.client.blocking import Session
 from hopring.client.errors import TimedOut
+from hopring.client.sequence import EventSequence
 from hopring.client.spooling import Portion, Scribe, away, portions
 from hopring.groups.private import is_private
 from hopring.ids import GroupName
@@ -25,8 +25,8 @@ from hopring.spool.reading import read
 from hopring.spool.record import NO_PLACE
 from hopring.spool.writer import SpoolWriter, wall_us
 
-BATCH_MESSAGES: Final = 4_000
-BATCH_SECONDS: Final = 0.1
+MANY_MESSAGES: Final = 4_000
+WAIT_SECONDS: Final = 0.1
 LOOK_SECONDS: Final = 1.0
 """How often new groups are looked for, and a disk that refused is tried again."""
 
@@ -43,7 +43,7 @@ class Spooler:
         patterns: Sequence[str],
         options: SpoolOptions,
         say: Callable[[str], None] = lambda _: None,
-        heard: Callable[[Batch], None] = lambda _: None,
+        heard: Callable[[EventSequence], None] = lambda _: None,
     ) -> None:
         """Joins nothing yet; `say` is told in words what happens, `heard` is shown all that comes."""
         self.session = session
@@ -67,20 +67,20 @@ class Spooler:
             self.close()
 
     def stop(self) -> None:
-        """Lets `run` end after the batch in hand."""
+        """Lets `run` end after the events in hand."""
         self._stopped = True
 
-    def step(self, wait_seconds: float = BATCH_SECONDS) -> None:
-        """Looks for groups if it is time, takes a batch, writes it down."""
+    def step(self, wait_seconds: float = WAIT_SECONDS) -> None:
+        """Looks for groups if it is time, takes what has come, writes it down."""
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_SECONDS
             self._join_new()
         if self._waiting:
             self._retry(wait_seconds)
             return
-        batch = self.session.receive_batch(max_messages=BATCH_MESSAGES, max_wait_seconds=wait_seconds)
-        self._heard(batch)
-        self._waiting = {group: portions(runs) for group, runs in self._scribe.runs(batch).items()}
+        events = self.session.receive_many(max_messages=MANY_MESSAGES, max_wait_seconds=wait_seconds)
+        self._heard(events)
+        self._waiting = {group: portions(runs) for group, runs in self._scribe.runs(events).items()}
         self._write()
         self._tick()
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from hopring.client.batch import Batch, Taken
 from hopring.client.events import Gap, Member, Reconnected, Transition, View
 from hopring.client.once import LIVE
 from hopring.client.runs import MessageRun
+from hopring.client.sequence import EventSequence, Taken, microseconds
 from hopring.groups.names import GroupViewId
 from hopring.services import Service
 from hopring.session.place import Place
@@ -65,17 +65,17 @@ class Scribe:
         """From now on this group's events are wanted."""
         self.views.setdefault(group, NO_STEP)
 
-    def runs(self, batch: Batch) -> dict[str, list[Run]]:
-        """The records of a batch, by group, in their order."""
+    def runs(self, events: EventSequence) -> dict[str, list[Run]]:
+        """The records of these events, by group, in their order."""
         out: dict[str, list[Run]] = {}
-        for part in batch.parts:
+        for part in events.parts:
             its = [self._runs(part)] if isinstance(part, Taken) else map(self._messages, part.apart())
             for group, run in chain.from_iterable(its):
                 out.setdefault(group, []).append(run)
         return out
 
     def _runs(self, taken: Taken) -> Iterator[tuple[str, Run]]:
-        at_us = taken.received_at_us
+        at_us = microseconds(taken.received_at_seconds)
         match taken.event:
             case View(group=group) as view:
                 if group in self.views:
@@ -85,7 +85,8 @@ class Scribe:
                 closing = TransitionBody(signal.id, _members(signal.members))
                 return self._one((group,), Kind.TRANSITION, at_us, encode_body(closing))
             case Reconnected(groups=groups, gap=gap):
-                body = GapBody(f"reconnected: {gap.reason}", gap.lost_at_us, gap.back_at_us, None, gap.last)
+                times = microseconds(gap.lost_at_seconds), microseconds(gap.back_at_seconds)
+                body = GapBody(f"reconnected: {gap.reason}", *times, None, gap.last)
                 return self._one(groups, Kind.GAP, at_us, encode_body(body))
             case Gap() as gap:
                 body = GapBody("the spooler was too slow", at_us, at_us, gap.messages)
@@ -102,12 +103,12 @@ class Scribe:
 
     def _messages(self, came: MessageRun) -> Iterator[tuple[str, Run]]:
         place = NO_PLACE if came.service is Service.UNRELIABLE else came.place
-        mark = came.bundle.run.mark
+        mark = came._bundle.run.mark
         for group in came.groups:
             if group in self.views:
                 facts = Facts(
                     Kind.MESSAGE,
-                    came.received_at_us,
+                    microseconds(came.received_at_seconds),
                     came.sender,
                     came.groups,
                     came.service,

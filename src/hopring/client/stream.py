@@ -8,9 +8,9 @@ Messages of one bundle stand here as one lot, however many they are.
 from collections import deque
 from dataclasses import dataclass, field
 
-from hopring.client.batch import Part, Taken
 from hopring.client.events import Event, Message, Reconnected
 from hopring.client.runs import Lot, lot_of
+from hopring.client.sequence import Part, Taken
 from hopring.session.messages import Messages
 
 
@@ -126,13 +126,13 @@ class Stream:
         message = lot.message()
         return message, self._settle(lot) if lot.at == lot.end else 0
 
-    def take_batch(self, messages: int, group: str | None = None) -> tuple[list[Part], int]:
+    def take_many(self, messages: int, group: str | None = None) -> tuple[list[Part], int]:
         """The oldest events up to so many messages, and the credit for them."""
         out: list[Part] = []
         credit_bytes = 0
         while messages and (lot := self.first(group)) is not None:
             if lot.event is not None:
-                out.append(Taken(lot.event, lot.order, lot.at_us))
+                out.append(Taken(lot.event, lot.order, lot.at_us / 1_000_000))
                 credit_bytes += self._take_event(lot, lot.event, group)
                 continue
             run = lot.run(messages)

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
+from hopring.client.arguments import got
+from hopring.client.errors import WrongType, WrongValue
 from hopring.session.frames import CLIENT_PORT_DEFAULT
 
 URL_DEFAULT: Final = f"hop://localhost:{CLIENT_PORT_DEFAULT}"
 NAME_BYTES: Final = 4
+_REMEDY: Final = "write hop://host:port or hop+unix:///path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +26,25 @@ class Where:
 
 
 def parse_url(url: str) -> Where:
-    """The address in a URL; ValueError says what is wrong with it."""
-    parts = urlsplit(url)
-    if parts.scheme == "hop+unix" and parts.path and not parts.netloc:
+    """The address in a URL; WrongType or WrongValue says what is wrong with it."""
+    if not isinstance(url, str):
+        raise WrongType("url", got(url), _REMEDY)
+    try:
+        parts = urlsplit(url)
+        port = CLIENT_PORT_DEFAULT if parts.port is None else parts.port
+    except ValueError as error:
+        raise _wrong(url, f" ({error})") from None
+    if parts.query or parts.fragment or parts.username is not None or not port:
+        raise _wrong(url)
+    if parts.scheme == "hop+unix" and parts.path and not parts.netloc and "\0" not in unquote(parts.path):
         return Where(path=unquote(parts.path))
     if parts.scheme != "hop" or not parts.hostname or parts.path not in ("", "/"):
-        raise ValueError(f"{url!r} is no address of a daemon; write hop://host:port or hop+unix:///path")
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise ValueError(f"{url!r} has no valid port ({error}); write hop://host:port") from None
-    return Where(parts.hostname, CLIENT_PORT_DEFAULT if port is None else port)
+        raise _wrong(url)
+    return Where(parts.hostname, port)
+
+
+def _wrong(url: str, why: str = "") -> WrongValue:
+    return WrongValue("url", f"{url!r} is no address of a daemon{why}", _REMEDY)
 
 
 def unix_url(path: Path) -> str:
@@ -48,9 +59,11 @@ def any_name() -> str:
 
 def parse_urls(url: str | Sequence[str]) -> tuple[str, ...]:
     """One URL, several with commas between them, or a sequence of them; checked."""
+    if isinstance(url, bytes | bytearray) or not isinstance(url, Sequence):
+        raise WrongType("url", got(url), f"{_REMEDY}, or a list of them")
     urls = tuple([one.strip() for one in url.split(",")] if isinstance(url, str) else url)
     if not urls:
-        raise ValueError("no daemon is named; write hop://host:port or hop+unix:///path")
+        raise WrongValue("url", "no daemon is named", _REMEDY)
     for one in urls:
         parse_url(one)
     return urls

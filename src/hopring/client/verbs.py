@@ -9,19 +9,19 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from hopring.client.batch import Batch, Taken
 from hopring.client.core import Core
-from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut
+from hopring.client.errors import AlreadyMember, InDoubt, NoReceipt, SessionClosed, TimedOut, WrongValue
 from hopring.client.events import Event, Message, Receipt, View
 from hopring.client.kept import Request
 from hopring.client.queries import Query
 from hopring.client.sending import Many, Sending
+from hopring.client.sequence import EventSequence, Taken
 from hopring.client.since import BEHIND_SECONDS, LOOK_US, Replay
 from hopring.ids import NEVER
 from hopring.services import Service
 
 GOODBYE_SECONDS: Final = 10.0
-BATCH_MESSAGES: Final = 1_000
+MANY_MESSAGES: Final = 1_000
 
 T = TypeVar("T")
 
@@ -54,14 +54,10 @@ def join_from(
     now_us: int,
     seconds: float | None = None,
 ) -> Verb[None]:
-    """The same; with an offset, the events of a spool come first."""
-    if (since is None) != (spool is None):
-        raise ValueError("a join since an offset needs both: the offset, and the directory of spools")
+    """The same; with an offset, the events of a spool come first. `check_join` has looked at the arguments."""
     if since is None or spool is None:
         yield from join(core, group, now_us, seconds)
         return
-    if not core.membership:
-        raise ValueError("a join since an offset needs views: connect with membership=True")
     if group in core.replays or group in core.groups:
         raise AlreadyMember(group, "the session is in it, or soon will be", "leave it first")
     core.replays[group] = Replay(spool, group, since)
@@ -95,7 +91,8 @@ def multicast_many(core: Core, many: Many, now_us: int, seconds: float | None = 
 def multicast_wait(core: Core, sending: Sending, now_us: int, seconds: float | None = None) -> Verb[Receipt]:
     """The receipt of the message; an error says whether it was sent."""
     if sending.service is Service.UNRELIABLE:
-        raise ValueError("an Unreliable message has no place in the order, so it has no receipt; use multicast")
+        reason = "an Unreliable message has no place in the order, so it has no receipt"
+        raise WrongValue("service", reason, "use multicast, or Service.RELIABLE or above")
     end_us = until_us(now_us, seconds)
     what = "multicast_wait: the message was not sent, for want of room in the window"
     yield from _wait(lambda: core.has_room_and_ticket(sending), end_us, seconds, what)
@@ -121,25 +118,23 @@ def receive(core: Core, group: str | None, now_us: int, seconds: float | None = 
     return event
 
 
-def receive_batch(
+def receive_many(
     core: Core, group: str | None, messages: int, now_us: int, seconds: float | None
-) -> Verb[Batch]:
+) -> Verb[EventSequence]:
     """Many events. Nothing is taken before the last wait is over: a cancelled call loses none."""
-    if messages < 1:
-        raise ValueError(f"a batch of {messages} messages")
     replayed = yield from _replayed(core, group, now_us, until_us(now_us, seconds))
     if replayed is not None or core.replay(group) is not None:
-        return _replayed_batch(core, group, replayed, messages)
+        return _replayed_many(core, group, replayed, messages)
     if seconds is None:
-        yield from _wait(lambda: core.stream.waits(group) or core.is_over(group), NEVER, None, "receive_batch")
+        yield from _wait(lambda: core.stream.waits(group) or core.is_over(group), NEVER, None, "receive_many")
     else:
         end_us = until_us(now_us, seconds)
-        while now_us < end_us and not core.has_batch(messages, group) and not core.is_over(group):
-            now_us = yield Wait(lambda: core.has_batch(messages, group) or core.is_over(group), end_us)
-    batch = core.take_batch(messages, group)
-    if not batch and core.is_over(group):
+        while now_us < end_us and not core.has_many(messages, group) and not core.is_over(group):
+            now_us = yield Wait(lambda: core.has_many(messages, group) or core.is_over(group), end_us)
+    events = core.take_many(messages, group)
+    if not events and core.is_over(group):
         raise core.ended or SessionClosed(f"{group} was left")
-    return batch
+    return events
 
 
 def following(core: Core, group: str | None, now_us: int) -> Verb[Event | None]:
@@ -149,7 +144,8 @@ def following(core: Core, group: str | None, now_us: int) -> Verb[Event | None]:
         return replayed
     yield from _until(lambda: core.stream.waits(group) or core.is_over(group), now_us, None, "receive")
     event = core.take(group)
-    if event is None and core.ended is not None and not core.quit_done and core.is_in(group):
+    closed = core.quit_done or core.closed_here
+    if event is None and core.ended is not None and not closed and core.is_in(group):
         raise core.ended
     return event
 
@@ -175,7 +171,7 @@ def _replayed(core: Core, group: str | None, now_us: int, end_us: int) -> Verb[E
     return None
 
 
-def _replayed_batch(core: Core, group: str | None, first: Event | None, messages: int) -> Batch:
+def _replayed_many(core: Core, group: str | None, first: Event | None, messages: int) -> EventSequence:
     """What can be had of a spool without waiting; events of the past have no number in the session."""
     taken: list[Taken] = []
     replay = core.replay(group)
@@ -184,7 +180,7 @@ def _replayed_batch(core: Core, group: str | None, first: Event | None, messages
         taken.append(Taken(event, 0, 0))
         messages -= isinstance(event, Message)
         event = replay.next() if replay is not None and messages > 0 else None
-    return Batch(tuple(taken))
+    return EventSequence(tuple(taken))
 
 
 def query(core: Core, asked: Query[T], now_us: int, seconds: float | None = None) -> Verb[T]:

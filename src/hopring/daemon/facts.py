@@ -18,7 +18,7 @@ from hopring.routing.network import Network
 from hopring.routing.topology import LinkPlan
 from hopring.routing.trees import Pair, edges_used
 from hopring.routing.weights import delivery_us
-from hopring.session.answers import DaemonFacts, LinkLine, WeightLine, WeightsPage
+from hopring.session.answers import DaemonAnswer, LinkLine, LinkUse, WeightLine, WeightsPage
 from hopring.session.desk import Desk
 
 
@@ -104,11 +104,11 @@ class Facts:
             unsent += one.unsent
         return unsent
 
-    def told(self, now_us: int) -> DaemonFacts:
+    def told(self, now_us: int) -> DaemonAnswer:
         """The answer to a client."""
         membership = self.member.membership
         stack = membership.stack
-        return DaemonFacts(
+        return DaemonAnswer(
             daemon=self.name,
             cluster=self.config.cluster,
             hash=f"{cluster_hash(self.config):08x}",
@@ -154,18 +154,18 @@ class Facts:
         ]
         return WeightsPage(
             daemon=self.name,
-            weights=self.config.weights,
+            weights=self.config.weights.value,
             representative="" if first is None else self.names[first],
             links=tuple(sorted(lines, key=lambda line: line.sites)),
             more=False,
         )
 
-    def _weight(self, ends: Pair, plan: LinkPlan, use: str, agreed: int | None) -> WeightLine:
+    def _weight(self, ends: Pair, plan: LinkPlan, use: LinkUse, agreed: int | None) -> WeightLine:
         mine = self.member.membership.present.measuring.measure_of(ends)
         one, other = [self.config.sites[site].name for site in ends]
         return WeightLine(
             sites=(one, other),
-            protocol=plan.protocol,
+            protocol=plan.protocol.value,
             configured=plan.weight,
             agreed=None if use == "absent" else agreed,
             measured=None if mine is None else delivery_us(mine),
@@ -175,10 +175,10 @@ class Facts:
         )
 
 
-def _uses(network: Network) -> dict[Pair, str]:
+def _uses(network: Network) -> dict[Pair, LinkUse]:
     """What a network does with each link between its sites."""
     used = edges_used(network.trees)
-    idle = "spare" if network.topology.measured else "unused"
+    idle: LinkUse = "spare" if network.topology.measured else "unused"
     return {
         ends: "tree" if ends in used else "cut" if ends in network.left_out else idle
         for ends in network.topology.links

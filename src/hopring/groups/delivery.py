@@ -3,7 +3,7 @@
 Invariants  a session gets a bundle once, through however many of its groups; nobody but the order decides when.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.errors import Drop, PeerError
@@ -13,13 +13,17 @@ from hopring.groups.payloads import unseal
 from hopring.groups.private import is_private, private_group, split_private
 from hopring.groups.sessions import Sessions
 from hopring.groups.table import Table
-from hopring.ids import GroupName, Process
+from hopring.groups.words import BundlePresence, PresentSessions
+from hopring.ids import GroupName, Process, ViewId
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
 from hopring.wire.bundle import decode_bundle, peek_groups, rows_of
 
 KINDS_MAX: Final = 8
 """So many different parts of a mixed bundle are made at most: each is a copy, and a frame that few share."""
+
+TOLD_MAX: Final = 256
+"""Most bundles in one PRESENT."""
 
 
 @dataclass(slots=True)
@@ -31,6 +35,9 @@ class Delivery:
     table: Table
     sessions: Sessions
     early: Early
+    presences: list[BundlePresence] = field(
+        default_factory=list
+    )  # To be told, of messages in the present view.
 
     def take(self, event: Delivered) -> list[Deliver]:
         """A client's bundle, for those here that are to get it."""
@@ -38,6 +45,8 @@ class Delivery:
         name, payload = unseal(message.payload)
         groups = peek_groups(payload)
         sessions = self._recipients(groups)
+        if event.sender != self.me:
+            self._note_presence(event, payload, groups)
         overtakes = self.early.overtakes(groups, message.service, event.position)
         if not sessions and not overtakes:
             return []
@@ -55,6 +64,24 @@ class Delivery:
             self.early.keep(deliver)
         deliver = self.early.withhold(deliver)
         return [deliver] if deliver.sessions else []
+
+    def _note_presence(self, event: Delivered, payload: memoryview, groups: tuple[GroupName, ...]) -> None:
+        """The sender's daemon cannot know for a receipt which sessions are here; so it is told."""
+        mine = [at for at, group in enumerate(groups) if self._is_mine(group)]
+        if not mine or not any(decode_bundle(payload).hints):
+            return
+        present = [(at, number) for at in mine for number in self._local(groups[at])]
+        lts, site = event.position
+        self.presences.append(
+            BundlePresence(event.message.daemon, event.message.session, lts, site, tuple(present))
+        )
+
+    def presence_word(self, view: ViewId) -> PresentSessions | None:
+        """What is to be told now of messages that were delivered in this view, if anything."""
+        if not self.presences:
+            return None
+        told, self.presences = self.presences[:TOLD_MAX], self.presences[TOLD_MAX:]
+        return PresentSessions(view, tuple(told))
 
     def _apart(self, deliver: Deliver) -> list[Deliver]:
         """A mixed bundle: together those who get the same messages, which mostly is all of them.
@@ -103,10 +130,14 @@ class Delivery:
         """Who is in it here."""
         if not is_private(group):
             return self.table.local(group)
-        name, daemon = split_private(group)
-        if daemon == self.names[self.me.daemon] and name in self.sessions.by_name:
+        name, _ = split_private(group)
+        if self._is_mine(group) and name in self.sessions.by_name:
             return (self.sessions.by_name[name].number,)
         return ()
+
+    def _is_mine(self, group: GroupName) -> bool:
+        """Whether it is the private group of a session that could be here."""
+        return is_private(group) and split_private(group)[1] == self.names[self.me.daemon]
 
 
 def _in_pieces(deliver: Deliver, members: list[tuple[int, ...]]) -> list[Deliver]:

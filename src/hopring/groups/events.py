@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hopring.groups.names import GroupViewId, Member
-from hopring.ids import GroupName, ViewId
+from hopring.ids import GroupName, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import Position
@@ -140,6 +140,16 @@ class Gone:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class PresenceTold:
+    """Another daemon tells which of the private groups of a session's bundle were of sessions there."""
+
+    session: int  # That sent the bundle.
+    position: Position
+    process: Process
+    present: tuple[tuple[int, int], ...]  # The group's place in the bundle's list, and the session there.
+
+
 class Deliver(Value, frozen=True):
     """A bundle for these sessions, each once."""
 
@@ -158,4 +168,4 @@ class Deliver(Value, frozen=True):
 Request = Connect | Disconnect | JoinGroup | LeaveGroup | Send
 FromBelow = Delivered | Stamped | Rift | TransitionalSignal | Installed
 Input = Request | FromBelow | Tick
-Output = Connected | Refused | ShowView | ShowSignal | Left | Gone | Deliver | Resume | Withdraw
+Output = Connected | Refused | ShowView | ShowSignal | Left | Gone | PresenceTold | Deliver | Resume | Withdraw

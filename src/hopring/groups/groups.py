@@ -17,7 +17,18 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 from hopring.groups.delivery import Delivery, groups_of
 from hopring.groups.early import Early
-from hopring.groups.events import Cause, Connect, Disconnect, Gone, Input, JoinGroup, LeaveGroup, Output, Send
+from hopring.groups.events import (
+    Cause,
+    Connect,
+    Disconnect,
+    Gone,
+    Input,
+    JoinGroup,
+    LeaveGroup,
+    Output,
+    PresenceTold,
+    Send,
+)
 from hopring.groups.exchange import Gathered, groups_words
 from hopring.groups.holding import Holding
 from hopring.groups.interest import InterestTable, OwnInterest
@@ -28,7 +39,19 @@ from hopring.groups.payloads import is_word
 from hopring.groups.requests import Requests
 from hopring.groups.table import Table
 from hopring.groups.views import GroupViews
-from hopring.groups.words import GroupsPart, Hold, Interest, Join, Kill, Leave, Word, decode, encode, service_of
+from hopring.groups.words import (
+    GroupsPart,
+    Hold,
+    Interest,
+    Join,
+    Kill,
+    Leave,
+    PresentSessions,
+    Word,
+    decode,
+    encode,
+    service_of,
+)
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import (
@@ -41,7 +64,7 @@ from hopring.membership.events import (
     TransitionalSignal,
     Withdraw,
 )
-from hopring.ordering.entry import CONTROL_SESSION
+from hopring.ordering.entry import CONTROL_SESSION, Position
 from hopring.services import Service
 
 NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
@@ -142,6 +165,9 @@ class Groups:
         held = self.holding.word()
         if held is not None:
             return _control(held)
+        present = self.delivery.presence_word(self.view)
+        if present is not None:
+            return _control(present)
         taken = self.requests.take(self._one_site, queue_open, bulk_open)
         return _control(taken) if isinstance(taken, Interest) else taken
 
@@ -198,7 +224,9 @@ class Groups:
             self.views.out.extend(self.delivery.take(event))
             return
         word = decode(message.payload, message.service)
-        if isinstance(word, GroupsPart | Interest | Hold) is not (message.session == CONTROL_SESSION):
+        if isinstance(word, GroupsPart | Interest | Hold | PresentSessions) is not (
+            message.session == CONTROL_SESSION
+        ):
             raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} of session {message.session}")
         match word:
             case GroupsPart():
@@ -210,11 +238,20 @@ class Groups:
             case Hold():
                 if event.sender != self.me:
                     self.holding.heard(event.sender.daemon, word)
+            case PresentSessions():
+                self._present(event.sender, word)
             case Join() | Leave() | Kill():
                 if self._gathered is not None:
                     # Clients wait until all GROUPS are delivered, and these are Safe.
                     raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
                 self._change(word, event, now_us)
+
+    def _present(self, sender: Process, word: PresentSessions) -> None:
+        if word.view != self.view or sender == self.me:
+            return
+        for one in word.answers:
+            if one.daemon == self.me.daemon:
+                self._put(PresenceTold(one.session, Position(one.lts, one.site), sender, one.present))
 
     def _change(self, word: Join | Leave | Kill, event: Delivered, now_us: int) -> None:
         sender, message = event.sender, event.message
@@ -286,6 +323,7 @@ class Groups:
             self.views.close_again(together, left)
         self.views.begin()
         self.early.clear()
+        self.delivery.presences.clear()  # Senders do not wait for them beyond the view.
         self.interest.keep({one.daemon for one in together})
         alike = together == self.members and self.state is GState.GTRANS and not event.uneven
         if alike and len(self.members) == 1:

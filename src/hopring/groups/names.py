@@ -3,13 +3,17 @@
 The values here, in words.py and in events.py are read by msgspec at run time, so these files are not compiled.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from hopring.groups.private import PRIVATE, is_private, private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
 
 SESSION_NAME_BYTES_MAX: Final = 64
+
+
+ViewCause = Literal["join", "leave", "disconnect", "network"]
+"""Why a group has a new view, as clients and spools spell it: a `Cause`."""
 
 
 class Member(NamedTuple):

@@ -1,4 +1,5 @@
-"""The words of groups as payloads of daemons' messages: JOIN, LEAVE, KILL, GROUPS, INTEREST, HOLD; and bundles.
+"""The words of groups as payloads of daemons' messages: JOIN, LEAVE, KILL, GROUPS, INTEREST, HOLD, PRESENT;
+and bundles.
 
 The first byte tells them apart: a bundle begins with its service, 1 to 6, a word with the head of a msgpack
 array. Behind a bundle stands the name of the session that sent it, put there by its daemon. Whose word it is,
@@ -52,6 +53,23 @@ class Hold(msgspec.Struct, frozen=True, array_like=True, tag="H"):
     off: tuple[Group, ...] = ()
 
 
+class BundlePresence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Which of a bundle's private groups were of live sessions of this daemon, at its place in the order."""
+
+    daemon: Count  # The one that the bundle came from.
+    session: Count  # Of the bundle.
+    lts: Count
+    site: Count
+    present: tuple[tuple[Count, Count], ...]  # The group's place in the bundle's list, and the session.
+
+
+class PresentSessions(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
+    """What daemons want to know for receipts of messages to private groups here. Agreed."""
+
+    view: ViewId  # In which the bundles were delivered.
+    answers: tuple[BundlePresence, ...]
+
+
 class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
     """A group with members at the sender of GROUPS."""
 
@@ -72,7 +90,7 @@ class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
     interested: tuple[Group, ...] = ()  # Further groups whose messages the sender wants.
 
 
-Word = Join | Leave | Kill | Interest | Hold | GroupsPart
+Word = Join | Leave | Kill | Interest | Hold | PresentSessions | GroupsPart
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)

@@ -3,7 +3,7 @@
 The values here are read by msgspec at run time, so this file is not compiled.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -13,6 +13,16 @@ from hopring.ids import ViewId
 from hopring.session.words import Count, Member, Name, Text, Word
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
+
+
+LinkProtocolName = Literal["hop", "tcp"]
+DaemonPhase = Literal["op", "search", "statetrans", "evs", "gone"]
+"""The membership's phases."""
+
+WeightsName = Literal["fixed", "measured"]
+LinkUse = Literal["tree", "spare", "unused", "cut", "absent"]
+"""What the daemon's network does with a link: some tree uses it; it is measured only; neither; it is left out;
+or one of its sites is not in the network."""
 
 
 class GroupLine(Word, frozen=True):
@@ -60,7 +70,7 @@ class LinkLine(Word, frozen=True):
     """A link to another site, as this end of it sees it; counts of packets since the view began."""
 
     daemon: Name
-    protocol: Name
+    protocol: LinkProtocolName
     sent: Count
     received: Count
     lost: Count
@@ -70,14 +80,14 @@ class LinkLine(Word, frozen=True):
     backlog_bytes: Count
 
 
-class DaemonFacts(Word, frozen=True, tag="daemon"):
+class DaemonAnswer(Word, frozen=True, tag="daemon"):
     """The daemon itself."""
 
     daemon: Name
     cluster: Name
     hash: Name  # Of the configuration, what has to be alike.
     version: Name
-    phase: Name
+    phase: DaemonPhase
     uptime_us: Count
     sessions: Count
     groups: Count
@@ -93,20 +103,20 @@ class WeightLine(Word, frozen=True):
     """A link between two sites: what it weighs, and what this daemon has measured of it."""
 
     sites: tuple[Name, Name]
-    protocol: Name
+    protocol: LinkProtocolName
     configured: Count
     agreed: Count | None  # In the daemon's present network; None if a site is not in it, or there is none.
     measured: Count | None = None  # The expected time to deliver, in microseconds; the next three only of
     round_trip_us: Count | None = None  # links of this daemon's site, by the daemon that represents it.
     loss_ppm: Count | None = None
-    use: Name = ""  # tree, spare, unused, cut or absent.
+    use: LinkUse = "absent"
 
 
 class WeightsPage(Word, frozen=True, tag="weights"):
     """Links by their sites."""
 
     daemon: Name
-    weights: Name  # fixed or measured.
+    weights: WeightsName
     representative: Name  # Of the daemon's site: it has the links. Empty if there is no network.
     links: tuple[WeightLine, ...]
     more: bool
@@ -119,7 +129,7 @@ class NoAnswer(Word, frozen=True, tag="none"):
     remedy: Text
 
 
-Told = GroupsPage | MembersPage | ViewFacts | DaemonFacts | WeightsPage | NoAnswer
+Told = GroupsPage | MembersPage | ViewFacts | DaemonAnswer | WeightsPage | NoAnswer
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Told]] = msgspec.msgpack.Decoder(Told)
 

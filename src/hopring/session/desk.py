@@ -21,20 +21,29 @@ from hopring.groups.events import (
     JoinGroup,
     LeaveGroup,
     Left,
+    PresenceTold,
     Refused,
     Request,
     Send,
     ShowSignal,
     ShowView,
 )
-from hopring.groups.groups import Groups, GState
+from hopring.groups.groups import Groups
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.payloads import is_word
 from hopring.groups.renumber import renumber
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
-from hopring.membership.events import Delivered, Installed, Resume, Stamped, Submit, Withdraw
+from hopring.membership.events import (
+    Delivered,
+    Installed,
+    Resume,
+    Stamped,
+    Submit,
+    TransitionalSignal,
+    Withdraw,
+)
 from hopring.ordering.entry import CONTROL_SESSION
 from hopring.session import showing, shows
 from hopring.session.backlog import Spills
@@ -53,11 +62,11 @@ from hopring.session.options import (
     Slow,
 )
 from hopring.session.pace import Pace
-from hopring.session.receipts import receipt_of
+from hopring.session.receipts import Receipts
 from hopring.session.roll import Roll
 from hopring.session.session import Session, State
 from hopring.session.shows import Shown
-from hopring.session.words import Ask, Credit, Error, Goodbye, Hello, Join, Leave, Quit, Welcome, Word
+from hopring.session.words import Ask, Credit, Error, Goodbye, Hello, Join, Leave, Quit, Receipt, Welcome, Word
 from hopring.session.words import Refused as RefusedWord
 from hopring.wire.bundle import bundle_bytes_of
 
@@ -89,6 +98,7 @@ class Desk:
         self.slow = self._roll.slow
         self.ended = self._roll.ended
         self.pace = Pace()
+        self._receipts = Receipts(groups)
         self._charged: set[int] = set()  # Sessions that wait for credit, or to be listened to again.
         self._owing_until_us: dict[int, int] = {}  # When clients are told what has gone out, at the latest.
 
@@ -197,6 +207,10 @@ class Desk:
                 self._receipt(event, now_us)
             case Stamped(_, message) if not is_word(message.payload):
                 pass  # Groups want to know of joins only.
+            case TransitionalSignal():
+                self._ask(event, now_us)
+                for number, word in self._receipts.close():
+                    self._told(number, word, now_us)
             case Installed():
                 self.queries.installed(event, now_us)
                 self._ask(event, now_us)
@@ -323,6 +337,8 @@ class Desk:
                     self._refused(number, showing.refused(output), now_us)
                 case Gone(number):
                     self._gone(number)
+                case PresenceTold(number):
+                    self._told(number, self._receipts.told(output), now_us)
                 case Resume() | Withdraw():
                     self._roll.out.append(output)
 
@@ -399,8 +415,13 @@ class Desk:
         session = self.sessions.get(event.message.session) if event.sender == self.groups.me else None
         if session is None or not session.conversation.wants_receipts or is_word(event.message.payload):
             return
-        word = receipt_of(event, self.groups.state in (GState.GTRANS, GState.GGT))
+        word = self._receipts.delivered(event)
         if word is not None:
+            self._answer(session, word, now_us)
+
+    def _told(self, number: int, word: Receipt | None, now_us: int) -> None:
+        session = self.sessions.get(number)
+        if session is not None and word is not None:
             self._answer(session, word, now_us)
 
     def _end(self, session: Session, reason: str, detail: str, remedy: str, now_us: int) -> None:

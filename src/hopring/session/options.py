@@ -51,7 +51,7 @@ class Slow(StrEnum):
     DROP = "drop"  # Messages are dropped, and counted where they are missing.
 
 
-Policy = Literal["kick", "block", "spill", "drop"]
+SlowPolicy = Literal["kick", "block", "spill", "drop"]
 """The same as clients and configurations spell it."""
 
 
@@ -71,7 +71,7 @@ class SessionOptions:
     spill_bytes_max: int = 16 * 1024 * 1024 * 1024  # On disk for one client: minutes at full load.
     block_us: int = 30_000_000  # So long a client may take nothing while others wait for it.
     spread_messages_max: int = 1000  # Of what waits for a Spread client that takes nothing for a while.
-    spread_slow: Policy = "kick"  # The policy for Spread clients, which cannot choose.
+    spread_slow: SlowPolicy = "kick"  # The policy for Spread clients, which cannot choose.
     spread_access: tuple[str, ...] = ()  # Networks that Spread clients may come from; without any, all.
 
     def limit_bytes(self, policy: Slow) -> int:

@@ -16,7 +16,7 @@ from hopring.groups.private import split_private
 from hopring.ids import NEVER, DaemonId, GroupName, ViewId
 from hopring.membership.events import Installed
 from hopring.session.answers import (
-    DaemonFacts,
+    DaemonAnswer,
     DaemonLine,
     GroupLine,
     GroupsPage,
@@ -52,7 +52,7 @@ class Queries:
     """The questions of all sessions of a daemon."""
 
     groups: Groups
-    describe: Callable[[], DaemonFacts] | None = None  # The driver's, for what this room cannot know;
+    describe: Callable[[], DaemonAnswer] | None = None  # The driver's, for what this room cannot know;
     weigh: Callable[[], WeightsPage] | None = None  # and so are all links.
     page_items: int = PAGE_ITEMS
     _asked: dict[int, deque[Ask]] = field(default_factory=dict)

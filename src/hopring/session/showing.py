@@ -50,7 +50,7 @@ def view(show: ShowView, daemons: Sequence[str]) -> bytes:
             shown.id,
             tuple([member_word(one, daemons) for one in shown.members]),
             tuple([place[one] for one in shown.together]),
-            str(shown.cause),
+            shown.cause.value,
             None if shown.who is None else member_word(shown.who, daemons),
             tuple([tuple([place[one] for one in some]) for some in shown.sets]),
         )

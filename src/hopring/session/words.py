@@ -11,9 +11,9 @@ from typing import Annotated, Final
 import msgspec
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.names import GroupViewId
+from hopring.groups.names import GroupViewId, ViewCause
 from hopring.session.frames import Frame, Kind, encode_frame
-from hopring.session.options import Policy
+from hopring.session.options import SlowPolicy
 from hopring.session.place import Place
 
 NUMBER_BYTES_MAX: Final = 2**62
@@ -33,7 +33,7 @@ class Hello(Word, frozen=True):
     name: Name
     window_bytes: Count  # Of events that it has not taken.
     membership: bool = True  # Whether it wants views and signals.
-    slow: Policy = "kick"  # What is done when it does not keep up.
+    slow: SlowPolicy = "kick"  # What is done when it does not keep up.
     priority: bool = False  # Whether its requests and events go before those of others.
 
 
@@ -107,7 +107,7 @@ class View(Word, frozen=True):
     id: GroupViewId
     members: tuple[Member, ...]
     together: Places
-    cause: Name
+    cause: ViewCause
     who: Member | None
     sets: tuple[Places, ...]
 
@@ -132,6 +132,9 @@ class Receipt(Word, frozen=True):
     tickets: tuple[Count, ...]
     place: Place
     closing: bool  # Whether the daemons' view was closing: then it holds among those who stay together.
+    members: tuple[
+        Count | None, ...
+    ]  # For each ticket, the sessions in the message's groups there; None: unknown.
 
 
 class Answer(Word, frozen=True):
@@ -155,7 +158,7 @@ class Warning(Word, frozen=True):
 
     waiting_bytes: Count
     limit_bytes: Count
-    policy: Name
+    policy: SlowPolicy
 
 
 class Error(Word, frozen=True):

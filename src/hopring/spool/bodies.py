@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from hopring.groups.names import GroupViewId
+from hopring.groups.names import GroupViewId, ViewCause
 from hopring.session.place import Place
 
 
@@ -26,7 +26,7 @@ class ViewBody(msgspec.Struct, frozen=True):
     id: GroupViewId
     members: tuple[MemberBody, ...]
     together: tuple[int, ...]  # Places in `members`: those who come from the same view as the spooler.
-    cause: str
+    cause: ViewCause
     who: MemberBody | None
     sets: tuple[tuple[int, ...], ...]
 

@@ -12,7 +12,7 @@ from hopring.groups.events import Refusal, Send
 from hopring.groups.groups import Groups
 from hopring.ids import DaemonId, GroupName
 from hopring.session.dialect import Admitted, Said
-from hopring.session.options import TOO_MANY_CLIENTS, Policy
+from hopring.session.options import TOO_MANY_CLIENTS, SlowPolicy
 from hopring.session.words import NUMBER_BYTES_MAX, Error, Hello, Join, Leave, Quit, Refused, Welcome, Word
 from hopring.spread.bits import SERVICES, Bits
 from hopring.spread.frames import Batch, Reader
@@ -37,7 +37,7 @@ class SpreadConversation:
         handshake: Handshake,
         reader: Reader,
         invent: Callable[[], str],
-        slow: Policy,
+        slow: SlowPolicy,
     ) -> None:
         """Invents a name for a client that gives none; the policy is for one that does not keep up."""
         self._groups = groups

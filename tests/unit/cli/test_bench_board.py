@@ -18,8 +18,8 @@ from hopring.cli.bench.job import Case, Job
 from hopring.cli.bench.summary import spread_percent, summary
 from hopring.cli.bench.table import table
 from hopring.cli.bench.throughput import order_is_ok, set_board
-from hopring.client.batch import Batch
 from hopring.client.runs import MessageRun
+from hopring.client.sequence import EventSequence
 from hopring.client.stream import Stream
 from hopring.groups.private import private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
@@ -117,8 +117,8 @@ def test_marks_of_batches_go_on_where_the_last_batch_ended(at_once: int) -> None
         stream.put_messages(Messages(private_group("anna", "a1"), PLACE, bundle), 0, len(bundle), 1)
 
     seen = b""
-    while taken := stream.take_batch(at_once)[0]:
-        seen += marks_of(Batch(tuple(taken)))
+    while taken := stream.take_many(at_once)[0]:
+        seen += marks_of(EventSequence(tuple(taken)))
 
     assert seen == b"".join([mark(0, number) for number in range(10)])
 

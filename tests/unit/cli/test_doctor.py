@@ -14,7 +14,7 @@ from tests.unit.daemon.free_ports import free_base_port
 from hopring.cli import doctor_host as host
 from hopring.cli.doctor_checks import Chart
 from hopring.cli.doctor_cluster import Asked, check_daemons, check_pairs
-from hopring.client.queries import DaemonView
+from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import (
     Config,
     Link,
@@ -26,18 +26,18 @@ from hopring.config import (
     local_config,
 )
 from hopring.ids import DaemonId, Incarnation, ViewId
-from hopring.session.answers import DaemonFacts, LinkLine
+from hopring.session.answers import DaemonPhase
 
 CONFIG = local_config({"eu": 2, "us": 1}, base_port=free_base_port(6))
-LINK = LinkLine("us1", "hop", 1000, 1000, 0, 0, 0, 40_000, 0)
+LINK = LinkFacts("us1", "hop", 1000, 1000, 0, 0, 0, 0.04, 0)
 
 
 def asked(
     name: str,
     *members: str,
     config: Config = CONFIG,
-    link: LinkLine = LINK,
-    phase: str = "op",
+    link: LinkFacts = LINK,
+    phase: DaemonPhase = "op",
     cut: tuple[str, ...] = (),
     shaped: tuple[str, ...] = (),
     **counts: int,
@@ -48,7 +48,7 @@ def asked(
         hash=f"{cluster_hash(config):08x}",
         version="1",
         phase=phase,
-        uptime_us=1,
+        uptime_seconds=1.0,
         sessions=0,
         groups=0,
         ring=(),
@@ -97,7 +97,7 @@ def test_a_split_is_told_once_and_one_way_sight_as_such() -> None:
 
 def test_another_configuration_phase_drops_and_loss_are_findings() -> None:
     other = replace(CONFIG, cluster="other")
-    lossy = LinkLine("us1", "hop", 0, 900, 100, 0, 0, 1, 0)
+    lossy = LinkFacts("us1", "hop", 0, 900, 100, 0, 0, 0.001, 0)
     found = findings(
         {
             "eu1": asked("eu1", *ALL, config=other, phase="search", cluster=3, too_long=2),

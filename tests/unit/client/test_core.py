@@ -7,7 +7,7 @@ import pytest
 from hopring.client.core import Core
 from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
 from hopring.client.outgoing import Outgoing
-from hopring.client.sending import Sending, check_type, checked_groups
+from hopring.client.sending import Sending, checked_groups
 from hopring.client.url import Where, parse_url
 from hopring.ids import GroupName
 from hopring.session.frames import PREAMBLE, Kind, encode_frame
@@ -75,9 +75,20 @@ def test_what_cannot_be_sent_is_told_at_once() -> None:
     with pytest.raises(MessageTooLarge) as caught:
         outgoing.takes(Sending((GroupName("g"),), bytes(1001)))
     assert (caught.value.size_bytes, caught.value.limit_bytes) == (1001, 1000)
-    with pytest.raises(ValueError, match="16 bits"):
-        check_type(65_536)
-    for groups in ([], ["g", "g"], [""], ["x" * 129], ["a\0"], ["\ud800"]):
+    for groups in (
+        [],
+        ["g", "g"],
+        [""],
+        ["x" * 129],
+        ["a\0"],
+        ["\ud800"],
+        ["#"],
+        ["#a"],
+        ["a#b"],
+        ["a#b#c"],
+        ["##d"],
+        ["#a#b#c"],
+    ):
         with pytest.raises(RequestRefused):
             checked_groups(tuple(groups))
 

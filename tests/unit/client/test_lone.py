@@ -161,7 +161,7 @@ def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
         core.receive(stream[at : at + cut])
 
     assert core.outgoing.charged_bytes == 0
-    (first, *runs) = core.take_batch(2, None).runs
+    (first, *runs) = core.take_many(2, None).runs
     assert [one.data for run in (first, *runs) for one in run.messages()] == [b"0", b"1"]
     assert [one.data for one in iter(core.take, None) if isinstance(one, Message)] == [b"", b"three"]
     assert core.stream.credit_bytes == 0
@@ -179,7 +179,7 @@ def test_one_that_is_open_alone_counts_and_takes_company() -> None:
     assert core.outgoing.in_doubt == 3
     wire.exchange(0)
 
-    (run,) = core.take_batch(10, None).runs
+    (run,) = core.take_many(10, None).runs
     assert [(one.groups, one.data) for one in run.messages()] == [
         (("g",), b"1"),
         (("g",), b"2"),

@@ -56,7 +56,7 @@ def test_who_is_in_all_groups_gets_all_in_one_run() -> None:
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
 
-    (run,) = anna.take_batch(100, None).runs
+    (run,) = anna.take_many(100, None).runs
     assert (run.mixed, run.groups, run.places.tolist()) == (True, GROUPS, [0, 1, 0, 2, 2])
     assert [(one.groups, one.data, one.type) for one in run.messages()] == [((g,), data, 3) for g, data in WHAT]
     assert [(part.groups, part.order, part.bodies()) for part in run.apart()] == [
@@ -136,8 +136,8 @@ def test_whoever_takes_what_nothing_is_lost_or_twice_and_all_credit_comes_back(s
     got: list[tuple[tuple[str, ...], bytes]] = []
     ways: list[Callable[[], list[Event]]] = [
         *[partial(one, anna, group) for group in (None, *GROUPS)],
-        lambda: list(anna.take_batch(dice.randint(1, 5), None)),
-        lambda: list(anna.take_batch(dice.randint(1, 5), dice.choice(GROUPS))),
+        lambda: list(anna.take_many(dice.randint(1, 5), None)),
+        lambda: list(anna.take_many(dice.randint(1, 5), dice.choice(GROUPS))),
     ]
     while len(got) < len(sent):
         count = dice.randint(0, min(8, len(waiting)))
@@ -157,7 +157,7 @@ def test_spools_have_each_message_in_its_group_only() -> None:
     spooling = Scribe()
     for group in ("a", "c"):
         spooling.open(group)
-    batch = anna.take_batch(100, None)
+    batch = anna.take_many(100, None)
     assert all(isinstance(part, MessageRun) for part in batch.parts)
     runs = spooling.runs(batch)
 
@@ -173,7 +173,7 @@ def test_a_table_says_of_each_message_where_it_went() -> None:
     front = Front()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT * 5)
-    table = anna.take_batch(100, None).to_arrow()
+    table = anna.take_many(100, None).to_arrow()
 
     assert table.column("groups").to_pylist() == [[group] for group, _ in WHAT * 5]
     assert table.column("data").to_pylist() == [data for _, data in WHAT * 5]

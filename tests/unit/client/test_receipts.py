@@ -41,7 +41,7 @@ def test_a_receipt_has_the_place_that_members_see() -> None:
     (message,) = wire.events()
 
     assert isinstance(message, Message)
-    assert receipt == Receipt((GroupName("g"),), Service.AGREED, message.place, False)
+    assert receipt == Receipt((GroupName("g"),), Service.AGREED, message.place, False, 1)
     assert receipt.place.view == VIEW
 
 
@@ -158,7 +158,54 @@ def test_an_unreliable_message_has_no_receipt() -> None:
 def test_a_receipt_that_nobody_asked_for_is_not_of_the_protocol(tickets: tuple[int, ...]) -> None:
     wire = connected(Front(), options=None)
     wire.core.send_for_receipt(sending("g", b""))
-    wire.core.receive(encode_word(ReceiptWord(tickets, Place(VIEW, 1, 0), False)))
+    wire.core.receive(encode_word(ReceiptWord(tickets, Place(VIEW, 1, 0), False, tuple([0] * len(tickets)))))
 
     assert isinstance(wire.core.ended, SessionClosed)
     assert "not of the client protocol" in str(wire.core.ended)
+
+
+def counted(wire: Wire, *groups: str) -> int | None:
+    one = Sending(tuple([GroupName(name) for name in groups]), b"x")
+    return run(wire, verbs.multicast_wait(wire.core, one, 0), lambda: wire.exchange(0)).members
+
+
+def test_a_receipt_counts_each_member_of_its_groups_once() -> None:
+    front = Front()
+    wire = connected(front)
+    for number, groups in enumerate([("red",), ("red", "blue"), ("blue",)], 10):
+        other = front.client(number, f"other{number}")
+        for group in groups:
+            other.join(group)
+        front.exchange(number, other)
+
+    assert counted(wire, "green") == 0
+    assert (counted(wire, "red"), counted(wire, "blue"), counted(wire, "red", "blue")) == (2, 2, 3)
+    assert counted(wire, "red", "#other11#eu1") == 2
+    assert counted(wire, "red", "#other12#eu1", "green") == 3
+    assert counted(wire, "#other10#eu1") == counted(wire, "#anna#eu1") == 1
+    assert counted(wire, "#nobody#eu1") == counted(wire, "#other10#elsewhere") == 0
+
+    front.lose(11)
+    assert (counted(wire, "red", "blue"), counted(wire, "#other11#eu1")) == (2, 0)
+
+
+def test_messages_of_a_mixed_bundle_are_counted_by_their_own_groups() -> None:
+    front = Front()
+    wire = connected(front, "red")
+    wire.events()
+    tickets = [wire.core.send_for_receipt(sending(group, b"x")) for group in ("red", "blue", "#anna#eu1")]
+    wire.exchange(0)
+    receipts = [ticket.receipt for ticket in tickets if ticket.receipt is not None]
+
+    assert len({one.place for one in receipts}) == 1, "they went in one bundle"
+    assert [one.members for one in receipts] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("members", [(), (1, 1)])
+def test_a_receipt_with_another_number_of_counts_is_not_of_the_protocol(members: tuple[int, ...]) -> None:
+    wire = connected(Front(), options=None)
+    wire.core.send_for_receipt(sending("g", b""))
+    wire.core.receive(encode_word(ReceiptWord((1,), Place(VIEW, 1, 0), False, members)))
+
+    assert isinstance(wire.core.ended, SessionClosed)
+    assert "counts for 1 tickets" in str(wire.core.ended)

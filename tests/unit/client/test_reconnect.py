@@ -92,7 +92,7 @@ def test_it_joins_again_and_says_so_before_the_first_view() -> None:
     assert isinstance(message, Message)
     assert isinstance(back, Reconnected)
     assert (back.groups, back.daemon, back.private_group) == (("g", "h"), "eu1", "#anna#eu1")
-    assert (back.gap.lost_at_us, back.gap.back_at_us) == (1_002 * SECOND, 1_002 * SECOND + 100_000)
+    assert (back.gap.lost_at_seconds, back.gap.back_at_seconds) == (1_002.0, 1_002.1)
     assert (back.gap.reason, back.gap.last) == ("the daemon is gone", message.place)
     assert (back.gap.in_doubt, back.gap.tries) == (0, 1)
     assert wire.core.connected
@@ -415,7 +415,7 @@ def test_connections_that_do_not_last_are_no_reason_to_hurry() -> None:
 
 @pytest.mark.parametrize("options", [(0.0, 1.0, 1.0), (2.0, 1.0, 1.0), (0.1, 1.0, -1.0)])
 def test_times_that_make_no_sense_are_refused(options: tuple[float, float, float]) -> None:
-    with pytest.raises(ValueError, match="delays above 0"):
+    with pytest.raises(ValueError, match=r"above 0|at most|0 or more"):
         Reconnect(*options)
 
 

@@ -149,7 +149,7 @@ def test_cancelled_receives_leave_nothing_behind(server: Server) -> None:
     async def story() -> None:
         async with connect(server.url, membership=False) as session:
             for _ in range(20):
-                for call in (session.receive(), session.receive_batch()):
+                for call in (session.receive(), session.receive_many()):
                     with pytest.raises(asyncio.TimeoutError):
                         await asyncio.wait_for(call, 0.001)
             assert session._waiters == []

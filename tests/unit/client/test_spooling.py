@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from hopring.client.batch import Batch, Taken
 from hopring.client.events import (
     Event,
     Gap,
@@ -16,6 +15,7 @@ from hopring.client.events import (
     Transition,
     View,
 )
+from hopring.client.sequence import EventSequence, Taken
 from hopring.client.spooling import Scribe, away, portions
 from hopring.client.stream import Stream
 from hopring.groups.names import GroupViewId
@@ -57,8 +57,8 @@ def bundle(
     return Messages("#anna#eu1", Place(VIEW, lts, 0), decode_bundle(packed))
 
 
-def batch_of(*parts: Event | Messages, most: int = 1000) -> Batch:
-    return Batch(tuple(stream_of(*parts).take_batch(most)[0]))
+def batch_of(*parts: Event | Messages, most: int = 1000) -> EventSequence:
+    return EventSequence(tuple(stream_of(*parts).take_many(most)[0]))
 
 
 def scribe(*groups: str) -> Scribe:
@@ -94,7 +94,7 @@ def test_a_bundle_that_was_taken_in_two_batches_keeps_its_numbers(tmp_path: Path
     stream = stream_of(bundle(b"a", b"b", b"c"))
     one = scribe("trades")
 
-    runs = [run for _ in range(2) for run in one.runs(Batch(tuple(stream.take_batch(2)[0])))["trades"]]
+    runs = [run for _ in range(2) for run in one.runs(EventSequence(tuple(stream.take_many(2)[0])))["trades"]]
 
     assert [(record.number, record.data) for record in records(tmp_path, runs)] == [
         (0, b"a"),
@@ -123,7 +123,8 @@ def test_an_unreliable_message_has_no_place() -> None:
 
 def test_views_transitions_and_gaps_are_records_with_all_that_is_known(tmp_path: Path) -> None:
     signal = Transition("trades", SHOWN.id, (BERT,))
-    lost = Reconnected(("news", "trades"), "us1", "#s#us1", ReconnectGap(5, 8, "gone", Place(VIEW, 4, 0), 2, 1))
+    gap = ReconnectGap(5e-6, 8e-6, "gone", Place(VIEW, 4, 0), 2, 1)
+    lost = Reconnected(("news", "trades"), "us1", "#s#us1", gap)
     dropped = Gap(("other",), 12, 3_000, complete=False)
     warning = SlowWarning(("trades",), 1, 2, "drop")
 
@@ -166,7 +167,7 @@ def test_a_time_without_a_spooler_is_a_record(tmp_path: Path) -> None:
 def test_taken_events_without_a_bundle_do_not_run_together() -> None:
     taken = (Taken(SHOWN, 1, 0), Taken(SHOWN, 2, 0))
 
-    assert len(scribe("trades").runs(Batch(taken))["trades"]) == 2
+    assert len(scribe("trades").runs(EventSequence(taken))["trades"]) == 2
     assert not isinstance(SHOWN, Message)
 
 

@@ -97,7 +97,7 @@ def test_messages_of_a_bundle_are_one_lot_of_which_anybody_takes_the_next() -> N
 
     assert [name(one.take("g")), name(one.take("h")), name(one.take())] == [b"1", b"2", b"3"]
     assert (one.has(2), one.has(3), one.has(1, "g"), one.has(2, "g")) == (True, False, True, False)
-    runs, credit_bytes = one.take_batch(10)
+    runs, credit_bytes = one.take_many(10)
     assert [(run.bodies(), run.order) for run in runs if isinstance(run, MessageRun)] == [
         ([b"4"], 4),
         ([b"5"], 5),
@@ -117,13 +117,13 @@ def test_the_credit_of_a_bundle_is_for_its_last_message() -> None:
 def test_a_run_is_columns_of_what_was_taken() -> None:
     one = Stream(now_us=7)
     one.put_messages(came(b"one", b"", b"three", b"4"), 1, 4, 50)
-    (first,), _ = one.take_batch(2)
-    (second,), _ = one.take_batch(2)
+    (first,), _ = one.take_many(2)
+    (second,), _ = one.take_many(2)
     assert isinstance(first, MessageRun)
     assert isinstance(second, MessageRun)
 
     assert (first.bodies(), second.bodies()) == ([b"", b"three"], [b"4"])
     assert [bytes(first.whole[a:b]) for a, b in pairwise(first.offsets.tolist())] == first.bodies()
     assert [one.data for one in first.messages()] == first.bodies()
-    assert (first.order, second.order, first.received_at_us) == (1, 3, 7)
+    assert (first.order, second.order, first.received_at_seconds) == (1, 3, 7e-6)
     assert (first.sender, first.groups, first.service, first.place) == ("#a#eu1", ("g",), Service.AGREED, PLACE)

@@ -11,7 +11,7 @@ from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position
 from hopring.session.backlog import Spills
 from hopring.session.desk import Desk
 from hopring.session.events import Close, Input, Listen, Lost, Opened, Output, Pause, Ready, Received
-from hopring.session.options import SessionOptions
+from hopring.session.options import SessionOptions, SlowPolicy
 from hopring.spread.dialect import Spread
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
 
@@ -106,7 +106,12 @@ class Front:
         return b"".join(self.desk.outgoing(number, bytes_max))
 
     def client(
-        self, number: int, name: str, window_bytes: int = 1 << 20, membership: bool = True, slow: str = "kick"
+        self,
+        number: int,
+        name: str,
+        window_bytes: int = 1 << 20,
+        membership: bool = True,
+        slow: SlowPolicy = "kick",
     ) -> Core:
         """A client of the library, connected."""
         core = Core("hop://test", name, window_bytes, membership, slow=slow)

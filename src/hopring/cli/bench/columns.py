@@ -4,11 +4,11 @@ from array import array
 from functools import lru_cache
 
 from hopring.cli.bench.board import MARK_BYTES
-from hopring.client.batch import Batch
 from hopring.client.runs import MessageRun
+from hopring.client.sequence import EventSequence
 
 
-def marks_of(batch: Batch) -> bytes:
+def marks_of(batch: EventSequence) -> bytes:
     """The marks of all messages of a batch, in their order."""
     return b"".join([run_marks(run) for run in batch.runs])
 

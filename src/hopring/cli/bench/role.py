@@ -89,13 +89,13 @@ async def receive(job: Job, url: str) -> None:
                 tally.add(event.data[:MARK_BYTES])
     else:
         while True:
-            tally.add(marks_of(await session.receive_batch()))
+            tally.add(marks_of(await session.receive_many()))
 
 
 async def _watch(session: Session, board: Slots, tally: Tally, number: int) -> None:
     """The same, and notes when the first view after the fault came, and the first message behind it."""
     while True:
-        for event in await session.receive_batch():
+        for event in await session.receive_many():
             if isinstance(event, Message):
                 tally.add(event.data[:MARK_BYTES])
                 if board[VIEW_AT + number] and not board[RESUMED_AT + number]:

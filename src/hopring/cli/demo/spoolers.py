@@ -11,9 +11,9 @@ from typing import Final
 from hopring.check.trace import ClientEvent, Process
 from hopring.cli.demo.players import Player
 from hopring.cli.demo.world import GROUPS, SITES
-from hopring.client.batch import Batch
 from hopring.client.blocking import Session, connect
 from hopring.client.events import Message, View
+from hopring.client.sequence import EventSequence
 from hopring.client.spooler import Spooler
 from hopring.errors import HopError
 from hopring.local.blocking import Cluster
@@ -93,7 +93,7 @@ class SiteSpooler:
         except (HopError, OSError) as error:
             self.error = error
 
-    def _heard(self, batch: Batch) -> None:
+    def _heard(self, batch: EventSequence) -> None:
         assert self._recorder is not None, "it is made before the spooler"
         for event in batch:
             self._recorder.takes(event)

@@ -13,7 +13,7 @@ from hopring.client.blocking import connect
 from hopring.client.retrying import Reconnect
 from hopring.client.spooler import Spooler
 from hopring.config.units import DURATION, SIZE, Quantity
-from hopring.session.options import Slow
+from hopring.session.options import Slow, SlowPolicy
 from hopring.spool.options import Retention, SpoolOptions
 
 GIVE_UP_SECONDS: Final = 24 * 3600.0
@@ -89,7 +89,7 @@ def run(
     retain_bytes: int | None,
     retain_us: int | None,
     retain_until_archived: bool,
-    slow: str,
+    slow: SlowPolicy,
 ) -> None:
     """Join groups and write their messages to spools.
 

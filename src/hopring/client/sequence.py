@@ -1,4 +1,4 @@
-"""Batches: many events at once, in their order, and as a table of Arrow.
+"""Many events at once, in their order, and as a table of Arrow.
 
 A row is an event of whatever kind, so that a view stands between the messages that it came between. The schema
 is in docs/api.md. Bodies of a bundle lie in Arrow's layout already: long runs are mapped where they are, and
@@ -23,7 +23,7 @@ class Taken:
 
     event: Event
     order: int  # Its number among all events of the session, from 1.
-    received_at_us: int  # When the library read it; microseconds since 1970.
+    received_at_seconds: float  # When the library read it; seconds since 1970.
 
     def __len__(self) -> int:
         return 1
@@ -34,8 +34,11 @@ Part = Taken | MessageRun
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Events in their order; iterate over it, take its messages in columns (`runs`), or make a table of it."""
+class EventSequence:
+    """Many events in their order, as `receive_many` takes them.
+
+    Iterate over it, take its messages in columns (`runs`), or make a table of it.
+    """
 
     parts: tuple[Part, ...]
 
@@ -50,7 +53,7 @@ class Batch:
         """The events one by one, with their numbers and times."""
         return tuple(
             [
-                Taken(event, number, part.received_at_us)
+                Taken(event, number, part.received_at_seconds)
                 for part in self.parts
                 for number, event in enumerate(_events(part), part.order)
             ]
@@ -116,10 +119,10 @@ def _bodies(arrow: Any, parts: Sequence[Part]) -> Any:
 
 
 def _mapped(arrow: Any, run: MessageRun) -> Any:
-    offsets = arrow.py_buffer(run.bundle.offsets)
+    offsets = arrow.py_buffer(run._bundle.offsets)
     if offsets.address % ALIGNED_BYTES:  # A frame that was mapped in its chunk may lie anywhere.
-        offsets = arrow.py_buffer(run.bundle.offsets.tobytes())
-    buffers = [None, offsets, arrow.py_buffer(run.bundle.bodies)]
+        offsets = arrow.py_buffer(run._bundle.offsets.tobytes())
+    buffers = [None, offsets, arrow.py_buffer(run._bundle.bodies)]
     return arrow.Array.from_buffers(arrow.binary(), len(run), buffers, offset=run.start)
 
 
@@ -152,19 +155,22 @@ def _rows(part: Part) -> list[tuple[object, ...]]:
     """A row for each event; bodies are put in by themselves."""
     if isinstance(part, Taken):
         return [_row(part)]
+    at_us = microseconds(part.received_at_seconds)
     place, service, nothing = _place(part.place), part.service.name.lower(), (None,) * 4
     groups = (
-        [part.bundle.groups_of(at) for at in range(part.start, part.end)] if part.mixed else repeat(part.groups)
+        [part._bundle.groups_of(at) for at in range(part.start, part.end)]
+        if part.mixed
+        else repeat(part.groups)
     )
     return [
-        (number, part.received_at_us, "message", its, part.sender, service, kind, None, place, *nothing)
+        (number, at_us, "message", its, part.sender, service, kind, None, place, *nothing)
         for number, (its, kind) in enumerate(zip(groups, part.types.tolist(), strict=False), part.order)
     ]
 
 
 def _row(one: Taken) -> tuple[object, ...]:
     event = one.event
-    head = (one.order, one.received_at_us, type(event).__name__.lower(), groups_of(event))
+    head = (one.order, microseconds(one.received_at_seconds), type(event).__name__.lower(), groups_of(event))
     match event:
         case Message():
             service = event.service.name.lower()
@@ -179,6 +185,11 @@ def _row(one: Taken) -> tuple[object, ...]:
             return (*head, *[None] * (len(COLUMNS) - len(head) - 1), event.messages)
         case _:
             return (*head, *[None] * (len(COLUMNS) - len(head)))
+
+
+def microseconds(seconds: float) -> int:
+    """Since 1970, exactly as it was read."""
+    return round(seconds * 1_000_000)
 
 
 def _names(event: View | Transition) -> list[str]:

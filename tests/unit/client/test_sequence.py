@@ -7,17 +7,17 @@ from tests.unit.client.test_reconnect import SECOND, Wire, connected, sending
 from tests.unit.session.front import VIEW, Front
 
 from hopring.client import verbs
-from hopring.client.batch import COLUMNS, MAPPED_MIN, Batch
 from hopring.client.errors import MissingExtra, SessionClosed
 from hopring.client.events import Message, Reconnected, View
+from hopring.client.sequence import COLUMNS, MAPPED_MIN, EventSequence
 
 
-def batch(wire: Wire, messages: int = 1_000, group: str | None = None) -> Batch:
+def batch(wire: Wire, messages: int = 1_000, group: str | None = None) -> EventSequence:
     """One that need not wait."""
     try:
-        next(verbs.receive_batch(wire.core, group, messages, 0, 0.0))
+        next(verbs.receive_many(wire.core, group, messages, 0, 0.0))
     except StopIteration as stop:
-        result: Batch = stop.value
+        result: EventSequence = stop.value
         return result
     raise AssertionError("it waits")
 
@@ -78,7 +78,7 @@ def test_a_batch_of_a_group_has_its_events_only() -> None:
 
 def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
     wire = connected(Front(), "g")
-    verb = verbs.receive_batch(wire.core, None, 2, 0, 1.0)
+    verb = verbs.receive_many(wire.core, None, 2, 0, 1.0)
     wait = next(verb)
     assert wait.until_us == SECOND
     wire.core.send(sending("g", b"1"))
@@ -87,7 +87,7 @@ def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
     verb.close()  # As a cancelled call does.
     assert [type(one) for one in batch(wire, 1)] == [View, Message]
 
-    verb = verbs.receive_batch(wire.core, None, 2, 0, 1.0)
+    verb = verbs.receive_many(wire.core, None, 2, 0, 1.0)
     wait = next(verb)
     for data in (b"2", b"3"):
         wire.core.send(sending("g", data))
@@ -97,7 +97,7 @@ def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
         verb.send(500_000)
     assert [one.data for one in stop.value.value.messages] == [b"2", b"3"]
 
-    verb = verbs.receive_batch(wire.core, None, 2, 0, 1.0)
+    verb = verbs.receive_many(wire.core, None, 2, 0, 1.0)
     next(verb)
     with pytest.raises(StopIteration) as stop:
         verb.send(SECOND)
@@ -106,7 +106,7 @@ def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
 
 def test_without_a_time_it_waits_for_a_first_event_only() -> None:
     wire = connected(Front())
-    verb = verbs.receive_batch(wire.core, None, 100, 0, None)
+    verb = verbs.receive_many(wire.core, None, 100, 0, None)
     wait = next(verb)
     wire.core.send(sending(wire.core.welcomed.private_group, b"1"))
     wire.exchange(0)
@@ -119,7 +119,7 @@ def test_without_a_time_it_waits_for_a_first_event_only() -> None:
 
 def test_it_does_not_wait_for_more_than_the_window_lets_in() -> None:
     wire = connected(Front(), "g")
-    verb = verbs.receive_batch(wire.core, None, 100_000, 0, 60.0)
+    verb = verbs.receive_many(wire.core, None, 100_000, 0, 60.0)
     wait = next(verb)
     sent = 0
     while not wait.condition():
@@ -137,8 +137,6 @@ def test_the_end_is_an_error_when_nothing_is_left() -> None:
     assert len(batch(wire)) == 1
     with pytest.raises(SessionClosed, match="the daemon is gone"):
         batch(wire)
-    with pytest.raises(ValueError, match="a batch of 0 messages"):
-        batch(wire, 0)
 
 
 def test_a_table_has_a_row_for_each_event() -> None:
@@ -197,13 +195,13 @@ def test_an_empty_batch_is_a_table_of_the_same_schema() -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     wire = talkative(Front())
 
-    assert Batch(()).to_arrow().schema == batch(wire).to_arrow().schema
-    assert Batch(()).to_arrow().num_rows == 0
+    assert EventSequence(()).to_arrow().schema == batch(wire).to_arrow().schema
+    assert EventSequence(()).to_arrow().num_rows == 0
 
 
 def test_without_arrow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"to_arrow needs pyarrow: pip install 'hopring\[arrow\]'") as caught:
-        Batch(()).to_arrow()
+        EventSequence(()).to_arrow()
 
     assert isinstance(caught.value, ImportError)

@@ -1,0 +1,176 @@
+"""Checks of the arguments that applications give, before anything is done with them.
+
+Both shells call them first, so that a mistake is refused at the call, with the same error on both builds:
+compiled modules would raise a TypeError of their own. Names of groups that are illegal are a `RequestRefused`,
+as if the daemon had refused them.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from os import PathLike
+from reprlib import repr as short
+from typing import TYPE_CHECKING, Final
+
+from hopring.client.errors import WrongType, WrongValue
+from hopring.client.sending import TYPE_MAX, checked_groups, checked_plain_group
+from hopring.groups.names import SESSION_NAME_BYTES_MAX, is_legal_session
+from hopring.ids import GroupName
+from hopring.services import SERVICES, Service
+
+if TYPE_CHECKING:
+    from hopring.client.core import Core
+
+SECONDS_MAX: Final = 1e9
+"""The longest timeout; clocks and `select` overflow somewhere above it."""
+
+_BUFFERS: Final = (bytes, bytearray, memoryview)
+_BYTES_ONLY: Final = frozenset({bytes})
+
+
+def got(value: object) -> str:
+    """The reason of a WrongType."""
+    return "got None" if value is None else f"got a value of type {type(value).__name__}"
+
+
+def check_flag(argument: str, value: object) -> None:
+    """Whether it is a bool."""
+    if not isinstance(value, bool):
+        raise WrongType(argument, got(value), "give True or False")
+
+
+def check_number(argument: str, value: object, least: int, most: int | None = None) -> None:
+    """Whether it is an integer in this range, both ends included."""
+    limits = f"{least} or more" if most is None else f"{least} to {most}"
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise WrongType(argument, got(value), f"give an int, {limits}")
+    if value < least or (most is not None and value > most):
+        raise WrongValue(argument, f"{value} is out of range", f"give an int, {limits}")
+
+
+def check_seconds(argument: str, value: object, *, forever: bool = True, above_zero: bool = False) -> None:
+    """Whether it is a time to wait; None, if that is allowed, waits without a limit."""
+    if value is None and forever:
+        return
+    remedy = f"give seconds as a float, {'above 0' if above_zero else '0 or more'}"
+    remedy += ", or None to wait without a limit" if forever else ""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise WrongType(argument, got(value), remedy)
+    if not isfinite(value) or not 0 <= value <= SECONDS_MAX or (above_zero and not value):
+        raise WrongValue(argument, f"{value:g} s is out of range", remedy)
+
+
+def check_type(message_type: object) -> None:
+    """Whether it is the type of a message."""
+    check_number("type", message_type, 0, TYPE_MAX)
+
+
+def check_service(service: object) -> None:
+    """Whether it is a Service; names and numbers are not."""
+    if isinstance(service, Service):
+        return
+    meant = "AGREED"
+    if isinstance(service, str) and service.upper() in Service.__members__:
+        meant = service.upper()
+    elif isinstance(service, int) and not isinstance(service, bool) and service in SERVICES:
+        meant = SERVICES[service].name
+    reason = f"got {short(service)}" if isinstance(service, str | int) else got(service)
+    raise WrongType("service", reason, f"give a Service, such as Service.{meant}")
+
+
+def checked_data(data: object) -> bytes:
+    """The body of a message; several buffers become one."""
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    remedy = "give bytes, a bytearray or a memoryview, or a list of them that are sent end to end"
+    if isinstance(data, str):
+        raise WrongType("data", got(data), "encode it: text.encode()")
+    if not isinstance(data, Sequence):
+        raise WrongType("data", got(data), remedy)
+    for at, one in enumerate(data):
+        if not isinstance(one, _BUFFERS):
+            raise WrongType(f"data[{at}]", got(one), remedy)
+    return b"".join(data)
+
+
+def checked_bodies(bodies: Sequence[bytes]) -> Sequence[bytes]:
+    """The bodies of `multicast_many`."""
+    if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Sequence):
+        raise WrongType("bodies", got(bodies), "give a list of bytes, one for each message")
+    if not _BYTES_ONLY.issuperset(map(type, bodies)):
+        for at, one in enumerate(bodies):
+            if not isinstance(one, bytes):
+                raise WrongType(f"bodies[{at}]", got(one), "give a list of bytes, one for each message")
+    return bodies
+
+
+def check_messages(messages: object) -> None:
+    """Whether they may be the messages of `multicast_batch`; each is judged when it is read."""
+    if isinstance(messages, str | bytes | bytearray | memoryview) or not isinstance(messages, Iterable):
+        raise WrongType("messages", got(messages), "give an iterable of bytes, or of (bytes, type)")
+
+
+def checked_message(at: int, message: object) -> tuple[bytes, int]:
+    """One message of `multicast_batch`, and its type."""
+    if isinstance(message, bytes):
+        return message, 0
+    if not isinstance(message, tuple) or len(message) != 2 or not isinstance(message[0], bytes):
+        raise WrongType(f"messages[{at}]", got(message), "give bytes, or (bytes, type)")
+    check_number(f"messages[{at}][1]", message[1], 0, TYPE_MAX)
+    return message
+
+
+def _check_str(argument: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise WrongType(argument, got(value), "give a group's name as a str")
+
+
+def groups_named(groups: str | Sequence[str]) -> tuple[GroupName, ...]:
+    """The groups that a message goes to, private ones too."""
+    if isinstance(groups, str):
+        return checked_groups((groups,))
+    if isinstance(groups, bytes | bytearray | memoryview) or not isinstance(groups, Sequence):
+        raise WrongType("groups", got(groups), "give a group's name as a str, or a list of names")
+    for at, one in enumerate(groups):
+        _check_str(f"groups[{at}]", one)
+    return checked_groups(tuple(groups))
+
+
+def group_named(group: str) -> GroupName:
+    """One group, perhaps a private one."""
+    _check_str("group", group)
+    return checked_groups((group,))[0]
+
+
+def check_plain_group(group: object) -> None:
+    """Whether it can be joined and left: a private group can not."""
+    if not isinstance(group, str):
+        raise WrongType("group", got(group), "give a group's name as a str")
+    checked_plain_group(group)
+
+
+def check_session_name(name: object) -> None:
+    """Whether a session may be called so, as far as that does not depend on the daemon's name."""
+    remedy = f"give a str of 1 to {SESSION_NAME_BYTES_MAX} bytes of UTF-8 without # and NUL, or None for any"
+    if not isinstance(name, str):
+        raise WrongType("name", got(name), remedy)
+    if not is_legal_session(name, ""):
+        raise WrongValue("name", f"got {short(name)}", remedy)
+
+
+def check_join(core: "Core", group: object, since: object, spool: object) -> None:
+    """The arguments of `join`."""
+    check_plain_group(group)
+    if since is None and spool is None:
+        return
+    if since is None or spool is None:
+        missing = "since" if since is None else "spool"
+        raise WrongValue(
+            missing, "missing", "a join since an offset needs both: the offset, and the spools' directory"
+        )
+    check_number("since", since, 0)
+    if not isinstance(spool, str | PathLike):
+        raise WrongType("spool", got(spool), "give the directory of spools as a Path or a str")
+    if not core.membership:
+        raise WrongValue("since", "a join since an offset needs views", "connect with membership=True")

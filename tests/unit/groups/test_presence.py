@@ -1,0 +1,84 @@
+"""Daemons tell for receipts which of their sessions were there when a message to a private group came."""
+
+from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk, view_id
+from tests.unit.groups.test_holding import words
+
+from hopring.groups.delivery import TOLD_MAX
+from hopring.groups.events import Connect, Disconnect, Output, PresenceTold
+from hopring.groups.payloads import seal
+from hopring.groups.words import BundlePresence, PresentSessions
+from hopring.ids import GroupName, Process
+from hopring.membership.events import Delivered
+from hopring.ordering.entry import CONTROL_SESSION, Message, Position
+from hopring.services import Service
+from hopring.wire.bundle import Run, encode_bundle
+
+
+def message(desk: Desk, at: int, *groups: str, ticket: int = 1, sender: Process = FAR) -> list[Output]:
+    """A message of session 9 of that daemon."""
+    run = Run(sender.daemon, 9, Service.AGREED, tuple([GroupName(name) for name in groups]))
+    payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "sender")
+    whole = Message(Service.AGREED, sender.daemon, 9, payload)
+    return desk.step(Delivered(desk.view, whole, sender, Position(at, 1)))
+
+
+def test_a_daemon_tells_who_was_there_when_a_message_with_a_ticket_came() -> None:
+    desk = Desk(*ALL)
+    desk.join(1, "ann", RED)
+    desk.step(Connect(2, "bob"))
+    message(desk, 20, "red", "#bob#d0", "#nobody#d0", "#ann#d0", "#ann#d1")
+    desk.step(Disconnect(2))
+    killed = [one for one in desk.taken() if one.session != CONTROL_SESSION]
+    message(desk, 21, "#bob#d0")  # Its end has no place yet.
+    desk.delivered(ME, killed)
+    message(desk, 22, "#bob#d0")
+
+    (word,) = words(desk.taken())
+    assert word == PresentSessions(
+        desk.view, (BundlePresence(2, 9, 21, 1, ((0, 2),)), BundlePresence(2, 9, 22, 1, ()))
+    )
+
+
+def test_it_says_so_at_once_and_only_once() -> None:
+    desk = Desk(*ALL)
+    desk.step(Connect(2, "bob"))
+    message(desk, 20, "red", "#bob#d0")
+    (word,) = desk.taken()
+
+    assert word.service is Service.AGREED
+    assert words([word]) == [PresentSessions(desk.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
+    assert desk.taken() == []
+
+
+def test_nothing_is_told_of_messages_without_tickets_to_other_groups_or_of_its_own() -> None:
+    desk = Desk(*ALL)
+    desk.step(Connect(9, "bob"))
+    message(desk, 20, "#bob#d0", ticket=0)
+    message(desk, 21, "red")
+    message(desk, 22, "#bob#d1")
+    message(desk, 23, "#bob#d0", sender=ME)
+
+    assert desk.taken() == []
+
+
+def test_many_go_in_several_words_and_none_beyond_the_view() -> None:
+    desk = Desk(*ALL)
+    for at in range(TOLD_MAX + 1):
+        message(desk, 20 + at, "#bob#d0")
+    told = [one for one in words(desk.taken()) if isinstance(one, PresentSessions)]
+    assert [len(one.answers) for one in told] == [TOLD_MAX, 1]
+
+    message(desk, 400, "#bob#d0")
+    desk.move(ALL, ALL, 3)
+    desk.exchange(*ALL)
+    assert not [one for one in words(desk.taken()) if isinstance(one, PresentSessions)]
+
+
+def test_the_sender_takes_what_is_for_it_in_this_view() -> None:
+    desk = Desk(*ALL)
+    answers = (BundlePresence(0, 5, 20, 0, ((1, 7),)), BundlePresence(2, 5, 21, 0, ()))
+
+    assert desk.deliver(NEAR, CONTROL_SESSION, PresentSessions(desk.view, answers)) == [
+        PresenceTold(5, Position(20, 0), NEAR, ((1, 7),))
+    ]
+    assert desk.deliver(NEAR, CONTROL_SESSION, PresentSessions(view_id(1), answers)) == []

@@ -1,0 +1,84 @@
+"""Receipts at the sender's daemon: what other daemons have to tell is waited for while the view is open."""
+
+from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk
+
+from hopring.groups.events import PresenceTold
+from hopring.groups.payloads import seal
+from hopring.groups.words import Join
+from hopring.ids import GroupName
+from hopring.membership.events import Delivered
+from hopring.ordering.entry import Message, Position
+from hopring.services import Service
+from hopring.session.place import Place
+from hopring.session.receipts import Receipts
+from hopring.session.words import Receipt
+from hopring.wire.bundle import Run, encode_bundle
+
+AT = Position(50, 0)
+
+
+def delivered(desk: Desk, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
+    """A message of session 5 of this daemon."""
+    run = Run(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
+    payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "me")
+    event = Delivered(desk.view, Message(service, ME.daemon, 5, payload), ME, AT)
+    desk.step(event)
+    return event
+
+
+def receipt(desk: Desk, members: int | None, closing: bool = False) -> Receipt:
+    return Receipt((3,), Place(desk.view, 50, 0), closing, (members,))
+
+
+def test_members_elsewhere_are_known_and_counted_at_once() -> None:
+    desk = Desk(*ALL)
+    desk.join(5, "me", RED)
+    desk.deliver(FAR, 8, Join("far", "red"))
+    receipts = Receipts(desk.groups)
+
+    assert receipts.delivered(delivered(desk, "red")) == receipt(desk, 2)
+    assert receipts.delivered(delivered(desk, "blue")) == receipt(desk, 0)
+    assert receipts.delivered(delivered(desk, "red", "#me#d0")) == receipt(desk, 2)
+    assert receipts.delivered(delivered(desk, "red", ticket=0)) is None
+
+
+def test_daemons_of_private_groups_are_waited_for_and_joins_meanwhile_do_not_count() -> None:
+    desk = Desk(*ALL)
+    desk.deliver(FAR, 8, Join("far", "red"))
+    receipts = Receipts(desk.groups)
+    groups = ("red", "#far#d2", "#other#d2", "#near#d1", "#x#nowhere")
+
+    assert receipts.delivered(delivered(desk, *groups)) is None
+    desk.deliver(NEAR, 4, Join("late", "red"))
+    assert receipts.told(PresenceTold(5, AT, NEAR, ((3, 2),))) is None
+    assert receipts.told(PresenceTold(6, AT, FAR, ())) is None, "another session's"
+    # The one in red counts once; the other private group of that daemon is nobody's.
+    assert receipts.told(PresenceTold(5, AT, FAR, ((1, 8),))) == receipt(desk, 2)
+    assert receipts.close() == []
+
+
+def test_when_the_view_closes_the_count_is_unknown_and_the_receipt_waits_no_longer() -> None:
+    desk = Desk(*ALL)
+    receipts = Receipts(desk.groups)
+
+    assert receipts.delivered(delivered(desk, "#far#d2")) is None
+    desk.signal((ME, NEAR), 3)
+    assert receipts.close() == [(5, receipt(desk, None))]
+    assert receipts.told(PresenceTold(5, AT, FAR, ((0, 8),))) is None
+    assert receipts.delivered(delivered(desk, "#far#d2")) == receipt(desk, None, closing=True)
+
+
+def test_what_others_may_never_get_is_not_waited_for() -> None:
+    desk = Desk(*ALL)
+    receipts = Receipts(desk.groups)
+
+    event = delivered(desk, "#far#d2", service=Service.UNRELIABLE)
+    assert receipts.delivered(event) == receipt(desk, None)
+    assert receipts.close() == []
+
+
+def test_a_daemon_that_is_not_in_the_view_has_nobody() -> None:
+    desk = Desk(ME, NEAR)
+    receipts = Receipts(desk.groups)
+
+    assert receipts.delivered(delivered(desk, "#far#d2")) == receipt(desk, 0)
