@@ -126,7 +126,7 @@ class Membership:
             self.site,
             self.site_of,
             Outbox(options.window_bytes, options.window_bundles, options.queue_bytes_max),
-            updates_of(options, 1),
+            updates_of(options, self.site, (self.site,), self.view.order.agreed_line),
             everywhere,
             holds=destinations is not None,
         )
@@ -278,14 +278,14 @@ class Membership:
             case SendTo() | SendSite() | WriteTo():
                 self._out.append(Network(stack.own, output))
             case Receive() if self.phase is Phase.OP:
-                self._out.extend(self.traffic.receive(self.view, output))
+                self._out.extend(self.traffic.receive(self.view, output, now_us))
             case Visited():
                 if self.phase is Phase.OP:
                     promise = self.traffic.visited(self.view, stack, output, now_us)
                     if promise is not None:
                         self._stack(promise, now_us)
             case Promised() if self.phase is Phase.OP:
-                self.traffic.promised(self.view, output)
+                self.traffic.promised(self.view, output, now_us)
             case WordTold(daemon, word):
                 self._told(daemon, word, now_us)
             case ReceiveLoose():
@@ -501,7 +501,7 @@ class Membership:
         self.attempt = None
         self.phase = Phase.OP
         self.patience = 0
-        self.traffic.begin(self.options, len(order.sites))
+        self.traffic.begin(self.options, order)
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)
         self._out.append(Installed(self.view.id, members, decision.together, self.cause, bool(decision.rifts)))
