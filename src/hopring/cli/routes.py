@@ -10,7 +10,7 @@ import click
 from hopring.cli.asking import asking, timeout_option
 from hopring.cli.at_daemon import checked_url
 from hopring.cli.completion import site_names
-from hopring.client.queries import WeighedLink, LinkWeights
+from hopring.client.queries import LinkWeights, WeighedLink
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
 from hopring.routing.topology import topology_of

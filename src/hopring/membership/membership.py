@@ -134,7 +134,7 @@ class Membership:
             self.site,
             self.site_of,
             Outbox(options.window_bytes, options.window_bundles, options.queue_bytes_max),
-            updates_of(options, 1),
+            updates_of(options, self.site, (self.site,), self.view.order.agreed_line),
             everywhere,
             holds=destinations is not None,
         )
@@ -294,14 +294,14 @@ class Membership:
             case SendTo() | SendSite() | WriteTo() | ObserveStream():
                 self._out.append(Network(stack.own, output))
             case Receive() if self.phase is Phase.OP:
-                self._out.extend(self.traffic.receive(self.view, output))
+                self._out.extend(self.traffic.receive(self.view, output, now_us))
             case Visited():
                 if self.phase is Phase.OP:
                     promise = self.traffic.visited(self.view, stack, output, now_us)
                     if promise is not None:
                         self._stack(promise, now_us)
             case Promised() if self.phase is Phase.OP:
-                self.traffic.promised(self.view, output)
+                self.traffic.promised(self.view, output, now_us)
             case WordTold(daemon, word):
                 self._told(daemon, word, now_us)
             case ReceiveLoose():
@@ -524,7 +524,7 @@ class Membership:
         self.phase = Phase.OP
         self.patience = 0
         self.stall_until_us = 0
-        self.traffic.begin(self.options, len(order.sites))
+        self.traffic.begin(self.options, order)
         self.present.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)

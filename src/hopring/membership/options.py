@@ -19,7 +19,8 @@ class MembershipOptions:
     attempt_us_max: int = 60_000_000  # However busy its network is, an attempt takes no longer.
     newmemb_us: int = 30_000  # How often NEWMEMB is repeated to those that have not answered.
     probe_us: int = 2_000_000  # How often a whole view looks for daemons outside.
-    update_delta_us: int = 20_000  # Least time between two promises of a site, unless there is reason to hurry.
+    # The least time between two promises of a site, unless there is reason to hurry; less between near sites.
+    update_delta_us: int = 20_000
     # So much from other sites, for each site of the view, is such a reason.
     update_hurry_bytes: int = 32 * 1024
     update_floor_us: int = 5_000_000  # A promise at least so often, be there news or not.

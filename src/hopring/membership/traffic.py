@@ -9,6 +9,7 @@ Above       the membership, which hands the view in, and passes on what comes ou
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
@@ -21,6 +22,7 @@ from hopring.membership.updates import Updates, updates_of
 from hopring.membership.view import View
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, decode_message, encode_message
+from hopring.ordering.order import Order
 from hopring.services import Service
 from hopring.stack import Stack
 from hopring.stack_events import (
@@ -33,6 +35,8 @@ from hopring.stack_events import (
     Visited,
     WishVisit,
 )
+
+_UNORDERED: Final = (Service.RELIABLE, Service.FIFO)
 
 
 @dataclass(slots=True)
@@ -48,12 +52,12 @@ class Traffic:
     holds: bool = False  # In each view clients wait until the layer above says `Resume`.
     shown_aru: int = 0  # The line that the token was last told of.
 
-    def begin(self, options: MembershipOptions, sites: int) -> None:
-        """A new view of so many sites: promises begin anew, and what was out in the old one is dealt with."""
+    def begin(self, options: MembershipOptions, order: Order) -> None:
+        """A new view and its order: promises begin anew, and what was out in the old one is dealt with."""
         self.outbox.settle()
         self.outbox.held = self.holds
         self.shown_aru = 0
-        self.updates = updates_of(options, sites)
+        self.updates = updates_of(options, self.site, order.sites, order.agreed_line)
 
     # Down.
 
@@ -91,7 +95,7 @@ class Traffic:
         stack.settling = order.safe_waiting > 0
         return out
 
-    def receive(self, view: View, received: Receive) -> list[Output]:
+    def receive(self, view: View, received: Receive, now_us: int) -> list[Output]:
         """A bundle, or only its meta-data."""
         message = None if received.bundle is None else decode_message(received.bundle)
         if message is not None and message.daemon not in view.processes:
@@ -106,8 +110,13 @@ class Traffic:
             return []
         if message is not None and message.session == CONTROL_SESSION:
             self.destinations.heard(message)
-        if received.bundle is not None and received.source != self.site:
-            self.updates.heard_bytes += len(received.bundle)
+        # Meta-data do not tell the service.
+        ordered = message is None or message.service not in _UNORDERED
+        if received.source == self.site:
+            self.updates.stamped(received.lts, received.mask, ordered, now_us)
+        else:
+            size_bytes = 0 if received.bundle is None else len(received.bundle)
+            self.updates.heard(size_bytes, received.lts, ordered)
         early = view.order.hold(received.meta(), message)
         out: list[Output] = []
         if message is not None and message.daemon == self.me:
@@ -125,17 +134,19 @@ class Traffic:
         out.append(Delivered(view.id, message, view.processes[message.daemon], NO_PLACE))
         return out
 
-    def promised(self, view: View, promised: Promised) -> None:
+    def promised(self, view: View, promised: Promised, now_us: int) -> None:
         """Another site's word."""
         update = promised.update
         view.order.promise(update.source, update.seq, update.lts)
         view.order.stable(update.source, update.aru)
+        self.updates.distance.reach(view.order.aru, now_us)
 
     def visited(self, view: View, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
         """The token was here: its word on the own site counts here at once, elsewhere by way of a promise."""
         order = view.order
         order.promise(self.site, visited.site_seq, visited.site_lts + 1)
         order.stable(self.site, visited.site_aru)
+        self.updates.distance.reach(order.aru, now_us)
         self.shown_aru = stack.local_aru
         if len(stack.network.sites) == 1 or not stack.network.is_representative:
             return None

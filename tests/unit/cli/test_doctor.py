@@ -146,7 +146,7 @@ def test_daemons_of_different_configurations_or_that_search_are_not_blamed_on_ud
 
 
 def test_loss_that_the_admin_channel_makes_is_not_blamed_on_the_network() -> None:
-    lossy = LinkLine("us1", "hop", 0, 900, 100, 0, 0, 1, 0)
+    lossy = LinkFacts("us1", "hop", 0, 900, 100, 0, 0, 0.001, 0)
     told = remedies({"eu2": asked("eu2", *ALL, link=lossy), "us1": asked("us1", *ALL, shaped=("eu2",))})
 
     assert "admin channel of us1" in told["us1 -> eu2"]

@@ -216,7 +216,7 @@ def test_a_bundle_that_comes_again_is_neither_stamped_nor_delivered_again() -> N
 
     again = Receive(SiteId(0), line.cseq, 5, SiteMask(1), body)
 
-    assert daemon.traffic.receive(daemon.view, again) == []
+    assert daemon.traffic.receive(daemon.view, again, cluster.engine.now_us) == []
 
 
 def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
@@ -225,7 +225,7 @@ def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
     body = encode_message(Message(Service.AGREED, daemon.who.me.daemon, 0, b"forged"))
 
     with pytest.raises(PeerError):
-        daemon.traffic.receive(daemon.view, Receive(SiteId(1), 1, 5, SiteMask(3), body))
+        daemon.traffic.receive(daemon.view, Receive(SiteId(1), 1, 5, SiteMask(3), body), cluster.engine.now_us)
 
 
 def causes_at(cluster: Cluster, name: str) -> list[str]:

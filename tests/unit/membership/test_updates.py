@@ -1,17 +1,27 @@
-from hopring.ids import NEVER, SiteId
+from hopring.ids import NEVER, SiteId, SiteMask, mask_of
 from hopring.membership.options import MembershipOptions
-from hopring.membership.updates import Updates, updates_of
+from hopring.membership.updates import DELTA_US_MIN, SAMPLES, Distance, Updates, updates_of
 from hopring.stack_events import Visited
 from hopring.wire.flood import Update
 
 SITE = SiteId(1)
+OTHERS = mask_of(SiteId(0), SiteId(2))
 DELTA_US = 20_000
 FLOOR_US = 1_000_000
 HURRY_BYTES = 64_000
 
 
 def updates() -> Updates:
-    return Updates(DELTA_US, FLOOR_US, HURRY_BYTES)
+    return Updates(DELTA_US, FLOOR_US, HURRY_BYTES, OTHERS, Distance(1))
+
+
+def sampled(*samples_us: int) -> Distance:
+    """After samples that each took so long."""
+    distance = Distance(0)
+    for lts, sample_us in enumerate(samples_us, 1):
+        distance.show(lts, True, 1_000)
+        distance.reach(lts, 1_000 + sample_us)
+    return distance
 
 
 def test_the_first_promise_goes_at_once() -> None:
@@ -23,6 +33,7 @@ def test_news_after_delta_go_at_once() -> None:
     one.visited(SITE, Visited(3, 10, 5), 0)
 
     assert one.visited(SITE, Visited(4, 12, 5), DELTA_US) == Update(SITE, 4, 13, 5)
+    assert one.count == 2
 
 
 def test_news_within_delta_wait_until_it_has_passed() -> None:
@@ -77,13 +88,34 @@ def test_who_wants_the_token_only_later_says_when() -> None:
     assert one.wake_at_us == NEVER
 
 
+def test_a_bundle_of_the_own_site_is_as_good_as_a_promise() -> None:
+    one = updates()
+    one.visited(SITE, Visited(3, 10, 5), 0)
+    one.stamped(12, OTHERS, ordered=True, now_us=1)
+
+    assert not one.wants(clock=12, agreed_line=5, now_us=DELTA_US)
+    assert one.visited(SITE, Visited(4, 12, 5), DELTA_US) is None
+    # What it does not tell is news: a stamp of another site, and that all here have more.
+    assert one.wants(clock=13, agreed_line=5, now_us=DELTA_US)
+    assert one.visited(SITE, Visited(4, 12, 6), DELTA_US) == Update(SITE, 4, 13, 6)
+
+
+def test_a_bundle_of_which_some_sites_get_only_meta_data_is_no_promise() -> None:
+    """Meta-data wait for company, and the promise is that."""
+    one = updates()
+    one.visited(SITE, Visited(3, 10, 5), 0)
+    one.stamped(12, mask_of(SITE, SiteId(2)), ordered=True, now_us=1)
+
+    assert one.visited(SITE, Visited(4, 12, 5), DELTA_US) == Update(SITE, 4, 13, 5)
+
+
 def test_news_go_at_once_if_much_has_come_from_other_sites_since_the_last_promise() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
-    one.heard_bytes = HURRY_BYTES - 1
+    one.heard(HURRY_BYTES - 1, 11, ordered=True)
     assert not one.wants(11, 5, now_us=1)
     assert one.visited(SITE, Visited(4, 12, 5), 1) is None
-    one.heard_bytes = HURRY_BYTES
+    one.heard(1, 11, ordered=True)
     assert one.wants(11, 5, now_us=1)
     assert one.visited(SITE, Visited(4, 12, 5), 1) == Update(SITE, 4, 13, 5)
 
@@ -93,7 +125,7 @@ def test_news_go_at_once_if_much_has_come_from_other_sites_since_the_last_promis
 def test_without_news_nothing_hurries() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
-    one.heard_bytes = HURRY_BYTES
+    one.heard(HURRY_BYTES, 10, ordered=True)
 
     assert not one.wants(10, 5, now_us=1)
     assert one.visited(SITE, Visited(3, 10, 5), 1) is None
@@ -101,5 +133,84 @@ def test_without_news_nothing_hurries() -> None:
 
 def test_the_more_sites_the_more_has_to_come() -> None:
     options = MembershipOptions()
+    made = updates_of(options, SITE, (SiteId(0), SITE, SiteId(2)), 1)
 
-    assert updates_of(options, 3).hurry_bytes == 3 * options.update_hurry_bytes
+    assert made.hurry_bytes == 3 * options.update_hurry_bytes
+    assert made.others == OTHERS
+
+
+# The distance.
+
+
+def test_a_sample_is_the_time_from_a_new_line_until_all_have_it() -> None:
+    distance = Distance(1)
+    distance.show(5, True, now_us=1_000)
+    distance.show(6, True, now_us=2_000)  # One at a time.
+    distance.reach(4, now_us=3_000)
+    assert distance.least_us == NEVER
+
+    distance.reach(5, now_us=4_000)
+    assert distance.least_us == 3_000
+
+
+def test_a_line_that_was_shown_before_is_not_timed() -> None:
+    """All have had it for a while, so the time to the answer would say nothing of the way."""
+    distance = Distance(5)
+    distance.show(5, True, now_us=1_000)
+    distance.reach(5, now_us=1_001)
+
+    assert distance.least_us == NEVER
+
+
+def test_a_line_for_which_nobody_waits_is_not_timed() -> None:
+    distance = Distance(1)
+    distance.show(5, False, now_us=1_000)
+    distance.reach(5, now_us=9_000)
+
+    assert distance.least_us == NEVER
+
+
+def test_the_distance_is_the_least_of_the_last_samples() -> None:
+    assert sampled(3_000, 2_000, 4_000).least_us == 2_000
+
+
+def test_a_longer_path_is_found_after_some_samples() -> None:
+    assert sampled(2_000, *[9_000] * (SAMPLES - 1)).least_us == 2_000
+    assert sampled(2_000, *[9_000] * (2 * SAMPLES - 1)).least_us == 9_000
+
+
+def test_near_sites_wait_in_proportion_to_their_distance_and_others_as_long_as_before() -> None:
+    one = updates()
+    assert one.delta_us == DELTA_US
+    one.distance = sampled(10_000)
+    assert one.delta_us == 6_000
+    one.distance = sampled(2)
+    assert one.delta_us == DELTA_US_MIN
+    one.distance = sampled(2 * DELTA_US)
+    assert one.delta_us == DELTA_US
+
+
+def test_only_a_bundle_that_is_wanted_in_order_shortens_the_wait() -> None:
+    one = updates()
+    one.distance = sampled(10_000)
+    one.visited(SITE, Visited(3, 10, 11), 0)
+
+    one.heard(100, 11, ordered=False)
+    assert not one.wants(11, 11, now_us=6_000)
+    assert one.wake_at_us == DELTA_US
+    one.heard(100, 12, ordered=True)
+    assert one.wants(12, 11, now_us=6_000)
+
+
+def test_a_bundle_that_this_site_has_said_to_have_shortens_nothing() -> None:
+    one = updates()
+    one.distance = sampled(10_000)
+    one.heard(100, 11, ordered=True)
+    one.visited(SITE, Visited(3, 12, 12), 0)
+
+    assert not one.wants(13, 12, now_us=6_000)
+    assert one.wake_at_us == DELTA_US
+
+
+def test_alone_a_site_has_nobody_to_promise_to() -> None:
+    assert updates_of(MembershipOptions(), SITE, (SITE,), 1).others == SiteMask(0)
