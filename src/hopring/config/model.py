@@ -58,6 +58,7 @@ class RingTuning:
     """What is tuned on the ring of one site, at this daemon."""
 
     segment_bytes: int | None = None
+    packet_segments_max: int | None = None
     personal_window_segments: int | None = None
     global_window_segments: int | None = None
     queue_bytes_max: int | None = None

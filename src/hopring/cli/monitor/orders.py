@@ -16,7 +16,7 @@ HELP: Final = (
     "review                  the partition that is defined, and the one in force",
     "send                    the defined partition takes effect",
     "cancel                  no partition: all reach each other again",
-    "window personal=100 global=400 bytes=1MiB bundles=512 [DAEMON ...]",
+    "window personal=100 global=400 packet=46 bytes=1MiB bundles=512 [DAEMON ...]",
     "reload [DAEMON ...]     read the configuration again",
     "terminate DAEMON ...    end daemons",
     "quit",
@@ -24,6 +24,7 @@ HELP: Final = (
 _KEYS: Final = {
     "personal": "personal_segments",
     "global": "global_segments",
+    "packet": "packet_segments",
     "bytes": "bytes",
     "bundles": "bundles",
 }

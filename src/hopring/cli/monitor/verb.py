@@ -130,6 +130,7 @@ def _size(_context: click.Context, _parameter: click.Parameter, text: str | None
     "--personal", "personal_segments", type=int, help="Of the ring: segments of one daemon in one visit."
 )
 @click.option("--global", "global_segments", type=int, help="Of the ring: segments of all in one rotation.")
+@click.option("--packet", "packet_segments", type=int, help="Of the ring: segments of one packet.")
 @click.option("--bytes", "some_bytes", metavar="SIZE", callback=_size, help="Own bundles that are not stable.")
 @click.option("--bundles", type=int, help="The same as a number.")
 @json_option
@@ -139,6 +140,7 @@ def window(
     daemons: tuple[str, ...],
     personal_segments: int | None,
     global_segments: int | None,
+    packet_segments: int | None,
     some_bytes: int | None,
     bundles: int | None,
     as_json: bool,
@@ -147,6 +149,7 @@ def window(
     wanted = {
         "personal_segments": personal_segments,
         "global_segments": global_segments,
+        "packet_segments": packet_segments,
         "bytes": some_bytes,
         "bundles": bundles,
     }
