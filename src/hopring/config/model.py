@@ -130,6 +130,7 @@ class Multicast:
 
     group: str
     port: int
+    ttl: int = 1  # How many networks a packet may cross, and so one more than the routers on its way.
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from hopring.config.units import DURATION
 
 CONFIG_BYTES_MAX: Final = 4 * 2**20
 PORT_MAX: Final = 65_535
+TTL_MAX: Final = 255
 
 _TOP: Final = (
     "cluster",
@@ -171,9 +172,10 @@ def _read_multicast(draft: Draft, site: Table) -> Multicast | None:
     if "multicast" not in site.values:
         return None
     table = site.table("multicast")
-    table.allow(("group", "port"))
+    table.allow(("group", "port", "ttl"))
     group = draft.check_group(Place(table.path_of("group")), table.text("group"))
-    return Multicast(group, _port(table, "port") or PORT_DEFAULT)
+    ttl = table.number("ttl", "TTL", 1, TTL_MAX, default=1)
+    return Multicast(group, _port(table, "port") or PORT_DEFAULT, ttl or 1)
 
 
 def _read_daemon(draft: Draft, table: Table) -> Daemon:
