@@ -2,8 +2,8 @@
 
 It covers what has to be alike everywhere, because the numbers of sites and daemons and all trees follow from
 it: the cluster's name, sites, daemons and their addresses, multicast groups with their TTL, and for every pair
-of sites whether there is a link, its weight and protocol. Of the tuning it covers only the segment of a ring, by which
-all its members have to cut. The rest of it, and client ports, each daemon may choose for itself.
+of sites whether there is a link, its weight and protocol. Of the tuning it covers only the segment of a ring,
+by which all its members have to cut. The rest of it, and client ports, each daemon may choose for itself.
 
 Two spellings of the same thing, such as a listed link that is as the defaults would have it, hash alike.
 """
