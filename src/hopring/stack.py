@@ -24,6 +24,8 @@ from hopring.links import ring as rings
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
 from hopring.links.pinging import LinkSample, Pinging
 from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.links.ring_options import RingOptions
+from hopring.links.ring_packing import Room
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.stamps import Stamped, Stamps
 from hopring.ordering.unreliable import LooseReceiver, LooseSender
@@ -81,7 +83,7 @@ from hopring.wire.flood import (
     encode_control,
     encode_update,
 )
-from hopring.wire.fragments import WORD_HEAD_BYTES_MAX, Reassembly
+from hopring.wire.fragments import FRAGMENT_OVERHEAD_BYTES, WORD_HEAD_BYTES_MAX, Reassembly
 from hopring.wire.header import Family, Header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
@@ -130,8 +132,9 @@ class Stack:
         self._wakes_at_us.update({daemon: link.wake_at_us for daemon, link in self.spares.items()})
         self._wakes_at_us[own.me] = self.ring.wake_at_us
         self._incarnations = dict(members)  # None until the first packet tells it.
-        least = min([self.ring.object_bytes_max, *[link.object_bytes_max for link in self.links.values()]])
-        self._stamps = Stamps(self.network.site, least, destinations=destinations or Destinations())
+        self._stamps = Stamps(
+            self.network.site, self._object_bytes(), destinations=destinations or Destinations()
+        )
         self._reassembly = Reassembly(options.bundle_bytes_max)
         self._reassembly.make_room(options.transit_bytes, options.transit_bundles)
         self._words = Reassembly(WORD_BYTES_MAX)
@@ -165,6 +168,18 @@ class Stack:
         backlog = max(tcp_options.backlog_bytes_max, self.options.transit_bytes)
         options = replace(tcp_options, backlog_bytes_max=backlog)
         return tcp.Tcp(self.own.header(Family.TCP), neighbour.daemon, options=options)
+
+    def _object_bytes(self) -> int:
+        """The size to which bundles and words are cut, so that no link or ring on their way has to."""
+        links = [link.object_bytes_max for link in self.links.values()]
+        return min([self.ring.packet_bytes, self.options.object_bytes_max, *links])
+
+    def tune_ring(self, options: RingOptions) -> None:
+        """Other windows and packets of the ring; what is already cut stays as it is."""
+        self.ring.tune(
+            options.personal_window_segments, options.global_window_segments, options.packet_segments_max
+        )
+        self._stamps.object_bytes_max = self._object_bytes()
 
     def _loose_bytes(self) -> int:
         """The longest object that passes every link that may be on its way in one datagram."""
@@ -333,15 +348,15 @@ class Stack:
         """The token is here: stamp, send, let it go. What is stamped is held here at once, sent or not."""
         if self.failed:
             return
-        stamped = self._stamps.visit(visit.site_seq, visit.site_lts, visit.room_bytes)
+        ring_objects: list[bytes] = []
+        room = Room(visit.room_segments, self.ring.options.packet_bytes, self.ring.options.chunk_bytes)
+        takes = partial(self._takes, room, ring_objects)
+        stamped = self._stamps.visit(visit.site_seq, visit.site_lts, takes)
         for meta, bundle in stamped.sealed:
             self._out.append(Receive(meta.source, meta.seq, meta.lts, meta.mask, bundle, meta.prev))
-        ring_objects: list[bytes] = []
         for fragment in stamped.fragments:
             for output in self.network.step(Originate(fragment)):
-                if isinstance(output, ToRing):
-                    ring_objects.append(_encode(output.item))
-                elif not isinstance(output, Up):
+                if isinstance(output, ToLink):
                     self._carry_out(output, now_us)
         release = Release(
             stamped.site_seq,
@@ -354,6 +369,21 @@ class Stack:
         self._settle = self._settle and self._stamps.busy
         self._visited = stamped
         self._step_ring(release, now_us)
+
+    def _takes(self, room: Room, ring_objects: list[bytes], fragment: Routed) -> bool:
+        """Whether a fragment leaves in this visit; if it does, its object for the ring is added."""
+        whole_bytes = FRAGMENT_OVERHEAD_BYTES + len(fragment.chunk)
+        part = self.network.ring_part(fragment)
+        if part is fragment:  # Encoded only if it leaves.
+            taken = room.takes(whole_bytes, whole_bytes)
+            if taken:
+                ring_objects.append(_encode(part))
+            return taken
+        meta = b"" if part is None else _encode(part)
+        taken = room.takes(whole_bytes, len(meta))
+        if taken and meta:
+            ring_objects.append(meta)
+        return taken
 
     def _to_ring(self, item: Item, now_us: int) -> None:
         urgent = isinstance(item, _URGENT)

@@ -10,6 +10,7 @@ from hopring.links.ring_options import RingOptions
 from hopring.routing.network import NetworkFailed
 from hopring.value import Value
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
+from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.flood import Update
 from hopring.wire.header import Family, Header
 from hopring.wire.routed import Meta
@@ -169,6 +170,7 @@ class StackOptions:
 
     ring: RingOptions = field(default_factory=RingOptions)
     bundle_bytes_max: int = BUNDLE_BYTES_DEFAULT
+    object_bytes_max: int = PACKET_BYTES_MAX  # What every ring and link of the cluster carries in one packet.
     initial_seq: int = 1
     transit_bytes: int = 0  # What all members together may have under way; no queue is smaller than that.
     transit_bundles: int = 0

@@ -201,8 +201,14 @@ def test_the_time_of_a_cut_is_a_duration_within_limits(cluster: Cluster, given: 
 
 
 def test_windows_are_set_at_run_time_and_stay_in_the_next_view(cluster: Cluster) -> None:
-    given = ["--personal", "100", "--global", "300", "--bytes", "1MiB", "--bundles", "256"]
-    wanted = {"personal_segments": 100, "global_segments": 300, "bytes": 2**20, "bundles": 256}
+    given = ["--personal", "100", "--global", "300", "--packet", "3", "--bytes", "1MiB", "--bundles", "256"]
+    wanted = {
+        "personal_segments": 100,
+        "global_segments": 300,
+        "packet_segments": 3,
+        "bytes": 2**20,
+        "bundles": 256,
+    }
     assert told(cluster, "window", "eu1", *given) == {"eu1": {"ok": True, "result": wanted}}
     assert told(cluster, "window", "eu2")["eu2"]["result"]["bundles"] == 1024  # type: ignore[index]
 
@@ -223,11 +229,13 @@ def test_windows_are_set_at_run_time_and_stay_in_the_next_view(cluster: Cluster)
     after = told(cluster, "status")["eu1"]["window"]
     assert {key: after[key] for key in wanted} == wanted  # type: ignore[index]
 
-    back = ["--personal", "512", "--global", "1024", "--bytes", "2MiB", "--bundles", "1024"]
+    back = ["--personal", "512", "--global", "1024", "--packet", "46", "--bytes", "2MiB", "--bundles", "1024"]
     assert hop(cluster, "window", *back).exit_code == 0
 
 
-@pytest.mark.parametrize("given", [["--bytes", "1GiB"], ["--bundles", "1"], ["--personal", "45"]])
+@pytest.mark.parametrize(
+    "given", [["--bytes", "1GiB"], ["--bundles", "1"], ["--personal", "1000001"], ["--packet", "47"]]
+)
 def test_a_window_that_cannot_be_is_refused_with_what_can(cluster: Cluster, given: list[str]) -> None:
     before = limits(cluster)
     result = hop(cluster, "window", *given)
@@ -238,7 +246,7 @@ def test_a_window_that_cannot_be_is_refused_with_what_can(cluster: Cluster, give
 
 
 def limits(cluster: Cluster) -> list[dict[str, object]]:
-    keys = ("personal_segments", "global_segments", "bytes", "bundles")
+    keys = ("personal_segments", "global_segments", "packet_segments", "bytes", "bundles")
     results = [cast(dict[str, object], one["result"]) for one in told(cluster, "window").values()]
     return [{key: one[key] for key in keys} for one in results]
 

@@ -208,14 +208,17 @@ def check_multicast(chart: Chart, site: Site, own: Daemon) -> None:
         with socket.socket(family_of(own.address), socket.SOCK_DGRAM) as free:
             free.bind((own.address, 0))
             port = free.getsockname()[1]
-        with open_group(Group(site.multicast.group, port, interface)) as sock:
-            sock.sendto(b"hop doctor", Group(site.multicast.group, port, interface).address)
+        group = Group(site.multicast.group, port, interface, site.multicast.ttl)
+        with open_group(group) as sock:
+            sock.sendto(b"hop doctor", group.address)
             heard = bool(select.select([sock], [], [], _PROBE_SECONDS)[0])
     except OSError as error:
         chart.finding(own.name, f"{what}: {error.strerror or error}", remedy)
         return
     if heard:
-        chart.good(own.name, f"{what}: this host hears itself; other hosts cannot be asked without daemons")
+        routers = f"TTL {site.multicast.ttl} passes {site.multicast.ttl - 1} routers"
+        text = f"{what}: this host hears itself; {routers}; other hosts cannot be asked without daemons"
+        chart.good(own.name, text)
     else:
         chart.finding(own.name, f"{what}: this host does not hear itself", remedy)
 

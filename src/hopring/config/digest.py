@@ -1,10 +1,10 @@
 """The cluster hash: two daemons talk only if it is the same at both.
 
 It covers what has to be alike everywhere, because the numbers of sites and daemons and all trees follow from
-it: the cluster's name, sites, daemons and their addresses, multicast groups, and for every pair of sites
-whether there is a link, its weight and protocol. Of the tuning it covers the segment of a ring, by which all
-its members have to cut, and the window of membership, for which all daemons make room. The rest, and client
-ports, each daemon may choose for itself.
+it: the cluster's name, sites, daemons and their addresses, multicast groups with their TTL, and for every pair
+of sites whether there is a link, its weight and protocol. Of the tuning it covers the segment of a ring, by
+which all its members have to cut, and the window of membership, for which all daemons make room. The rest, and
+client ports, each daemon may choose for itself.
 
 Two spellings of the same thing, such as a listed link that is as the defaults would have it, hash alike.
 """
@@ -34,4 +34,7 @@ def cluster_hash(config: Config) -> int:
 
 
 def _group(multicast: Multicast | None) -> list[str | int]:
-    return [] if multicast is None else [multicast.group, multicast.port]
+    if multicast is None:
+        return []
+    # A TTL of 1 is left out, so that the hash is that of versions that knew no other.
+    return [multicast.group, multicast.port, *([multicast.ttl] if multicast.ttl != 1 else [])]

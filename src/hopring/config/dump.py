@@ -66,7 +66,8 @@ def _site(site: Site, place: dict[str, int]) -> list[str]:
     key = quote_key(site.name)
     lines = ["", f"[sites.{key}]"]
     if site.multicast is not None:
-        lines.append(f'multicast = {{ group = "{site.multicast.group}", port = {site.multicast.port} }}')
+        ttl = f", ttl = {site.multicast.ttl}" if site.multicast.ttl != 1 else ""
+        lines.append(f'multicast = {{ group = "{site.multicast.group}", port = {site.multicast.port}{ttl} }}')
     if ring := _settings(site.ring.given(), RING_SETTINGS):
         lines.append(f"ring = {{ {', '.join(ring)} }}")
     for daemon in sorted(site.daemons, key=lambda one: place[one.name]):

@@ -59,6 +59,7 @@ class RingTuning:
     """What is tuned on the ring of one site, at this daemon."""
 
     segment_bytes: int | None = None
+    packet_segments_max: int | None = None
     personal_window_segments: int | None = None
     global_window_segments: int | None = None
     queue_bytes_max: int | None = None
@@ -173,6 +174,7 @@ class Multicast:
 
     group: str
     port: int
+    ttl: int = 1  # How many networks a packet may cross, and so one more than the routers on its way.
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ ADMIN_OFF: Final = "off"
 ADMIN_ALL: Final = "all"
 ADMIN_MODES: Final = ("0600", "0660")
 """Who may open the admin socket: the daemon's user, or its group too. The whole world is never an admin."""
+TTL_MAX: Final = 255
 
 _TOP: Final = (
     "cluster",
@@ -224,9 +225,10 @@ def _read_multicast(draft: Draft, site: Table) -> Multicast | None:
     if "multicast" not in site.values:
         return None
     table = site.table("multicast")
-    table.allow(("group", "port"))
+    table.allow(("group", "port", "ttl"))
     group = draft.check_group(Place(table.path_of("group")), table.text("group"))
-    return Multicast(group, _port(table, "port") or PORT_DEFAULT)
+    ttl = table.number("ttl", "TTL", 1, TTL_MAX, default=1)
+    return Multicast(group, _port(table, "port") or PORT_DEFAULT, ttl or 1)
 
 
 def _read_daemon(draft: Draft, table: Table) -> Daemon:

@@ -45,8 +45,9 @@ LINK_SETTINGS: Final = (
 
 RING_SETTINGS: Final = (
     Setting("segment", "segment_bytes", SIZE, 500, 65_000),
-    Setting("personal_window", "personal_window_segments", None, 46, 1_000_000),
-    Setting("global_window", "global_window_segments", None, 46, 1_000_000),
+    Setting("packet", "packet_segments_max", None, 1, 46),
+    Setting("personal_window", "personal_window_segments", None, 1, 1_000_000),
+    Setting("global_window", "global_window_segments", None, 1, 1_000_000),
     Setting("queue", "queue_bytes_max", SIZE, 64 * _KIB, 16 * _GIB),
     Setting("token_resend", "token_resend_us", DURATION, 100, 60 * _SECOND_US),
     Setting("token_loss", "token_loss_us", DURATION, 1_000, _HOUR_US),

@@ -59,11 +59,12 @@ class Heal(_Request, frozen=True, tag="heal"):
 
 
 class SetWindow(_Request, frozen=True, tag="window"):
-    """Other windows from now on; what is not given stays. Of the ring in segments, of the daemon's own messages
-    in bytes and bundles."""
+    """Other windows from now on; what is not given stays. Of the ring, and of its packets, in segments, of
+    the daemon's own messages in bytes and bundles."""
 
     personal_segments: Count | None = None
     global_segments: Count | None = None
+    packet_segments: Count | None = None
     bytes: Count | None = None
     bundles: Count | None = None
 

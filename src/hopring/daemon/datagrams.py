@@ -72,7 +72,8 @@ class Datagrams:
         own = config.daemons[self._me]
         try:
             with joining(site, own):
-                group = Group(site.multicast.group, site.multicast.port, interface_of(own.address))
+                to = site.multicast
+                group = Group(to.group, to.port, interface_of(own.address), to.ttl)
                 return UdpEndpoint(loop, group, self._receive)
         except BaseException:
             self.endpoint.close()

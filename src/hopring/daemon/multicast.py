@@ -1,7 +1,8 @@
 """IP multicast, both versions: how a socket joins a group and how it may send to one.
 
-Packets never leave the link (TTL 1) and come back to listeners on the sending host, so that several daemons of
-one host, or of two clusters, may share a group: each listener gets its own copy and looks at the header.
+Packets stay on the link unless a higher TTL is configured (the hops of IPv6). They come back to listeners on
+the sending host, so that several daemons of one host, or of two clusters, may share a group: each listener gets
+its own copy and looks at the header.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-_HOPS: Final = 1
 _IP_MULTICAST_ALL: Final = 49
 _IPV6_MULTICAST_ALL: Final = 29
 _MREQN: Final = Struct("=4s4si")  # group, address, interface
@@ -25,6 +25,7 @@ class Group:
     host: str
     port: int
     interface: str
+    ttl: int = 1
 
     @property
     def family(self) -> socket.AddressFamily:
@@ -54,13 +55,13 @@ def join(sock: socket.socket, group: Group) -> None:
 
 
 def enable_sending(sock: socket.socket, group: Group) -> None:
-    """Sends to groups by this group's interface, one hop, with a copy for this host."""
+    """Sends to groups by this group's interface and with its TTL, and a copy to this host."""
     index = socket.if_nametoindex(group.interface)
     if group.family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, _HOPS)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, group.ttl)
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
     else:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, _MREQN.pack(_ANY, _ANY, index))
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, _HOPS)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, group.ttl)
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)

@@ -18,6 +18,7 @@ def windows(membership: Membership) -> dict[str, object]:
     return {
         "personal_segments": ring.personal_window_segments,
         "global_segments": ring.global_window_segments,
+        "packet_segments": ring.packet_segments_max,
         "bytes": outbox.window_bytes,
         "bundles": outbox.window_bundles,
     }
@@ -29,6 +30,7 @@ def set_windows(membership: Membership, request: SetWindow) -> None:
     ring = present.stack_options.ring
     personal = _fits("personal_segments", request.personal_segments, *_LIMITS["personal_window"])
     together = _fits("global_segments", request.global_segments, *_LIMITS["global_window"])
+    packet = _fits("packet_segments", request.packet_segments, *_LIMITS["packet"])
     # Others have made room for what a daemon may have under way by default, and not for more.
     some_bytes = _fits("bytes", request.bytes, BYTES_MIN, options.window_bytes)
     bundles = _fits("bundles", request.bundles, BUNDLES_MIN, options.window_bundles)
@@ -36,10 +38,11 @@ def set_windows(membership: Membership, request: SetWindow) -> None:
         ring,
         personal_window_segments=personal or ring.personal_window_segments,
         global_window_segments=together or ring.global_window_segments,
+        packet_segments_max=packet or ring.packet_segments_max,
     )
     present.stack_options = replace(present.stack_options, ring=ring)
     if present.stack is not None:
-        present.stack.ring.tune(ring.personal_window_segments, ring.global_window_segments)
+        present.stack.tune_ring(ring)
     outbox.window_bytes = some_bytes or outbox.window_bytes
     outbox.window_bundles = bundles or outbox.window_bundles
 

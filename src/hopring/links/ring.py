@@ -6,8 +6,8 @@ Above       ordering, which stamps during a visit; routing, which submits what c
             every packet of the others at once, in any order.
 Invariants  only the token's holder numbers packets; a member keeps each packet until all members have it; a
             payload is delivered at most once; no packet is numbered further above what all have than
-            unstable_packets_max; a visit sends at most the personal window (or two packets, if that is more)
-            and the urgent window.
+            unstable_packets_max; a visit sends at most the personal window, and urgent objects in a window
+            of their own (ring_window has the exceptions).
 Deviations  tokens are numbered, and sent again until there is a sign that they arrived; the token stops in an
             idle ring (ring_idle), and stays a moment with a lone sender (ring_keep); each ARU has its own
             modifier (aru); every member has a fair share of the global window (ring_window); requests stay on
@@ -23,10 +23,11 @@ from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
 from hopring.links.ring_idle import may_be_stopped, may_stop, rest_us
 from hopring.links.ring_options import RingOptions
+from hopring.links.ring_packing import Room
 from hopring.links.ring_state import Phase, RingState, Timers, initial_state
 from hopring.links.ring_token import check_token
 from hopring.links.ring_visit import ask, begin_visit, keep_token, send, send_loose, write_token
-from hopring.wire.data import Data, Segment
+from hopring.wire.data import SEGMENTS_MAX, Data, Segment
 from hopring.wire.ring import Held, Hurry, Token
 
 Input = FromMember | Submit | Wish | Release | Tick
@@ -52,6 +53,11 @@ class Ring:
     @property
     def object_bytes_max(self) -> int:
         """The longest object that `Submit` and `Release` may bring."""
+        return self.options.object_bytes_max
+
+    @property
+    def packet_bytes(self) -> int:
+        """The size of the packets that are packed here; longer objects hold up the others, so cut to this."""
         return self.options.packet_bytes
 
     @property
@@ -64,11 +70,15 @@ class Ring:
         """Whether `Submit` may bring another urgent object."""
         return self.state.outbox.urgent.total_bytes < self.options.queue_bytes_max
 
-    def tune(self, personal_segments: int, global_segments: int) -> None:
-        """Other windows, from the next visit on; the other members need not have the same."""
-        self.options = self.state.store.options = replace(
-            self.options, personal_window_segments=personal_segments, global_window_segments=global_segments
+    def tune(self, personal_segments: int, global_segments: int, packet_segments: int = SEGMENTS_MAX) -> None:
+        """Other windows and packets, from the next visit on; the other members need not have the same."""
+        options = replace(
+            self.options,
+            personal_window_segments=personal_segments,
+            global_window_segments=global_segments,
+            packet_segments_max=packet_segments,
         )
+        self.options = self.state.store.options = options.among(len(self.members))
 
     @property
     def wake_at_us(self) -> int:
@@ -264,7 +274,7 @@ class Ring:
     def _visit(self) -> list[Output]:
         s = self.state
         turn = begin_visit(s, len(self.members))
-        visit = Visit(s.token.number, s.token.site_seq, s.token.site_lts, s.site_aru, turn.room_bytes)
+        visit = Visit(s.token.number, s.token.site_seq, s.token.site_lts, s.site_aru, turn.local_segments)
         return [Transmit(turn.copies), visit] if turn.copies else [visit]
 
     def _release(self, release: Release, now_us: int) -> list[Output]:
@@ -273,11 +283,10 @@ class Ring:
         assert turn is not None, "a Release answers a Visit"
         assert release.site_seq >= s.token.site_seq, "site_seq only grows"
         assert release.site_lts >= s.token.site_lts, "site_lts only grows"
-        room_bytes = turn.room_bytes
+        room = Room(turn.local_segments, self.options.packet_bytes, self.options.chunk_bytes)
         for payload in release.objects:
-            room_bytes -= len(payload)
             assert len(payload) <= self.object_bytes_max, "cut objects first"
-        assert room_bytes >= 0, "objects fit in the visit's room_bytes"
+            assert room.takes(len(payload), len(payload)), "ask the visit's room before an object is added"
         s.turn = None
         if s.token.link_seq > NUMBER_MAX:
             return self._fail("no packet numbers are left")
@@ -300,7 +309,7 @@ class Ring:
             s.timers = Timers(hold_until_us=now_us + min(self.options.keep_us, self.options.kept_limit_us))
             return [Transmit((*frames, Held(s.token.number)))]
         s.sent_segments += s.keeping.passed()
-        loose = send_loose(s, turn, len(self.members)) if s.outbox.loose.objects else ()
+        loose = send_loose(s, turn) if s.outbox.loose.objects else ()
         token = write_token(s, self.me, turn, release, packets=len(frames), missing=missing)
         out: list[Output] = [Transmit((*frames, *loose))] if frames or loose else []
         return [*out, *self._pass(token, now_us), Passed(token.number, s.site_aru)]
@@ -333,6 +342,7 @@ def open_ring(
     """A member's end of a new ring; packets are numbered from initial_seq + 1 at all members."""
     assert me in members, "a member opens its ring"
     assert members == tuple(sorted(set(members))), "members are sorted"
+    options = options.among(len(members))
     return Ring(
         me, members, options, initial_state(options, members.index(me), len(members), initial_seq, now_us)
     )

@@ -34,7 +34,7 @@ class Release(Value, frozen=True):
     site_seq: int
     site_lts: int
     local_aru: int
-    objects: tuple[bytes, ...] = ()  # Together at most the visit's room_bytes.
+    objects: tuple[bytes, ...] = ()  # As many as the visit's `Room` takes.
     busy: bool = False  # A promise is owed: the token may not stop yet.
     settle: bool = False  # A Safe bundle waits: the token may not be kept.
 
@@ -49,7 +49,7 @@ class Visit(Value, frozen=True):
     site_seq: int
     site_lts: int
     site_aru: int
-    room_bytes: int
+    room_segments: int  # For the objects of `Release`, packed in their order.
 
 
 class Passed(Value, frozen=True):

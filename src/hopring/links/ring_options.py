@@ -1,12 +1,14 @@
-"""The limits and timers of a ring; the same at all its members."""
+"""The limits and timers of a ring; the same at all its members, but for the windows and the size of packets."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hopring.wire.data import (
     MISSING_BYTES,
     MISSING_MAX,
     SEGMENT_BYTES_DEFAULT,
+    SEGMENTS_MAX,
     chunk_bytes_of,
+    datagrams_max_of,
     packet_bytes_of,
 )
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES
@@ -18,6 +20,7 @@ class RingOptions:
     """Windows count segments, because that is what fills the receivers' socket buffers."""
 
     segment_bytes: int = SEGMENT_BYTES_DEFAULT
+    packet_segments_max: int = SEGMENTS_MAX  # Of a packet packed here; a window below it makes packets smaller.
 
     personal_window_segments: int = 512  # One member in one visit, retransmissions included.
     global_window_segments: int = 1024  # All members in one rotation: 1.4 MB, well below a receive buffer.
@@ -43,14 +46,23 @@ class RingOptions:
     lone_visit_us: int = 250  # Between the visits of a ring of one that has something left to settle.
 
     chunk_bytes: int = field(init=False)  # What one segment carries of a packet.
-    packet_bytes: int = field(init=False)  # The largest packet; an object may be as long.
-    packet_segments: int = field(init=False)  # The segments of the largest packet.
+    packet_segments: int = field(init=False)  # The segments of the largest packet that is packed here,
+    packet_bytes: int = field(init=False)  # and its bytes; local objects are cut to this size.
+    object_bytes_max: int = field(init=False)  # The largest packet of any member, and so the longest object.
 
     def __post_init__(self) -> None:
         # Looked at in every visit, so computed once; the value is frozen all the same.
         object.__setattr__(self, "chunk_bytes", chunk_bytes_of(self.segment_bytes))
-        object.__setattr__(self, "packet_bytes", packet_bytes_of(self.segment_bytes))
-        object.__setattr__(self, "packet_segments", self.packet_bytes // self.chunk_bytes)
+        packet_segments = min(
+            self.packet_segments_max,
+            self.personal_window_segments,
+            self.global_window_segments,
+            datagrams_max_of(self.segment_bytes),
+        )
+        object.__setattr__(self, "packet_segments", packet_segments)
+        object.__setattr__(self, "packet_bytes", packet_segments * self.chunk_bytes)
+        object.__setattr__(self, "object_bytes_max", packet_bytes_of(self.segment_bytes))
+        assert self.packet_segments_max > 0
         assert self.requests_max > 0, "a datagram has to hold a token with a request"
         assert self.personal_window_segments > 0
         assert self.global_window_segments > 0
@@ -63,6 +75,11 @@ class RingOptions:
             "a held token must not look like a lost one"
         )
 
+    def among(self, members: int) -> "RingOptions":
+        """The options in a ring of so many members, where no packet is larger than a member's share."""
+        share = share_segments(self.global_window_segments, members)
+        return replace(self, packet_segments_max=min(self.packet_segments_max, share))
+
     @property
     def kept_limit_us(self) -> int:
         """How long a token may be kept altogether: to the others it looks like a lost one."""
@@ -73,3 +90,8 @@ class RingOptions:
         """How many requests a token carries: it has to fit in one datagram."""
         room_bytes = self.segment_bytes - HEAD_BYTES - FRAME_HEAD_BYTES - TOKEN_BYTES
         return min(MISSING_MAX, room_bytes // MISSING_BYTES)
+
+
+def share_segments(global_window_segments: int, members: int) -> int:
+    """What each member may send in any case: an equal part of the global window, or one segment."""
+    return max(1, global_window_segments // members)

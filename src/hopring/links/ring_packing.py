@@ -2,57 +2,103 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum
 
 from hopring.links.loose_queue import LooseQueue
 from hopring.wire.data import segment_count
 
 
 @dataclass(slots=True)
-class Packing:
-    """The packets of one visit while they are being filled."""
+class Fill:
+    """How many segments objects take that are packed in a row, by their sizes alone."""
 
     packet_bytes: int
     chunk_bytes: int
-    packets: list[bytes] = field(default_factory=list)  # Closed ones, in order.
     closed_segments: int = 0
-    last: list[bytes] = field(default_factory=list)  # The objects of the packet still open.
-    last_bytes: int = 0
+    last_bytes: int = 0  # Of the packet still open; an object is never empty.
 
     @property
     def segments(self) -> int:
         """The segments of everything added so far."""
-        return self.closed_segments + self._segments_of_last(0)
+        if not self.last_bytes:
+            return self.closed_segments
+        return self.closed_segments + segment_count(self.last_bytes, self.chunk_bytes)
+
+    def fits(self, object_bytes: int) -> bool:
+        """Whether an object of this length shares the open packet."""
+        return self.last_bytes + object_bytes <= self.packet_bytes
 
     def segments_with(self, object_bytes: int) -> int:
         """The segments of everything if an object of this length came next."""
-        if self._fits(object_bytes):
-            return self.closed_segments + self._segments_of_last(object_bytes)
+        if self.fits(object_bytes):
+            return self.closed_segments + segment_count(self.last_bytes + object_bytes, self.chunk_bytes)
         return self.segments + segment_count(object_bytes, self.chunk_bytes)
+
+    def add(self, object_bytes: int) -> None:
+        """An object of this length comes next."""
+        if not self.fits(object_bytes):
+            self.close()
+        self.last_bytes += object_bytes
+
+    def close(self) -> None:
+        """What comes next begins a packet."""
+        self.closed_segments = self.segments
+        self.last_bytes = 0
+
+
+class Room:
+    """The room for local objects in one visit; the layer that stamps asks before it adds an object.
+
+    An object longer than a packet was cut before packets became smaller. It passes alone, in the room of at
+    least one packet.
+    """
+
+    def __init__(self, segments_max: int, packet_bytes: int, chunk_bytes: int) -> None:
+        self._segments_max = segments_max
+        self._fill = Fill(packet_bytes, chunk_bytes)
+        self._bytes_max = segments_max * chunk_bytes
+        self._bytes = 0  # Of all objects taken, whether they go on the ring or not.
+
+    def takes(self, object_bytes: int, ring_bytes: int) -> bool:
+        """Whether an object has room, which is then taken; `ring_bytes` of its length go on the ring."""
+        if object_bytes > self._fill.packet_bytes:
+            fits = not self._bytes and self._bytes_max >= self._fill.packet_bytes
+        else:
+            segments = self._fill.segments_with(ring_bytes) if ring_bytes else 0
+            fits = self._bytes + object_bytes <= self._bytes_max and segments <= self._segments_max
+        if fits:
+            self._bytes += object_bytes
+            self._fill.add(ring_bytes)
+        return fits
+
+
+@dataclass(slots=True)
+class Packing:
+    """The packets of one visit while they are being filled."""
+
+    fill: Fill
+    packets: list[bytes] = field(default_factory=list)  # Closed ones, in order.
+    last: list[bytes] = field(default_factory=list)  # The objects of the packet still open.
+
+    @property
+    def segments(self) -> int:
+        """The segments of everything added so far."""
+        return self.fill.segments
 
     def add(self, payload: bytes) -> None:
         """Puts an object in the open packet, or in a new one if it does not fit."""
-        assert len(payload) <= self.packet_bytes, "an object is at most a packet long"
-        if not self._fits(len(payload)):
+        if not self.fill.fits(len(payload)):
             self.close()
         self.last.append(payload)
-        self.last_bytes += len(payload)
+        self.fill.add(len(payload))
 
     def close(self) -> None:
         """Ends the open packet, if it has anything in it."""
         if not self.last:
             return
-        self.closed_segments += self._segments_of_last(0)
         self.packets.append(b"".join(self.last))
         self.last = []
-        self.last_bytes = 0
-
-    def _fits(self, object_bytes: int) -> bool:
-        return self.last_bytes + object_bytes <= self.packet_bytes
-
-    def _segments_of_last(self, more_bytes: int) -> int:
-        if not self.last and not more_bytes:
-            return 0
-        return segment_count(self.last_bytes + more_bytes, self.chunk_bytes)
+        self.fill.close()
 
 
 @dataclass(slots=True)
@@ -67,12 +113,24 @@ class ObjectQueue:
         self.objects.append(payload)
         self.total_bytes += len(payload)
 
+    def first_segments(self, chunk_bytes: int) -> int:
+        """The segments of the oldest object, or 0 if there is none."""
+        return segment_count(len(self.objects[0]), chunk_bytes) if self.objects else 0
+
     def move_to(self, packing: Packing, segments_max: int) -> None:
         """Packs from the front for as long as the whole packing stays within so many segments."""
-        while self.objects and packing.segments_with(len(self.objects[0])) <= segments_max:
+        while self.objects and packing.fill.segments_with(len(self.objects[0])) <= segments_max:
             payload = self.objects.popleft()
             self.total_bytes -= len(payload)
             packing.add(payload)
+
+
+class Kind(Enum):
+    """What competes for the window of a visit."""
+
+    LOCAL = "local"
+    TRANSIT = "transit"
+    LOOSE = "loose"
 
 
 @dataclass(slots=True)
@@ -82,8 +140,19 @@ class Outbox:
     urgent: ObjectQueue = field(default_factory=ObjectQueue)
     transit: ObjectQueue = field(default_factory=ObjectQueue)
     loose: LooseQueue = field(default_factory=LooseQueue)  # Of Unreliable bundles, own ones and others.
+    first: Kind = Kind.LOCAL  # Had the window first in the last visit that had no room for all kinds.
 
     @property
     def waiting(self) -> bool:
         """Whether there is anything to send in the next visit."""
         return bool(self.urgent.objects or self.transit.objects or self.loose.objects)
+
+    def next_first(self) -> Kind:
+        """Another kind is the first; of local objects nobody knows here whether any wait."""
+        if self.first is Kind.LOCAL and self.transit.objects:
+            self.first = Kind.TRANSIT
+        elif self.first is not Kind.LOOSE and self.loose.objects:
+            self.first = Kind.LOOSE
+        else:
+            self.first = Kind.LOCAL
+        return self.first

@@ -89,8 +89,9 @@ class RingStore:
         if frame.seq > self.aru + options.unstable_packets_max:
             raise PeerError(Drop.OUT_OF_WINDOW, f"packet {frame.seq} is past the window above {self.aru}")
         packet_bytes = len(frame.payload) if isinstance(frame, Data) else frame.packet_bytes
-        if packet_bytes > options.packet_bytes:
-            raise PeerError(Drop.LIMIT, f"packet of {packet_bytes} bytes, the limit is {options.packet_bytes}")
+        if packet_bytes > options.object_bytes_max:
+            problem = f"packet of {packet_bytes} bytes, the limit is {options.object_bytes_max}"
+            raise PeerError(Drop.LIMIT, problem)
         if isinstance(frame, Segment) and not _in_the_cut(frame, options.chunk_bytes):
             raise PeerError(Drop.INCONSISTENT, f"packet {frame.seq} is not cut by {options.chunk_bytes} bytes")
 

@@ -1,12 +1,12 @@
 """One visit's account: what is sent again, and what room that leaves for new packets."""
 
 from hopring.links.ring_options import RingOptions
-from hopring.links.ring_packing import Outbox, Packing
+from hopring.links.ring_packing import Fill, Kind, Outbox, Packing
 from hopring.links.ring_requests import expand
 from hopring.links.ring_store import RingStore
 from hopring.links.ring_window import (
     allowance_segments,
-    room_bytes,
+    loose_share_segments,
     unstable_room_segments,
     urgent_room_segments,
 )
@@ -19,38 +19,73 @@ class Turn(Value, frozen=True):
     """Fixed when the visit begins, so that `Release` is held to what `Visit` said."""
 
     others_segments: int  # What the other members sent in the last rotation.
+    window_segments: int  # What this member may send from one pass of the token to the next.
     copies: tuple[Data | Segment, ...]  # The requested packets that are sent again.
     copies_segments: int
     unanswered: dict[int, int]  # The requests that stay on the token.
     urgent_segments: int  # What urgent objects may use.
     new_segments: int  # What local and transit objects may use together.
-    room_bytes: int  # What is sure to be left for local objects.
+    local_segments: int  # Of it, what transit leaves for local objects.
+    transit_segments: (
+        int  # What transit may use if nothing local goes: more than new_segments for a long object.
+    )
+    loose_segments: int  # What Unreliable bundles may use whatever else goes.
 
 
 def begin_turn(
     token: Token, members: int, sent_segments: int, kept_segments: int, store: RingStore, outbox: Outbox
 ) -> Turn:
-    """Answers the token's requests first and shares out the rest of the window.
-
-    Transit and local objects each have half of it if they want it, and what the other leaves.
-    """
+    """Answers the token's requests first and shares out the rest of the window."""
     options = store.options
     others = max(0, token.flow_control - sent_segments)
-    allowance = allowance_segments(options, members, others) - kept_segments
+    window = allowance_segments(options, members, others)
     wanted = expand(token.missing, store.discarded, token.link_seq)
-    copies, copies_segments = _take_copies(wanted, store, allowance)
+    copies, copies_segments = _take_copies(wanted, store, window - kept_segments)
     unstable = token.link_seq - store.discarded
-    new = min(max(0, allowance - copies_segments), unstable_room_segments(options, unstable, store.segments))
-    waiting = -(-outbox.transit.total_bytes // options.chunk_bytes)
+    room = max(0, window - kept_segments - copies_segments)
+    new = min(room, unstable_room_segments(options, unstable, store.segments))
+    transit, loose = _reserve(options, outbox, new, room, loose_share_segments(options, members))
+    new = min(new, room - loose)
     return Turn(
         others_segments=others,
+        window_segments=window,
         copies=copies,
         copies_segments=copies_segments,
         unanswered=wanted,
         urgent_segments=urgent_room_segments(options, unstable),
         new_segments=new,
-        room_bytes=room_bytes(options, new - min(waiting, new // 2)),
+        local_segments=max(0, new - transit),
+        transit_segments=max(new, transit),
+        loose_segments=loose,
     )
+
+
+def _reserve(
+    options: RingOptions, outbox: Outbox, new_segments: int, room_segments: int, loose_share: int
+) -> tuple[int, int]:
+    """What local objects leave of the window for transit, and what these two leave for Unreliable bundles.
+
+    Transit has half of it, and Unreliable bundles their share, as far as they want it. Where that would be too
+    little for a packet of some kind, the kinds take turns from visit to visit, and each uses what others leave.
+    """
+    chunk_bytes = options.chunk_bytes
+    transit = -(-outbox.transit.total_bytes // chunk_bytes)
+    loose = min(loose_share, -(-outbox.loose.size_bytes // chunk_bytes))
+    if not transit and not loose:
+        return 0, 0
+    first_segments = outbox.transit.first_segments(chunk_bytes)
+    least = max(options.packet_segments, first_segments) * (2 if transit else 1)
+    if new_segments >= least and room_segments >= least + loose:
+        return min(transit, (min(new_segments, room_segments - loose)) // 2), loose
+    if new_segments < options.packet_segments:
+        return 0, 0  # After retransmissions, or because too much is unstable.
+    match outbox.next_first():
+        case Kind.TRANSIT:
+            return max(first_segments, min(transit, new_segments)), 0
+        case Kind.LOOSE:
+            return 0, min(loose, room_segments)
+        case Kind.LOCAL:
+            return 0, 0
 
 
 def _take_copies(
@@ -66,7 +101,9 @@ def _take_copies(
             continue
         frames = store.copies(seq, wanted[seq])
         segments = sum(segments_of(frame, store.options) for frame in frames)
-        if total + segments > segments_max:
+        # A packet larger than those packed here goes alone.
+        alone = not copies and segments > store.options.packet_segments <= segments_max
+        if total + segments > segments_max and not alone:
             break
         copies.extend(frames)
         total += segments
@@ -81,14 +118,19 @@ def segments_of(frame: Data | Segment, options: RingOptions) -> int:
 
 def pack(options: RingOptions, turn: Turn, outbox: Outbox, local: tuple[bytes, ...]) -> Packing:
     """The visit's new packets: urgent objects, then local ones, then transit in what is left."""
-    packing = Packing(options.packet_bytes, options.chunk_bytes)
-    outbox.urgent.move_to(packing, turn.urgent_segments)
+    packing = Packing(Fill(options.packet_bytes, options.chunk_bytes))
+    outbox.urgent.move_to(packing, max(turn.urgent_segments, _alone(options, turn, outbox)))
     # The windows are reckoned from an empty packet, and urgent objects are outside of them.
     packing.close()
-    segments_max = packing.segments + turn.new_segments
+    before = packing.segments
     for payload in local:
         packing.add(payload)
-    assert packing.segments <= segments_max, "what fits in room_bytes fits in the window"
-    outbox.transit.move_to(packing, segments_max)
+    outbox.transit.move_to(packing, before + (turn.new_segments if local else turn.transit_segments))
     packing.close()
     return packing
+
+
+def _alone(options: RingOptions, turn: Turn, outbox: Outbox) -> int:
+    """The segments of the first urgent object if it is larger than packets here, and there is room for one."""
+    room = turn.urgent_segments >= options.packet_segments
+    return outbox.urgent.first_segments(options.chunk_bytes) if room else 0

@@ -7,7 +7,6 @@ from hopring.links.ring_requests import collapse, want
 from hopring.links.ring_state import Phase, RingState, Timers
 from hopring.links.ring_token import next_token
 from hopring.links.ring_turn import Turn, begin_turn, pack
-from hopring.links.ring_window import loose_room_segments
 from hopring.wire.data import Data, Missing
 from hopring.wire.ring import Token
 from hopring.wire.unreliable import Loose
@@ -55,10 +54,9 @@ def send(s: RingState, turn: Turn, objects: tuple[bytes, ...]) -> tuple[Data, ..
     return frames
 
 
-def send_loose(s: RingState, turn: Turn, members: int) -> tuple[Loose, ...]:
+def send_loose(s: RingState, turn: Turn) -> tuple[Loose, ...]:
     """What waits of Unreliable bundles, behind all else: counted like it, and then forgotten."""
-    left = turn.new_segments + turn.copies_segments - s.sent_segments
-    room = loose_room_segments(s.store.options, members, left)
+    room = max(turn.window_segments - s.sent_segments, turn.loose_segments)
     frames: list[Loose] = []
     while s.outbox.loose.objects and len(frames) < room:
         frames.append(s.outbox.loose.pack()[0])

@@ -4,12 +4,14 @@ Implements  Amir, Stanton (1998) 3.2, flow control by the token, counted in segm
 Deviation   a member is always entitled to its equal share of the global window. The papers' rule alone keeps
             any division that fills the window: whoever came first has all of it, and late comers starve.
             Until the first comers have seen the claim, a rotation may carry up to twice the global window.
-Deviation   a packet of each kind, local and transit, passes even a window that is smaller.
-Deviation   Unreliable bundles take what the others leave, and at least an eighth of the share: together they
-            add no more than an eighth of the global window, or a datagram for each member.
+            A global window of fewer segments than members lets each member send one segment.
+Invariants  a visit sends at most its allowance, which is at least one packet and never above the personal
+            window. Packets are no larger than the windows (ring_options), so one always passes. The exceptions:
+            urgent objects have a window of their own, and an object that was cut elsewhere for larger packets
+            goes alone in a visit.
 """
 
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring_options import RingOptions, share_segments
 
 LOOSE_SHARE = 8
 """The part of a member's share of the global window that Unreliable bundles have in any case, as a divisor."""
@@ -21,14 +23,14 @@ other, so what others send is not judged by the windows here."""
 
 def allowance_segments(options: RingOptions, members: int, others_segments: int) -> int:
     """What a member may send in a visit if the others sent so much in the last rotation."""
-    share = options.global_window_segments // members
+    share = share_segments(options.global_window_segments, members)
     room = max(options.global_window_segments - others_segments, share)
-    return max(min(options.personal_window_segments, room), 2 * options.packet_segments)
+    return min(options.personal_window_segments, room)
 
 
-def loose_room_segments(options: RingOptions, members: int, left_segments: int) -> int:
-    """How many datagrams of Unreliable bundles may go in a visit that has so much left of its window."""
-    return max(left_segments, options.global_window_segments // members // LOOSE_SHARE, 1)
+def loose_share_segments(options: RingOptions, members: int) -> int:
+    """How many datagrams of Unreliable bundles have a place in each visit, if so many wait."""
+    return max(1, share_segments(options.global_window_segments, members) // LOOSE_SHARE)
 
 
 def unstable_room_segments(options: RingOptions, unstable_packets: int, unstable_segments: int) -> int:
@@ -54,15 +56,3 @@ def _segments_sure_to_fit(options: RingOptions, packets: int) -> int:
     than (k - 1) / 2 full ones.
     """
     return max(0, (packets - 1) * options.packet_segments // 2)
-
-
-def room_bytes(options: RingOptions, segments: int) -> int:
-    """How many bytes of objects surely fit into so many segments, however they fall into packets.
-
-    What fits in one packet has no waste. For more, each of at most 2 T / P + 1 packets (T bytes in packets of
-    P) may end in a segment that is almost empty.
-    """
-    one_packet = min(segments, options.packet_segments) * options.chunk_bytes
-    full = options.packet_segments
-    many_packets = (segments - 1) * options.chunk_bytes * full // (full + 2)
-    return max(one_packet, many_packets)

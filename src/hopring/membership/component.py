@@ -15,23 +15,41 @@ Records = Mapping[DaemonId, Record]
 
 def component_of(me: DaemonId, records: Records, site_of: Mapping[DaemonId, SiteId]) -> dict[DaemonId, Record]:
     """The representatives that hear each other, directly or through others, me among them."""
+    lowest = {rep: _lowest_by_site(record, site_of) for rep, record in records.items()}
     found = {me: records[me]}
     queue = [me]
     while queue:
         one = queue.pop()
         for other in sorted(records):
-            if other not in found and _mutual(records, one, other) and _fits(records, found, other, site_of):
+            if other not in found and _mutual(records, one, other) and _fits(records, found, other, lowest):
                 found[other] = records[other]
                 queue.append(other)
     return found
 
 
 def _fits(
-    records: Records, found: Iterable[DaemonId], other: DaemonId, site_of: Mapping[DaemonId, SiteId]
+    records: Records,
+    found: Iterable[DaemonId],
+    other: DaemonId,
+    lowest: Mapping[DaemonId, Mapping[SiteId, DaemonId]],
 ) -> bool:
-    """Inside a site all must hear each other: a ring goes through every pair."""
-    rivals = [one for one in found if site_of[one] == site_of[other]]
-    return all(_mutual(records, one, other) for one in rivals)
+    """Inside a site all must hear each other: a ring goes through every pair.
+
+    Where two of them speak for different daemons of one site, it is for the lowest of these on each side to
+    say that those hear each other; it may be another than the two that meet here.
+    """
+    for one in found:
+        for site, near in lowest[one].items():
+            far = lowest[other].get(site, near)
+            if far != near and not (near in records and far in records and _mutual(records, near, far)):
+                return False
+    return True
+
+
+def _lowest_by_site(record: Record, site_of: Mapping[DaemonId, SiteId]) -> dict[SiteId, DaemonId]:
+    """Of the daemons that a record speaks for, the lowest of each site."""
+    daemons = sorted([record.rep.daemon, *[one.daemon for one in record.members]], reverse=True)
+    return {site_of[one]: one for one in daemons}
 
 
 def missing_links(

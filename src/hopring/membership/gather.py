@@ -8,6 +8,8 @@ Deviations  representatives pass on each other's records, so that two sites find
             representative that it lives; the smallest representative of a connected component decides. While a
             view is whole its lowest daemon looks for others alone; as soon as somebody outside is heard, the
             lowest of each of its sites takes part, for it may be the only one whom the newcomer reaches.
+            Daemons say whom of their site they hear, and a representative takes only those that all hear each
+            other: the thesis has no answer to a link inside a site that works one way.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +25,18 @@ from hopring.membership.component import (
     missing_links,
 )
 from hopring.membership.options import MembershipOptions
-from hopring.membership.words import Alive, Datagram, Join, LinkWeight, Record, Refer, SitePair, joins
+from hopring.membership.reach import Reach
+from hopring.membership.words import (
+    Alive,
+    Datagram,
+    Decline,
+    Join,
+    LinkWeight,
+    Record,
+    Refer,
+    SitePair,
+    joins,
+)
 from hopring.routing.trees import Pair
 
 FRESH_JOINS = 4
@@ -81,6 +94,7 @@ class Gather:
     options: MembershipOptions
     round_trip_us: int
     counter: int  # The highest view counter heard of.
+    reach: Reach  # Outlives the search, too.
     active: bool = False  # A whole view stands behind this daemon, which only probes.
     wide: bool = False  # Active, and the lowest daemons of the view's other sites take part.
     phase: Phase = Phase.SEG
@@ -98,6 +112,7 @@ class Gather:
     reports: tuple[LinkWeight, ...] = ()  # What this daemon measured of links of its site.
     suspects: tuple[Process, ...] = ()  # Of my site, those that may not hear me.
     representative: DaemonId | None = None
+    declined: set[DaemonId] = field(default_factory=set)  # Who does not represent me, and said so.
     numbers: Iterator[int] = field(
         default_factory=lambda: count(1)
     )  # For records, over all searches of a life.
@@ -150,7 +165,13 @@ class Gather:
             return []
         if self.site_of[word.sender.daemon] != self.site_of[self.me.daemon]:
             return []
+        represented = word.rep is not None and word.rep != self.me.daemon
         if self.phase is Phase.REP:
+            chosen = word.sender.daemon == self.representative and (represented or word.active)
+            return self._declined_by(word.sender.daemon, now_us) if chosen else []
+        if represented:
+            self.forget(word.sender)
+        if represented or word.active:
             return []
         self.alive_at_us[word.sender.daemon] = now_us
         if self.segment.get(word.sender.daemon) != word.sender:
@@ -166,11 +187,35 @@ class Gather:
             return []
         if self.phase is Phase.GATHER:
             return self._hear_records(word, now_us)
-        if self.site_of[sender.daemon] != self.site_of[self.me.daemon] or word.active:
+        if self.site_of[sender.daemon] != self.site_of[self.me.daemon]:
             return self._say_refer(sender)
-        if sender.daemon < self.me.daemon and sender.daemon <= min(self.segment):
+        if word.active:
+            return self._say_alive_to(self.reach.others, now_us)  # Whether its view and we all hear each other.
+        if sender.daemon <= self._lowest(now_us) and self._speaks_for_me(word, now_us):
             return self._represented_by(sender, now_us)
         return []
+
+    def _lowest(self, now_us: int) -> DaemonId:
+        """Who is to represent me: the lowest of those heard in the site that also hear me."""
+        hear_me = [one for one in self.segment if self.reach.mutual(self.me.daemon, one, now_us)]
+        return min([self.me.daemon, *[one for one in hear_me if one not in self.declined]])
+
+    def _speaks_for_me(self, word: Join, now_us: int) -> bool:
+        """Whether a lower representative of the site takes me, or may yet do so."""
+        sender = word.sender.daemon
+        if sender > self.me.daemon or sender in self.declined:
+            return False
+        hears_me = self.phase is not Phase.REP and self.reach.mutual(self.me.daemon, sender, now_us)
+        return hears_me or self.me in word.records[0].members
+
+    def decline(self, word: Decline, now_us: int) -> list[Say | Form | Rest]:
+        """A representative forms a view without me."""
+        return self._declined_by(word.sender.daemon, now_us)
+
+    def _declined_by(self, one: DaemonId, now_us: int) -> list[Say | Form | Rest]:
+        """It does not represent me: there may be others in the same position."""
+        self.declined.add(one)
+        return self.seek(now_us) if self.phase is Phase.REP and self.representative == one else []
 
     def _say_refer(self, sender: Process) -> list[Say | Form | Rest]:
         if self.phase is not Phase.REP or self.representative is None:
@@ -201,11 +246,12 @@ class Gather:
         own_site = self.site_of[self.me.daemon]
         sender = word.sender
         if not self.active and not word.active and self.site_of[sender.daemon] == own_site:
-            if sender.daemon < self.me.daemon:
-                # A lower one represents the site: let it speak for us.
+            if self._speaks_for_me(word, now_us):
+                # A lower one represents the site.
                 return self._represented_by(sender, now_us)
-            self.segment[sender.daemon] = sender
-            self.alive_at_us[sender.daemon] = now_us
+            if sender.daemon > self.me.daemon:
+                self.segment[sender.daemon] = sender
+                self.alive_at_us[sender.daemon] = now_us
         if self.active and not self.wide and sender.daemon not in self.segment:
             self.wide = True
             self.say_at_us = now_us
@@ -260,12 +306,14 @@ class Gather:
     def _late(self, now_us: int) -> list[Say | Form | Rest]:
         match self.phase:
             case Phase.SEG:
-                if min(self.segment) == self.me.daemon:
+                lowest = self._lowest(now_us)
+                if lowest == self.me.daemon:
                     return self._gather(now_us)
                 self.phase = Phase.REP
-                self.representative = min(self.segment)
+                self.representative = lowest
                 self.deadline_us = now_us + self.options.represented_us
-                return self._say_alive(now_us)
+                self.say_at_us = now_us + self.options.alive_us
+                return self._say_alive_to(self.reach.others, now_us)  # All shall know who represents me.
             case Phase.REP:
                 return self.seek(now_us)
             case Phase.GATHER:
@@ -277,7 +325,11 @@ class Gather:
         if min([*component, *(self.segment if self.active else ())]) != self.me.daemon:
             return self._wait_for_the_smallest(now_us)
         form = self._form(component, now_us)
-        return [form] if not self.active or self._is_better(form) else [Rest()]
+        if self.active:
+            return [form] if self._is_better(form) else [Rest()]
+        taken = set(form.members)
+        declined = tuple(sorted(one.daemon for one in self._living(now_us) if one not in taken))
+        return [Say(declined, Decline(self.me)), form] if declined else [form]
 
     def _is_better(self, form: Form) -> bool:
         """Whether a whole view is given up for it: all its daemons stay, others come or a link works again."""
@@ -311,8 +363,15 @@ class Gather:
         while True:
             found = component_of(self.me.daemon, records, self.site_of)
             first = min(found)
-            if self.active or first == self.me.daemon:
+            if self.active:
                 return found
+            if first == self.me.daemon:
+                lost = [one for one in found if min(component_of(one, records, self.site_of)) < first]
+                if not lost:
+                    return found
+                for one in lost:
+                    del records[one]
+                continue
             theirs = component_of(first, records, self.site_of)
             taken, _ = self._who_fits(theirs, first, theirs.values())
             if taken.get(self.me.daemon) == self.me:
@@ -350,11 +409,26 @@ class Gather:
         return now_us - known.at_us if known is not None else 0
 
     def _own_record(self, now_us: int) -> Record:
-        hears = sorted(one for one in self.heard_at_us if self._hears(one, now_us))
         members = [one for one in self._living(now_us) if one not in self.excluded]
+        if not self.active:
+            together = self.reach.pairwise([one.daemon for one in members], now_us)
+            members = [one for one in members if one.daemon in together]
+        near = [one.daemon for one in members if self.site_of[one.daemon] == self.site_of[self.me.daemon]]
+        heard = [one for one in self.heard_at_us if self._hears(one, now_us)]
+        hears = sorted(one for one in heard if self._all_hear(near, one, now_us))
         left_out = tuple(sorted(self.excluded))
         who = tuple(sorted(members)), tuple(hears)
         return Record(self.me, self.seq, *who, self.counter, self.cut, left_out, self.reports)
+
+    def _all_hear(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:
+        """Whether those of the site that I represent hear those of the site that another one represents."""
+        site = self.site_of[self.me.daemon]
+        if rep in near or self.site_of[rep] != site:
+            return True
+        lives = [known for known in self.known.values() if known.record.rep.daemon == rep]
+        members = max(lives, key=lambda known: known.at_us).record.members if lives else ()
+        far = {rep, *[one.daemon for one in members if self.site_of[one.daemon] == site]}
+        return all(self.reach.says(one, other, now_us) for one in near for other in far - {one})
 
     def _living(self, now_us: int) -> list[Process]:
         """Those of the segment that were heard lately; in a whole view the network watches over them."""
@@ -367,19 +441,26 @@ class Gather:
 
     def _say_alive(self, now_us: int) -> list[Say | Form | Rest]:
         self.say_at_us = now_us + self.options.alive_us
-        word = Alive(self.me, self.counter, self.suspects)
         if self.phase is Phase.REP and self.representative is not None:
-            return [Say((self.representative,), word)]
-        site = self.site_of[self.me.daemon]
-        others = [one for one in sorted(self.site_of) if self.site_of[one] == site and one != self.me.daemon]
-        return [Say(tuple(others), word)]
+            to = {self.representative, *self.reach.unsure(now_us)}
+            return self._say_alive_to(tuple(sorted(to)), now_us)
+        return self._say_alive_to(self.reach.others, now_us)
+
+    def _say_alive_to(self, to: tuple[DaemonId, ...], now_us: int) -> list[Say | Form | Rest]:
+        rep = self.representative if self.phase is Phase.REP else None
+        return (
+            [Say(to, Alive(self.me, self.counter, self.suspects, self.reach.hears(now_us), rep))] if to else []
+        )
 
     def _say_join(self, now_us: int) -> list[Say | Form | Rest]:
         self.say_at_us = now_us + self.options.join_us
         self.seq = next(self.numbers)
         records = sorted(self._fresh_records(now_us), key=lambda record: record.rep)
         targets = self._targets(now_us)
-        return [Say(targets, word) for word in joins(self._own_record(now_us), records, self.active)]
+        out: list[Say | Form | Rest] = [
+            Say(targets, word) for word in joins(self._own_record(now_us), records, self.active)
+        ]
+        return out if self.active else [*out, *self._say_alive_to(self.reach.unsure(now_us), now_us)]
 
     def _targets(self, now_us: int) -> tuple[DaemonId, ...]:
         """Everybody who may be a representative, and those I represent, so that they know that I live."""

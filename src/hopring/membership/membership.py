@@ -45,6 +45,7 @@ from hopring.membership.view import View
 from hopring.membership.words import (
     Alive,
     Datagram,
+    Decline,
     Join,
     Leave,
     NewMemb,
@@ -348,12 +349,19 @@ class Membership:
             case Refer():
                 if self.search.gather is not None:
                     self.search.gather.refer(word)
+            case Decline():
+                if self.search.gather is not None:
+                    self._carry_out(self.search.gather.decline(word, now_us), now_us)
 
     def _looks_around(self, word: Alive | Join, now_us: int) -> None:
         self.search.accused(word, now_us)
         if self.search.is_left_out(word.sender, now_us):
             return
+        self.search.reach.take(word, now_us)
         counter = word.counter if isinstance(word, Alive) else word.records[0].counter
+        if isinstance(word, Alive) and word.active:
+            self._counter(counter)
+            return
         if self.attempt is not None:
             self._counter(counter)
             # Who knows of the attempt and still looks around has given it up.
@@ -366,6 +374,8 @@ class Membership:
                 self._miss(f"daemon {word.sender.daemon} lost the view", now_us)
             return
         self._counter(counter)
+        if self.phase is Phase.OP and word.sender not in self.view.members:
+            self._say_whom_i_hear(word.sender, now_us)
         if self.phase is Phase.OP and isinstance(word, Join):
             self._asked(word, now_us)
         gather = self.search.gather
@@ -381,10 +391,26 @@ class Membership:
         if sender in members and (self.attempt is not None or self.phase is Phase.OP):
             self._lose(f"daemon {sender.daemon} leaves", now_us)
 
+    def _say_whom_i_hear(self, sender: Process, now_us: int) -> None:
+        """A daemon of the site outside of our whole view looks around: does it hear us all, and we it?"""
+        if self.site_of[sender.daemon] != self.site:
+            return
+        outside = [one for one in self.search.reach.others if one not in self.view.processes]
+        to = tuple(sorted({*outside, self._first} - {self.who.me.daemon}))
+        hears = self.search.reach.hears(now_us)
+        self._out.append(Say(to, Alive(self.who.me, self.counter, hears=hears, active=True)))
+
+    @property
+    def _first(self) -> DaemonId:
+        """The lowest of our site in the view."""
+        return min(one for one in self.view.processes if self.site_of[one] == self.site)
+
     def _asked(self, word: Join, now_us: int) -> None:
         """While our view is whole, somebody outside looks around, or a companion has heard of somebody."""
-        first = min(one for one in self.view.processes if self.site_of[one] == self.site)
+        first = self._first
         if first != self.who.me.daemon:
+            if self.site_of[word.sender.daemon] == self.site:
+                return  # It has to be heard by all of the site.
             self._out.append(Say((word.sender.daemon,), Refer(self.who.me, first)))
         elif self.search.gather is None and self.search.concerns(word, self.view, now_us):
             self._carry_out(self.search.probe(self.counter, self.view, now_us, wide=True), now_us)

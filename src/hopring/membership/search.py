@@ -11,6 +11,7 @@ from itertools import count
 from hopring.ids import DaemonId, Process, SiteId
 from hopring.membership.gather import Form, Gather, Known, Rest, Say, is_news
 from hopring.membership.present import Present, Who
+from hopring.membership.reach import Reach
 from hopring.membership.suspicions import Suspicions
 from hopring.membership.view import View
 from hopring.membership.words import Alive, Join, Record, SitePair
@@ -30,6 +31,9 @@ class Search:
         self.options = options
         self.gather: Gather | None = None
         self.suspicions = Suspicions(options.back_off_us, options.back_off_us_max)
+        site = site_of[who.me.daemon]
+        near = [one for one in sorted(site_of) if site_of[one] == site and one != who.me.daemon]
+        self.reach = Reach(who.me, tuple(near), options.represented_us)
         self._known: dict[Process, Known] = {}
         self._heard_at_us: dict[DaemonId, int] = {}
         # An earlier search's record must never outrank a later one's.
@@ -93,6 +97,7 @@ class Search:
             options=self.options,
             round_trip_us=self.present.round_trip_us,
             counter=counter,
+            reach=self.reach,
             known=self._known,
             heard_at_us=self._heard_at_us,
             numbers=self._numbers,
@@ -120,6 +125,7 @@ class Search:
         """This one is gone."""
         self._known.pop(process, None)
         self._heard_at_us.pop(process.daemon, None)
+        self.reach.forget(process.daemon)
         if self.gather is not None:
             self.gather.forget(process)
 

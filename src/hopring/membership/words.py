@@ -1,4 +1,4 @@
-"""The words of membership: ALIVE, JOIN, REFER, LEAVE and NEWMEMB as datagrams, the others over a network.
+"""The words of membership: ALIVE, JOIN, REFER, DECLINE, LEAVE and NEWMEMB as datagrams, others over a network.
 
 Encoded with msgspec, strictly typed; what does not fit its type is a peer's mistake.
 """
@@ -28,6 +28,9 @@ class Alive(msgspec.Struct, frozen=True, array_like=True, tag="A"):
     sender: Process
     counter: Count
     suspects: tuple[Process, ...] = ()
+    hears: tuple[Daemon, ...] = ()  # The daemons of the site that the sender hears.
+    rep: Daemon | None = None  # Who represents the sender.
+    active: bool = False  # The sender is in a view that is whole, and only says whom it hears.
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -85,6 +88,12 @@ class Refer(msgspec.Struct, frozen=True, array_like=True, tag="R"):
 
     sender: Process
     rep: Daemon
+
+
+class Decline(msgspec.Struct, frozen=True, array_like=True, tag="X"):
+    """I do not represent you: some of those whom I represent do not hear you, or you do not hear them."""
+
+    sender: Process
 
 
 class Leave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
@@ -174,7 +183,7 @@ NEWMEMB_BYTES_MAX = 59_000
 UNSEEN_MAX = 1 << 20
 """More bundles than all windows together can hold."""
 
-Datagram = Alive | Join | Refer | Leave | NewMemb
+Datagram = Alive | Join | Refer | Decline | Leave | NewMemb
 Told = StateTrans | Resend | Done
 
 _encoder = msgspec.msgpack.Encoder()
@@ -203,6 +212,8 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
     match word:
         case Alive():
             processes, counter = [word.sender, *word.suspects], word.counter
+            if any(one not in site_of for one in (*word.hears, *(() if word.rep is None else (word.rep,)))):
+                raise PeerError(Drop.FOREIGN_SENDER, "ALIVE with daemons that are not configured")
             pairs: list[SitePair] = []
         case Join():
             processes = [
@@ -216,7 +227,7 @@ def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: 
                 0,
                 [],
             )
-        case Leave():
+        case Leave() | Decline():
             processes, counter, pairs = [word.sender], 0, []
         case NewMemb():
             processes, counter, pairs = list(word.members), word.view.counter, list(word.cut)

@@ -9,12 +9,13 @@ Invariants  stamps rise strictly along the site sequence, and are above every st
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hopring.ids import SiteId, SiteMask
 from hopring.ordering.destinations import Destinations
 from hopring.value import Value
-from hopring.wire.fragments import FRAGMENT_OVERHEAD_BYTES, fragment
+from hopring.wire.fragments import fragment
 from hopring.wire.routed import Meta, Routed
 
 
@@ -61,8 +62,8 @@ class Stamps:
         """The clock rises on receipt."""
         self.clock = max(self.clock, lts)
 
-    def visit(self, site_seq: int, site_lts: int, room_bytes: int) -> Stamped:
-        """Stamps as much as there is room for; fragments that find none go first next time."""
+    def visit(self, site_seq: int, site_lts: int, takes: Callable[[Routed], bool]) -> Stamped:
+        """Stamps until a fragment finds no room in this visit; that one goes first next time."""
         self.clock = max(self.clock, site_lts)
         sealed: list[tuple[Meta, bytes]] = []
         fragments: list[Routed] = []
@@ -71,10 +72,8 @@ class Stamps:
                 site_seq += 1
                 self.clock += 1
                 sealed.append(self._stamp(site_seq))
-            size = FRAGMENT_OVERHEAD_BYTES + len(self.leaving[0].chunk)
-            if size > room_bytes:
+            if not takes(self.leaving[0]):
                 break
-            room_bytes -= size
             fragments.append(self.leaving.popleft())
         return Stamped(site_seq, self.clock, tuple(sealed), tuple(fragments))
 

@@ -165,12 +165,20 @@ class Network:
 
     def _originate(self, item: Routed | Update | Control | Unreliable) -> list[Output]:
         assert item.source == self.site, "a daemon originates for its own site only"
-        # Only to a representative does a body matter that its site does not want.
-        wanted_by = self._here if self.is_representative else self.everywhere
         outputs = self._forward(item)
-        if len(self.ring) > 1:
-            outputs += [ToRing(part) for part in _prune(item, wanted_by)]
+        part = self.ring_part(item)
+        if part is not None:
+            outputs.append(ToRing(part))
         return [*outputs, Up(item)] if isinstance(item, Routed) else outputs
+
+    def ring_part(self, item: Routed | Update | Control | Unreliable) -> Item | None:
+        """What goes on the ring of an item that this daemon originates: all, its meta-data or nothing."""
+        if len(self.ring) == 1:
+            return None
+        # Only to a representative does a body matter that its site does not want.
+        for part in _prune(item, self._here if self.is_representative else self.everywhere):
+            return part
+        return None
 
     def _from_ring(self, item: Item) -> list[Output]:
         route = self._checked_route(item)

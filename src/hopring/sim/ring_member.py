@@ -11,6 +11,7 @@ from hopring.ids import DaemonId, Incarnation
 from hopring.links import ring
 from hopring.links.events import Deliver, LinkFailed, Submit, Transmit
 from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.links.ring_packing import Room
 from hopring.sim.drive import Driver
 from hopring.sim.ends import DatagramEnd, Place
 from hopring.sim.host import Address
@@ -41,8 +42,8 @@ class RingMember(DatagramEnd):
 
     @property
     def object_bytes_max(self) -> int:
-        """The largest encoded object that the ring takes."""
-        return self.link.object_bytes_max
+        """The largest encoded object that goes in one packet of this member."""
+        return self.link.packet_bytes
 
     def close(self) -> None:
         """Stops the link and gives its port and its place in the group back."""
@@ -87,10 +88,10 @@ class RingMember(DatagramEnd):
     def _release(self, visit: Visit) -> None:
         """Stamps what fits in the visit and wishes for another if something is left."""
         objects: list[bytes] = []
-        room_bytes = visit.room_bytes
-        while self._unstamped and len(self._unstamped[0]) <= room_bytes:
+        options = self.link.options
+        room = Room(visit.room_segments, options.packet_bytes, options.chunk_bytes)
+        while self._unstamped and room.takes(len(self._unstamped[0]), len(self._unstamped[0])):
             objects.append(self._unstamped.popleft())
-            room_bytes -= len(objects[-1])
         stamp = visit.site_lts + len(objects)
         left = bool(self._unstamped)
         self._driver.step(

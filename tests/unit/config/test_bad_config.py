@@ -77,6 +77,10 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         (EU + "[clients]\nspread_access = [true]", "clients.spread_access: true is no network; write"),
         (EU + US.replace("10.0.1.1", "::1"), "address: ::1 is IPv6, but 10.0.0.1 is IPv4; use one of the two"),
         (EU + '[sites.eu.multicast]\ngroup = "10.0.0.9"', "group: 10.0.0.9 is not a multicast group; choose"),
+        (
+            EU + '[sites.eu.multicast]\ngroup = "239.0.0.1"\nttl = 0',
+            "sites.eu.multicast.ttl: 0 is not a TTL; choose 1 to 255",
+        ),
         (EU + "[sites.eu.multicast]\nport = 5", "hop.toml:5: sites.eu.multicast.group: missing; "),
         # Parts that clash.
         (

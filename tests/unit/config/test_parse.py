@@ -34,7 +34,7 @@ default_protocol = "tcp"
 daemons = [{ name = "anna", address = "10.0.1.1", port = 4900, client_port = 4901 }]
 
 [sites.eu]
-multicast = { group = "239.1.2.3", port = 4910 }
+multicast = { group = "239.1.2.3", port = 4910, ttl = 3 }
 ring = { token_loss = "0.5s", personal_window = 100 }
 
 [[sites.eu.daemons]]
@@ -64,7 +64,7 @@ def test_a_full_configuration_is_read_as_written_and_sorted_by_name() -> None:
             Site(
                 name="eu",
                 daemons=(Daemon("bert", "10.0.0.1"), Daemon("zoe", "10.0.0.2")),
-                multicast=Multicast("239.1.2.3", 4910),
+                multicast=Multicast("239.1.2.3", 4910, ttl=3),
                 ring=RingTuning(token_loss_us=500_000, personal_window_segments=100),
             ),
             Site(name="us", daemons=(Daemon("anna", "10.0.1.1", 4900, 4901),)),

@@ -90,7 +90,9 @@ def configs(draw: st.DrawFn) -> Config:
     for at, name in enumerate(names):
         members = tuple(sorted(made[at :: len(names)], key=lambda daemon: daemon.name))
         port = draw(st.none() | PORTS)
-        multicast = None if port is None else Multicast(f"{group}{at + 1}", port)
+        multicast = (
+            None if port is None else Multicast(f"{group}{at + 1}", port, draw(st.sampled_from([1, 2, 255])))
+        )
         sites.append(Site(name, members, multicast, RingTuning(**draw(tunings(RING_SETTINGS, RING_ORDER)))))
     pairs = list(combinations(names, 2))
     mesh = draw(st.booleans())
@@ -153,6 +155,7 @@ def test_the_hash_covers_what_has_to_be_alike() -> None:
         replace(CONFIG, links=(Link(("eu", "us"), 40, LinkProtocol.TCP),)),
         replace(CONFIG, sites=(eu, replace(us, name="usa"))),
         replace(CONFIG, sites=(eu, replace(us, multicast=Multicast("239.0.0.1", 1)))),
+        replace(CONFIG, sites=(eu, replace(us, multicast=Multicast("239.0.0.1", 1, ttl=2)))),
         replace(CONFIG, sites=(eu, replace(us, ring=RingTuning(segment_bytes=9_000)))),
         replace(CONFIG, membership=MembershipTuning(window_bytes=1 << 20)),
         replace(CONFIG, membership=MembershipTuning(window_bundles=512)),

@@ -14,6 +14,7 @@ from hopring.daemon.log import Log
 from hopring.daemon.loop import Loop
 from hopring.daemon.member import Member, Upward
 from hopring.daemon.report import Report
+from hopring.daemon.shaper import CLEAR, CUT
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.membership.events import Delivered, Installed
@@ -52,6 +53,9 @@ class Watched:
     def payloads(self) -> list[bytes]:
         return [bytes(event.message.payload) for event in self.got if isinstance(event, Delivered)]
 
+    def installed(self) -> int:
+        return sum(isinstance(event, Installed) for event in self.got)
+
     def size(self) -> int:
         return [len(event.members) for event in self.got if isinstance(event, Installed)][-1] if self.got else 0
 
@@ -88,6 +92,23 @@ def test_members_find_each_other_and_deliver_the_same_in_the_same_order(
         assert all(one.payloads() == first.payloads() for one in others)
         assert all(one.counters and one.counters[-1] > 5 for one in members.values())
         assert all(event.view.counter > 5 for event in first.got)
+
+
+@pytest.mark.slow
+def test_with_a_link_of_the_site_that_works_one_way_those_are_together_that_hear_each_other(loop: Loop) -> None:
+    config = local_config({"eu": 3}, base_port=free_base_port(6))
+    with members_of(loop, config) as members:
+        run_until(loop, lambda: all(one.size() == 3 for one in members.values()))
+        members["eu2"].member.wires.shape("eu3", CUT)
+        run_until(loop, lambda: [one.size() for one in members.values()] == [2, 2, 1])
+        views = {name: one.installed() for name, one in members.items()}
+        members["eu2"].member.wires.shape("eu3", CLEAR)
+        run_until(loop, lambda: all(one.size() == 3 for one in members.values()))
+
+        assert all(one.installed() > views[name] for name, one in members.items())
+        for one in members.values():
+            one.member.submit(Service.SAFE, b"together")
+        run_until(loop, lambda: all(len(one.payloads()) == 3 for one in members.values()))
 
 
 @pytest.mark.slow

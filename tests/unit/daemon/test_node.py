@@ -115,6 +115,23 @@ def test_every_bundle_reaches_every_daemon_once_over_real_sockets(
         assert cluster.failed == {}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("ring", [RingTuning(segment_bytes=500), RingTuning(personal_window_segments=1)])
+def test_a_bundle_crosses_to_a_site_with_smaller_packets(ring: RingTuning) -> None:
+    config = two_sites(LinkProtocol.HOP, multicast=False)
+    small = replace(ring, token_loss_us=PATIENT_RING.token_loss_us)
+    config = replace(config, sites=(config.sites[0], replace(config.sites[1], ring=small)))
+    with cluster_of(config) as cluster:
+        cluster.start(generation=1)
+        bundles = [b"%06d" % number * 15_000 for number in range(4)]
+        for node, bundle in zip(cluster.nodes.values(), bundles, strict=True):
+            node.multicast(EVERYWHERE, bundle)
+        cluster.turn_until(16)
+
+        assert sorted(cluster.received) == sorted((name, one) for name in cluster.nodes for one in bundles)
+        assert cluster.failed == {}
+
+
 def test_a_new_generation_begins_afresh_and_the_old_ones_packets_are_stale() -> None:
     with cluster_of(two_sites(LinkProtocol.HOP, multicast=False)) as cluster:
         cluster.start(generation=1)

@@ -3,13 +3,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop import Loop
 from hopring.daemon.multicast import Group
 from hopring.daemon.traffic import Unsent
 from hopring.daemon.udp import UdpEndpoint, UdpOptions
-from hopring.daemon.udp_socket import Address
+from hopring.daemon.udp_socket import Address, open_group
 from hopring.errors import Drop
 from hopring.wire.train import Train
 
@@ -175,3 +176,16 @@ def test_a_short_datagram_ends_the_reading_of_a_turn(loop: Loop) -> None:
         loop.turn()
         assert inbox.datagrams == [b"one"]
         run_until(loop, lambda: inbox.reads == 2)
+
+
+@pytest.mark.parametrize(
+    ("host", "level", "option"),
+    [
+        ("239.255.77.3", socket.IPPROTO_IP, socket.IP_MULTICAST_TTL),
+        ("ff15::77:3", socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS),
+    ],
+)
+def test_a_group_has_the_ttl_that_is_asked_for(host: str, level: int, option: int) -> None:
+    for ttl in (1, 7):
+        with open_group(Group(host, free_base_port(1), "lo", ttl)) as sock:
+            assert sock.getsockopt(level, option) == ttl

@@ -60,7 +60,7 @@ def test_other_windows_hold_from_the_next_visit_on() -> None:
 
     assert isinstance(wide, Visit)
     assert isinstance(narrow, Visit)
-    assert narrow.room_bytes < 100 * RingOptions().chunk_bytes < wide.room_bytes
+    assert (wide.room_segments, narrow.room_segments) == (512, 100)
 
 
 def test_a_member_with_wider_windows_is_believed() -> None:
@@ -102,7 +102,7 @@ def test_the_site_aru_can_be_used_after_a_second_visit() -> None:
     visit(ring, A, token(1), release=release)
 
     outputs = ring.step(FromMember(A, token(4, site_lts=9, site_aru=6, site_aru_modifier=C)), now_us=0)
-    assert outputs[-1] == Visit(4, 0, 9, site_aru=0, room_bytes=ring.state.turn.room_bytes)  # type: ignore[union-attr]
+    assert outputs[-1] == Visit(4, 0, 9, site_aru=0, room_segments=512)
 
     assert ring.step(release, now_us=0)[-1] == Passed(5, site_aru=6)
 
@@ -198,15 +198,83 @@ def test_who_has_what_is_asked_for_sends_it_again_and_strikes_it_off() -> None:
 
 
 def test_requests_beyond_the_window_stay_on_the_token() -> None:
-    ring = make_ring(options=RingOptions(personal_window_segments=1, global_window_segments=1))
-    big = bytes(ring.object_bytes_max)
+    ring = make_ring(options=RingOptions(personal_window_segments=2))
     for seq in (1, 2, 3):
-        ring.step(FromMember(A, Data(seq, big)), now_us=0)
+        ring.step(FromMember(A, Data(seq, b"small")), now_us=0)
 
     left = visit(ring, A, token(1, 3, missing=(Missing(1, 3),)))
 
     assert left.missing == (Missing(3, 1),)
-    assert left.flow_control == 2 * 46
+    assert left.flow_control == 2
+
+
+def test_a_packet_of_a_member_with_larger_packets_is_sent_again_alone() -> None:
+    ring = make_ring(options=RingOptions(personal_window_segments=2))
+    for seq in (1, 2):
+        ring.step(FromMember(A, Data(seq, bytes(ring.object_bytes_max))), now_us=0)
+
+    left = visit(ring, A, token(1, 2, missing=(Missing(1, 2),)))
+
+    assert left.missing == (Missing(2, 1),)
+    assert left.flow_control == 46
+
+
+# Windows that are too small for all kinds at once.
+
+
+def data_of(ring: Ring, number: int, release: Release = NOTHING_NEW) -> list[bytes]:
+    """What a visit sends, packet by packet."""
+    aru, last = ring.state.store.aru, ring.state.passed
+    again = token(number, aru, aru, site_seq=last.site_seq, site_lts=last.site_lts)
+    ring.step(FromMember(A, again), now_us=0)
+    outputs = ring.step(release, now_us=0)
+    frames = [frame for out in outputs if isinstance(out, Transmit) for frame in out.frames]
+    return [frame.payload for frame in frames if isinstance(frame, Data)]
+
+
+def test_in_a_window_of_one_segment_local_objects_and_transit_take_turns() -> None:
+    ring = make_ring(options=RingOptions(personal_window_segments=1))
+    for body in (b"t1", b"t2"):
+        ring.step(Submit(body.ljust(1_000)), now_us=0)
+    local = Release(0, 0, 0, (b"local".ljust(1_000),))
+
+    assert data_of(ring, 1) == [b"t1".ljust(1_000)]
+    assert data_of(ring, 4, local) == [b"local".ljust(1_000)]
+    assert data_of(ring, 7) == [b"t2".ljust(1_000)]
+    assert data_of(ring, 10, local) == [b"local".ljust(1_000)]
+
+
+def test_transit_has_its_turn_alone() -> None:
+    ring = make_ring(options=RingOptions(personal_window_segments=1))
+    ring.step(Submit(bytes(1_000)), now_us=0)
+
+    assert room_in(ring, token(1)) == 0
+
+
+def test_transit_that_was_cut_for_larger_packets_goes_alone() -> None:
+    ring = make_ring(options=RingOptions(personal_window_segments=1))
+    ring.step(Submit(bytes(5_000)), now_us=0)
+    ring.step(Submit(b"next"), now_us=0)
+
+    assert data_of(ring, 1) == [bytes(5_000)]
+    assert data_of(ring, 4) == [b"next"]
+
+
+def test_an_urgent_object_that_was_cut_for_larger_packets_passes() -> None:
+    ring = make_ring(options=RingOptions(personal_window_segments=1))
+    ring.step(Submit(bytes(ring.object_bytes_max), urgent=True), now_us=0)
+
+    assert data_of(ring, 1) == [bytes(ring.object_bytes_max)]
+
+
+def test_own_objects_that_were_cut_for_larger_packets_go_one_by_one() -> None:
+    ring = make_ring()
+    ring.tune(personal_segments=1, global_segments=1)
+    long = bytes(5_000)
+
+    assert data_of(ring, 1, Release(1, 1, 0, (long,))) == [long]
+    with pytest.raises(AssertionError):
+        data_of(ring, 4, Release(2, 2, 0, (long, b"more")))
 
 
 def test_a_packet_that_comes_whole_needs_its_segments_no_more() -> None:
@@ -220,7 +288,7 @@ def test_a_packet_that_comes_whole_needs_its_segments_no_more() -> None:
 def room_in(ring: Ring, frame: Token) -> int:
     told = ring.step(FromMember(A, frame), now_us=0)[-1]
     assert isinstance(told, Visit)
-    return told.room_bytes
+    return told.room_segments
 
 
 def test_transit_that_waits_has_half_of_the_window() -> None:
@@ -228,8 +296,8 @@ def test_transit_that_waits_has_half_of_the_window() -> None:
     for _ in range(20):
         shared.step(Submit(bytes(60_000)), now_us=0)
 
-    assert 650_000 < room_in(alone, token(1)) < 700_000
-    assert 320_000 < room_in(shared, token(1)) < 350_000
+    assert room_in(alone, token(1)) == 512
+    assert room_in(shared, token(1)) == 256
 
 
 def test_the_window_opens_by_what_all_have_and_not_by_what_the_token_says_just_now() -> None:
@@ -527,7 +595,7 @@ def test_the_layer_above_is_held_to_the_room_it_was_told() -> None:
     [told] = ring.step(FromMember(A, token(1)), now_us=0)
     assert isinstance(told, Visit)
     before = deepcopy(ring)
-    too_much = (bytes(60_000),) * (told.room_bytes // 60_000 + 1)
+    too_much = (bytes(46 * 1_356),) * (told.room_segments // 46 + 1)
 
     with pytest.raises(AssertionError):
         ring.step(Release(1, 1, 0, too_much), now_us=0)

@@ -59,15 +59,30 @@ def test_it_takes_what_others_leave_of_the_window() -> None:
 def test_even_a_full_visit_leaves_an_eighth_of_the_share() -> None:
     options = RingOptions(personal_window_segments=92, global_window_segments=96, queue_bytes_max=10**7)
     ring = make_ring(options=options)
-    for _ in range(10):
-        ring.step(Submit(bytes(46 * 1_356)), now_us=0)
+    for _ in range(100):
+        ring.step(Submit(bytes(1_356)), now_us=0)
     for number in range(1, 301):
         ring.step(Submit(an_object(number, size=1_370), loose=True), now_us=0)
 
     outputs = visited(ring, 1)
 
     assert len(_loose(outputs)) == 96 // 3 // 8
-    assert passed_token(outputs).flow_control == 92 + 4
+    assert passed_token(outputs).flow_control == 92
+
+
+def test_in_a_window_of_one_segment_it_has_its_turn() -> None:
+    ring = make_ring(options=RingOptions(personal_window_segments=1))
+    for number in range(1, 4):
+        ring.step(Submit(bytes(1_000)), now_us=0)
+        ring.step(Submit(an_object(number, size=1_370), loose=True), now_us=0)
+
+    kinds = []
+    for at in range(6):
+        outputs = visited(ring, 1 + 3 * at, link_seq=ring.state.store.aru, link_aru=ring.state.store.aru)
+        [frames] = [out.frames for out in outputs if isinstance(out, Transmit)]
+        kinds.append([type(frame) for frame in frames])
+
+    assert kinds == [[Data], [Loose], [Data], [Data], [Loose], [Loose]]
 
 
 def test_when_too_much_waits_the_oldest_is_dropped() -> None:

@@ -8,16 +8,15 @@ from hopring.ids import NOBODY, DaemonId
 from hopring.links.aru import Aru, updated, usable
 from hopring.links.ring_idle import QUIET_MAX, may_be_stopped, may_stop, quiet_after, rest_us
 from hopring.links.ring_options import RingOptions
-from hopring.links.ring_packing import ObjectQueue, Packing
+from hopring.links.ring_packing import Fill, ObjectQueue, Packing, Room
 from hopring.links.ring_requests import collapse, expand
 from hopring.links.ring_token import first_token
 from hopring.links.ring_window import (
     allowance_segments,
-    room_bytes,
     unstable_room_segments,
     urgent_room_segments,
 )
-from hopring.wire.data import MISSING_MAX, Missing, segment_count
+from hopring.wire.data import MISSING_MAX, Missing
 from hopring.wire.header import HEAD_BYTES
 from hopring.wire.ring import encode_token
 
@@ -78,7 +77,7 @@ def test_a_token_with_all_its_requests_fits_in_a_datagram(segment_bytes: int) ->
 
 
 def test_objects_share_packets_in_their_order() -> None:
-    packing = Packing(packet_bytes=10, chunk_bytes=4)
+    packing = Packing(Fill(packet_bytes=10, chunk_bytes=4))
     for payload in (b"aaaa", b"bbbbb", b"cc", b"d"):
         packing.add(payload)
     packing.close()
@@ -91,7 +90,7 @@ def test_a_queue_gives_what_fits_in_the_window_and_keeps_the_rest() -> None:
     queue = ObjectQueue()
     for payload in (b"aaaa", b"bbbb", b"cccc"):
         queue.put(payload)
-    packing = Packing(packet_bytes=8, chunk_bytes=4)
+    packing = Packing(Fill(packet_bytes=8, chunk_bytes=4))
 
     queue.move_to(packing, segments_max=2)
 
@@ -101,29 +100,57 @@ def test_a_queue_gives_what_fits_in_the_window_and_keeps_the_rest() -> None:
 
 
 @pytest.mark.parametrize("segment_bytes", [200, 1400, 9000, 65_000])
-def test_objects_that_fit_in_the_room_fit_in_the_window(segment_bytes: int) -> None:
-    options = RingOptions(segment_bytes=segment_bytes)
+@pytest.mark.parametrize("packet_segments_max", [1, 2, 46])
+def test_the_room_takes_objects_up_to_the_last_segment_of_the_window(
+    segment_bytes: int, packet_segments_max: int
+) -> None:
+    options = RingOptions(segment_bytes=segment_bytes, packet_segments_max=packet_segments_max)
     random = Random(segment_bytes)
     for _ in range(50):
         segments = random.randint(1, 8 * options.packet_segments)
-        room = room_bytes(options, segments)
-        packing = Packing(options.packet_bytes, options.chunk_bytes)
-        largest = random.choice([options.packet_bytes, options.packet_bytes // 2 + 1, options.chunk_bytes + 1])
-        while (size := min(room, largest, options.packet_bytes)) > 0:
+        room = Room(segments, options.packet_bytes, options.chunk_bytes)
+        packing = Packing(Fill(options.packet_bytes, options.chunk_bytes))
+        largest = random.choice([options.packet_bytes, options.packet_bytes // 2 + 1, options.chunk_bytes])
+        while room.takes(size := random.randint(1, largest), size):
             packing.add(bytes(size))
-            room -= size
+        assert packing.fill.segments_with(size) > segments
         packing.close()
 
         assert packing.segments <= segments
         assert 2 * packing.segments > (len(packing.packets) - 1) * options.packet_segments
 
 
-def test_a_whole_packet_has_room_in_its_own_number_of_segments() -> None:
-    options = RingOptions()
+def test_a_window_of_full_segments_is_used_to_the_last() -> None:
+    options = RingOptions(packet_segments_max=1)
+    room = Room(5, options.packet_bytes, options.chunk_bytes)
 
-    assert room_bytes(options, options.packet_segments) == options.packet_bytes
-    assert segment_count(options.packet_bytes, options.chunk_bytes) == options.packet_segments
-    assert room_bytes(options, 0) == 0
+    taken = [room.takes(1_000, 1_000) for _ in range(7)]
+
+    assert taken == [True] * 5 + [False] * 2
+
+
+def test_what_does_not_go_on_the_ring_counts_by_its_bytes() -> None:
+    room = Room(2, packet_bytes=100, chunk_bytes=100)
+
+    assert [room.takes(90, 0), room.takes(90, 10), room.takes(90, 0)] == [True, True, False]
+
+
+def test_an_object_longer_than_a_packet_passes_alone() -> None:
+    room, small = Room(1, packet_bytes=100, chunk_bytes=100), Room(1, packet_bytes=200, chunk_bytes=100)
+
+    assert [room.takes(300, 300), room.takes(1, 1)] == [True, False]
+    assert not small.takes(300, 300)
+
+
+def test_packets_are_as_large_as_the_windows_let_them_be() -> None:
+    assert RingOptions().packet_segments == 46
+    assert RingOptions(packet_segments_max=7).packet_segments == 7
+    assert RingOptions(personal_window_segments=5).packet_segments == 5
+    assert RingOptions(global_window_segments=3).packet_segments == 3
+    assert RingOptions(segment_bytes=20_000).packet_segments == 3
+    assert RingOptions(global_window_segments=100).among(members=4).packet_segments == 25
+    assert RingOptions(global_window_segments=3).among(members=4).packet_segments == 1
+    assert RingOptions(packet_segments_max=7).object_bytes_max == RingOptions().packet_bytes
 
 
 def test_a_member_may_use_what_the_others_leave_up_to_its_own_window() -> None:
@@ -139,10 +166,10 @@ def test_a_member_has_its_share_even_if_the_others_have_used_it() -> None:
     assert allowance_segments(options, members=4, others_segments=500) == 125
 
 
-def test_a_packet_of_each_kind_passes_the_smallest_window() -> None:
+def test_the_smallest_window_lets_each_member_send_one_segment() -> None:
     options = RingOptions(personal_window_segments=1, global_window_segments=1)
 
-    assert allowance_segments(options, members=4, others_segments=10**6) == 2 * options.packet_segments
+    assert allowance_segments(options, members=4, others_segments=10**6) == 1
 
 
 def test_too_much_that_is_unstable_leaves_room_only_for_urgent_objects() -> None:

@@ -13,6 +13,7 @@ from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring import Input, Output, Ring, open_ring
 from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.links.ring_options import RingOptions
+from hopring.links.ring_packing import Room
 from hopring.wire.data import Data, Segment, segment_count
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.ring import Held, Hurry, Token
@@ -35,17 +36,18 @@ class Daemon:
     reported: int = 0
     site_aru: int = 0
     visits: int = 0
+    passes: int = 0
     failures: list[str] = field(default_factory=list)
-    segments: Counter[int] = field(default_factory=Counter)  # New and sent again, by visit.
+    segments: Counter[int] = field(default_factory=Counter)  # New and sent again, between two passes.
     busy: bool = False
 
     def release(self, visit: Visit) -> Release:
-        seq, room, objects = visit.site_seq, visit.room_bytes, []
-        while self.to_stamp and OBJECT.size + len(self.to_stamp[0]) <= room:
+        seq, objects, options = visit.site_seq, [], self.ring.options
+        room = Room(visit.room_segments, options.packet_bytes, options.chunk_bytes)
+        while self.to_stamp and room.takes(size := OBJECT.size + len(self.to_stamp[0]), size):
             body = self.to_stamp.pop(0)
             seq += 1
             objects.append(OBJECT.pack(seq, len(body)) + body)
-            room -= len(objects[-1])
             self.sent.append(body)
             self.take(seq)
         self.visits += 1
@@ -150,18 +152,17 @@ class Wire:
                 assert site_aru <= min(other.reported for other in self.all), "Safe before all have it"
                 assert site_aru >= daemon.site_aru
                 daemon.site_aru = site_aru
+                daemon.passes += 1
             case LinkFailed(reason):
                 daemon.failures.append(reason)
 
     def _count_segments(self, daemon: Daemon, frames: tuple[Frame, ...]) -> None:
         chunk = self.options.chunk_bytes
-        # Copies leave before the layer above is asked, new packets after it.
-        visit = daemon.visits if daemon.ring.state.turn is None else daemon.visits + 1
         for frame in frames:
             if isinstance(frame, Data):
-                daemon.segments[visit] += segment_count(len(frame.payload), chunk)
+                daemon.segments[daemon.passes] += segment_count(len(frame.payload), chunk)
             elif isinstance(frame, Segment):
-                daemon.segments[visit] += 1
+                daemon.segments[daemon.passes] += 1
 
     def _send(self, sender: DaemonId, to: list[DaemonId], frames: tuple[Frame, ...]) -> None:
         head = encode_header(Header(Family.RING, 7, sender, Incarnation(1), Generation(1)))
@@ -233,6 +234,39 @@ def test_with_five_per_cent_loss_all_get_everything_exactly_once_within_the_wind
         assert daemon.site_aru == 120
         assert daemon.ring.state.store.packets == {}
     assert wire.flow_control_max <= 2 * 250 + options.urgent_window_segments
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 10, 45, 92])
+@pytest.mark.parametrize("members", [2, 5])
+def test_no_visit_sends_more_than_a_small_window_and_all_is_delivered(window: int, members: int) -> None:
+    for seed in range(4):
+        options = RingOptions(personal_window_segments=window)
+        wire = Wire(members, seed, loss=0.05, repeat=0.02, delay_us=(20, 200), options=options)
+        longest = wire[0].ring.packet_bytes - OBJECT.size
+
+        for burst in range(3):
+            for at in range(members):
+                wire.multicast(at, *bodies(f"{burst} of {at}", 6, wire.random.choice([100, longest])))
+            wire.carry_in(0, *bodies(f"{burst} from far away", 5, longest))
+            wire.run(wire.now_us + 5 * MS)
+        wire.run(wire.now_us + 800 * MS)
+
+        assert_all_delivered_once(wire)
+        most = max(max(daemon.segments.values()) for daemon in wire.all)
+        assert most <= window
+        assert most == window or window > 10
+
+
+def test_a_small_window_is_used_to_the_last_segment_and_the_global_one_is_kept() -> None:
+    wire = Wire(4, options=RingOptions(personal_window_segments=3, global_window_segments=8))
+    for at in range(4):
+        wire.multicast(at, *bodies(f"of {at}", 60, 1_000))
+
+    wire.run(200 * MS)
+
+    assert_all_delivered_once(wire)
+    assert [max(daemon.segments.values()) for daemon in wire.all] == [3, 3, 2, 2]
+    assert Counter(daemon.segments[visit] for daemon in wire.all for visit in (8, 9, 10)) == {2: 12}
 
 
 @pytest.mark.parametrize("seed", range(10))

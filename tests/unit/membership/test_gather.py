@@ -8,7 +8,8 @@ import msgspec
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
 from hopring.membership.gather import FRESH_ALIVES, FRESH_JOINS, Form, Gather, Phase, Rest, Say
 from hopring.membership.options import MembershipOptions
-from hopring.membership.words import Alive, Join, Record, Refer
+from hopring.membership.reach import Reach
+from hopring.membership.words import Alive, Decline, Join, Record, Refer
 from hopring.routing.trees import Pair
 
 OPTIONS = MembershipOptions()
@@ -33,6 +34,11 @@ def gather_of(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather
         options=OPTIONS,
         round_trip_us=ROUND_TRIP_US,
         counter=4,
+        reach=Reach(
+            me,
+            tuple(one for one in SITE_OF if SITE_OF[one] == SITE_OF[me.daemon] and one != me.daemon),
+            OPTIONS.represented_us,
+        ),
         cut=cut,
     )
 
@@ -50,6 +56,16 @@ def join(
     rep: Process, *members: Process, hears: tuple[int, ...] = (), seq: int = 1, active: bool = False
 ) -> Join:
     return Join((Record(rep, seq, tuple(sorted({rep, *members})), hears, 4),), active)
+
+
+def alive(sender: Process, hears: tuple[int, ...] = (0, 1), rep: int | None = None) -> Alive:
+    return Alive(sender, 4, hears=hears, rep=rep)
+
+
+def heard(gather: Gather, word: Alive | Join, now_us: int) -> Outputs:
+    """A word comes in; the daemon's knowledge of its site takes it first, as in a search."""
+    gather.reach.take(word, now_us)
+    return gather.alive(word, now_us) if isinstance(word, Alive) else gather.join(word, now_us)
 
 
 def decide(gather: Gather) -> Form | Rest | None:
@@ -80,7 +96,7 @@ def test_alive_is_said_again_and_again() -> None:
 def test_the_lowest_of_the_site_gathers_and_speaks_for_all() -> None:
     gather = gather_of()
     gather.seek(0)
-    gather.alive(Alive(P1, 4), 10_000)
+    heard(gather, alive(P1), 10_000)
 
     (said,) = gather.tick(OPTIONS.seg_us)
 
@@ -93,9 +109,9 @@ def test_the_lowest_of_the_site_gathers_and_speaks_for_all() -> None:
 def test_who_hears_a_lower_one_is_represented_and_tells_it_alone_that_it_lives() -> None:
     gather = gather_of(P1)
     gather.seek(0)
-    gather.alive(Alive(P0, 4), 10_000)
+    heard(gather, alive(P0), 10_000)
 
-    assert gather.tick(OPTIONS.seg_us) == [Say((DaemonId(0),), Alive(P1, 4))]
+    assert gather.tick(OPTIONS.seg_us) == [Say((DaemonId(0),), alive(P1, hears=(0,), rep=0))]
     assert gather.phase is Phase.REP
 
 
@@ -103,7 +119,7 @@ def test_the_join_of_a_lower_one_of_the_site_ends_the_search_at_once() -> None:
     gather = gather_of(P1)
     gather.seek(0)
 
-    gather.join(join(P0), 5_000)
+    heard(gather, join(P0, P1), 5_000)
 
     assert gather.phase is Phase.REP
 
@@ -112,7 +128,7 @@ def test_the_join_of_a_higher_one_of_the_site_does_not() -> None:
     gather = gather_of(P0)
     gather.seek(0)
 
-    gather.join(join(P1), 5_000)
+    heard(gather, join(P1), 5_000)
 
     assert gather.phase is Phase.SEG
 
@@ -120,7 +136,7 @@ def test_the_join_of_a_higher_one_of_the_site_does_not() -> None:
 def test_a_representative_that_falls_silent_is_looked_for_anew() -> None:
     gather = gather_of(P1)
     gather.seek(0)
-    gather.join(join(P0), 5_000)
+    heard(gather, join(P0, P1), 5_000)
 
     gather.tick(5_000 + OPTIONS.represented_us)
 
@@ -131,8 +147,8 @@ def test_a_representative_that_falls_silent_is_looked_for_anew() -> None:
 def test_two_that_both_took_themselves_for_the_representative_agree_on_the_lower() -> None:
     low, high = gathering(P0), gathering(P1)
 
-    low.join(join(P1), 50_000)
-    high.join(join(P0), 50_000)
+    heard(low, join(P1), 50_000)
+    heard(high, join(P0, P1), 50_000)
 
     assert high.phase is Phase.REP
     assert low.phase is Phase.GATHER
@@ -149,8 +165,8 @@ def test_one_alone_forms_a_view_of_its_own() -> None:
 def test_two_that_hear_each_other_form_a_view_decided_by_the_lower() -> None:
     low, high = gathering(P0), gathering(P2)
 
-    low.join(join(P2, hears=(0,)), 50_000)
-    high.join(join(P0, hears=(2,)), 50_000)
+    heard(low, join(P2, hears=(0,)), 50_000)
+    heard(high, join(P0, hears=(2,)), 50_000)
 
     assert decide(low) == Form((P0, P2), ())
     assert decide(high) is None
@@ -159,7 +175,7 @@ def test_two_that_hear_each_other_form_a_view_decided_by_the_lower() -> None:
 def test_one_that_does_not_hear_me_is_left_out() -> None:
     gather = gathering()
 
-    gather.join(join(P2, hears=()), 50_000)
+    heard(gather, join(P2, hears=()), 50_000)
 
     assert decide(gather) == Form((P0,), ())
 
@@ -169,22 +185,22 @@ def test_a_third_is_found_through_the_second_and_the_missing_link_is_named() -> 
     second = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(3)), 4)
     third = Record(P3, 1, (P3,), (DaemonId(2),), 4)
 
-    gather.join(Join((second, third)), 50_000)
+    heard(gather, Join((second, third)), 50_000)
 
     assert decide(gather) == Form((P0, P2, P3), ((0, 2),))
 
 
 def test_a_suspicious_link_is_left_out_where_there_is_another_way() -> None:
     gather = gathering(cut=((0, 1),))
-    gather.join(join(P2, hears=(0, 3)), 50_000)
-    gather.join(join(P3, hears=(0, 2)), 50_000)
+    heard(gather, join(P2, hears=(0, 3)), 50_000)
+    heard(gather, join(P3, hears=(0, 2)), 50_000)
 
     assert decide(gather) == Form((P0, P2, P3), ((0, 1),))
 
 
 def test_a_site_that_only_a_suspicious_link_reaches_is_left_out() -> None:
     gather = gathering(cut=((0, 1),))
-    gather.join(join(P2, hears=(0,)), 50_000)
+    heard(gather, join(P2, hears=(0,)), 50_000)
 
     assert decide(gather) == Form((P0,), ())
 
@@ -192,8 +208,8 @@ def test_a_site_that_only_a_suspicious_link_reaches_is_left_out() -> None:
 def test_the_missing_links_that_others_name_count_too() -> None:
     gather = gathering()
     record = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(3)), 4, cut=((1, 2),))
-    gather.join(Join((record,)), 50_000)
-    gather.join(join(P3, hears=(0, 2)), 50_000)
+    heard(gather, Join((record,)), 50_000)
+    heard(gather, join(P3, hears=(0, 2)), 50_000)
 
     assert decide(gather) == Form((P0, P2, P3), ((1, 2),))
 
@@ -204,14 +220,14 @@ def test_two_components_of_my_site_must_hear_each_other() -> None:
     far = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(1)), 4)
     rival = Record(P1, 1, (P1,), (DaemonId(2),), 4)
 
-    gather.join(Join((far, rival)), 50_000)
+    heard(gather, Join((far, rival)), 50_000)
 
     assert decide(gather) == Form((P0, P2), ())
 
 
 def test_a_representative_that_has_fallen_silent_is_left_out() -> None:
     gather = gathering()
-    gather.join(join(P2, hears=(0,)), 50_000)
+    heard(gather, join(P2, hears=(0,)), 50_000)
     gather.deadline_us = 50_000 + FRESH_JOINS * OPTIONS.join_us + ROUND_TRIP_US + 1
 
     assert decide(gather) == Form((P0,), ())
@@ -222,30 +238,30 @@ def test_a_newcomer_gives_the_others_time_but_not_without_end() -> None:
     begun_us = OPTIONS.seg_us
     assert gather.deadline_us == begun_us + GATHER_US
 
-    gather.join(join(P2, hears=(0,)), begun_us + 50_000)
+    heard(gather, join(P2, hears=(0,)), begun_us + 50_000)
     assert gather.deadline_us == begun_us + 50_000 + GATHER_US
 
     for number in range(2, 99):
         newcomer = Process(DaemonId(1), Incarnation(number))
-        gather.join(join(P2, newcomer, hears=(0,), seq=number), gather.deadline_us - 1)
+        heard(gather, join(P2, newcomer, hears=(0,), seq=number), gather.deadline_us - 1)
     assert gather.deadline_us == begun_us + 3 * GATHER_US
 
 
 def test_old_news_of_a_representative_are_not_taken_for_new() -> None:
     gather = gathering()
-    gather.join(join(P2, hears=(0,), seq=5), 50_000)
+    heard(gather, join(P2, hears=(0,), seq=5), 50_000)
 
-    gather.join(join(P2, P3, hears=(), seq=4), 51_000)
+    heard(gather, join(P2, P3, hears=(), seq=4), 51_000)
 
     assert decide(gather) == Form((P0, P2), ())
 
 
 def test_the_new_life_of_a_representative_replaces_the_old_one_whatever_its_sequence() -> None:
     gather = gathering()
-    gather.join(join(P2, hears=(0,), seq=90), 50_000)
+    heard(gather, join(P2, hears=(0,), seq=90), 50_000)
     reborn = Process(DaemonId(2), Incarnation(5))
 
-    gather.join(join(reborn, hears=(0,), seq=1), 51_000)
+    heard(gather, join(reborn, hears=(0,), seq=1), 51_000)
 
     assert decide(gather) == Form((P0, reborn), ())
 
@@ -253,7 +269,7 @@ def test_the_new_life_of_a_representative_replaces_the_old_one_whatever_its_sequ
 def test_the_highest_counter_heard_of_is_kept() -> None:
     gather = gathering()
 
-    gather.join(Join((Record(P2, 1, (P2,), (), 17), Record(P3, 1, (P3,), (), 23))), 50_000)
+    heard(gather, Join((Record(P2, 1, (P2,), (), 17), Record(P3, 1, (P3,), (), 23))), 50_000)
 
     assert gather.counter == 23
 
@@ -261,8 +277,8 @@ def test_the_highest_counter_heard_of_is_kept() -> None:
 def test_those_who_are_left_out_are_not_in_the_view_and_are_named_to_others() -> None:
     gather = gathering()
     gather.excluded = frozenset([P1])
-    gather.alive(Alive(P1, 4), 50_000)
-    gather.join(join(P2, hears=(0,)), 50_000)
+    heard(gather, alive(P1), 50_000)
+    heard(gather, join(P2, hears=(0,)), 50_000)
 
     (said,) = gather.tick(gather.say_at_us)
     assert isinstance(said, Say)
@@ -293,7 +309,7 @@ def test_a_probe_speaks_only_to_those_outside() -> None:
 def test_a_probe_that_finds_somebody_forms_a_view_with_all() -> None:
     gather = gather_of()
     gather.probe([P0, P1], 0)
-    gather.join(join(P2, hears=(0,)), 10_000)
+    heard(gather, join(P2, hears=(0,)), 10_000)
 
     assert decide(gather) == Form((P0, P1, P2), ())
 
@@ -301,11 +317,11 @@ def test_a_probe_that_finds_somebody_forms_a_view_with_all() -> None:
 def test_a_higher_view_waits_for_the_lower_one_to_decide_and_then_goes_on() -> None:
     gather = gather_of(P2)
     gather.probe([P2, P3], 0)
-    gather.join(join(P0, P1, hears=(2,), active=True), 10_000)
+    heard(gather, join(P0, P1, hears=(2,), active=True), 10_000)
 
     assert decide(gather) is None
     gather.deadline_us = gather.limit_us
-    gather.join(join(P0, P1, hears=(2,), active=True, seq=2), gather.limit_us)
+    heard(gather, join(P0, P1, hears=(2,), active=True, seq=2), gather.limit_us)
     assert gather.tick(gather.limit_us) == [Rest()]
 
 
@@ -313,7 +329,7 @@ def test_the_alive_of_a_site_means_nothing_to_a_view_that_is_whole() -> None:
     gather = gather_of()
     gather.probe([P0], 0)
 
-    gather.alive(Alive(P1, 4), 10_000)
+    heard(gather, alive(P1), 10_000)
 
     assert decide(gather) == Rest()
 
@@ -329,7 +345,7 @@ def test_a_probe_goes_on_with_the_other_sites_of_the_view_once_somebody_outside_
     gather = gather_of()
     assert said_to(gather.probe([P0, P1, P2], 0)) == {3}
 
-    gather.join(join(P3, hears=(0,)), 10)
+    heard(gather, join(P3, hears=(0,)), 10)
 
     assert said_to(gather.tick(10)) == {2, 3}
 
@@ -337,7 +353,7 @@ def test_a_probe_goes_on_with_the_other_sites_of_the_view_once_somebody_outside_
 def test_of_a_whole_view_its_lowest_decides_although_only_another_hears_the_newcomer() -> None:
     second = gather_of(P2)
     second.probe([P0, P1, P2], 0, wide=True)
-    second.join(join(P3, hears=(2,)), 10)
+    heard(second, join(P3, hears=(2,)), 10)
     assert decide(second) is None
 
     first = gather_of(P0)
@@ -349,16 +365,16 @@ def test_of_a_whole_view_its_lowest_decides_although_only_another_hears_the_newc
 
 
 def test_a_link_that_the_view_does_without_is_taken_up_when_both_ends_say_that_they_hear_each_other() -> None:
-    heard, unheard = [gather_of(P0) for _ in range(2)]
-    for gather in (heard, unheard):
+    told, untold = [gather_of(P0) for _ in range(2)]
+    for gather in (told, untold):
         gather.view_cut = ((0, 1),)
         gather.probe([P0, P1, P2], 0, wide=True)
-        gather.join(join(P3, hears=(0,)), 10)
-    heard.join(Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
-    heard.join(join(P3, hears=(0, 2), seq=2), 20)
+        heard(gather, join(P3, hears=(0,)), 10)
+    heard(told, Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
+    heard(told, join(P3, hears=(0, 2), seq=2), 20)
 
-    assert decide(heard) == Form((P0, P1, P2, P3), ())
-    assert decide(unheard) == Form((P0, P1, P2, P3), ((SiteId(0), SiteId(1)),))
+    assert decide(told) == Form((P0, P1, P2, P3), ())
+    assert decide(untold) == Form((P0, P1, P2, P3), ((SiteId(0), SiteId(1)),))
 
 
 # From one search to the next, and to whom.
@@ -366,16 +382,16 @@ def test_a_link_that_the_view_does_without_is_taken_up_when_both_ends_say_that_t
 
 def test_what_was_heard_of_in_an_earlier_search_is_no_news_in_the_next() -> None:
     first = gathering()
-    first.join(join(P2, hears=(0,), seq=7), OPTIONS.seg_us)
+    heard(first, join(P2, hears=(0,), seq=7), OPTIONS.seg_us)
     later_us = OPTIONS.seg_us + 10 * GATHER_US
     again = gather_of()
     again.known, again.heard_at_us = first.known, first.heard_at_us
     again.seek(later_us)
     again.tick(later_us + OPTIONS.seg_us)
 
-    again.join(Join((Record(P3, 1, (P3,), (), 4), Record(P2, 7, (P2,), (0,), 4))), later_us + OPTIONS.seg_us)
+    heard(again, Join((Record(P3, 1, (P3,), (), 4), Record(P2, 7, (P2,), (0,), 4))), later_us + OPTIONS.seg_us)
 
-    (said,) = again.tick(again.say_at_us)
+    said = again.tick(again.say_at_us)[0]
     assert isinstance(said, Say)
     assert isinstance(said.word, Join)
     assert [record.rep for record in said.word.records] == [P0, P3]
@@ -386,32 +402,32 @@ def test_who_names_a_representative_that_speaks_with_us_is_not_asked_again() -> 
     gather.refer(Refer(P1, DaemonId(0)))
     assert said_to(gather.tick(gather.say_at_us)) == {0, 1, 3}
 
-    gather.join(join(P0, P1), gather.say_at_us)
+    heard(gather, join(P0, P1), gather.say_at_us)
     assert said_to(gather.tick(gather.say_at_us)) == {0, 3}
 
-    gather.join(join(P1), gather.say_at_us)
+    heard(gather, join(P1), gather.say_at_us)
     assert said_to(gather.tick(gather.say_at_us)) == {0, 1, 3}
 
 
 def test_a_represented_daemon_names_its_representative_to_other_sites() -> None:
     gather = gather_of(P1)
     gather.seek(0)
-    gather.join(join(P0), 10)
+    heard(gather, join(P0, P1), 10)
 
-    assert gather.join(join(P2), 20) == [Say((DaemonId(2),), Refer(P1, DaemonId(0)))]
+    assert heard(gather, join(P2), 20) == [Say((DaemonId(2),), Refer(P1, DaemonId(0)))]
 
 
 def test_a_daemon_of_the_site_that_falls_silent_is_no_longer_spoken_for() -> None:
     gather = gather_of()
     gather.seek(0)
-    gather.alive(Alive(P1, 4), 10)
+    heard(gather, alive(P1), 10)
     gather.tick(OPTIONS.seg_us)
     silent_us = 10 + FRESH_ALIVES * OPTIONS.alive_us
     while gather.say_at_us <= silent_us:
         gather.tick(gather.say_at_us)
         gather.deadline_us = silent_us * 2
 
-    (said,) = gather.tick(gather.say_at_us)
+    said = gather.tick(gather.say_at_us)[0]
 
     assert isinstance(said, Say)
     assert isinstance(said.word, Join)
@@ -420,18 +436,18 @@ def test_a_daemon_of_the_site_that_falls_silent_is_no_longer_spoken_for() -> Non
 
 def test_whom_others_leave_out_is_left_out_while_they_say_so_and_not_passed_on_as_my_own() -> None:
     gather = gathering()
-    gather.alive(Alive(P1, 4), OPTIONS.seg_us)
+    heard(gather, alive(P1), OPTIONS.seg_us)
     says = Record(P2, 1, (P2,), (0, 3), 4, (), (P3,))
-    gather.join(Join((says,)), OPTIONS.seg_us)
-    gather.join(join(P3, hears=(0, 2)), OPTIONS.seg_us)
+    heard(gather, Join((says,)), OPTIONS.seg_us)
+    heard(gather, join(P3, hears=(0, 2)), OPTIONS.seg_us)
 
     (said,) = gather.tick(gather.say_at_us)
     assert isinstance(said, Say)
     assert isinstance(said.word, Join)
     assert said.word.records[0].left_out == ()
-    gather.join(Join((says,)), gather.deadline_us)
-    gather.join(join(P3, hears=(0, 2), seq=2), gather.deadline_us)
-    gather.join(Join((Record(P2, 2, (P2,), (0, 3), 4, (), (P3,)),)), gather.deadline_us)
+    heard(gather, Join((says,)), gather.deadline_us)
+    heard(gather, join(P3, hears=(0, 2), seq=2), gather.deadline_us)
+    heard(gather, Join((Record(P2, 2, (P2,), (0, 3), 4, (), (P3,)),)), gather.deadline_us)
     form = decide(gather)
     assert isinstance(form, Form)
     assert form.members == (P0, P1, P2)
@@ -443,7 +459,7 @@ def test_whom_others_leave_out_is_left_out_while_they_say_so_and_not_passed_on_a
 def test_who_will_be_left_out_by_the_smallest_does_not_wait_for_it() -> None:
     """P2 is linked with P0 alone; P3 hears P2 only, over a link that P3 suspects: P0 will not take it."""
     gather = gathering(P3, cut=((1, 2),))
-    gather.join(Join((Record(P2, 1, (P2,), (0, 3), 4), Record(P0, 1, (P0,), (2,), 4))), OPTIONS.seg_us)
+    heard(gather, Join((Record(P2, 1, (P2,), (0, 3), 4), Record(P0, 1, (P0,), (2,), 4))), OPTIONS.seg_us)
 
     assert decide(gather) == Form((P3,), ())
 
@@ -452,8 +468,8 @@ def test_a_whole_view_is_not_given_up_for_one_that_lacks_its_members() -> None:
     gather = gather_of(P0)
     gather.probe([P0, P1, P2], 0, wide=True)
     newcomer = Record(P3, 1, (P3,), (0, 2), 4, (), (P1,))
-    gather.join(Join((newcomer,)), 10)
-    gather.join(Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
+    heard(gather, Join((newcomer,)), 10)
+    heard(gather, Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
 
     assert decide(gather) == Rest()
 
@@ -462,7 +478,7 @@ def test_a_whole_view_takes_the_new_life_of_its_member_for_the_old_one() -> None
     gather = gather_of(P0)
     gather.probe([P0, P2], 0)
     again = Process(P2.daemon, Incarnation(77))
-    gather.join(join(again, hears=(0,)), 10)
+    heard(gather, join(again, hears=(0,)), 10)
 
     assert decide(gather) == Form((P0, again), ())
 
@@ -470,7 +486,7 @@ def test_a_whole_view_takes_the_new_life_of_its_member_for_the_old_one() -> None
 def test_the_alive_of_another_site_means_nothing() -> None:
     gather = gather_of(P0)
     gather.seek(0)
-    gather.alive(Alive(P2, 4), 10)
+    heard(gather, alive(P2), 10)
 
     assert P2.daemon not in gather.segment
 
@@ -478,7 +494,7 @@ def test_the_alive_of_another_site_means_nothing() -> None:
 def test_who_leaves_is_no_longer_spoken_for() -> None:
     gather = gather_of(P0)
     gather.seek(0)
-    gather.alive(Alive(P1, 4), 10)
+    heard(gather, alive(P1), 10)
     assert gather.met() == [P0, P1]
 
     gather.forget(P1)
@@ -503,3 +519,105 @@ def test_a_record_reports_what_its_sender_measured_and_the_decider_collects_all_
 
     assert isinstance(form, Form)
     assert set(form.reports) == {(0, 1, 40), (0, 1, 56)}
+
+
+# Who hears whom in the site.
+
+FOUR = dict.fromkeys([DaemonId(at) for at in range(4)], SiteId(0))
+
+
+def in_a_site_of_four(me: Process) -> Gather:
+    others = tuple(one for one in FOUR if one != me.daemon)
+    reach = Reach(me, others, OPTIONS.represented_us)
+    gather = Gather(me, FOUR, {}, OPTIONS, ROUND_TRIP_US, counter=4, reach=reach)
+    gather.seek(0)
+    return gather
+
+
+def test_a_representative_takes_those_that_hear_each_other_in_pairs_and_tells_the_rest() -> None:
+    gather = in_a_site_of_four(P0)
+    heard(gather, alive(P1, (0, 2, 3)), 20_000)
+    heard(gather, alive(P2, (0, 1, 3)), 20_000)
+    heard(gather, alive(P3, (0, 1)), 20_000)
+    gather.tick(OPTIONS.seg_us)
+
+    out = gather.tick(gather.deadline_us)
+
+    assert out == [Say((DaemonId(3),), Decline(P0)), Form((P0, P1, P2), ())]
+
+
+def test_who_is_not_heard_by_a_lower_one_is_not_represented_by_it() -> None:
+    gather = in_a_site_of_four(P2)
+    heard(gather, alive(P0, (1, 3)), 20_000)
+    heard(gather, alive(P1, (0, 2, 3)), 20_000)
+
+    gather.tick(OPTIONS.seg_us)
+
+    assert gather.representative == 1
+
+
+def test_who_is_represented_by_another_is_not_spoken_for() -> None:
+    gather = in_a_site_of_four(P1)
+    heard(gather, alive(P2, (0, 1)), 20_000)
+    gather.tick(OPTIONS.seg_us)
+
+    heard(gather, alive(P2, (0, 1), rep=0), 50_000)
+
+    assert decide(gather) == Form((P1,), ())
+
+
+def test_who_is_declined_looks_for_others_in_the_same_position() -> None:
+    gather = in_a_site_of_four(P2)
+    heard(gather, alive(P0, (1, 2, 3)), 20_000)
+    heard(gather, alive(P3, (0, 1, 2)), 20_000)
+    gather.tick(OPTIONS.seg_us)
+    assert gather.representative == 0
+
+    gather.decline(Decline(P0), 60_000)
+    heard(gather, alive(P3, (0, 1, 2)), 70_000)
+    gather.tick(60_000 + OPTIONS.seg_us)
+
+    assert gather.phase is Phase.GATHER
+    assert decide(gather) == Form((P2, P3), ())
+
+
+def test_who_is_represented_by_another_represents_nobody() -> None:
+    gather = in_a_site_of_four(P2)
+    heard(gather, alive(P1, (0, 2, 3)), 20_000)
+    gather.tick(OPTIONS.seg_us)
+    assert gather.representative == 1
+
+    heard(gather, alive(P1, (0, 2, 3), rep=0), 50_000)
+
+    gather.tick(50_000 + OPTIONS.seg_us)
+    assert gather.phase is Phase.GATHER
+
+
+def test_a_whole_view_takes_one_of_its_site_only_if_all_of_the_site_hear_it_and_are_heard() -> None:
+    for said, heard_by_it, taken in [((2,), (0, 1), True), ((), (0, 1), False), ((2,), (0,), False)]:
+        gather = in_a_site_of_four(P0)
+        gather.probe([P0, P1], 0)
+        gather.reach.take(Alive(P1, 4, hears=said, active=True), 10_000)
+        hears = (0,) if set(heard_by_it) == {0, 1} else ()
+        heard(gather, join(P2, hears=hears), 10_000)
+
+        assert (decide(gather) == Form((P0, P1, P2), ())) is taken
+
+
+def test_a_view_that_spans_sites_is_not_merged_by_who_hears_only_its_far_end() -> None:
+    """Daemon 1 hears the view's representative in another site, and not the one in its own."""
+    gather = gather_of(P1)
+    gather.probe([P1], 0)
+    heard(gather, join(P2, P0, hears=(1,), active=True), 10)
+
+    assert decide(gather) == Rest()
+
+
+def test_the_higher_of_two_in_a_site_does_not_take_who_goes_with_the_lower() -> None:
+    """Daemon 2 in another site hears both 0 and 1, and these two do not hear each other."""
+    gather = gathering(P1)
+    lower = Record(P0, 1, (P0,), (2,), 4)
+    far = Record(P2, 1, (P2,), (0, 1), 4)
+    heard(gather, Join((far, lower)), 50_000)
+
+    assert decide(gather) == Form((P1,), ())

@@ -1,11 +1,27 @@
+from collections.abc import Callable
+
 import pytest
 
 from hopring.ids import SiteId, SiteMask
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.stamps import Stamped, Stamps
+from hopring.wire.routed import Routed
 
 ALL = SiteMask(0b11)
-ROOM = 1_000_000
+
+
+def everything(_fragment: Routed) -> bool:
+    return True
+
+
+def one_fragment() -> Callable[[Routed], bool]:
+    """Room for the first that asks."""
+    answers = iter([True])
+    return lambda _fragment: next(answers, False)
+
+
+def none(_fragment: Routed) -> bool:
+    return False
 
 
 def stamps_at(clock: int = 0) -> Stamps:
@@ -24,7 +40,7 @@ def test_sequence_and_stamp_come_from_the_token_and_rise_together() -> None:
     stamps.put(1, ALL, b"a")
     stamps.put(1, ALL, b"b")
 
-    stamped = stamps.visit(site_seq=7, site_lts=40, room_bytes=ROOM)
+    stamped = stamps.visit(site_seq=7, site_lts=40, takes=everything)
 
     assert labels(stamped) == [(8, 41, 0), (9, 42, 8)]
     assert (stamped.site_seq, stamped.site_lts) == (9, 42)
@@ -34,14 +50,14 @@ def test_a_stamp_is_above_everything_heard_of() -> None:
     stamps = stamps_at(clock=90)
     stamps.put(1, ALL, b"a")
 
-    assert labels(stamps.visit(7, 40, ROOM)) == [(8, 91, 0)]
+    assert labels(stamps.visit(7, 40, everything)) == [(8, 91, 0)]
 
 
 def test_an_idle_visit_lifts_the_token_to_the_clock() -> None:
     """So that the promise read off it covers what this daemon has heard of."""
     stamps = stamps_at(clock=90)
 
-    stamped = stamps.visit(7, 40, ROOM)
+    stamped = stamps.visit(7, 40, everything)
 
     assert (stamped.site_seq, stamped.site_lts, stamped.fragments) == (7, 90, ())
 
@@ -49,7 +65,7 @@ def test_an_idle_visit_lifts_the_token_to_the_clock() -> None:
 def test_the_clock_learns_from_the_token() -> None:
     stamps = stamps_at()
 
-    stamps.visit(7, 40, ROOM)
+    stamps.visit(7, 40, everything)
 
     assert stamps.clock == 40
 
@@ -59,7 +75,7 @@ def test_each_session_has_a_chain_of_its_own() -> None:
     for session in (1, 2, 1, 2):
         stamps.put(session, ALL, b"x")
 
-    assert labels(stamps.visit(0, 0, ROOM)) == [(1, 1, 0), (2, 2, 0), (3, 3, 1), (4, 4, 2)]
+    assert labels(stamps.visit(0, 0, everything)) == [(1, 1, 0), (2, 2, 0), (3, 3, 1), (4, 4, 2)]
 
 
 def test_what_finds_no_room_goes_first_next_time_with_the_stamp_it_has() -> None:
@@ -67,8 +83,8 @@ def test_what_finds_no_room_goes_first_next_time_with_the_stamp_it_has() -> None
     stamps.put(1, ALL, bytes(2_500))
     stamps.put(1, ALL, b"next")
 
-    first = stamps.visit(0, 0, room_bytes=1_100)
-    second = stamps.visit(first.site_seq, first.site_lts, ROOM)
+    first = stamps.visit(0, 0, takes=one_fragment())
+    second = stamps.visit(first.site_seq, first.site_lts, everything)
 
     assert [(one.seq, one.index, one.count) for one in first.fragments] == [(1, 0, 3)]
     assert [(one.seq, one.index) for one in second.fragments] == [(1, 1), (1, 2), (2, 0)]
@@ -81,7 +97,7 @@ def test_nothing_is_stamped_ahead_of_its_visit() -> None:
 
     stamps.heard(500)
 
-    assert labels(stamps.visit(0, 0, ROOM)) == [(1, 501, 0)]
+    assert labels(stamps.visit(0, 0, everything)) == [(1, 501, 0)]
 
 
 def test_what_is_not_stamped_is_taken_back_oldest_first() -> None:
@@ -89,7 +105,7 @@ def test_what_is_not_stamped_is_taken_back_oldest_first() -> None:
     stamps.put(1, ALL, bytes(2_500))
     stamps.put(2, ALL, b"waits")
     stamps.put(1, ALL, b"too")
-    stamps.visit(0, 0, room_bytes=1_100)
+    stamps.visit(0, 0, takes=one_fragment())
 
     assert stamps.take_back() == [(2, b"waits"), (1, b"too")]
     assert stamps.take_back() == []
@@ -100,7 +116,7 @@ def test_what_is_stamped_is_not_taken_back_even_if_nothing_of_it_has_left() -> N
     stamps = stamps_at()
     stamps.put(1, ALL, b"stamped")
 
-    stamped = stamps.visit(0, 0, room_bytes=1)
+    stamped = stamps.visit(0, 0, takes=none)
 
     assert (stamped.site_seq, stamped.fragments) == (1, ())
     assert [(meta.seq, bundle) for meta, bundle in stamped.sealed] == [(1, b"stamped")]
@@ -113,7 +129,7 @@ def test_numbers_go_on_past_the_powers_of_two(start: int) -> None:
     for _ in range(4):
         stamps.put(1, ALL, b"x")
 
-    stamped = stamps.visit(start, start, ROOM)
+    stamped = stamps.visit(start, start, everything)
 
     assert [one.seq for one in stamped.fragments] == [start + 1, start + 2, start + 3, start + 4]
     assert stamped.site_lts == start + 4
@@ -136,6 +152,6 @@ def test_where_a_bundle_goes_is_decided_when_it_is_stamped_and_not_when_it_is_qu
     stamps.put(1, SiteMask(0b011), b"b")
 
     destinations.wanted = SiteMask(0b110)
-    stamped = stamps.visit(site_seq=0, site_lts=0, room_bytes=ROOM)
+    stamped = stamps.visit(site_seq=0, site_lts=0, takes=everything)
 
     assert [meta.mask for meta, _ in stamped.sealed] == [0b110, 0b010]

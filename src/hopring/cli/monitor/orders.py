@@ -18,7 +18,7 @@ HELP: Final = (
     "review                  the partition that is defined, and the one in force",
     "send [for 30s] [wait]   the defined partition takes effect, until cancel or for this time",
     "cancel [wait]           no partition: all reach each other again",
-    "window personal=100 global=400 bytes=1MiB bundles=512 [DAEMON ...]",
+    "window personal=100 global=400 packet=46 bytes=1MiB bundles=512 [DAEMON ...]",
     "reload [DAEMON ...]     read the configuration again",
     "terminate DAEMON ...    end daemons",
     "yes                     do what window, reload or terminate has asked for",
@@ -30,6 +30,7 @@ WAIT_SECONDS: Final = 30.0
 _KEYS: Final = {
     "personal": "personal_segments",
     "global": "global_segments",
+    "packet": "packet_segments",
     "bytes": "bytes",
     "bundles": "bundles",
 }

@@ -220,6 +220,7 @@ def _size(_context: click.Context, _parameter: click.Parameter, text: str | None
 @click.option(
     "--global", "global_segments", type=int, help="Segments that all may send in one rotation of the token."
 )
+@click.option("--packet", "packet_segments", type=int, help="Segments of one packet of the ring.")
 @click.option(
     "--bytes",
     "some_bytes",
@@ -236,6 +237,7 @@ def window(
     daemons: tuple[str, ...],
     personal_segments: int | None,
     global_segments: int | None,
+    packet_segments: int | None,
     some_bytes: int | None,
     bundles: int | None,
     yes: bool,
@@ -248,6 +250,7 @@ def window(
     wanted = {
         "personal_segments": personal_segments,
         "global_segments": global_segments,
+        "packet_segments": packet_segments,
         "bytes": some_bytes,
         "bundles": bundles,
     }

@@ -13,7 +13,10 @@ from hopring.wire.train import Frame
 from hopring.wire.word import Word
 
 INNER_KINDS: Final = frozenset(
-    ("ALIVE", "JOIN", "REFER", "LEAVE", "NEWMEMB", "STATETRANS", "RESEND", "DONE", "BUNDLE", "META", "UPDATE")
+    (
+        *("ALIVE", "JOIN", "REFER", "DECLINE", "LEAVE", "NEWMEMB"),
+        *("STATETRANS", "RESEND", "DONE", "BUNDLE", "META", "UPDATE"),
+    )
 )
 """The words of membership, and the objects that go from site to site."""
 
