@@ -55,7 +55,7 @@ class Presence:
         """Tells that it is there again, and what is missing."""
         self._told = False
         gap = event.gap
-        seconds = (gap.back_at_us - gap.lost_at_us) / 1e6
+        seconds = gap.back_at_seconds - gap.lost_at_seconds
         text = f"connected again as {event.private_group} after {seconds:.1f} s ({gap.reason})"
         if event.groups:
             text += f"; what was sent to {', '.join(event.groups)} meanwhile is missing here"
