@@ -262,7 +262,9 @@ class Group:
         return list(logs[0])
 
     def _show(self, side: Side, member: Member, together: tuple[Member, ...]) -> None:
-        seen = View("log", GroupViewId(ID.view, (), self.views), tuple(side.members), together, "network", None, ())
+        seen = View(
+            "log", GroupViewId(ID.view, (), self.views), tuple(side.members), together, "network", None, ()
+        )
         self._take(side, member, seen)
 
     def _deliver(self, side: Side, members: list[Member], data: bytes, kind: int) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from hopring.client.arguments import SECONDS_MAX
 from hopring.client.blocking import Session
 from hopring.client.errors import TimedOut
 from hopring.client.events import Event, Reconnected
@@ -12,8 +13,6 @@ from hopring.client.retrying import Reconnect
 
 LOOK_SECONDS: Final = 0.5
 """How often a verb that waits for events looks whether its connection is still there."""
-
-ALWAYS_SECONDS: Final = 100 * 365 * 86_400.0
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -25,7 +24,7 @@ def give_up_option(default: float | None) -> Callable[[Verb], Verb]:
         "--give-up",
         "give_up_seconds",
         metavar="SECONDS",
-        type=click.FloatRange(min=0, max=ALWAYS_SECONDS),
+        type=click.FloatRange(min=0, max=SECONDS_MAX),
         default=default,
         help=f"How long to try to come back when the connection is lost; 0 is not at all.  [default: {shown}]",
     )
@@ -35,7 +34,7 @@ def reconnect_of(give_up_seconds: float | None) -> Reconnect | bool:
     """The option as the library wants it."""
     if give_up_seconds == 0:
         return False
-    return Reconnect(give_up_seconds=ALWAYS_SECONDS if give_up_seconds is None else give_up_seconds)
+    return Reconnect(give_up_seconds=SECONDS_MAX if give_up_seconds is None else give_up_seconds)
 
 
 class Presence:

@@ -109,8 +109,8 @@ def test_another_configuration_phase_drops_and_loss_are_findings() -> None:
     texts = [text for _, text in found]
     assert any("the file's is" in text for text in texts)
     assert "is in no whole view (search, start)" in texts
-    assert "refused 3 packets for cluster since it started 0 s ago" in texts
-    assert "could not send 2 datagrams since it started 0 s ago: too_long" in texts
+    assert "refused 3 packets for cluster since it started 1 s ago" in texts
+    assert "could not send 2 datagrams since it started 1 s ago: too_long" in texts
     assert ("us1 -> eu2", "100 of 1000 packets were lost in this view") in found
     assert ("us1", "hop://eu1 is eu1") in found
 

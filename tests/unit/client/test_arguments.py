@@ -198,6 +198,7 @@ WRONG: dict[str, dict[str, list[Case]]] = {
         "timeout_seconds": TIMEOUT,
     },
     "daemon_facts": {"timeout_seconds": TIMEOUT},
+    "link_weights": {"timeout_seconds": TIMEOUT},
 }
 CASES = [
     pytest.param(call, argument, case, id=f"{call}-{argument}-{at}")

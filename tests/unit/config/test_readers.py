@@ -79,14 +79,13 @@ def _called(value: ast.expr) -> set[str]:
 
 
 def parts() -> list[Any]:
-    """Every field of every class; a mark on the one that has no effect yet."""
-    found = []
-    for kind, field in [(one, field.name) for one in NAMES for field in fields(one)]:
-        late = pytest.mark.xfail(reason="routes follow fixed weights only", strict=False)
-        marks = [late] if (kind, field) == (Config, "weights") else []
-        if kind is not Config or field not in IN_CONFIG:
-            found.append(pytest.param(kind, field, id=f"{kind.__name__}.{field}", marks=marks))
-    return found
+    """Every field of every class."""
+    return [
+        pytest.param(kind, field.name, id=f"{kind.__name__}.{field.name}")
+        for kind in NAMES
+        for field in fields(kind)
+        if kind is not Config or field.name not in IN_CONFIG
+    ]
 
 
 @pytest.mark.parametrize(("kind", "field"), parts())
@@ -100,7 +99,7 @@ def test_every_part_of_a_configuration_is_read_by_who_does_something_with_it(
     ("tuning", "options", "places"),
     [
         (LinkTuning, HopOptions, ("links/",)),
-        (RingTuning, RingOptions, ("links/", "daemon/wires.py", "daemon/member.py")),
+        (RingTuning, RingOptions, ("links/", "stack.py", "daemon/wires.py", "daemon/member.py")),
         (MembershipTuning, MembershipOptions, ("membership/",)),
         (ClientTuning, SessionOptions, ("session/", "spread/", "daemon/")),
     ],

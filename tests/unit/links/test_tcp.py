@@ -216,7 +216,7 @@ def test_a_quiet_link_is_observed_and_for_the_last_time_just_before_it_fails() -
     assert [output for _, output in observations] == [Observe()] * len(observations)
     assert observations[0][0] == 300_000
     assert observations[-1][0] == 990_000
-    assert failure == (1_000_000, LinkFailed("nothing heard for 1000 ms"))
+    assert failure == (1_000_000, LinkFailed("nothing heard for 1000 ms", absence=True))
 
 
 def test_data_segments_that_cannot_be_read_yet_are_signs_of_life() -> None:
@@ -232,7 +232,7 @@ def test_the_first_observation_after_bytes_came_says_nothing_of_what_came_since(
     tcp.step(Received(SIGN_OF_LIFE), 400_000)
     tcp.step(Observed(data_segments=4, round_trip_us=50_000), 700_000)
 
-    assert tcp.step(Tick(), 1_400_000) == [LinkFailed("nothing heard for 1000 ms")]
+    assert tcp.step(Tick(), 1_400_000) == [LinkFailed("nothing heard for 1000 ms", absence=True)]
 
 
 def test_while_a_segment_is_missing_the_link_waits_for_its_repetition_but_not_for_ever() -> None:
@@ -242,7 +242,7 @@ def test_while_a_segment_is_missing_the_link_waits_for_its_repetition_but_not_fo
 
     [*_, failure] = ticks(tcp, 10_000_000)
 
-    assert failure == (4_500_000, LinkFailed("nothing heard for 4000 ms"))
+    assert failure == (4_500_000, LinkFailed("nothing heard for 4000 ms", absence=True))
 
 
 def test_a_segment_that_came_in_its_turn_ends_the_longer_wait() -> None:
@@ -253,7 +253,7 @@ def test_a_segment_that_came_in_its_turn_ends_the_longer_wait() -> None:
 
     [*_, failure] = ticks(tcp, 10_000_000)
 
-    assert failure == (3_000_000, LinkFailed("nothing heard for 1000 ms"))
+    assert failure == (3_000_000, LinkFailed("nothing heard for 1000 ms", absence=True))
 
 
 @pytest.mark.parametrize(
