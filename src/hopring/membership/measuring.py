@@ -13,8 +13,8 @@ Invariants  the trees of a network follow from its NEWMEMB alone: no daemon rout
 Why not in STATETRANS: the network of an attempt is there before the first STATETRANS travels on it, and its
 links are those of its trees. New trees at the installation would be another network under the same generation:
 members install one after the other, so data of the new trees would meet daemons that still check parents by the
-old ones. NEWMEMB makes the network, with its members and cut links, so the weights belong there too. Whoever
-accepts an attempt has its weights; whoever does not is not in it.
+old ones. NEWMEMB makes the network, with its members and cut links, so the weights belong there too. A daemon
+that accepts an attempt has its weights; one that does not takes no part in its network.
 """
 
 from collections.abc import Collection, Iterable, Mapping
