@@ -20,7 +20,7 @@ CAUGHT = {
     "duplicates-held": (2, "2.5 no duplication"),
     "line-forgotten": (293, "2.14(3) after the signal, safe for all that come along"),
     "fifo-at-once": (20001, "2.11 FIFO messages"),
-    "kept-counts": (46, "2.7 virtual synchrony"),
+    "kept-counts": (24, "I7 all daemons share one view after the heal"),
     "promise-before-data": (20006, "2.13(2) agreed messages come in their order"),
     "together-with-all": (20001, "2.4 transitional set"),
     "unstamped-lost": (20003, "I5 what a daemon takes it sends"),
