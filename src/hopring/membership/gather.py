@@ -15,7 +15,7 @@ Deviations  representatives pass on each other's records, so that two sites find
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
+from itertools import count, product
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.component import (
@@ -117,6 +117,7 @@ class Gather:
         default_factory=lambda: count(1)
     )  # For records, over all searches of a life.
     seq: int = 0
+    pairs_known: int = 0  # Of daemons of the site that hear each other, at the last look.
     deadline_us: int = 0
     limit_us: int = NEVER
     say_at_us: int = 0
@@ -153,6 +154,7 @@ class Gather:
         self.phase = Phase.GATHER
         self.deadline_us = now_us + self.gather_us
         self.limit_us = now_us + 3 * self.gather_us
+        self.pairs_known = 0
         self.referred.clear()
         return self._say_join(now_us)
 
@@ -317,7 +319,30 @@ class Gather:
             case Phase.REP:
                 return self.seek(now_us)
             case Phase.GATHER:
-                return self._decide(now_us)
+                return self._stay(now_us) if self._comes_closer(now_us) else self._decide(now_us)
+
+    def _stay(self, now_us: int) -> list[Say | Form | Rest]:
+        """What is missing may just have been lost: the search goes on for two more JOINs."""
+        self.deadline_us = min(self.limit_us, now_us + 2 * self.options.join_us)
+        return self._say_join(now_us) if now_us >= self.say_at_us else []
+
+    def _comes_closer(self, now_us: int) -> bool:
+        """Whether it is about to be known of more and more daemons of the site that they hear each other."""
+        near = self._near(self._members(now_us))
+        pairs = [
+            self.reach.says(one, other, now_us)
+            for rep in self.reach.others
+            if rep not in near and self._hears(rep, now_us) and not self._linked(near, rep, now_us)
+            for far in [self._far(rep)]
+            for one, other in [*product(near, far), *product(far, near)]
+        ]
+        before, self.pairs_known = self.pairs_known, sum(pairs)
+        return now_us < self.limit_us and self.pairs_known > before
+
+    def _linked(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:
+        """Whether another representative of the site and I both say that all hear each other."""
+        said = [known.record for known in self.known.values() if known.record.rep.daemon == rep]
+        return self._all_hear(near, rep, now_us) and any(self.me.daemon in record.hears for record in said)
 
     def _decide(self, now_us: int) -> list[Say | Form | Rest]:
         component = self._component(now_us)
@@ -409,26 +434,38 @@ class Gather:
         return now_us - known.at_us if known is not None else 0
 
     def _own_record(self, now_us: int) -> Record:
-        members = [one for one in self._living(now_us) if one not in self.excluded]
-        if not self.active:
-            together = self.reach.pairwise([one.daemon for one in members], now_us)
-            members = [one for one in members if one.daemon in together]
-        near = [one.daemon for one in members if self.site_of[one.daemon] == self.site_of[self.me.daemon]]
+        members = self._members(now_us)
+        near = self._near(members)
         heard = [one for one in self.heard_at_us if self._hears(one, now_us)]
         hears = sorted(one for one in heard if self._all_hear(near, one, now_us))
         left_out = tuple(sorted(self.excluded))
         who = tuple(sorted(members)), tuple(hears)
         return Record(self.me, self.seq, *who, self.counter, self.cut, left_out, self.reports)
 
-    def _all_hear(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:
-        """Whether those of the site that I represent hear those of the site that another one represents."""
+    def _members(self, now_us: int) -> list[Process]:
+        """Whom I speak for: a whole view, or those of the site that all hear each other."""
+        members = [one for one in self._living(now_us) if one not in self.excluded]
+        if self.active:
+            return members
+        together = self.reach.pairwise([one.daemon for one in members], now_us)
+        return [one for one in members if one.daemon in together]
+
+    def _near(self, members: Iterable[Process]) -> list[DaemonId]:
+        """Of these, those of my site."""
         site = self.site_of[self.me.daemon]
-        if rep in near or self.site_of[rep] != site:
-            return True
+        return [one.daemon for one in members if self.site_of[one.daemon] == site]
+
+    def _far(self, rep: DaemonId) -> set[DaemonId]:
+        """Those of my site whom another representative of it speaks for."""
         lives = [known for known in self.known.values() if known.record.rep.daemon == rep]
         members = max(lives, key=lambda known: known.at_us).record.members if lives else ()
-        far = {rep, *[one.daemon for one in members if self.site_of[one.daemon] == site]}
-        return all(self.reach.says(one, other, now_us) for one in near for other in far - {one})
+        return {rep, *self._near(members)}
+
+    def _all_hear(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:
+        """Whether those of the site that I represent hear those of the site that another one represents."""
+        if rep in near or rep not in self.reach.others:
+            return True
+        return all(self.reach.says(one, far, now_us) for one in near for far in self._far(rep) - {one})
 
     def _living(self, now_us: int) -> list[Process]:
         """Those of the segment that were heard lately; in a whole view the network watches over them."""

@@ -144,6 +144,8 @@ class Membership:
         self.deadline_us = NEVER
         self.repeat_at_us = NEVER
         self.probe_at_us = NEVER
+        self.hears_at_us = NEVER  # When to say next whom of the site this daemon hears,
+        self.hears_until_us = 0  # and until when.
         self.cause = "start"
         self.patience = 0  # How many attempts in a row ended for want of time.
         self.stall_us = 0  # For how long this daemon did not run,
@@ -173,6 +175,7 @@ class Membership:
             return 0
         wake_us = min(self.deadline_us, self.repeat_at_us)
         wake_us = min(wake_us, self.probe_at_us)
+        wake_us = min(wake_us, self.hears_at_us)
         gather, stack = self.search.gather, self.present.stack
         if gather is not None:
             wake_us = min(wake_us, gather.wake_at_us)
@@ -375,7 +378,7 @@ class Membership:
             return
         self._counter(counter)
         if self.phase is Phase.OP and word.sender not in self.view.members:
-            self._say_whom_i_hear(word.sender, now_us)
+            self._is_searched(word.sender, now_us)
         if self.phase is Phase.OP and isinstance(word, Join):
             self._asked(word, now_us)
         gather = self.search.gather
@@ -391,10 +394,18 @@ class Membership:
         if sender in members and (self.attempt is not None or self.phase is Phase.OP):
             self._lose(f"daemon {sender.daemon} leaves", now_us)
 
-    def _say_whom_i_hear(self, sender: Process, now_us: int) -> None:
+    def _is_searched(self, sender: Process, now_us: int) -> None:
         """A daemon of the site outside of our whole view looks around: does it hear us all, and we it?"""
-        if self.site_of[sender.daemon] != self.site:
+        if self.site_of[sender.daemon] == self.site:
+            self.hears_until_us = now_us + self.options.represented_us
+            self.hears_at_us = min(self.hears_at_us, now_us)
+
+    def _say_whom_i_hear(self, now_us: int) -> None:
+        """Again and again as long as somebody of the site searches, for a word may be lost."""
+        if self.phase is not Phase.OP or now_us >= self.hears_until_us:
+            self.hears_at_us = NEVER
             return
+        self.hears_at_us = now_us + self.options.alive_us
         outside = [one for one in self.search.reach.others if one not in self.view.processes]
         to = tuple(sorted({*outside, self._first} - {self.who.me.daemon}))
         hears = self.search.reach.hears(now_us)
@@ -606,7 +617,7 @@ class Membership:
         self._leave_view(now_us)
         self.attempt = None
         self.search.stop()
-        self.deadline_us = self.repeat_at_us = self.probe_at_us = NEVER
+        self.deadline_us = self.repeat_at_us = self.probe_at_us = self.hears_at_us = NEVER
         self.phase = Phase.GONE
 
     @property
@@ -620,6 +631,8 @@ class Membership:
             self._late(now_us)
         if now_us >= self.repeat_at_us:
             self._spread(now_us)
+        if now_us >= self.hears_at_us:
+            self._say_whom_i_hear(now_us)
         if now_us >= self.probe_at_us:
             self.probe_at_us = NEVER
             self._carry_out(self.search.probe(self.counter, self.view, now_us), now_us)

@@ -93,3 +93,19 @@ def test_one_way_in_a_site_beside_another(cut: Cut, far: str) -> None:
 )
 def test_several_links_of_a_site_of_four(cuts: tuple[Cut, ...]) -> None:
     judge({"eu": 4}, cuts, load=True)
+
+
+@pytest.mark.parametrize("loss", [0.1, 0.3])
+def test_two_halves_of_a_site_find_each_other_although_words_are_lost(loss: float) -> None:
+    for seed in range(1, 7):
+        cluster = Cluster(local_config({"eu": 6}), seed, Quality(delay_us=200, loss=loss))
+        cluster.start()
+        cluster.run_for(3_000_000)
+        cluster.network.partition(["eu1", "eu2", "eu3"], ["eu4", "eu5", "eu6"])
+        cluster.run_for(4_000_000 + seed * 137_000)
+        cluster.network.heal()
+        healed_us = cluster.engine.now_us
+        while not cluster.settled() and cluster.engine.now_us < healed_us + HEAL_US:
+            cluster.run_for(LOOK_US)
+
+        assert cluster.settled(), seed
