@@ -144,7 +144,7 @@ def _apart(asked: dict[str, Asked], one: str, other: str) -> tuple[str, str]:
         return text, f"give both the same file, and reload or restart; {_ALIKE}"
     searching = [name for name in (one, other) if asked[name].facts.phase != "op"]
     if searching:
-        text = f"neither sees the other, and {' and '.join(searching)} is in no whole view: {views}"
+        text = f"neither sees the other, and no view is whole at {' and '.join(searching)}: {views}"
         return text, "ask again in a few seconds: their views may be about to change"
     remedy = f"check that UDP passes both ways between them, and the log of {one} (dropped, unsent)"
     return f"neither sees the other: {views}", remedy

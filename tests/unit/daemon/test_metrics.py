@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.daemon.free_ports import free_base_port
+from tests.unit.daemon.test_member import members_of
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import local_config
@@ -76,6 +77,22 @@ def test_what_is_sent_and_delivered_is_counted_and_what_is_no_bundle_does_no_har
     assert watched.value("hopring_bundles_sent_total", service="agreed") == 1
     assert watched.value("hopring_bytes_delivered_total", service="agreed") == 6
     assert watched.value("hopring_views_total") >= 2
+
+
+@pytest.mark.slow
+def test_a_link_that_the_view_does_without_is_down_though_its_site_is_there(loop: Loop) -> None:
+    config = local_config({"ap": 1, "eu": 1, "us": 1}, base_port=free_base_port(6))
+    with members_of(loop, config) as members:
+        run_until(loop, lambda: all(one.size() == 3 for one in members.values()))
+        eu1 = Facts(config, members["eu1"].member, None, loop.now_us())
+        assert [(one.peer, one.up) for one in eu1.configured_links()] == [("ap1", True), ("us1", True)]
+
+        members["eu1"].member.wires.cut(["us1"])
+        members["us1"].member.wires.cut(["eu1"])
+        membership = eu1.member.membership
+        run_until(loop, lambda: membership.phase is Phase.OP and bool(membership.view.cut), 60_000_000)
+        assert [(one.site, one.up) for one in eu1.configured_links()] == [("ap", True), ("us", False)]
+        assert eu1.missing() == []
 
 
 def test_labels_are_quoted() -> None:
