@@ -3,9 +3,11 @@
 import asyncio
 import itertools
 import signal
+from pathlib import Path
 
 import pytest
 from tests.hopd.test_clients import SECONDS_MAX, Served
+from tests.waiting import comes
 
 from hopring import (
     AGREED,
@@ -69,6 +71,13 @@ def test_the_blocking_call_does_the_same_and_a_silent_daemon_leaves_a_doubt(serv
         assert next(group.messages()).data == b"three"
 
 
+def is_unread(port: int) -> bool:
+    """Whether the kernel has bytes for a connection of this port that nobody has read."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    queues = [one[4].partition(":")[2] for one in lines if int(one[1].rpartition(":")[2], 16) == port]
+    return any(int(queue, 16) for queue in queues)
+
+
 def test_a_daemon_that_is_killed_leaves_its_clients_in_doubt(served: Served) -> None:
     async def story() -> None:
         async with asyncio.timeout(2 * SECONDS_MAX):
@@ -76,7 +85,7 @@ def test_a_daemon_that_is_killed_leaves_its_clients_in_doubt(served: Served) -> 
             sleeper = served.lives.processes["us1"]
             sleeper.send_signal(signal.SIGSTOP)
             waiting = asyncio.ensure_future(bert.multicast_wait("g", b"x"))
-            await asyncio.sleep(0.1)
+            await comes(lambda: is_unread(served.ports["us1"]))
             served.lives.kill("us1")
             with pytest.raises(InDoubt, match="the connection was lost"):
                 await waiting

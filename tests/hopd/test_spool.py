@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,8 +160,10 @@ def test_a_join_since_an_offset_has_neither_gap_nor_duplicate(
         def send() -> None:
             while not stop.is_set():
                 sent.append(b"%d" % len(sent))
-                bert.multicast("trades", sent[-1])
-                time.sleep(0.001)
+                if len(sent) % 20:
+                    bert.multicast("trades", sent[-1])
+                else:  # No more are under way.
+                    bert.multicast_wait("trades", sent[-1], timeout_seconds=SECONDS_MAX)
 
         sender = threading.Thread(target=send)
         sender.start()

@@ -431,7 +431,7 @@ def test_a_join_as_every_member_sees_it(party: Party, group: str) -> None:
     assert seen.groups == (one.name, other.name)
     assert seen.sets == [(other.name,)]
     assert seen.group_id[:2] == first.group_id[:2]
-    assert seen.group_id[2] == first.group_id[2] + 1
+    assert seen.group_id[2] > first.group_id[2], "steps of other groups are counted, too"
 
 
 def test_members_are_listed_by_daemon_and_name(party: Party, group: str) -> None:
