@@ -11,9 +11,9 @@ from hopring.sim.trace import digest
 
 JOBS = 2
 
-# By bug: a seed whose world catches it, and the property that does.
+# By bug: a seed whose world catches it, and the property that does. `rift-ignored` takes too many worlds
+# (docs/campaign.md); tests/unit/groups/test_rifts.py holds what it breaks.
 CAUGHT = {
-    "rift-ignored": (216, "EVS-C 2.13(3) before the signal, all with a lower stamp"),
     "early-missed": (12, "EVS-C 2.15 self delivery"),
     "interest-per-site": (3, "EVS-C 2.7 virtual synchrony"),
     "join-unannounced": (9, "EVS-C 2.7 virtual synchrony"),
