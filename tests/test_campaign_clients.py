@@ -16,7 +16,7 @@ CAUGHT = {
     "rift-ignored": (216, "EVS-C 2.13(3) before the signal, all with a lower stamp"),
     "early-missed": (12, "EVS-C 2.15 self delivery"),
     "interest-per-site": (3, "EVS-C 2.7 virtual synchrony"),
-    "join-unannounced": (1, "EVS-C 2.7 virtual synchrony"),
+    "join-unannounced": (9, "EVS-C 2.7 virtual synchrony"),
     "mixed-not-sorted": (1, "EVS-C 2.1 initial view event"),
     "once-for-each-group": (1, "EVS-C 2.5 no duplication"),
     "request-lost": (1, "EVS-C what a session asks for is carried out"),
