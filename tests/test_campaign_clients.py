@@ -13,7 +13,6 @@ JOBS = 2
 
 # By bug: a seed whose world catches it, and the property that does.
 CAUGHT = {
-    "rift-ignored": (216, "EVS-C 2.13(3) before the signal, all with a lower stamp"),
     "early-missed": (12, "EVS-C 2.15 self delivery"),
     "interest-per-site": (3, "EVS-C 2.7 virtual synchrony"),
     "join-unannounced": (9, "EVS-C 2.7 virtual synchrony"),
