@@ -79,13 +79,10 @@ def _reserve(
         return min(transit, (min(new_segments, room_segments - loose)) // 2), loose
     if new_segments < options.packet_segments:
         return 0, 0  # After retransmissions, or because too much is unstable.
-    match outbox.next_first():
-        case Kind.TRANSIT:
-            return max(first_segments, min(transit, new_segments)), 0
-        case Kind.LOOSE:
-            return 0, min(loose, room_segments)
-        case Kind.LOCAL:
-            return 0, 0
+    first = outbox.next_first()
+    if first is Kind.TRANSIT:
+        return max(first_segments, min(transit, new_segments)), 0
+    return 0, min(loose, room_segments) if first is Kind.LOOSE else 0
 
 
 def _take_copies(
