@@ -5,8 +5,8 @@ representative, leaves, crashes or comes back.
 
 Idle: datagrams and bytes between the sites beyond those of a cluster without the change. Under load (1 KB
 messages, FIFO, half of the line, from one representative to the other): the longest gap between two deliveries,
-and the time until messages are as fast as before, if that is within five seconds. `kept` says whether the new Hop links begin with what the
-old ones had learned of the path.
+and the time until messages are as fast as before, if that is within five seconds. `kept` says that the new Hop
+links begin with what the old ones had learned of the path.
 """
 
 import json
