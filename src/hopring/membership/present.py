@@ -33,6 +33,9 @@ ROUTING_BYTES: Final = 512
 LIFE_IN_ROUND_TRIPS: Final = 8
 """A round trip is believed if the network that measured it lived at least so many times as long."""
 
+STEADY_ROUND_TRIPS: Final = 2
+"""A smoothed round trip is kept for the next network if it is at most so many times the least one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Who:
@@ -98,7 +101,7 @@ class Present:
             return []
         self._measure(stack, now_us)
         self.measuring.end()
-        self._learn(stack)
+        self._learn(stack, now_us)
         queued = [event.bundle for event in self.pending if isinstance(event, Multicast | MulticastLoose)]
         self.pending.clear()
         self.stack = None
@@ -163,12 +166,24 @@ class Present:
             if isinstance(link, hop.Hop) and neighbour in self.learned:
                 link.resume(self.learned[neighbour], now_us)
 
-    def _learn(self, stack: Stack) -> None:
+    def _learn(self, stack: Stack, now_us: int) -> None:
+        """Keeps what the links know of their paths for the next network.
+
+        A link whose host was paused has measured the pause. A new link with such a round trip would wait for
+        answers, and before it repeats anything, longer than one that knows nothing.
+        """
+        life_us = now_us - self.started_at_us
         for daemon, neighbour in self._neighbours.items():
             link = stack.links[daemon]
             learned = link.learned if isinstance(link, hop.Hop) else None
-            if learned is not None:
+            if learned is None:
+                continue
+            trip = learned.round_trip
+            lived = LIFE_IN_ROUND_TRIPS * trip.least_us < life_us
+            if lived and trip.smoothed_us <= STEADY_ROUND_TRIPS * trip.least_us:
                 self.learned[neighbour] = learned
+            else:
+                self.learned.pop(neighbour, None)
 
     def _measure(self, stack: Stack, now_us: int) -> None:
         """Takes the links' least round trips: the smoothed ones include pauses and queues.

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from hopring.config.model import Weights
-from hopring.sim.campaign.draw import LARGE, MEASURED, RELAPSES, REST_US, draw_world
+from hopring.sim.campaign.draw import LARGE, MEASURED, RELAPSES, draw_world
 from hopring.sim.campaign.relapse import DAEMONS_MIN
 from hopring.sim.campaign.schedule import CHAOS_US, KINDS, MOMENTS, RARE
 
@@ -109,4 +109,4 @@ def test_what_is_rare_is_drawn_and_is_rare() -> None:
 
 def test_all_come_together_before_a_world_ends() -> None:
     worlds = [draw_world(seed) for seed in range(1, 1_001)]
-    assert all(world.settle_us + REST_US <= world.healed_us for world in worlds)
+    assert all(world.settle_us + world.rest_us <= world.healed_us for world in worlds)

@@ -3,8 +3,11 @@
 import pytest
 from bench.view_change import Trial
 
+from hopring.config.local import local_config
 from hopring.config.model import LinkProtocol
 from hopring.links.hop import Hop
+from hopring.sim.cluster import Cluster
+from hopring.sim.path import Quality
 
 
 def window_bytes(trial: Trial) -> float:
@@ -41,3 +44,26 @@ def test_a_neighbour_that_was_started_again_is_another_one() -> None:
 
     assert used > 40_000
     assert window_bytes(trial) < used / 2
+
+
+def link_of(cluster: Cluster) -> Hop:
+    stack = cluster.hosts["eu1"].membership.stack
+    assert stack is not None
+    link = stack.links[cluster.numbers["us1"]]
+    assert isinstance(link, Hop)
+    return link
+
+
+@pytest.mark.interpreted
+def test_nothing_is_kept_of_a_link_that_has_measured_a_pause() -> None:
+    """A new link with such a round trip would wait for it before it repeats what is lost."""
+    cluster = Cluster(local_config({"eu": 2, "us": 1}), 1, Quality(delay_us=15_000))
+    cluster.start()
+    cluster.run_for(3_000_000)
+    before = link_of(cluster)
+    before.state.round_trip.smoothed_us = 900_000
+    cluster.stop("eu2")
+    cluster.run_for(300_000)
+
+    assert link_of(cluster) is not before
+    assert link_of(cluster).state.round_trip.smoothed_us < 200_000

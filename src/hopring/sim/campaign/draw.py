@@ -21,7 +21,7 @@ DRAW: Final = 4
 HEALED_US: Final = 2_000_000
 TCP_BACK_OFF_US: Final = 1_400_000
 REST_US: Final = 200_000
-"""So long before the end all have to be together if the end is to count as quiet."""
+"""So long the messages of a whole view take at most, where each site is one link away from all others."""
 
 GROUPS_REST_US: Final = 600_000
 """So much longer a world with clients lasts: a join takes a Safe message and an Agreed one after the view."""
@@ -129,14 +129,27 @@ class World:
         # Half as much again as the least that was measured, or the guess if nothing was.
         round_trip_us = max(options.round_trip_us, 3 * there_us)
         search_us = options.seg_us + options.gather_us + 2 * round_trip_us
-        exchange_us = 4 * there_us
+        exchange_us = 4 * (there_us + self._detour_us)
         together_us = 2 * (self._detect_us + search_us + exchange_us)
         return together_us + options.probe_us + options.back_off_us_max + self._tcp_us
 
     @property
     def healed_us(self) -> int:
         """How long the world lasts after the heal: two seconds, or until it can be said who came together."""
-        return max(HEALED_US, self.settle_us + REST_US) + (0 if self.clients is None else GROUPS_REST_US)
+        return max(HEALED_US, self.settle_us + self.rest_us) + (0 if self.clients is None else GROUPS_REST_US)
+
+    @property
+    def rest_us(self) -> int:
+        """So long before the end all have to be together if the end is to count as quiet."""
+        return REST_US + 3 * self._detour_us
+
+    @property
+    def _detour_us(self) -> int:
+        """How much longer than the direct way a way through the trees may be.
+
+        Weights that were measured before paths changed may lead over all other sites.
+        """
+        return (len(self.config.sites) - 2) * self.wide_delay_us if self.paths else 0
 
     @property
     def _tcp_us(self) -> int:

@@ -9,7 +9,7 @@ from hopring.check.evs.order import FIFO, fifo_order
 from hopring.check.trace import Delivered, Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
 from hopring.membership.membership import Phase
-from hopring.sim.campaign.draw import REST_US, World
+from hopring.sim.campaign.draw import World
 from hopring.sim.campaign.schedule import CHAOS_US
 from hopring.sim.campaign.sending import Sending, session_of
 from hopring.sim.campaign.trouble import Trouble, sides
@@ -79,7 +79,7 @@ class Run:
             engine.at(path.at_us, self._shape, path.sites, path.delay_us)
         engine.at(CHAOS_US, self._heal)
         engine.at(CHAOS_US + world.settle_us, self._look)
-        engine.at(CHAOS_US + world.healed_us - REST_US, self._rest)
+        engine.at(CHAOS_US + world.healed_us - world.rest_us, self._rest)
         self._load().plan()
         engine.run_until(CHAOS_US + world.healed_us)
 
