@@ -232,6 +232,14 @@ class Stack:
         links = [link.options.silence_us for link in self.links.values()]
         return [*links, self.ring.options.token_loss_us] if len(self.network.ring) > 1 else links
 
+    def stalled(self, now_us: int) -> None:
+        """This daemon has not run until now: what was sent before tells nothing of the length of a path."""
+        for link in [*self.links.values(), *self.spares.values()]:
+            if isinstance(link, hop.Hop):
+                link.state.round_trip.since_us = now_us
+        for pinging in self._pings.values():
+            pinging.round_trip.since_us = now_us
+
     @property
     def wake_at_us(self) -> int:
         """The next moment at which some layer wants a Tick."""

@@ -32,6 +32,9 @@ class RoundTrip:
     deviation_us: int = 0
     least_us: int = 0
     last_us: int = 0
+    since_us: int = -(
+        2**62
+    )  # An answer to what was sent before may have waited here, for this host to run again.
 
     @property
     def measured(self) -> bool:
@@ -45,8 +48,9 @@ class RoundTrip:
 
     def sample(self, echo_us: int, echo_delay_us: int, now_us: int) -> None:
         """Takes the age of an echoed stamp, less the time the neighbour kept it."""
-        sample = ((stamp_of(now_us) - echo_us) & STAMP_MASK) - echo_delay_us
-        if not 0 < sample < _SAMPLE_US_MAX:
+        age_us = (stamp_of(now_us) - echo_us) & STAMP_MASK
+        sample = age_us - echo_delay_us
+        if not 0 < sample < _SAMPLE_US_MAX or now_us - age_us < self.since_us:
             return
         self.last_us = sample
         if not self.measured:

@@ -595,7 +595,10 @@ class Membership:
 
         Half of it, because the neighbour counts from what it heard last, and the driver from when it was due.
         """
-        patiences_us = [] if self.stack is None else self.stack.patiences_us
+        if self.stack is None:
+            return
+        self.stack.stalled(now_us)
+        patiences_us = self.stack.patiences_us
         if not patiences_us or 2 * for_us < min(patiences_us):
             return
         again = now_us <= self.stall_until_us

@@ -6,6 +6,7 @@ from hopring.ids import NEVER
 from hopring.links.congestion import Congestion
 from hopring.links.events import Tick
 from hopring.links.hop import Hop, HopOptions
+from hopring.links.round_trip import RoundTrip
 
 SEGMENT_BYTES = 1_000
 OPTIONS = HopOptions(segment_bytes=SEGMENT_BYTES)
@@ -96,3 +97,14 @@ def test_a_window_that_met_a_loss_is_taken_for_one_that_does_so_now() -> None:
     for number in range(2_000):
         after.delivered(SEGMENT_BYTES, 20_000, 20_000, 20_000, 5_000_000 + number * 1_000)
     assert 85_000 < after.window_bytes <= 101_000
+
+
+def test_an_answer_that_waited_for_this_host_is_no_measure_of_the_path() -> None:
+    trip = RoundTrip(initial_us=100_000)
+    trip.sample(echo_us=1_000, echo_delay_us=0, now_us=5_000)
+    trip.since_us = 900_000
+
+    trip.sample(echo_us=6_000, echo_delay_us=0, now_us=900_000)
+    assert (trip.smoothed_us, trip.last_us) == (4_000, 4_000)
+    trip.sample(echo_us=900_000, echo_delay_us=0, now_us=904_800)
+    assert trip.last_us == 4_800
