@@ -61,23 +61,23 @@ EVERYWHERE := not netns and not spark and not long
 COMPILED   := HOPRING_PURE=0 $(BIN)/python -m pytest -q
 SOURCES    := HOPRING_PURE=1 $(BIN)/python -m pytest -q
 
-test: $(SPARK) compile ## all that CI runs: format, lint, types, tests on both builds, seeds, Spark, network namespaces
-	@$(MAKE) --no-print-directory lint
-	$(COMPILED) -n 4 --dist worksteal -m '$(EVERYWHERE) and not interpreted'
-	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and (not slow or interpreted or both)'
+test: $(SPARK) ## all that CI runs: format, lint, types, tests on both builds, seeds, Spark, network namespaces
+	@$(MAKE) --no-print-directory -j 2 lint compile
+	$(COMPILED) -n 4 --dist loadgroup -m '$(EVERYWHERE) and not interpreted'
+	$(SOURCES) -n 4 --dist loadgroup -m '$(EVERYWHERE) and (not slow or interpreted or both)'
 	@$(MAKE) --no-print-directory bench-cpu
 	$(BIN)/hop sim --seeds 400
 	$(BIN)/hop sim --clients --seeds 100
 	$(SOURCES) -m 'spark and not long'
-	$(COMPILED) -m 'netns and not long'
+	$(SOURCES) -m 'netns and not long'
 
 test-long: $(SPARK) compile ## what is too long for make test: everything marked long, and slow tests on the sources too
-	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and slow and not interpreted and not both'
-	$(COMPILED) -m 'long and not interpreted'
-	$(SOURCES) -m 'long and interpreted'
+	$(SOURCES) -n 4 --dist loadgroup -m '$(EVERYWHERE) and slow and not interpreted and not both'
+	$(COMPILED) -m 'long and not interpreted and not netns'
+	$(SOURCES) -m 'long and (interpreted or netns)'
 
 test-net: compile ## all tests in network namespaces, the long ones too, judged by what clients saw; needs root
-	$(COMPILED) -m netns
+	$(SOURCES) -m netns
 
 test-spark: $(SPARK) ## all tests on Spark, the long ones too: both checkers on hundreds of histories
 	$(SOURCES) -m spark

@@ -20,7 +20,7 @@ CAUGHT = {
     "duplicates-held": (2, "2.5 no duplication"),
     "line-forgotten": (237, "2.14(3) after the signal, safe for all that come along"),
     "fifo-at-once": (20001, "2.11 FIFO messages"),
-    "kept-counts": (24, "I7 all daemons share one view after the heal"),
+    "kept-counts": (239, "I7 all daemons share one view after the heal"),
     "promise-before-data": (20006, "2.13(2) agreed messages come in their order"),
     "own-weights": (60, "I11 all daemons of a view have the same trees"),
     "together-with-all": (20001, "2.4 transitional set"),

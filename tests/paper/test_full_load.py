@@ -11,6 +11,8 @@ from tests.paper.full_load import DAEMONS, WINDOW_BUNDLES, Sample, collections_o
 
 from hopring.ordering.lines import SiteLine
 
+pytestmark = pytest.mark.xdist_group("full_load")  # They share ten minutes, which one process simulates.
+
 WINDOWS = DAEMONS * WINDOW_BUNDLES
 MINUTE = 60
 
