@@ -109,7 +109,7 @@ class Lab:
     def popen(self, host: str, *words: str, stdout: IO[str] | int | None = None) -> subprocess.Popen[str]:
         """Starts a command on a host; the caller ends it."""
         command = ["ip", "netns", "exec", self.namespace(host), *words]
-        # The programs are what users get, compiled if they can be; tests look into objects, and are interpreted.
+        # Programs are what users get, compiled if they can be; tests look into objects, and are not.
         environment = {**os.environ, "HOPRING_PURE": "0"}
         return subprocess.Popen(command, stdout=stdout, text=True, env=environment)
 
