@@ -63,8 +63,8 @@ SOURCES    := HOPRING_PURE=1 $(BIN)/python -m pytest -q
 
 test: $(SPARK) ## all that CI runs: format, lint, types, tests on both builds, seeds, Spark, network namespaces
 	@$(MAKE) --no-print-directory -j 2 lint compile
-	$(COMPILED) -n 4 --dist loadgroup -m '$(EVERYWHERE) and not interpreted'
-	$(SOURCES) -n 4 --dist loadgroup -m '$(EVERYWHERE) and (not slow or interpreted or both)'
+	$(COMPILED) -n 4 --dist worksteal -m '$(EVERYWHERE) and not interpreted'
+	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and (not slow or interpreted or both)'
 	@$(MAKE) --no-print-directory bench-cpu
 	$(BIN)/hop sim --seeds 400
 	$(BIN)/hop sim --clients --seeds 100
@@ -72,7 +72,7 @@ test: $(SPARK) ## all that CI runs: format, lint, types, tests on both builds, s
 	$(SOURCES) -m 'netns and not long'
 
 test-long: $(SPARK) compile ## what is too long for make test: everything marked long, and slow tests on the sources too
-	$(SOURCES) -n 4 --dist loadgroup -m '$(EVERYWHERE) and slow and not interpreted and not both'
+	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and slow and not interpreted and not both'
 	$(COMPILED) -m 'long and not interpreted and not netns'
 	$(SOURCES) -m 'long and (interpreted or netns)'
 

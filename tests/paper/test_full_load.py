@@ -11,14 +11,22 @@ from tests.paper.full_load import DAEMONS, WINDOW_BUNDLES, Sample, collections_o
 
 from hopring.ordering.lines import SiteLine
 
-pytestmark = pytest.mark.xdist_group("full_load")  # They share ten minutes, which one process simulates.
-
 WINDOWS = DAEMONS * WINDOW_BUNDLES
 MINUTE = 60
 
 
-@pytest.fixture(scope="module")
-def ten_minutes() -> list[Sample]:
+@pytest.mark.slow
+def test_in_ten_minutes_at_full_load_the_window_governs_and_nothing_grows() -> None:
+    """One test, because the ten minutes are simulated once."""
+    ten_minutes = run_ten_minutes()
+    the_window_governs_all_the_time(ten_minutes)
+    no_daemon_holds_more_than_the_windows_and_what_recovery_needs(ten_minutes)
+    no_collection_of_a_daemon_is_larger_than_what_is_under_way(ten_minutes)
+    no_collection_of_a_daemon_keeps_something_for_good(ten_minutes)
+    the_process_does_not_grow(ten_minutes)
+
+
+def run_ten_minutes() -> list[Sample]:
     command = [sys.executable, "-m", "tests.paper.full_load", "600"]
     sources = {**os.environ, "HOPRING_PURE": "1"}  # It looks into objects, and compiled ones let nobody.
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=sources)
@@ -34,8 +42,7 @@ def emptiest(samples: Iterable[Sample]) -> dict[str, int]:
     return least
 
 
-@pytest.mark.slow
-def test_the_window_governs_all_the_time(ten_minutes: list[Sample]) -> None:
+def the_window_governs_all_the_time(ten_minutes: list[Sample]) -> None:
     assert len(ten_minutes) == 600
     assert all(sample.out == [WINDOW_BUNDLES] * DAEMONS for sample in ten_minutes)
     assert all(min(sample.waiting) > 0 for sample in ten_minutes)
@@ -43,8 +50,7 @@ def test_the_window_governs_all_the_time(ten_minutes: list[Sample]) -> None:
     assert ten_minutes[-1].views == 2 * DAEMONS, "no view breaks at 5 % loss"
 
 
-@pytest.mark.slow
-def test_no_daemon_holds_more_than_the_windows_and_what_recovery_needs(ten_minutes: list[Sample]) -> None:
+def no_daemon_holds_more_than_the_windows_and_what_recovery_needs(ten_minutes: list[Sample]) -> None:
     """Whatever is held is in its sender's window, or known to its sender alone to be everywhere.
 
     The sender hears of the end of a bundle by the promises of all sites. This daemon hears of it when those
@@ -55,8 +61,7 @@ def test_no_daemon_holds_more_than_the_windows_and_what_recovery_needs(ten_minut
     assert max(sample.entries - sample.counted for sample in ten_minutes) <= 2 * WINDOWS
 
 
-@pytest.mark.slow
-def test_no_collection_of_a_daemon_is_larger_than_what_is_under_way(ten_minutes: list[Sample]) -> None:
+def no_collection_of_a_daemon_is_larger_than_what_is_under_way(ten_minutes: list[Sample]) -> None:
     assert "Membership.view.order.lines[].promises" in ten_minutes[-1].lengths
     assert "Membership.present.stack.links[].state.sender.unacked" in ten_minutes[-1].lengths
     assert "Membership.present.stack.ring.state.store.packets" in ten_minutes[-1].lengths
@@ -64,16 +69,14 @@ def test_no_collection_of_a_daemon_is_larger_than_what_is_under_way(ten_minutes:
         assert max(sample.lengths.values()) <= 3 * WINDOWS, sample
 
 
-@pytest.mark.slow
-def test_no_collection_of_a_daemon_keeps_something_for_good(ten_minutes: list[Sample]) -> None:
+def no_collection_of_a_daemon_keeps_something_for_good(ten_minutes: list[Sample]) -> None:
     second, last = emptiest(ten_minutes[MINUTE : 2 * MINUTE]), emptiest(ten_minutes[-MINUTE:])
 
     grown = {way: (second[way], last[way]) for way in second if last.get(way, 0) > second[way] + WINDOW_BUNDLES}
     assert grown == {}
 
 
-@pytest.mark.slow
-def test_the_process_does_not_grow(ten_minutes: list[Sample]) -> None:
+def the_process_does_not_grow(ten_minutes: list[Sample]) -> None:
     after_two = ten_minutes[2 * MINUTE].rss_kb
 
     assert max(sample.rss_kb for sample in ten_minutes[2 * MINUTE :]) - after_two < 20 * 1024
