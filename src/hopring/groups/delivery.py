@@ -60,9 +60,9 @@ class Delivery:
         deliver = Deliver(sessions, sender, bundle, event.view, event.position)
         if run.mixed:
             return self._apart(deliver)
+        deliver = self.early.withhold(deliver)
         if overtakes:
             self.early.keep(deliver)
-        deliver = self.early.withhold(deliver)
         return [deliver] if deliver.sessions else []
 
     def _note_presence(self, event: Delivered, payload: memoryview, groups: tuple[GroupName, ...]) -> None:
@@ -115,8 +115,10 @@ class Delivery:
 
     def joined(self, at: Position) -> list[Deliver]:
         """What is owed to who joined there, but for what it would have got as a member that it is no more."""
-        owed = self.early.take(at)
-        return [one for one in owed if one.sessions[0] in self._recipients(one.bundle.run.groups)]
+        return self.early.take(at, self._gets)
+
+    def _gets(self, session: int, deliver: Deliver) -> bool:
+        return session in self._recipients(deliver.bundle.run.groups)
 
     def _recipients(self, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
         if len(groups) == 1 and not is_private(groups[0]):

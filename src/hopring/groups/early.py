@@ -6,6 +6,7 @@ before that has a lower place. A FIFO message of the same sender that comes to t
 waits with it, or it would overtake.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hopring.groups.events import Deliver
@@ -20,7 +21,7 @@ class Early:
 
     me: DaemonId
     joins: dict[Position, tuple[int, GroupName]] = field(default_factory=dict)  # Session and group.
-    kept: list[Deliver] = field(default_factory=list)  # With the sessions that need it no more.
+    kept: list[Deliver] = field(default_factory=list)  # With the sessions that have got it.
     withheld: list[tuple[int, Deliver]] = field(default_factory=list)  # By session, in the sender's order.
 
     def stamped(self, session: int, group: GroupName, position: Position) -> None:
@@ -34,7 +35,7 @@ class Early:
         return any(group in groups and at < position for at, (_, group) in self.joins.items())
 
     def keep(self, deliver: Deliver) -> None:
-        """It may be owed to a joiner; who is named in it gets it otherwise."""
+        """It may be owed to a joiner; who is named in it has got it."""
         self.kept.append(deliver)
 
     def withhold(self, deliver: Deliver) -> Deliver:
@@ -48,27 +49,29 @@ class Early:
         rest = tuple([one for one in deliver.sessions if one not in waiting])
         return deliver.but(sessions=rest)
 
-    def take(self, at: Position) -> list[Deliver]:
-        """The join at this place is delivered: what its session is owed, in order."""
+    def take(self, at: Position, gets: Callable[[int, Deliver], bool]) -> list[Deliver]:
+        """The join at this place is delivered: what its session is owed, in order.
+
+        What waited for a session that is in none of its groups now is not for it, unless a later join owes it.
+        """
         if at not in self.joins:
             return []
         session, group = self.joins.pop(at)
-        kept, out, self.kept = self.kept, [], []
-        for one in kept:
-            owes = self._owes(one, session, group, at)
-            self.withheld.extend([(session, one)] if owes else [])
-            # It may join another group of these too, and gets no message twice.
-            self.kept.append(_also(one, session) if owes else one)
+        waiting = {one.position for number, one in self.withheld if number == session}
+        owed = [one for one in self.kept if self._owes(one, session, group, at)]
+        self.withheld.extend([(session, one) for one in owed if one.position not in waiting])
+        out: dict[Position, Deliver] = {}
         withheld, self.withheld = self.withheld, []
         for number, one in withheld:
-            if number == session and not self._behind(session, one):
-                out.append(one)
-            else:
+            if number != session or self._behind(session, one):
                 self.withheld.append((number, one))
+            elif gets(session, one):
+                out[one.position] = one
+        # It may join another group of these too, and gets no message twice.
+        self.kept = [_also(one, session) if one.position in out else one for one in self.kept]
         if not self.joins:
             self.kept.clear()
-        out.sort(key=lambda one: one.position)
-        return [one.but(sessions=(session,)) for one in out]
+        return [out[place].but(sessions=(session,)) for place in sorted(out)]
 
     def clear(self) -> None:
         """The daemons' view is over, and all of it delivered."""

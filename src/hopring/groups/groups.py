@@ -112,6 +112,8 @@ class Groups:
         self._one_site = True
         self._signal: TransitionalSignal | None = None  # Of the view that is closing.
         self._gathered: Gathered | None = None  # In GGATHER and GGT.
+        # Reliable and FIFO messages of sessions whose daemons have all GROUPS, which this one has not.
+        self._ahead: list[Delivered] = []
         self._told: list[GroupName] = []  # The interest that our GROUPS tells.
         self._control: deque[Submit] = deque()
 
@@ -219,6 +221,9 @@ class Groups:
     def _delivered(self, event: Delivered, now_us: int) -> None:
         message = event.message
         if not is_word(message.payload):
+            if self._gathered is not None and message.service in (Service.RELIABLE, Service.FIFO):
+                self._ahead.append(event)
+                return
             if self.state is GState.GTRANS and message.service >= Service.CAUSAL:
                 self.views.touch(groups_of(message.payload))
             self.views.out.extend(self.delivery.take(event))
@@ -245,6 +250,12 @@ class Groups:
                     # Clients wait until all GROUPS are delivered, and these are Safe.
                     raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
                 self._change(word, event, now_us)
+
+    def _catch_up(self) -> None:
+        """What came ahead of the last GROUPS goes to the sessions now."""
+        ahead, self._ahead = self._ahead, []
+        for event in ahead:
+            self.views.out.extend(self.delivery.take(event))
 
     def _present(self, sender: Process, word: PresentSessions) -> None:
         if word.view != self.view or sender == self.me:
@@ -319,6 +330,8 @@ class Groups:
             self.views.go_on(event.view)
             self._resume()
             return
+        # GROUPS came to nothing, for all that come along: the views of groups are still the ones before.
+        self._catch_up()
         if self.state is GState.GGT:
             self.views.close_again(together, left)
         self.views.begin()
@@ -369,6 +382,7 @@ class Groups:
             self.views.compute_notify(gathered.view, gathered.merge())
             self.interest.agree(gathered.interests())
             self.requests.known(self._told)
+        self._catch_up()
         if self._signal is None:
             self._resume()
         else:

@@ -111,3 +111,21 @@ def test_who_has_left_meanwhile_is_not_given_what_waited_there() -> None:
     out = [one for one in desk.delivered(ME, submits) if isinstance(one, Deliver)]
 
     assert [one.position.lts for one in out] == [50]
+
+
+def test_who_leaves_a_group_and_joins_it_again_gets_what_waited_behind_another_join() -> None:
+    """In blue, on its way out of it, into red, and into blue again (clients, seed 3738)."""
+    desk = Desk(ME, NEAR)
+    desk.join(1, "ann", BLUE)
+    desk.step(LeaveGroup(1, BLUE))
+    desk.step(JoinGroup(1, RED))
+    desk.step(JoinGroup(1, BLUE))
+    submits = desk.taken()
+    stamped(desk, submits)
+    early(desk, Service.FIFO, "red", at=50)
+    assert early(desk, Service.FIFO, "blue", at=51) == []
+
+    out = desk.delivered(ME, submits)
+
+    places = [one.position for one in out if isinstance(one, Deliver)]
+    assert places == [Position(50, 0), Position(51, 0)]

@@ -39,8 +39,8 @@ def interest_counts_from_its_delivery(patch: Patch) -> None:
 def joiners_miss_what_overtook_them(patch: Patch) -> None:
     take = Early.take
 
-    def nothing(self: Early, at: Position) -> list[Deliver]:
-        take(self, at)
+    def nothing(self: Early, at: Position, gets: Callable[[int, Deliver], bool]) -> list[Deliver]:
+        take(self, at, gets)
         return []
 
     patch.setattr(Early, "take", nothing)
