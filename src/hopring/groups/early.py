@@ -14,6 +14,9 @@ from hopring.ids import DaemonId, GroupName
 from hopring.ordering.entry import Position
 from hopring.services import Service
 
+Gets = Callable[[int, Deliver], bool]
+"""Whether a session is in one of the groups of a message now."""
+
 
 @dataclass(slots=True)
 class Early:
@@ -49,7 +52,7 @@ class Early:
         rest = tuple([one for one in deliver.sessions if one not in waiting])
         return deliver.but(sessions=rest)
 
-    def take(self, at: Position, gets: Callable[[int, Deliver], bool]) -> list[Deliver]:
+    def take(self, at: Position, gets: Gets) -> list[Deliver]:
         """The join at this place is delivered: what its session is owed, in order.
 
         What waited for a session that is in none of its groups now is not for it, unless a later join owes it.

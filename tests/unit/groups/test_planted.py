@@ -7,7 +7,7 @@ import pytest
 from tests.unit.groups.play import play
 from tests.unit.groups.world import DaemonView, Host, Plan, World
 
-from hopring.groups.early import Early
+from hopring.groups.early import Early, Gets
 from hopring.groups.events import Deliver
 from hopring.groups.exchange import Gathered, Merged, Origin
 from hopring.groups.groups import Groups, GState
@@ -39,7 +39,7 @@ def interest_counts_from_its_delivery(patch: Patch) -> None:
 def joiners_miss_what_overtook_them(patch: Patch) -> None:
     take = Early.take
 
-    def nothing(self: Early, at: Position, gets: Callable[[int, Deliver], bool]) -> list[Deliver]:
+    def nothing(self: Early, at: Position, gets: Gets) -> list[Deliver]:
         take(self, at, gets)
         return []
 

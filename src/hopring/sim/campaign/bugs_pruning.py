@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from hopring.groups.early import Early
+from hopring.groups.early import Early, Gets
 from hopring.groups.events import Deliver
 from hopring.groups.groups import Groups
 from hopring.groups.interest import InterestTable
@@ -36,9 +36,9 @@ def _for_the_site(apply: Callable[[InterestTable, DaemonId, Interest], None]) ->
     return whoever_speaks_last
 
 
-def _nothing_owed(take: Callable[[Early, Position], list[Deliver]]) -> Any:
-    def forget(self: Early, at: Position) -> list[Deliver]:
-        take(self, at)
+def _nothing_owed(take: Callable[[Early, Position, Gets], list[Deliver]]) -> Any:
+    def forget(self: Early, at: Position, gets: Gets) -> list[Deliver]:
+        take(self, at, gets)
         return []
 
     return forget
