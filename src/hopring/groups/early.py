@@ -1,4 +1,4 @@
-"""Early messages: Reliable and FIFO ones that are here before a join that lies before them in the order.
+"""Early messages: Reliable and FIFO messages that arrive before an earlier-ordered JOIN.
 
 Others deliver such a message in the joiner's view. The joiner was no member yet when it was delivered here, and
 gets it right after its view. Only joins of this daemon count, and only from their stamp on: whatever came

@@ -112,7 +112,7 @@ class Groups:
         self._one_site = True
         self._signal: TransitionalSignal | None = None  # Of the view that is closing.
         self._gathered: Gathered | None = None  # In GGATHER and GGT.
-        # Reliable and FIFO messages of sessions whose daemons have all GROUPS, which this one has not.
+        # Reliable and FIFO messages from daemons that have all GROUPS already; the senders' windows bound them.
         self._ahead: list[Delivered] = []
         self._told: list[GroupName] = []  # The interest that our GROUPS tells.
         self._control: deque[Submit] = deque()
