@@ -138,7 +138,7 @@ def test_a_spooler_that_was_killed_drops_what_its_spool_has(served: Served, tmp_
 
 def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: Served, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    from tests.unit.spark.test_publishing import batch  # noqa: PLC0415  Needs Arrow.
+    from tests.unit.spark.batches import batch  # noqa: PLC0415  Needs Arrow.
 
     from hopring.spark.multicasting import multicast  # noqa: PLC0415
     from hopring.spark.staging import stage  # noqa: PLC0415

@@ -1,120 +1,14 @@
 """Queries that are killed at any moment and started again: nothing is lost, nothing is published twice."""
 
-import contextlib
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from tests.spark.piping import APP, SOURCE, TARGET
+from tests.spark.killing import Killed, kill_all
 from tests.spark.test_streaming import copied, expected
-from tests.unit.spark.spooling import fill
-from tests.waiting import until as wait_until
-
-from hopring.spool.errors import SpoolOwned
-from hopring.spool.reading import bounds
-from hopring.spool.writer import SpoolWriter
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-PER_BATCH = 50
-BATCH_SECONDS_MAX = 180.0
-REPOSITORY = Path(__file__).parents[2]
-
-
-class Killed:
-    """Runs of one query, of which each is killed after a while."""
-
-    def __init__(self, root: Path, records: int) -> None:
-        """Fills the source."""
-        self.root = root
-        self.records = records
-        self.made_again = 0  # Batches that were published before they were killed, and came again.
-        fill(root, SOURCE, records, segment_bytes=20_000)
-
-    def start(self, until: str) -> subprocess.Popen[str]:
-        """A run that has said so much: it begins, or is done with a batch."""
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "tests.spark.piping",
-            str(self.root),
-            str(self.checkpoint),
-            *self.words(),
-        ]
-        # Java that is killed leaves its temporary files behind.
-        code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
-        places = {"SPARK_LOCAL_DIRS": str(self.root / "java"), "PYTHONPATH": code}
-        environment = {**os.environ, **places}
-        run = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        assert run.stdout is not None
-        while (said := run.stdout.readline()) != f"{until}\n":
-            assert said, "it has ended"
-        return run
-
-    def words(self) -> tuple[str, ...]:
-        """How much is in a batch, and where it goes if not to a spool."""
-        return (str(PER_BATCH),)
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.root / "checkpoint"
-
-    def kill(self, until: str, seconds: float) -> bool:
-        """Whether the run was still at work then; Java goes with it, its workers find out by themselves."""
-        run = self.start("moving" if until == "appended" else until)
-        if until == "appended":
-            self.wait_for_append()
-        else:
-            time.sleep(seconds)
-        at_work = run.poll() is None
-        os.killpg(run.pid, signal.SIGKILL)
-        run.communicate()
-        self.made_again += self.is_published_and_not_noted()
-        return at_work
-
-    def wait_for_append(self) -> None:
-        """Until a batch is in the spool, of which Spark has most likely no note yet."""
-        target = self.root / TARGET
-        before = bounds(target).end
-        wait_until(lambda: bounds(target).end != before, seconds=BATCH_SECONDS_MAX, look_seconds=0.001)
-
-    def finish(self) -> None:
-        """A run that comes to its end."""
-        run = self.start("moving")
-        assert run.communicate()[0] == "through\n"
-
-    def is_published_and_not_noted(self) -> bool:
-        """Whether the next run makes a batch again that is in the spool."""
-        noted = [int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")]
-        published: list[int | None] = []
-
-        def is_let_go() -> bool:
-            """The process that publishes may outlive Java by a moment."""
-            with contextlib.suppress(SpoolOwned), SpoolWriter(self.root, TARGET) as writer:
-                published.append(writer.last_batch(APP))
-            return bool(published)
-
-        wait_until(is_let_go, lambda: "the spool is held by a process that was killed", look_seconds=0.05)
-        last = published[0]
-        return last is not None and last > max(noted, default=-1)
-
-
-def kill_all(killed: Killed, kills: int, seconds_max: float, seed: int) -> int:
-    """Runs are killed in turn right after an append, on the way to their first batch, and at other moments."""
-    chance = random.Random(seed)
-    at_work = 0
-    for number in range(kills):
-        until = ("appended", "running", "moving", "moving")[number % 4]
-        at_work += killed.kill(until, chance.uniform(0.0, seconds_max))
-    return at_work
 
 
 def check(root: Path, kills: int, records: int, seconds_max: float, seed: int) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.hopd.test_spool import Spooling
+from tests.spark.killing import BATCH_SECONDS_MAX, Killed, kill_all
 from tests.spark.piping import FILLING, SOURCE, TARGET, live
-from tests.spark.test_killed import BATCH_SECONDS_MAX, Killed, kill_all
 from tests.unit.spark.spooling import fill
 from tests.waiting import until
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.spark.test_publishing import batch
+from tests.unit.spark.batches import batch
 
 from hopring.services import Service
 from hopring.spark.errors import DataLost

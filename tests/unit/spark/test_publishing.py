@@ -2,9 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.unit.spark.batches import batch
 
 from hopring.spark.errors import DataLost, ForeignInput, SparkError
 from hopring.spark.options import WrongOption
@@ -16,13 +16,6 @@ from hopring.spool.reading import read
 from hopring.spool.writer import SpoolWriter
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-
-
-def batch(*payloads: bytes | str, types: list[int | None] | None = None) -> Any:
-    columns: dict[str, Any] = {"payload": list(payloads)}
-    return pa.RecordBatch.from_pydict(
-        columns if types is None else {**columns, "type": pa.array(types, pa.int32())}
-    )
 
 
 def rows(root: Path) -> list[tuple[int, bytes]]:
