@@ -3,9 +3,9 @@
     python -m tests.house.histories --seeds 400 --record before.json
     python -m tests.house.histories --seeds 400 --compare before.json
 
-Runs each seed without and with clients and hashes every event of its history. The digest covers values only, not
-the names of classes and fields, so it stays the same when those are renamed. HOPRING_PURE=1 runs the sources,
-HOPRING_PURE=0 the compiled modules; both give the same digests.
+Runs each seed without and with clients and hashes every event of its history. The digest covers values only,
+not the names of classes and fields, so it stays the same when those are renamed. HOPRING_PURE=1 runs the
+sources, HOPRING_PURE=0 the compiled modules; both give the same digests.
 """
 
 import argparse
