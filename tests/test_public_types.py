@@ -122,7 +122,7 @@ def test_times_are_floats_in_seconds_everywhere(module: ModuleType) -> None:
 def test_groups_and_sessions_have_the_same_verbs(module: Any) -> None:
     of_sessions = {
         *("join", "groups", "view", "daemon_facts", "link_weights", "close", "abort"),
-        *("daemon", "private_group", "message_bytes_max", "joined", "dropped_again", "connected"),
+        *("daemon", "private_group", "message_bytes_max", "joined", "dropped_again", "connected", "ended"),
         *("poll", "fileno"),
     }
     session = {name for name in dir(module.Session) if not name.startswith("_")}

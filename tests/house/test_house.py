@@ -72,6 +72,7 @@ ROOMS = (
         "spread",
         "spool",
         "client",
+        "spooler",
         "compat",
         "check",
         "sim",

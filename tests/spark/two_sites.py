@@ -9,11 +9,11 @@ from threading import Thread
 from tests.waiting import until
 
 from hopring import AGREED, SAFE, sync
-from hopring.client.spooler import Spooler
 from hopring.spool.errors import NoSpool
 from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import bounds, read
 from hopring.spool.record import Kind
+from hopring.spooler import Spooler
 
 GROUP = "trades"
 TOGETHER, APART_EU, APART_US, AGAIN = 60, 20, 30, 12

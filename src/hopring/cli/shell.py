@@ -78,8 +78,8 @@ class Shell:
         while self._session.poll():
             self.show(self._session.receive())
         self._presence.look()
-        if self._session._core.ended is not None:
-            raise self._session._core.ended
+        if self._session.ended is not None:
+            raise self._session.ended
 
     def show(self, event: Event) -> None:
         """An event; that the session was away is no event of a group, and goes to stderr."""

@@ -46,7 +46,7 @@ class Presence:
 
     def look(self) -> None:
         """Tells if the connection is lost."""
-        if not self._told and not self._session.connected and self._session._core.ended is None:
+        if not self._told and not self._session.connected and self._session.ended is None:
             self._told = True
             click.echo(f"hop: the connection to {self._session.daemon} is lost; trying to come back", err=True)
 

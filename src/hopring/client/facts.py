@@ -3,7 +3,7 @@
 import random
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hopring.client.arguments import (
@@ -23,6 +23,7 @@ from hopring.client.errors import WrongType, WrongValue
 from hopring.client.retrying import Reconnect
 from hopring.client.sending import Data, Many, Sending
 from hopring.client.url import any_name, parse_urls
+from hopring.errors import HopError
 from hopring.services import Service
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy
 
@@ -71,6 +72,17 @@ class SessionFacts:
     def connected(self) -> bool:
         """Whether there is a daemon at the other end now."""
         return self._core.connected
+
+    @property
+    def ended(self) -> HopError | None:
+        """Why the session has ended; None while it goes on, with a connection or between two."""
+        return self._core.ended
+
+    # Within the library.
+
+    def _skip_batches(self, group: str, marks: Mapping[str, int]) -> None:
+        """Drops messages of batches that a spool of this group has already, by its marks."""
+        self._core.kept.once.remember(group, marks)
 
 
 def core_of(

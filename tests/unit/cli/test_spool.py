@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Hop
 
-from hopring.client.spooling import away
 from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.consumers import permit
@@ -14,6 +13,7 @@ from hopring.spool.layout import log_path
 from hopring.spool.options import SpoolOptions
 from hopring.spool.record import NO_VIEW, Facts, Kind, run_of
 from hopring.spool.writer import SpoolWriter
+from hopring.spooler import away
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from hopring.client.core import Core
 from hopring.client.events import Event, Message
 from hopring.client.facts import sending_of
 from hopring.client.runs import MessageRun
-from hopring.client.spooling import Scribe
 from hopring.groups.delivery import KINDS_MAX
 from hopring.services import Service
+from hopring.spooler import RunBuilder
 
 GROUPS = ("a", "b", "c")
 
@@ -154,7 +154,7 @@ def test_spools_have_each_message_in_its_group_only() -> None:
     front = Front()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
-    spooling = Scribe()
+    spooling = RunBuilder()
     for group in ("a", "c"):
         spooling.open(group)
     batch = anna.take_many(100, None)

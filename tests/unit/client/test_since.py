@@ -3,24 +3,24 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.client.test_spooling import SHOWN, VIEW, batch_of, bundle, of_batch, scribe
+from tests.unit.test_spooler import SHOWN, VIEW, batch_of, builder, bundle, of_batch
 
 from hopring.client.core import Core
 from hopring.client.events import Event, Gap, Message, Transition, View
 from hopring.client.since import BEHIND_SECONDS, Replay, SpoolBehind
-from hopring.client.spooling import away, portions
 from hopring.client.verbs import join_from, receive, receive_many
 from hopring.groups.names import GroupViewId
 from hopring.session.messages import Messages
 from hopring.spool.errors import NoSpool, OffsetMissing
 from hopring.spool.writer import SpoolWriter
+from hopring.spooler import away, portions
 
 LIVE = View("trades", GroupViewId(VIEW, (), 4), SHOWN.members, (), "join", None, ())
 
 
 def spooled(root: Path, *parts: Event | Messages) -> None:
     with SpoolWriter(root, "trades") as writer:
-        runs = scribe("trades").runs(batch_of(*parts))
+        runs = builder("trades").runs(batch_of(*parts))
         writer.append(runs.get("trades", []))
 
 
@@ -117,7 +117,7 @@ def test_of_a_batch_that_is_sent_again_what_the_spool_has_is_dropped(tmp_path: P
     before = of_batch("a", 0, 0, b"0", b"1", b"2")
     after = of_batch("a", 0, 3, b"3")  # In the same read of the spooler as the view of the join.
     with SpoolWriter(tmp_path, "trades") as writer:
-        for runs, mark in portions(scribe("trades").runs(batch_of(SHOWN, before, LIVE, after))["trades"]):
+        for runs, mark in portions(builder("trades").runs(batch_of(SHOWN, before, LIVE, after))["trades"]):
             writer.append(runs, mark)
     core = Core("hop://nowhere", "me")
     core.replays["trades"] = Replay(tmp_path, "trades", 2)

@@ -14,11 +14,11 @@ from hopring.cli.demo.world import GROUPS, SITES
 from hopring.client.blocking import Session, connect
 from hopring.client.events import Message, View
 from hopring.client.sequence import EventSequence
-from hopring.client.spooler import Spooler
 from hopring.errors import HopError
 from hopring.local.blocking import Cluster
 from hopring.local.recorder import Recorder, message_name
 from hopring.spool.options import SpoolOptions
+from hopring.spooler import Spooler
 
 NAME: Final = "spooler"
 DIRECTORY: Final = "spools"

@@ -11,10 +11,10 @@ from hopring.cli.at_daemon import at_daemon, talking
 from hopring.cli.spool.shared import spool_option, telling
 from hopring.client.blocking import connect
 from hopring.client.retrying import Reconnect
-from hopring.client.spooler import Spooler
 from hopring.config.units import DURATION, SIZE, Quantity
 from hopring.session.options import Slow, SlowPolicy
 from hopring.spool.options import Retention, SpoolOptions
+from hopring.spooler import Spooler
 
 GIVE_UP_SECONDS: Final = 24 * 3600.0
 WINDOW_BYTES: Final = 8 * 1024 * 1024

@@ -16,7 +16,6 @@ from hopring.client.events import (
     View,
 )
 from hopring.client.sequence import EventSequence, Taken
-from hopring.client.spooling import Scribe, away, portions
 from hopring.client.stream import Stream
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
@@ -28,6 +27,7 @@ from hopring.spool.encode import Mark
 from hopring.spool.reading import read
 from hopring.spool.record import NO_PLACE, NO_STEP, GroupStep, Kind, Record, Run
 from hopring.spool.writer import SpoolWriter
+from hopring.spooler import RunBuilder, away, portions
 from hopring.wire.batch_mark import BatchMark
 from hopring.wire.bundle import Run as BundleRun
 from hopring.wire.bundle import decode_bundle, encode_bundle
@@ -61,8 +61,8 @@ def batch_of(*parts: Event | Messages, most: int = 1000) -> EventSequence:
     return EventSequence(tuple(stream_of(*parts).take_many(most)[0]))
 
 
-def scribe(*groups: str) -> Scribe:
-    one = Scribe()
+def builder(*groups: str) -> RunBuilder:
+    one = RunBuilder()
     for group in groups:
         one.open(group)
     return one
@@ -75,7 +75,7 @@ def records(tmp_path: Path, runs: list[Run]) -> list[Record]:
 
 
 def test_messages_of_a_bundle_are_one_run_and_carry_place_number_and_view(tmp_path: Path) -> None:
-    runs = scribe("trades").runs(batch_of(SHOWN, bundle(b"one", b"two", b"three", lts=9)))["trades"]
+    runs = builder("trades").runs(batch_of(SHOWN, bundle(b"one", b"two", b"three", lts=9)))["trades"]
 
     assert [len(run) for run in runs] == [1, 3]
     view, *messages = records(tmp_path, runs)
@@ -92,7 +92,7 @@ def test_messages_of_a_bundle_are_one_run_and_carry_place_number_and_view(tmp_pa
 
 def test_a_bundle_that_was_taken_in_two_batches_keeps_its_numbers(tmp_path: Path) -> None:
     stream = stream_of(bundle(b"a", b"b", b"c"))
-    one = scribe("trades")
+    one = builder("trades")
 
     runs = [run for _ in range(2) for run in one.runs(EventSequence(tuple(stream.take_many(2)[0])))["trades"]]
 
@@ -104,7 +104,7 @@ def test_a_bundle_that_was_taken_in_two_batches_keeps_its_numbers(tmp_path: Path
 
 
 def test_a_message_goes_to_the_spool_of_each_of_its_groups_that_is_spooled() -> None:
-    out = scribe("trades", "news").runs(
+    out = builder("trades", "news").runs(
         batch_of(bundle(b"x", groups=("news", "other", "trades")), bundle(b"y"))
     )
 
@@ -115,7 +115,7 @@ def test_a_message_goes_to_the_spool_of_each_of_its_groups_that_is_spooled() -> 
 
 
 def test_an_unreliable_message_has_no_place() -> None:
-    (run,) = scribe("trades").runs(batch_of(bundle(b"x", service=Service.UNRELIABLE)))["trades"]
+    (run,) = builder("trades").runs(batch_of(bundle(b"x", service=Service.UNRELIABLE)))["trades"]
 
     assert run.facts.place == NO_PLACE
     assert run.facts.view == NO_STEP
@@ -128,7 +128,7 @@ def test_views_transitions_and_gaps_are_records_with_all_that_is_known(tmp_path:
     dropped = Gap(("other",), 12, 3_000, complete=False)
     warning = SlowWarning(("trades",), 1, 2, "drop")
 
-    runs = scribe("trades").runs(batch_of(SHOWN, signal, lost, dropped, warning))["trades"]
+    runs = builder("trades").runs(batch_of(SHOWN, signal, lost, dropped, warning))["trades"]
     view, transition, away_, slow = records(tmp_path, runs)
 
     assert decode_body(view.data, ViewBody) == ViewBody(
@@ -154,7 +154,7 @@ def test_views_transitions_and_gaps_are_records_with_all_that_is_known(tmp_path:
 
 @pytest.mark.parametrize("event", [SHOWN, Transition("trades", SHOWN.id, ()), bundle(b"x")])
 def test_groups_that_are_not_spooled_leave_no_record(event: Event | Messages) -> None:
-    assert scribe("other").runs(batch_of(event)) == {}
+    assert builder("other").runs(batch_of(event)) == {}
 
 
 def test_a_time_without_a_spooler_is_a_record(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_time_without_a_spooler_is_a_record(tmp_path: Path) -> None:
 def test_taken_events_without_a_bundle_do_not_run_together() -> None:
     taken = (Taken(SHOWN, 1, 0), Taken(SHOWN, 2, 0))
 
-    assert len(scribe("trades").runs(EventSequence(taken))["trades"]) == 2
+    assert len(builder("trades").runs(EventSequence(taken))["trades"]) == 2
     assert not isinstance(SHOWN, Message)
 
 
@@ -181,11 +181,11 @@ def of_batch(app: str, batch: int, first: int, *bodies: bytes) -> Messages:
 
 def test_messages_of_batches_are_appended_with_their_last_number() -> None:
     parts = (SHOWN, of_batch("a", 1, 5, b"x", b"y"), bundle(b"plain"), of_batch("a", 2, 0, b"z"))
-    (portion,) = portions(scribe("trades").runs(batch_of(*parts))["trades"])
+    (portion,) = portions(builder("trades").runs(batch_of(*parts))["trades"])
 
     assert [len(run) for run in portion.runs] == [1, 2, 1, 1]
     assert portion.mark == Mark("live:a", 2 << 32)
-    first, *_ = portions(scribe("trades").runs(batch_of(*parts, most=1))["trades"])
+    first, *_ = portions(builder("trades").runs(batch_of(*parts, most=1))["trades"])
     assert first.mark == Mark("live:a", (1 << 32) + 5)
 
 
@@ -194,7 +194,7 @@ def test_an_append_has_the_mark_of_one_application_and_nothing_changes_its_place
         *(bundle(b"0"), of_batch("a", 0, 0, b"1", b"2"), of_batch("b", 7, 3, b"3"), bundle(b"4")),
         *(of_batch("b", 7, 0, b"5"), of_batch("a", 0, 2, b"6"), bundle(b"7")),
     )
-    found = portions(scribe("trades").runs(batch_of(*parts))["trades"])
+    found = portions(builder("trades").runs(batch_of(*parts))["trades"])
 
     assert [portion.mark for portion in found] == [
         Mark("live:a", 1),
@@ -202,5 +202,5 @@ def test_an_append_has_the_mark_of_one_application_and_nothing_changes_its_place
         Mark("live:a", 2),
     ]
     assert [len(portion.runs) for portion in found] == [2, 3, 2]
-    (plain,) = portions(scribe("trades").runs(batch_of(bundle(b"x")))["trades"])
+    (plain,) = portions(builder("trades").runs(batch_of(bundle(b"x")))["trades"])
     assert plain.mark is None
