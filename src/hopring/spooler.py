@@ -28,7 +28,6 @@ from hopring.client.sequence import EventSequence, Taken, microseconds
 from hopring.groups.names import GroupViewId
 from hopring.groups.private import is_private
 from hopring.ids import GroupName
-from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, encode_body
 from hopring.spool.encode import Mark
@@ -120,7 +119,7 @@ class RunBuilder:
                 yield group, run_of(Facts(kind, at_us, "", (group,), view=self.views[group]), [body])
 
     def _messages(self, came: MessageRun) -> Iterator[tuple[str, Run]]:
-        place = NO_PLACE if came.service is Service.UNRELIABLE else came.place
+        place = NO_PLACE if came.service.loose else came.place
         mark = came._bundle.run.mark
         for group in came.groups:
             if group in self.views:

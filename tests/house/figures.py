@@ -30,6 +30,9 @@ def trees(source: Path) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def _is_service(node: ast.AST) -> bool:
+    """Whether it names a service; other enumerations have members of these names too."""
+    if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") not in {"Service", "services"}:
+        return False
     return getattr(node, "id", getattr(node, "attr", "")) in SERVICES
 
 

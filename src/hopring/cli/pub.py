@@ -33,7 +33,7 @@ def pub(group: str, data: str, url: str, name: str | None, service: str, message
     with talking(), connect(url, name=name, membership=False, reconnect=False) as session:
         messages = _lines() if data == "-" else iter([data.encode()])
         promise = Service[service.upper()]
-        first = None if promise is Service.UNRELIABLE else next(messages, None)
+        first = None if promise.loose else next(messages, None)
         if first is not None:
             _send_first(session, group, first, promise, message_type)
         for message in messages:

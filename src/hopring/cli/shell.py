@@ -29,12 +29,14 @@ HELP: Final = """\
 join GROUP              become a member
 leave GROUP
 send GROUP[,..] TEXT    with the present service
-service [NAME]          unreliable, reliable, fifo, causal, agreed or safe
+service [NAME]          {services}
 who GROUP               members of a group
 groups                  all groups
 view                    the daemons' view
 me                      this session
-quit                    or the end of the input; all that was asked for is done first"""
+quit                    or the end of the input; all that was asked for is done first""".format(
+    services=", ".join(one.name.lower() for one in Service)
+)
 
 
 class Wrong(Exception):

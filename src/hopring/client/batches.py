@@ -54,7 +54,7 @@ def batch_of(group: str, app: str, number: int, service: Service) -> Batch:
         raise WrongValue("app", f"got {app!r}", remedy)
     check_number("batch", number, 0, BATCH_MAX)
     check_service(service)
-    if service is Service.UNRELIABLE:
+    if service.loose:
         raise WrongValue("service", "an Unreliable message has no receipt", "use Service.RELIABLE or above")
     return Batch(name, app, number, service)
 

@@ -18,7 +18,6 @@ from hopring.client.sending import Many, Sending
 from hopring.client.sequence import EventSequence, Taken
 from hopring.client.since import BEHIND_SECONDS, LOOK_US, Replay
 from hopring.ids import NEVER
-from hopring.services import Service
 
 GOODBYE_SECONDS: Final = 10.0
 MANY_MESSAGES: Final = 1_000
@@ -90,7 +89,7 @@ def multicast_many(core: Core, many: Many, now_us: int, seconds: float | None = 
 
 def multicast_wait(core: Core, sending: Sending, now_us: int, seconds: float | None = None) -> Verb[Receipt]:
     """The receipt of the message; an error says whether it was sent."""
-    if sending.service is Service.UNRELIABLE:
+    if sending.service.loose:
         reason = "an Unreliable message has no place in the order, so it has no receipt"
         raise WrongValue("service", reason, "use multicast, or Service.RELIABLE or above")
     end_us = until_us(now_us, seconds)

@@ -20,7 +20,6 @@ from hopring.daemon.member import Upward
 from hopring.ids import DaemonId, Process, ViewId
 from hopring.membership.events import Delivered, Installed, Rift, Stamped, TransitionalSignal
 from hopring.ordering.entry import Message, Position
-from hopring.services import Service
 
 NUMBER_BYTES: Final = 8
 
@@ -37,7 +36,7 @@ def leading_number(message: Message, _view: ViewId, _position: Position) -> int:
 
 def place_number(message: Message, view: ViewId, position: Position) -> int | None:
     """A number made of the place in the order, which rises in each session; Unreliable messages have none."""
-    if message.service is Service.UNRELIABLE:
+    if message.service.loose:
         return None
     return view.counter << LTS_BITS | position.lts & ((1 << LTS_BITS) - 1)
 

@@ -33,7 +33,7 @@ class Early:
 
     def overtakes(self, groups: tuple[GroupName, ...], service: Service, position: Position) -> bool:
         """Whether a joiner may be owed this message."""
-        if not self.joins or service not in (Service.RELIABLE, Service.FIFO):
+        if not self.joins or not service.early:
             return False
         return any(group in groups and at < position for at, (_, group) in self.joins.items())
 
@@ -87,7 +87,7 @@ class Early:
 
     def _behind(self, session: int, deliver: Deliver) -> bool:
         """Whether the session is still owed a message of this sender that this one may not pass."""
-        return deliver.bundle.run.service is Service.FIFO and any(
+        return deliver.bundle.run.service.by_session and any(
             number == session and one.position < deliver.position and self._owes(one, session, group, at)
             for at, (number, group) in self.joins.items()
             for one in self.kept

@@ -40,6 +40,7 @@ from hopring.groups.requests import Requests
 from hopring.groups.table import Table
 from hopring.groups.views import GroupViews
 from hopring.groups.words import (
+    CHANGES_BY,
     GroupsPart,
     Hold,
     Interest,
@@ -65,7 +66,6 @@ from hopring.membership.events import (
     Withdraw,
 )
 from hopring.ordering.entry import CONTROL_SESSION, Position
-from hopring.services import Service
 
 NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
 """Before the first view."""
@@ -213,7 +213,7 @@ class Groups:
 
     def _stamped(self, event: Stamped) -> None:
         message = event.message
-        if message.service is Service.AGREED and is_word(message.payload):
+        if message.service is CHANGES_BY and is_word(message.payload):
             word = decode(message.payload, message.service)
             if isinstance(word, Join):
                 self.early.stamped(message.session, GroupName(word.group), event.position)
@@ -221,10 +221,10 @@ class Groups:
     def _delivered(self, event: Delivered, now_us: int) -> None:
         message = event.message
         if not is_word(message.payload):
-            if self._gathered is not None and message.service in (Service.RELIABLE, Service.FIFO):
+            if self._gathered is not None and message.service.early:
                 self._ahead.append(event)
                 return
-            if self.state is GState.GTRANS and message.service >= Service.CAUSAL:
+            if self.state is GState.GTRANS and message.service.total:
                 self.views.touch(groups_of(message.payload))
             self.views.out.extend(self.delivery.take(event))
             return

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from hopring.groups.events import Send
-from hopring.services import Service
 from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, Run, decode_bundle
 
@@ -52,7 +51,7 @@ class Merger:
 
 def _may_merge(send: Send) -> bool:
     run = send.run
-    special = run.mixed or run.mark is not None or run.channel or run.service is Service.UNRELIABLE
+    special = run.mixed or run.mark is not None or run.channel or run.service.loose
     spread = run.spread_bits or run.spread_groups
     return not special and not spread and len(send.bundle) <= MERGED_BYTES_MAX // 2
 

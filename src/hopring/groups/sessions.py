@@ -13,10 +13,9 @@ from typing import Final
 from hopring.groups.events import JoinGroup, LeaveGroup, Send
 from hopring.groups.merging import Merger
 from hopring.groups.payloads import seal
-from hopring.groups.words import Join, Kill, Leave, encode
+from hopring.groups.words import CHANGES_BY, Join, Kill, Leave, encode
 from hopring.ids import GroupName
 from hopring.membership.events import Submit
-from hopring.services import Service
 
 REQUEST_COST_BYTES: Final = 256
 """What keeping a request costs beside its bundle; counted, so that many tiny ones do not go unseen."""
@@ -183,10 +182,10 @@ def _cost(request: Queued) -> int:
 def _submit(session: Session, request: Queued) -> Submit:
     match request:
         case JoinGroup():
-            return Submit(Service.AGREED, encode(Join(session.name, request.group)), session.number)
+            return Submit(CHANGES_BY, encode(Join(session.name, request.group)), session.number)
         case LeaveGroup():
-            return Submit(Service.AGREED, encode(Leave(request.group)), session.number)
+            return Submit(CHANGES_BY, encode(Leave(request.group)), session.number)
         case Kill():
-            return Submit(Service.AGREED, encode(request), session.number)
+            return Submit(CHANGES_BY, encode(request), session.number)
         case Send():
             return Submit(request.run.service, seal(request.bundle, session.name), session.number)

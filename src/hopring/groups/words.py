@@ -6,7 +6,7 @@ array. Behind a bundle stands the name of the session that sent it, put there by
 is said by the message around it: the daemon, and for JOIN, LEAVE and KILL the session.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -101,11 +101,15 @@ def encode(word: Word) -> bytes:
     return _encoder.encode(word)
 
 
+CHANGES_BY: Final = Service.AGREED
+"""Joins, leaves and kills need a place in the order."""
+
+
 def service_of(word: Word) -> Service:
-    """Changes of groups need a place in the order; states and interests must be everywhere."""
+    """The service that a word travels with: states and interests must be everywhere."""
     if isinstance(word, Hold):
         return Service.FIFO
-    return Service.SAFE if isinstance(word, Interest | GroupsPart) else Service.AGREED
+    return Service.SAFE if isinstance(word, Interest | GroupsPart) else CHANGES_BY
 
 
 def decode(payload: bytes | memoryview, service: Service) -> Word:

@@ -15,7 +15,6 @@ from hopring.membership.outbox import Outbox
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Message, Position, decode_message, encode_message
 from hopring.ordering.order import Order
-from hopring.services import Service
 from hopring.stack_events import MulticastLoose, ReceiveLoose
 
 NO_PLACE: Final = Position(0, 0)
@@ -37,6 +36,6 @@ def loose_message(received: ReceiveLoose) -> Message:
     message = decode_message(received.bundle)
     if message.daemon != received.daemon:
         raise PeerError(Drop.FOREIGN_SENDER, f"daemon {received.daemon} numbers for daemon {message.daemon}")
-    if message.service is not Service.UNRELIABLE:
+    if message.service.reliable:
         raise PeerError(Drop.INCONSISTENT, f"{message.service.name} outside the order")
     return message

@@ -9,7 +9,6 @@ Above       the membership, which hands the view in, and passes on what comes ou
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
@@ -23,7 +22,6 @@ from hopring.membership.view import View
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, decode_message, encode_message
 from hopring.ordering.order import Order
-from hopring.services import Service
 from hopring.stack import Stack
 from hopring.stack_events import (
     Multicast,
@@ -35,8 +33,6 @@ from hopring.stack_events import (
     Visited,
     WishVisit,
 )
-
-_UNORDERED: Final = (Service.RELIABLE, Service.FIFO)
 
 
 @dataclass(slots=True)
@@ -65,11 +61,10 @@ class Traffic:
         """The next message, which the window lets through."""
         message = self.outbox.take()
         mask = stack.network.everywhere
-        if message.service is Service.UNRELIABLE:
+        if message.service.loose:
             return submit_loose(message, mask, self.destinations, self.outbox, view.order)
         # Where it goes is decided when it is stamped.
-        safe = message.service is Service.SAFE
-        return Multicast(mask, encode_message(message), message.session, safe)
+        return Multicast(mask, encode_message(message), message.session, message.service.stable)
 
     def wish(self, view: View, stack: Stack, now_us: int) -> WishVisit | None:
         """A representative that owes the other sites a promise wants the token."""
@@ -100,7 +95,7 @@ class Traffic:
         message = None if received.bundle is None else decode_message(received.bundle)
         if message is not None and message.daemon not in view.processes:
             raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
-        if message is not None and message.service is Service.UNRELIABLE:
+        if message is not None and message.service.loose:
             raise PeerError(Drop.INCONSISTENT, "an Unreliable message in the order")
         if message is not None and self.site_of[message.daemon] != received.source:
             raise PeerError(
@@ -111,7 +106,7 @@ class Traffic:
         if message is not None and message.session == CONTROL_SESSION:
             self.destinations.heard(message)
         # Meta-data do not tell the service.
-        ordered = message is None or message.service not in _UNORDERED
+        ordered = message is None or not message.service.early
         if received.source == self.site:
             self.updates.stamped(received.lts, received.mask, ordered, now_us)
         else:

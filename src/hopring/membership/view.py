@@ -14,7 +14,6 @@ from hopring.membership.words import Resend, Run, SiteState, StateTrans
 from hopring.ordering.entry import Entry, decode_message, encode_message
 from hopring.ordering.order import Order
 from hopring.routing.trees import Pair
-from hopring.services import Service
 from hopring.wire.routed import Meta
 
 
@@ -127,7 +126,7 @@ class View:
             sender = self.processes.get(message.daemon)
             promised = entry.seq <= decision.lines.get(entry.source, 0) or sender in decision.commit
             # FIFO may have gone early elsewhere, where what is missing before it here was not for that site.
-            if promised or message.service in (Service.RELIABLE, Service.FIFO):
+            if promised or message.service.early:
                 out.append(entry)
         return out
 
@@ -142,7 +141,7 @@ def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[Run]:
     last: Entry | None = None
     for entry in entries:
         body = entry.message is not None
-        safe = entry.message is not None and entry.message.service is Service.SAFE and whole & ~entry.mask != 0
+        safe = entry.message is not None and entry.message.service.stable and whole & ~entry.mask != 0
         if last is not None and (
             entry.seq == last.seq + 1
             and entry.mask == last.mask

@@ -19,7 +19,6 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, SITES_MAX, SiteId
 from hopring.ordering.entry import Entry, Message, Position, position_at
 from hopring.ordering.lines import SiteLine
-from hopring.services import Service
 from hopring.wire.routed import Meta
 
 STAMP_AHEAD_MAX = 1 << 48
@@ -88,7 +87,7 @@ class Order:
             insort(self.listed, entry, lo=self.walked, key=_position_of)
         else:
             self.listed.append(entry)
-        if message is not None and message.service is Service.SAFE:
+        if message is not None and message.service.stable:
             self.safe_waiting += 1
         self.lines[meta.source].hold(meta.seq, meta.lts)
         self._draw_line()
@@ -156,7 +155,7 @@ class Order:
             if not entry.before(edge_lts, edge_site):
                 break
             message = entry.message
-            if message is not None and message.service is Service.SAFE:
+            if message is not None and message.service.stable:
                 if entry.lts >= aru:
                     break
                 self.safe_waiting -= 1
@@ -184,7 +183,7 @@ class Order:
 
     def _early(self, entry: Entry) -> list[Entry]:
         """Reliable goes at once; FIFO when all before it of its session has gone."""
-        if entry.message is not None and entry.message.service is Service.RELIABLE:
+        if entry.message is not None and entry.message.service.at_once:
             return self._delivered(entry)
         return self._try_session(entry)
 
@@ -201,7 +200,7 @@ class Order:
             if one.passed or not self._before_passed(one):
                 continue
             if not one.delivered and one.message is not None:
-                if one.message.service is not Service.FIFO:
+                if not one.message.service.by_session:
                     continue
                 one.delivered = True
                 out.append(one)

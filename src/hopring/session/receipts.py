@@ -21,7 +21,6 @@ from hopring.groups.private import is_private, split_private
 from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
-from hopring.services import Service
 from hopring.session.place import Place
 from hopring.session.words import Receipt
 from hopring.wire.bundle import decode_bundle
@@ -72,10 +71,8 @@ class Receipts:
         for _, groups in tickets:
             for group in groups:
                 self._look(counting, group)
-        lossy = (
-            bundle.run.service is Service.UNRELIABLE
-        )  # Others may never get it, so that they would not tell.
-        if not counting.missing or lossy or self._groups.state is not GState.GOP:
+        # Others may never get a loose message, so that they would not tell.
+        if not counting.missing or bundle.run.service.loose or self._groups.state is not GState.GOP:
             return counting.receipt()
         # As they are now: the table goes on.
         counting.members = {group: set(members) for group, members in counting.members.items()}

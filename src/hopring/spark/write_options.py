@@ -17,7 +17,7 @@ from hopring.wire.batch_mark import APP_BYTES_MAX, BATCH_MAX, is_legal_app
 
 PAYLOADS: Final = ("binary", "string")
 TYPES: Final = ("tinyint", "smallint", "int", "bigint")
-SERVICES: Final = {one.name.lower(): one for one in Service if one is not Service.UNRELIABLE}
+SERVICES: Final = {one.name.lower(): one for one in Service if one.reliable}
 OUTBOX: Final = "hopring"
 """Below the checkpoint of a query: where its last batch is kept."""
 

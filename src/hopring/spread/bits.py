@@ -34,15 +34,16 @@ class Bits(IntFlag):
     KILL = 0x40000
 
 
-SERVICES: Final = {
-    Bits.UNRELIABLE: Service.UNRELIABLE,
-    Bits.RELIABLE: Service.RELIABLE,
-    Bits.FIFO: Service.FIFO,
-    Bits.CAUSAL: Service.CAUSAL,
-    Bits.AGREED: Service.AGREED,
-    Bits.SAFE: Service.SAFE,
-}
-SERVICE_BITS: Final = {service: int(bit) for bit, service in SERVICES.items()}
+SERVICES: Final = {Bits[service.name]: service for service in Service if service.name in Bits.__members__}
+
+
+def _bit_of(service: Service) -> int:
+    """The service's own bit, or that of the weakest service of Spread's that promises as much."""
+    own = [bit for bit, one in SERVICES.items() if one is service]
+    return int(next(iter(own or [bit for bit, one in SERVICES.items() if one.promises(service)])))
+
+
+SERVICE_BITS: Final = {service: _bit_of(service) for service in Service}
 REQUESTS: Final = frozenset({Bits.JOIN, Bits.LEAVE, Bits.KILL})
 
 FREE_BITS_AT: Final = 23

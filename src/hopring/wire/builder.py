@@ -19,7 +19,7 @@ from hopring.wire.bundle import (
 
 def mixes(run: Run) -> bool:
     """Whether a message of this run may share a bundle with messages to other groups."""
-    return len(run.groups) == 1 and run.service >= Service.CAUSAL and run.mark is None
+    return len(run.groups) == 1 and run.service.total and run.mark is None
 
 
 @dataclass(slots=True)

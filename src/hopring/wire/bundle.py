@@ -388,7 +388,7 @@ def _check_offsets(offsets: Column, count: int, bodies_bytes: int) -> None:
 def _check_places(places: bytes, groups: int, service: Service) -> None:
     if places.translate(None, _PLACES[:groups]):
         raise PeerError(Drop.INCONSISTENT, f"a message for another than the {groups} groups of its bundle")
-    if service < Service.CAUSAL:
+    if not service.total:
         # What overtakes a join is kept by its groups, and all of it has the same.
         raise PeerError(Drop.INCONSISTENT, f"mixed bundle of service {service}")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from hopring.check.evs.history import History, Stay
 from hopring.check.evs.words import Words
 from hopring.check.verdict import Verdict, broken, holds
-from hopring.services import Service
 
 AGREED_REGULAR = "2.13(3) before the signal, all with a lower stamp"
 AGREED_TRANSITIONAL = "2.13(4) after the signal, all with a lower stamp from those that come along"
@@ -40,14 +39,14 @@ def _below_last_agreed(history: History, side: Callable[[Stay], list[int]]) -> I
     for stays in history.views.values():
         anyone = sorted(set().union(*(stay.delivered for stay in stays.values())))
         for stay in stays.values():
-            top = max((number for number in side(stay) if service[number] >= Service.CAUSAL), default=-1)
+            top = max((number for number in side(stay) if service[number].total), default=-1)
             yield stay, anyone[: bisect_left(anyone, top)]
 
 
 def _skipped(history: History, stay: Stay, missing: int, side: list[int]) -> str:
     """Names the first agreed message that should not have come without the missing one, and who has that."""
     words, service = Words(history), history.messages.service
-    agreed = next(number for number in side if number > missing and service[number] >= Service.CAUSAL)
+    agreed = next(number for number in side if number > missing and service[number].total)
     stays = history.views[stay.view].values()
     other = next(other for other in stays if missing in other.delivered)
     lower = (

@@ -21,7 +21,6 @@ from hopring.check.trace import (
     Signal,
     ViewName,
 )
-from hopring.services import Service
 
 KINDS = (Delivered, Sent, Installed, Signal, Recover, Crash, Counters)  # The most frequent first.
 
@@ -169,7 +168,7 @@ def _follow(life: Life, messages: Messages) -> None:
         if isinstance(event, Delivered):
             number = life.numbers[heard]
             heard += 1
-            if messages.service[number] is not Service.UNRELIABLE:
+            if messages.service[number].reliable:
                 life.delivered.append(number)
                 if stay is not None:
                     stay.delivered.append(number)

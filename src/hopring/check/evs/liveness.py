@@ -6,7 +6,6 @@ from hopring.check.evs.history import History
 from hopring.check.evs.words import Words
 from hopring.check.trace import ViewName
 from hopring.check.verdict import Verdict, broken, holds
-from hopring.services import Service
 
 SELF_DELIVERY = "2.15 self delivery"
 MEMBERSHIP_PRECISION = "2.16 membership precision"
@@ -20,7 +19,7 @@ def self_delivery(history: History) -> Verdict:
         if not history.alive_at_quiet_end(life.process):
             continue
         for sending in life.sends:
-            if sending.event.service is not Service.UNRELIABLE and sending.number not in life.got:
+            if sending.event.service.reliable and sending.number not in life.got:
                 return broken(SELF_DELIVERY, f"{words.send(sending.event)} and never delivered it")
     return holds(SELF_DELIVERY)
 
@@ -70,7 +69,7 @@ def termination(history: History) -> Verdict:
         last = life.stays[-1]
         for sending in life.sends:
             sent = sending.event
-            if sent.view != last.view or sent.service is Service.UNRELIABLE:
+            if sent.view != last.view or sent.service.loose:
                 continue
             without = [member for member in last.members if not history.has(member, sending.number)]
             if without:

@@ -8,7 +8,6 @@ from hopring.check.evs.messages import NEVER_SENT
 from hopring.check.evs.words import Words, first_delivery
 from hopring.check.trace import Process, Sent
 from hopring.check.verdict import Verdict, broken, holds
-from hopring.services import Service
 
 FIFO = "2.11 FIFO messages"
 CAUSAL = "2.12 causal messages"
@@ -31,7 +30,7 @@ def fifo_order(history: History) -> Verdict:
             last = latest.get(session)
             if last is not None and place < messages.place[last]:
                 return broken(FIFO, _too_late(history, life, number, last) + ", which was sent later")
-            if messages.service[number] >= Service.FIFO:
+            if messages.service[number].fifo:
                 latest[session] = number
     return holds(FIFO)
 
@@ -46,10 +45,10 @@ def causal_order(history: History) -> Verdict:
     for life in history.lives.values():
         top, heard = -1, 0  # The highest message so far; how many of the deliveries are in it.
         for sending in life.sends:
-            if sending.event.service is Service.UNRELIABLE:
+            if sending.event.service.loose:
                 continue
             for number in life.numbers[heard : sending.heard]:
-                if number > top and service[number] is not Service.UNRELIABLE:
+                if number > top and service[number].reliable:
                     top = number
             heard = sending.heard
             if sending.number <= top:
@@ -83,7 +82,7 @@ def agreed_order(history: History) -> Verdict:
         for number in life.delivered:
             if number < top:
                 return broken(AGREED, _too_late(history, life, number, top) + ", which has a higher stamp")
-            if service[number] >= Service.CAUSAL:
+            if service[number].total:
                 top = number
     return holds(AGREED)
 
@@ -98,7 +97,7 @@ def order_agreement(history: History) -> Verdict:
     """There is one order that the agreed deliveries of all processes follow, whatever their stamps say."""
     service = history.messages.service
     courses = {
-        life.process: list(dict.fromkeys(n for n in life.delivered if service[n] >= Service.CAUSAL))
+        life.process: list(dict.fromkeys(n for n in life.delivered if service[n].total))
         for life in history.lives.values()
     }
     if all(course == sorted(course) for course in courses.values()):

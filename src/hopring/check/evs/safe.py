@@ -7,7 +7,6 @@ from hopring.check.evs.history import History, Stay
 from hopring.check.evs.words import Words
 from hopring.check.trace import Process, ViewName
 from hopring.check.verdict import Verdict, broken, holds
-from hopring.services import Service
 
 SAFE_REGULAR = "2.14(2) before the signal, safe for all members"
 SAFE_TRANSITIONAL = "2.14(3) after the signal, safe for all that come along"
@@ -47,7 +46,7 @@ def _promises(
             owed_to, delivered = to_whom_and_what(stay)
             promise = by_set.setdefault(owed_to, _Promise(view, owed_to))
             for number in delivered:
-                if service[number] is Service.SAFE:
+                if service[number].stable:
                     promise.said_by.setdefault(number, stay.process)
         yield from by_set.values()
 

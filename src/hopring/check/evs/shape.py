@@ -10,7 +10,6 @@ from hopring.check.evs.history import History, Life
 from hopring.check.evs.words import Words
 from hopring.check.trace import Crash, Event, MessageId, Recover, Sent
 from hopring.check.verdict import Verdict, broken, holds
-from hopring.services import Service
 
 LIFE = "assumption 2.1 the events of a process make one life"
 UNIQUE = "assumption 2.3 a message is sent once, by its sender"
@@ -57,7 +56,7 @@ def sent_once(history: History) -> Verdict:
                 return broken(UNIQUE, f"{words.send(event)}, and {words.send(first)}")
             if event.message.sender != life.process:
                 return broken(UNIQUE, f"{words.send(event)}, which is not its own")
-            if event.view != event.ord.view and event.service is not Service.UNRELIABLE:
+            if event.view != event.ord.view and event.service.reliable:
                 views = f"in {words.view(event.view)} with a stamp of {words.view(event.ord.view)}"
                 return broken(UNIQUE, f"{words.send(event)} {views}")
             seen[event.message] = event
@@ -67,7 +66,7 @@ def sent_once(history: History) -> Verdict:
 def one_stamp(history: History) -> Verdict:
     """Every receiver knows a message by the stamp it was sent with, and no two messages share one."""
     messages, words = history.messages, Words(history)
-    reliable = [n for n, service in enumerate(messages.service) if service is not Service.UNRELIABLE]
+    reliable = [n for n, service in enumerate(messages.service) if service.reliable]
     for low, high in pairwise(reliable):
         if messages.ord[low] == messages.ord[high]:
             both = f"{words.number(low)} and {words.number(high)}"
@@ -75,7 +74,7 @@ def one_stamp(history: History) -> Verdict:
     for life in history.lives.values():
         for event, number in zip(life.deliveries, life.numbers, strict=True):
             ord_sent = messages.ord[number]
-            if event.ord != ord_sent and messages.service[number] is not Service.UNRELIABLE:
+            if event.ord != ord_sent and messages.service[number].reliable:
                 stamps = f"with stamp {words.ord(event.ord)}, others with {words.ord(ord_sent)}"
                 return broken(ORD, f"{words.delivery(event)} {stamps}")
     return holds(ORD)

@@ -7,7 +7,6 @@ from hopring.check.evs.history import History, Stay
 from hopring.check.evs.words import Words
 from hopring.check.trace import ViewName
 from hopring.check.verdict import Verdict, broken, holds
-from hopring.services import Service
 
 VIRTUAL_SYNCHRONY = "2.7 virtual synchrony"
 TRANSITIONAL_SIGNALS = "2.8 transitional signals"
@@ -54,7 +53,7 @@ def _sides(history: History, stay: Stay) -> tuple[frozenset[int], frozenset[int]
         return None
     service = history.messages.service
     before, after = (
-        frozenset([number for number in side if service[number] >= Service.CAUSAL])
+        frozenset([number for number in side if service[number].total])
         for side in (stay.regular, stay.transitional)
     )
     return before, after

@@ -10,7 +10,6 @@ from hopring.check.evs_c.history import ClientHistory
 from hopring.check.evs_c.words import first_of, of_each_group
 from hopring.check.trace import Process, ViewName
 from hopring.check.verdict import Verdict
-from hopring.services import Service
 
 Promised = Callable[[Stay], tuple[Iterable[Process], list[int]]]
 
@@ -49,7 +48,7 @@ def _safe(history: ClientHistory, name: str, promised: Promised) -> Verdict:
         service, words = group.messages.service, Words(group)
         for stay in group.stays:
             owed_to, numbers = promised(stay)
-            safe = {number for number in numbers if service[number] is Service.SAFE}
+            safe = {number for number in numbers if service[number].stable}
             for process in sorted(owed_to) if safe else ():
                 life = group.lives.get(process)
                 missing = safe - life.got if life is not None else safe

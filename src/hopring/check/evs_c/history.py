@@ -33,7 +33,6 @@ from hopring.check.trace import (
     Signal,
     ViewName,
 )
-from hopring.services import Service
 
 CLIENTS: Final = (
     *(ClientDelivered, ClientSent, GroupInstalled, GroupSignal),
@@ -191,7 +190,7 @@ class _Indexer:
         here = {group: present[group] for group in event.groups if group in present}
         if not here and session.private_group not in event.groups:
             session.homeless.append(event)
-        reliable = self._messages.service[number] is not Service.UNRELIABLE
+        reliable = self._messages.service[number].reliable
         for life in (whole, *[self.history.groups[group].lives[event.process] for group in here]):
             life.deliveries.append(delivered)
             life.numbers.append(number)

@@ -13,7 +13,6 @@ from hopring.check.evs_c.history import ClientHistory, Posted, Session
 from hopring.check.evs_c.words import first_of, of_clients
 from hopring.check.trace import AsksLeave, ClientDelivered, MessageId, Process
 from hopring.check.verdict import Verdict
-from hopring.services import Service
 
 
 def nothing_twice(history: ClientHistory) -> Verdict:
@@ -59,7 +58,7 @@ def _in_two_views(group: History) -> str:
     first_stay: dict[int, Stay] = {}
     for stay in group.stays:
         for number in stay.regular:
-            if service[number] < Service.CAUSAL:
+            if not service[number].total:
                 continue
             first = first_stay.setdefault(number, stay)
             if first.view != stay.view:
@@ -98,7 +97,7 @@ def sane_view_delivery(history: ClientHistory) -> Verdict:
         for stay in group.stays:
             for at, one in enumerate(stay.delivered):
                 origin = sent_in[name].get(one)
-                if origin is None or service[one] < Service.CAUSAL or _is_parted(stay, at, origin.process):
+                if origin is None or not service[one].total or _is_parted(stay, at, origin.process):
                     continue
                 if stay.view < origin.view:
                     what = f"{words.delivered(stay.process, one)} in {words.view(stay.view)}"

@@ -10,7 +10,6 @@ from hopring.check.evs_c.history import ClientHistory, Posted, Session
 from hopring.check.evs_c.words import first_of
 from hopring.check.trace import AsksEnd, AsksJoin, AsksLeave, ClientSent, Left, Process
 from hopring.check.verdict import Verdict
-from hopring.services import Service
 
 REQUESTS = "what a session asks for is carried out"
 
@@ -62,7 +61,7 @@ def self_delivery(history: ClientHistory) -> Verdict:
 
 def _owed(session: Session, posted: Posted) -> bool:
     event = posted.event
-    if event.self_discard or event.service is Service.UNRELIABLE:
+    if event.self_discard or event.service.loose:
         return False
     later = {one.group for one in session.asked[posted.asked :] if isinstance(one, AsksLeave)}
     throughout = posted.wanted.intersection(event.groups) - later
@@ -136,7 +135,5 @@ def _sent_in(history: ClientHistory, group: str, stay: Stay) -> list[ClientSent]
     return [
         posted.event
         for posted in history.sessions[stay.process].posted
-        if group in posted.event.groups
-        and posted.stays.get(group) is stay
-        and posted.event.service is not Service.UNRELIABLE
+        if group in posted.event.groups and posted.stays.get(group) is stay and posted.event.service.reliable
     ]

@@ -16,10 +16,8 @@ from hopring.check.evs_c.history import ClientHistory
 from hopring.check.evs_c.words import first_of
 from hopring.check.trace import Process
 from hopring.check.verdict import Verdict
-from hopring.services import Service
 
 NETWORK = "network"
-EARLY = (Service.RELIABLE, Service.FIFO)
 
 
 def virtual_synchrony(history: ClientHistory) -> Verdict:
@@ -64,7 +62,7 @@ def _companions(group: History) -> Iterator[tuple[Stay, Stay]]:
 
 def _agreed(group: History, numbers: list[int]) -> set[int]:
     service = group.messages.service
-    return {number for number in numbers if service[number] >= Service.CAUSAL}
+    return {number for number in numbers if service[number].total}
 
 
 def _early(group: History, stay: Stay, other: Process) -> set[int]:
@@ -74,7 +72,7 @@ def _early(group: History, stay: Stay, other: Process) -> set[int]:
     service, found = group.messages.service, set()
     at: Stay | None = stay
     while at is not None:
-        found.update([number for number in at.delivered if service[number] in EARLY])
+        found.update([number for number in at.delivered if service[number].early])
         at = at.before if other in at.together else None
     return found
 

@@ -1,5 +1,6 @@
 """Colours: light and dark, of views and of services. A view's colour says which it is, and its letter too."""
 
+from itertools import cycle
 from typing import Final
 
 from hopring.services import Service
@@ -19,14 +20,18 @@ VIEWS: Final = (
 TEXTURES: Final = ("", "stripes", "grid")
 """When all colours are taken they come again with a texture."""
 
-SERVICES: Final = {
-    Service.UNRELIABLE: ("#6b7280", "#9ca3af"),
-    Service.RELIABLE: ("#0f766e", "#2dd4bf"),
-    Service.FIFO: ("#7c3aed", "#c4b5fd"),
-    Service.CAUSAL: ("#a16207", "#fbbf24"),
-    Service.AGREED: ("#1d4ed8", "#7db5ff"),
-    Service.SAFE: ("#b91c1c", "#f98080"),
-}
+_SERVICE_COLOURS: Final = (
+    ("#6b7280", "#9ca3af"),
+    ("#0f766e", "#2dd4bf"),
+    ("#7c3aed", "#c4b5fd"),
+    ("#a16207", "#fbbf24"),
+    ("#1d4ed8", "#7db5ff"),
+    ("#b91c1c", "#f98080"),
+    ("#be185d", "#f9a8d4"),
+    ("#4d7c0f", "#bef264"),
+)
+SERVICES: Final = dict(zip(Service, cycle(_SERVICE_COLOURS)))
+"""By number; there are colours to spare for services to come."""
 PAPER: Final = ("#ffffff", "#14171c")
 INK: Final = ("#1f2430", "#e6e9ef")
 FAINT: Final = ("#6a7180", "#98a1b0")

@@ -8,10 +8,9 @@ from statistics import fmean
 from hopring.check import trace
 from hopring.cli.demo.facts import Change, Client, Flow, Latency, Reached
 from hopring.cli.demo.world import CALM, GROUPS, PHASES, SITES, sides_in, site_of
-from hopring.services import AGREED, SAFE, Service
+from hopring.services import AGREED, SAFE
 
 Marks = Sequence[tuple[str, int]]
-SHOWN: tuple[Service, ...] = (AGREED, SAFE)
 
 
 class Figures:
@@ -47,7 +46,7 @@ class Figures:
         """Calm phases, by service."""
         found = []
         for phase, sites, sent in self._parts(CALM):
-            for service in SHOWN:
+            for service in sorted({one.service for one in sent}):
                 waits = sorted(
                     (delivery.at_us - one.at_us) / 1_000
                     for one in sent

@@ -75,8 +75,8 @@ class Player:
         due = loop.time()
         while not until.is_set():
             self.sent += 1
-            service = SAFE if self.sent % 3 == 0 else AGREED
-            groups: tuple[str, ...] = (ORDERS,) if service is SAFE else (TRADES,)
+            group, service = (ORDERS, SAFE) if self.sent % 3 == 0 else (TRADES, AGREED)
+            groups: tuple[str, ...] = (group,)
             if self.sent % _BOTH_EVERY == 0:
                 groups = GROUPS
             data = self.recorder.sends(groups, service, bytes(BODY_BYTES))

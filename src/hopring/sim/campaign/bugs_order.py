@@ -7,7 +7,6 @@ from hopring.ids import NEVER, SITES_MAX, SiteId
 from hopring.ordering.entry import Entry, Message, Position
 from hopring.ordering.lines import SiteLine
 from hopring.ordering.order import Order
-from hopring.services import Service
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.wire.routed import Meta
 
@@ -71,7 +70,7 @@ def _agreed_passes_safe(deliver: Deliver) -> Any:
         for entry in self.listed[self.walked :]:
             if entry.position >= self.edge:
                 break
-            if not entry.delivered and entry.message and entry.message.service is not Service.SAFE:
+            if not entry.delivered and entry.message and not entry.message.service.stable:
                 entry.delivered = True
                 out.append(entry)
         return out
@@ -81,7 +80,7 @@ def _agreed_passes_safe(deliver: Deliver) -> Any:
 
 def _fifo_at_once(early: Callable[[Order, Entry], list[Entry]]) -> Any:
     def early_if_fifo(self: Order, entry: Entry) -> list[Entry]:
-        if entry.message is not None and entry.message.service is Service.FIFO:
+        if entry.message is not None and entry.message.service.by_session:
             entry.delivered = True
             return [entry]
         return early(self, entry)

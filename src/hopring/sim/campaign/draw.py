@@ -67,7 +67,7 @@ STACK: Final = StackOptions(ring=RING)
 
 GROUPS: Final = ("red", "green", "blue", "pink", "grey")
 ALL: Final = tuple(Service)
-MOSTLY_SAFE: Final = (*ALL, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE, Service.SAFE)
+MOSTLY_SAFE: Final = (*ALL, *[Service.SAFE] * 5)
 SMALL: Final = (10, 10, 100, 100, 1_000, 3_000)
 LARGE: Final = (10, 10, 100, 100, 100, 100, 1_000, 20_000, 20_000, 60_000)
 

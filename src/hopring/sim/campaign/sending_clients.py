@@ -91,7 +91,7 @@ class ClientSending(Sending):
             groups.append(private_group(dice.choice(NAMES), dice.choice(sorted(self._hosts.numbers))))
         run = Run(host.me.daemon, session, service, tuple(groups), dice.random() < 0.1)
         sizes = (size,) * dice.choice([1, 1, 1, 3]) if size <= 3_000 else (size,)
-        if len(groups) > 1 and service >= Service.CAUSAL and self._mixing.random() < MIXED:
+        if len(groups) > 1 and service.total and self._mixing.random() < MIXED:
             places = self._mixing.choices(range(len(groups)), k=len(sizes))
             host.send(replace(run, mixed=True), sizes, tuple(places))
         else:

@@ -1,6 +1,7 @@
 """What must come along with an agreed message, and who must have a safe one: 2.13(3), 2.13(4), 2.14."""
 
 from hopring.check.evs import agreed, safe
+from hopring.check.properties.sql import RELIABLE, STABLE
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -10,7 +11,7 @@ def agreed_before_signal(m: Masks) -> str:
     return f"""
     SELECT /*+ BROADCAST(c), BROADCAST(s) */ h.run, c.process, h.message, h.view
     FROM audit_holdings h JOIN audit_tops c ON c.room = h.room JOIN audit_stays s ON s.id = c.id
-    WHERE h.nth = 1 AND h.service > 1 AND {m.beyond("h.installed", "h.got")}
+    WHERE h.nth = 1 AND h.service IN {RELIABLE} AND {m.beyond("h.installed", "h.got")}
           AND h.place < c.agreed_early AND {m.beyond("s.self", "h.got")}
     """
 
@@ -20,8 +21,8 @@ def agreed_after_signal(m: Masks) -> str:
     return f"""
     SELECT /*+ BROADCAST(c), BROADCAST(s) */ h.run, c.process, h.message, h.view
     FROM audit_holdings h JOIN audit_tops c ON c.room = h.room JOIN audit_stays s ON s.id = c.id
-    WHERE h.nth = 1 AND h.service > 1 AND {m.beyond("h.installed", "h.got")} AND s.after_view IS NOT NULL
-          AND h.place < c.agreed_late AND {m.beyond("s.self", "h.got")}
+    WHERE h.nth = 1 AND h.service IN {RELIABLE} AND {m.beyond("h.installed", "h.got")}
+          AND s.after_view IS NOT NULL AND h.place < c.agreed_late AND {m.beyond("s.self", "h.got")}
           AND {m.overlap("h.sender", "s.after_together")}
     """
 
@@ -32,7 +33,7 @@ def _safe(m: Masks, side: str, behind: str) -> str:
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.view,
            array({m.each("o.owed# & ~(h.installed# & (h.got# | h.ended#))")}) AS lacking
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND {behind} o.behind
-    WHERE h.nth = 1 AND h.service = 6 AND h.view IS NOT NULL AND {m.overlap(f"h.{side}", "o.said_by")}
+    WHERE h.nth = 1 AND h.service IN {STABLE} AND h.view IS NOT NULL AND {m.overlap(f"h.{side}", "o.said_by")}
           AND ({m.beyond("o.owed", "h.installed")} OR {m.beyond("o.owed", "h.got", "h.ended")})
     """
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Final
 
+from hopring.check.properties.sql import TOTAL
 from hopring.spark.errors import SparkError
 
 if TYPE_CHECKING:
@@ -20,11 +21,11 @@ SUSPECTS: Final = """
 SELECT DISTINCT run FROM audit_courses WHERE unsorted OR lowest_agreed < carried_agreed
 """
 
-_COURSES: Final = """
+_COURSES: Final = f"""
 WITH course AS (
   SELECT s.run, s.process, d.place, min(d.position) AS position
   FROM audit_deliveries d JOIN audit_stays s ON s.id = d.stay_id JOIN audit_suspects u ON u.run = s.run
-  WHERE d.service >= 4 GROUP BY s.run, s.process, d.place),
+  WHERE d.service IN {TOTAL} GROUP BY s.run, s.process, d.place),
 steps AS (
   SELECT run, place, lag(place) OVER (PARTITION BY run, process ORDER BY position) AS before FROM course),
 back AS (SELECT run, min(place) AS low, max(before) AS high FROM steps WHERE place < before GROUP BY run),

@@ -7,6 +7,7 @@ legs: a long life, or a long stay, is as many pieces of work as it has legs, and
 
 from typing import Final
 
+from hopring.check.properties.sql import FIFO, RELIABLE, TOTAL
 from hopring.spark.audit.holdings import Mark, marked
 
 LEG_BITS: Final = 12
@@ -16,19 +17,21 @@ _LEGS_BITS: Final = 24  # Of one stay; more positions than any process lives to.
 _LEG = f"shiftleft(stay_id, {_LEGS_BITS}) + shiftright(position, {LEG_BITS})"
 _SENDING, _LATE = marked(Mark.SENDING), marked(Mark.LATE)
 _SERVICE = f"(marks & {int(Mark.SERVICE)})"
-_RELIABLE = f"{_SERVICE} > 1"
-_AGREED = f"{_SERVICE} >= 4 AND NOT {_SENDING}"
+_RELIABLE = f"{_SERVICE} IN {RELIABLE}"
+_IS_FIFO = f"{_SERVICE} IN {FIFO}"
+_AGREED = f"{_SERVICE} IN {TOTAL} AND NOT {_SENDING}"
 
 
 _STEPS: Final = f"""
 SELECT {_LEG} AS leg, position, place, session, sent_at, marks FROM audit_delivered WHERE {_RELIABLE}
 UNION ALL
-SELECT {_LEG}, position, place, session, NULL, service + {int(Mark.SENDING)} FROM audit_posts WHERE service > 1
+SELECT {_LEG}, position, place, session, NULL, service + {int(Mark.SENDING)}
+FROM audit_posts WHERE service IN {RELIABLE}
 """
 
 _PASSED: Final = f"""
 SELECT *, max(place) OVER earlier AS top, max(IF({_AGREED}, place, NULL)) OVER earlier AS top_agreed,
-       max(IF({_SERVICE} >= 3, sent_at, NULL)) OVER earlier_of_session AS last
+       max(IF({_IS_FIFO}, sent_at, NULL)) OVER earlier_of_session AS last
 FROM (SELECT * FROM ({_STEPS}) DISTRIBUTE BY leg)
 WINDOW earlier AS (PARTITION BY leg ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
        earlier_of_session AS (PARTITION BY leg, session ORDER BY position
@@ -47,7 +50,7 @@ SELECT leg, session, shiftright(leg, {_LEGS_BITS}) AS stay_id, max(place) AS hig
        min(IF({_SENDING} AND place <= top, position, NULL)) AS sent_below,
        min(IF(NOT {_SENDING} AND place < top_agreed, position, NULL)) AS came_late,
        bool_or({_AGREED} AND place < top_agreed) AS unsorted,
-       max(IF({_SERVICE} >= 3, sent_at, NULL)) AS latest, min(sent_at) AS oldest,
+       max(IF({_IS_FIFO}, sent_at, NULL)) AS latest, min(sent_at) AS oldest,
        min(IF(sent_at < last, position, NULL)) AS came_late_of_session
 FROM ({_PASSED}) GROUP BY leg, session
 """
@@ -82,7 +85,7 @@ FROM (SELECT stay_id, max(agreed_early) AS agreed_early, max(agreed_late) AS agr
 """
 """By stay: its highest agreed messages on either side of the signal."""
 
-FIFO: Final = """
+FIFO_LEGS: Final = """
 SELECT * FROM (
   SELECT /*+ BROADCAST(s) */ s.run, s.process, s.id, d.session, d.came_late_of_session AS came_late, d.oldest,
          max(d.latest) OVER (PARTITION BY s.run, s.process, d.session ORDER BY s.stay, d.leg

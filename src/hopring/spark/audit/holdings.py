@@ -11,23 +11,27 @@ them first, and of each message only where a pattern is wrong. A question may co
 """
 
 from enum import IntFlag
+from typing import Final
 
+from hopring.services import Service
 from hopring.spark.audit.masks import LIVES_MAX, Masks
 from hopring.spark.audit.messages import placed
+
+_FIRST: Final = 1 << max(Service).bit_length()
 
 
 class Mark(IntFlag):
     """What is to be said of a delivery; the lowest bits are the service of the message."""
 
-    SERVICE = 7
-    LATE = 8  # After the signal.
-    MISPLACED = 16  # It names another view than its process is in.
-    OTHER_STAMP = 32  # Than the message was sent with.
-    OTHER_SERVICE = 64
-    TOO_EARLY = 128  # By its sender, and before it was sent.
-    NOT_SENT = 256
-    ELSEWHERE = 512  # In another view than it was stamped in.
-    SENDING = 1024  # No delivery at all, but the send, where both are looked at in their order.
+    SERVICE = _FIRST - 1
+    LATE = _FIRST  # After the signal.
+    MISPLACED = _FIRST << 1  # It names another view than its process is in.
+    OTHER_STAMP = _FIRST << 2  # Than the message was sent with.
+    OTHER_SERVICE = _FIRST << 3
+    TOO_EARLY = _FIRST << 4  # By its sender, and before it was sent.
+    NOT_SENT = _FIRST << 5
+    ELSEWHERE = _FIRST << 6  # In another view than it was stamped in.
+    SENDING = _FIRST << 7  # No delivery at all, but the send, where both are looked at in their order.
 
 
 _ROOM = f"stay_id DIV {LIVES_MAX}"

@@ -1,6 +1,7 @@
 """What must happen in the end: 2.15, 2.16 and 2.17. Only the end of a quiet run can show that it did not."""
 
 from hopring.check.evs import liveness
+from hopring.check.properties.sql import LOOSE, RELIABLE
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -12,7 +13,7 @@ def self_delivery(m: Masks) -> str:
     FROM audit_posts s JOIN audit_stays h ON h.id = s.stay_id
          JOIN audit_lives l ON l.run = h.run AND l.process = h.process AND l.alive
          LEFT JOIN audit_reach r ON r.place = s.place
-    WHERE s.service > 1 AND (r.place IS NULL OR r.service = 1 OR {m.beyond("l.self", "r.got")})
+    WHERE s.service IN {RELIABLE} AND (r.place IS NULL OR r.service IN {LOOSE} OR {m.beyond("l.self", "r.got")})
     """
 
 
@@ -24,8 +25,8 @@ def termination(m: Masks) -> str:
     FROM audit_posts s JOIN audit_doors h ON h.id = s.stay_id
          JOIN audit_doors l ON l.life = h.life AND l.view_key = s.view_key
          LEFT JOIN audit_reach r ON r.place = s.place
-    WHERE l.stay > 0 AND l.after_view IS NULL AND l.alive AND s.service > 1 AND {m.some("l.members")}
-          AND (r.place IS NULL OR r.service = 1 OR {m.beyond("l.members", "r.got")})
+    WHERE l.stay > 0 AND l.after_view IS NULL AND l.alive AND s.service IN {RELIABLE} AND {m.some("l.members")}
+          AND (r.place IS NULL OR r.service IN {LOOSE} OR {m.beyond("l.members", "r.got")})
     """
 
 

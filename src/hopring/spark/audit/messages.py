@@ -7,6 +7,7 @@ stamp; from there on the place is its name.
 
 from enum import IntFlag
 
+from hopring.check.properties.sql import RELIABLE
 from hopring.services import Service
 
 SERVICE = (
@@ -66,7 +67,7 @@ LETTERS = placed(
     e.position, e.ord_lts, e.ord_site, e.ord_view, e.ord_place, xxhash64(e.view) AS view_key,
     coalesce(p.number, xxhash64(e.run, {_SENDER})) AS session, coalesce(named.id, other.id) AS stay_id,
     IF(e.process <> {_SENDER}, {int(Odd.NAME)}, 0)
-    + IF(e.view <> e.ord_view AND e.promised > 1, {int(Odd.STAMP)}, 0)
+    + IF(e.view <> e.ord_view AND e.promised IN {RELIABLE}, {int(Odd.STAMP)}, 0)
     + IF(e.view < coalesce(named.view, other.view), {int(Odd.VIEW)}, 0) AS odd
     """,
     f"LEFT JOIN audit_people p ON p.run = e.run AND p.process = {_SENDER}",
@@ -83,7 +84,7 @@ SENDS = f"SELECT {_NUMBERS}, odd FROM audit_letters"
 TWICE = "SELECT key FROM audit_sends GROUP BY key HAVING count(*) > 1"
 """Messages that were sent again; none, if all is well."""
 
-TIES = "SELECT stamp FROM audit_sends WHERE service > 1 GROUP BY stamp HAVING count(*) > 1"
+TIES = f"SELECT stamp FROM audit_sends WHERE service IN {RELIABLE} GROUP BY stamp HAVING count(*) > 1"
 """Stamps that were given twice; none, if all is well."""
 
 WRONG = "SELECT stay_id, position FROM audit_sends WHERE odd <> 0"
@@ -96,9 +97,9 @@ FROM audit_wrong w JOIN audit_letters s ON s.stay_id = w.stay_id AND s.position 
 """
 """These sends."""
 
-ALIKE = """
+ALIKE = f"""
 SELECT min(place) AS place, max(place) AS other_place
-FROM audit_messages WHERE service > 1 GROUP BY stamp HAVING count(*) > 1
+FROM audit_messages WHERE service IN {RELIABLE} GROUP BY stamp HAVING count(*) > 1
 """
 """Messages that have one stamp; none, if all is well."""
 

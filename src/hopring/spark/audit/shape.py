@@ -1,6 +1,7 @@
 """What the thesis assumes of every trace: assumptions 2.1 and 2.3, definition 2.7."""
 
 from hopring.check.evs import shape
+from hopring.check.properties.sql import RELIABLE
 from hopring.spark.audit.holdings import marked
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.messages import Odd
@@ -48,13 +49,13 @@ def sent_once(_m: Masks) -> str:
 
 def one_stamp(_m: Masks) -> str:
     """Every receiver knows a message by the stamp it was sent with, and no two messages share one."""
-    return """
+    return f"""
     SELECT m.run, m.message, o.message AS other_message, 'has the same stamp as' AS flaw
     FROM audit_alike a JOIN audit_named m ON m.place = a.place
          JOIN audit_named o ON o.place = a.other_place
     UNION ALL
     SELECT run, message, message, 'was delivered with another stamp than the first of'
-    FROM audit_holdings WHERE service > 1 AND other_stamp
+    FROM audit_holdings WHERE service IN {RELIABLE} AND other_stamp
     """
 
 

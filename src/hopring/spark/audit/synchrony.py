@@ -5,6 +5,7 @@ have and others have not; there are none, or few, in a history that keeps the pr
 """
 
 from hopring.check.evs import synchrony
+from hopring.check.properties.sql import RELIABLE, TOTAL
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -15,7 +16,7 @@ def virtual_synchrony(m: Masks) -> str:
     SELECT /*+ BROADCAST(w) */ h.run, h.message, w.process, w.view, w.after_view,
            array({m.each("w.friends# & ~h.here#")}) AS lacking
     FROM audit_holdings h JOIN audit_ways w ON w.room = h.room
-    WHERE h.service > 1 AND {m.beyond("h.installed", "h.here")}
+    WHERE h.service IN {RELIABLE} AND {m.beyond("h.installed", "h.here")}
           AND {m.overlap("w.self", "h.here")} AND {m.beyond("w.friends", "h.here")}
     """
 
@@ -48,7 +49,7 @@ def _side(m: Masks, side: str, word: str) -> str:
            '(2) delivered it {word} the signal, and not so, though moving with it,' AS flaw,
            array({m.each(f"w.friends# & h.signalled# & ~h.{side}#")}) AS lacking
     FROM audit_holdings h JOIN audit_ways w ON w.room = h.room
-    WHERE h.service >= 4 AND {m.beyond("h.installed", f"h.{side}")} AND {m.some(f"h.{side}")}
+    WHERE h.service IN {TOTAL} AND {m.beyond("h.installed", f"h.{side}")} AND {m.some(f"h.{side}")}
           AND {m.overlap("w.self", "h.signalled")} AND {m.overlap("w.self", f"h.{side}")} AND ({lacking})
     """
 

@@ -134,7 +134,7 @@ class Tables:
         self._say("in which order")
         self._keep_long("paces", courses.PACES)
         self._keep_rare("courses", courses.COURSES)
-        self._keep_rare("fifo", courses.FIFO)
+        self._keep_rare("fifo", courses.FIFO_LEGS)
         self._keep_rare("tops", courses.TOPS)
 
     def _keep(self, name: str, query: str) -> None:

@@ -12,6 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from hopring.services import services_with
 from hopring.spark.pipeline.names import group_view_text
 from hopring.spark.pipeline.reconcile import PLACED
 from hopring.spark.schema import SILVER, shaped
@@ -107,7 +108,7 @@ def lacking(seen: DataFrame, stays: DataFrame, away: DataFrame) -> DataFrame:
     held = held.groupBy(*KEY, "place", "number").agg(
         F.collect_set("spool").alias("holders"),
         F.min("timestamp").alias("at"),
-        F.first("service").isin("causal", "agreed", "safe").alias("promised"),
+        F.first("service").isin(*[one.name.lower() for one in services_with("total")]).alias("promised"),
     )
     missing = F.explode(F.array_except("present", "holders"))
     single = held.join(F.broadcast(present), list(KEY)).where("size(holders) < size(present)")

@@ -2,6 +2,7 @@
 
 from hopring.check.evs import agreed, safe
 from hopring.check.evs_c.words import EVS_C
+from hopring.check.properties.sql import RELIABLE, STABLE, TOTAL
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -12,7 +13,7 @@ def tops(hint: str) -> str:
     SELECT {hint} d.stay_id, max(IF(d.late, NULL, m.place)) AS early_top,
            max(IF(d.late, m.place, NULL)) AS late_top
     FROM audit_deliveries d JOIN audit_order m ON m.key = d.key
-    WHERE d.stay_id IS NOT NULL AND m.service >= 4 GROUP BY d.stay_id
+    WHERE d.stay_id IS NOT NULL AND m.service IN {TOTAL} GROUP BY d.stay_id
     """
 
 
@@ -31,7 +32,7 @@ def _skipped(m: Masks) -> str:
     return f"""
     SELECT /*+ BROADCAST(s), BROADCAST(t) */ h.run, s.process, h.message, h.group_name, h.view
     FROM audit_holdings h JOIN audit_stays s ON s.room = h.room JOIN audit_tops t ON t.stay_id = s.id
-    WHERE h.nth = 1 AND h.service > 1 AND {m.some("h.here")} AND {m.beyond("h.installed", "h.got")}
+    WHERE h.nth = 1 AND h.service IN {RELIABLE} AND {m.some("h.here")} AND {m.beyond("h.installed", "h.got")}
           AND {m.beyond("s.self", "h.got")}
     """
 
@@ -51,7 +52,8 @@ def _safe(m: Masks, side: str, kind: str) -> str:
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id,
            array({m.each("o.owed# & ~(h.got# | o.gone#)")}) AS lacking
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = '{kind}'
-    WHERE h.service = 6 AND {m.overlap(f"h.{side}", "o.said_by")} AND {m.beyond("o.owed", "h.got", "o.gone")}
+    WHERE h.service IN {STABLE} AND {m.overlap(f"h.{side}", "o.said_by")}
+          AND {m.beyond("o.owed", "h.got", "o.gone")}
     """
 
 

@@ -6,6 +6,7 @@ somebody steps back is looked at, and only in histories where somebody does.
 
 from typing import TYPE_CHECKING, Final
 
+from hopring.check.properties.sql import TOTAL
 from hopring.spark.audit.circle import EDGES_MAX, Circles, find_circles
 from hopring.spark.errors import SparkError
 
@@ -19,7 +20,7 @@ WITH course AS (
   SELECT s.run, s.process, m.place, min(d.position) AS position
   FROM audit_deliveries d JOIN audit_messages m ON m.key = d.key JOIN audit_sessions s ON s.id = d.session_id
        JOIN ({_SUSPECTS}) u ON u.run = s.run
-  WHERE d.head AND m.service >= 4 GROUP BY s.run, s.process, m.place),
+  WHERE d.head AND m.service IN {TOTAL} GROUP BY s.run, s.process, m.place),
 steps AS (
   SELECT run, place, lag(place) OVER (PARTITION BY run, process ORDER BY position) AS before FROM course),
 back AS (SELECT run, min(place) AS low, max(before) AS high FROM steps WHERE place < before GROUP BY run),

@@ -2,6 +2,7 @@
 
 from hopring.check.evs import integrity
 from hopring.check.evs_c.words import EVS_C
+from hopring.check.properties.sql import TOTAL
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -51,7 +52,7 @@ def sane_view_delivery(m: Masks) -> str:
          LEFT JOIN audit_stays s
               ON s.room = h.room AND {m.overlap("s.self", "h.late")}
                  AND {m.overlap("o.self", "s.signal_together")}
-    WHERE h.service >= 4 AND h.view < o.view AND ({m.some("h.early")} OR s.id IS NOT NULL)
+    WHERE h.service IN {TOTAL} AND h.view < o.view AND ({m.some("h.early")} OR s.id IS NOT NULL)
     """
 
 
@@ -60,7 +61,7 @@ def same_view_delivery(m: Masks) -> str:
     return f"""
     SELECT run, message, group_name, min(view) AS view, max(view) AS other_view
     FROM audit_holdings
-    WHERE service >= 4 AND early_rooms > 1 AND {m.some("early")}
+    WHERE service IN {TOTAL} AND early_rooms > 1 AND {m.some("early")}
     GROUP BY run, message, group_id, group_name HAVING min(view) <> max(view)
     """
 

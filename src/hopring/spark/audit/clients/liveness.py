@@ -3,6 +3,7 @@
 from hopring.check.evs import liveness
 from hopring.check.evs_c.liveness import REQUESTS
 from hopring.check.evs_c.words import EVS_C
+from hopring.check.properties.sql import LOOSE, RELIABLE
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -34,17 +35,17 @@ def requests(_m: Masks) -> str:
 
 def self_delivery(_m: Masks) -> str:
     """2.15: who wants to be in a group, sends to it and never leaves it gets its message, in any view."""
-    return """
+    return f"""
     WITH owed AS (
-      SELECT key, session_id, position FROM audit_posts WHERE staying AND service > 1 AND NOT discard
+      SELECT key, session_id, position FROM audit_posts WHERE staying AND service IN {RELIABLE} AND NOT discard
       UNION ALL
       SELECT e.key, e.session_id, e.position
       FROM audit_sends e JOIN audit_sessions s ON s.id = e.session_id
-      WHERE e.service > 1 AND NOT e.discard AND array_contains(e.groups, s.private_group))
+      WHERE e.service IN {RELIABLE} AND NOT e.discard AND array_contains(e.groups, s.private_group))
     SELECT s.run, s.process, w.position
     FROM owed w JOIN audit_sessions s ON s.id = w.session_id AND s.alive
          LEFT JOIN audit_own o ON o.session_id = w.session_id AND o.key = w.key
-    WHERE o.key IS NULL OR o.service = 1
+    WHERE o.key IS NULL OR o.service IN {LOOSE}
     """
 
 
@@ -54,14 +55,14 @@ def termination(m: Masks) -> str:
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id,
            array({m.each("o.owed# & ~h.got#")}) AS lacking
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'lasting'
-    WHERE h.service > 1 AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.got")}
+    WHERE h.service IN {RELIABLE} AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.got")}
     UNION ALL
     SELECT p.run, p.message, s.group_name, s.view, p.group_id,
            array({m.each("s.members# & ~coalesce(h.got#, 0)")})
     FROM audit_posts p JOIN audit_stays s ON s.id = p.stay_id AND s.after_view IS NULL AND NOT s.ended
          LEFT JOIN audit_holdings h ON h.key = p.key AND h.group_id = p.group_id
          LEFT JOIN audit_reach r ON r.key = p.key
-    WHERE p.service > 1 AND IF(r.key IS NULL, NOT p.discard OR {m.count("s.members")} > 1,
+    WHERE p.service IN {RELIABLE} AND IF(r.key IS NULL, NOT p.discard OR {m.count("s.members")} > 1,
                                {m.each("(s.members# & ~coalesce(h.got#, 0)) <> 0", " OR ")})
     """
 

@@ -2,6 +2,7 @@
 
 from hopring.check.evs import order
 from hopring.check.evs_c.words import EVS_C
+from hopring.check.properties.sql import FIFO, RELIABLE, TOTAL
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -15,32 +16,32 @@ def paces(hint: str) -> str:
     return f"""
     WITH steps AS (
       SELECT {hint} d.session_id, m.session, d.position, false AS sending, m.place, m.service
-      FROM audit_deliveries d JOIN audit_order m ON m.key = d.key WHERE d.head AND m.service > 1
+      FROM audit_deliveries d JOIN audit_order m ON m.key = d.key WHERE d.head AND m.service IN {RELIABLE}
       UNION ALL
       SELECT {hint} s.session_id, m.session, s.position, true, m.place, s.service
-      FROM audit_sends s JOIN audit_order m ON m.key = s.key WHERE s.service > 1),
+      FROM audit_sends s JOIN audit_order m ON m.key = s.key WHERE s.service IN {RELIABLE}),
     passed AS (
       SELECT *, max(place) OVER earlier AS top,
-             max(IF(NOT sending AND service >= 4, place, NULL)) OVER earlier AS top_agreed,
-             max(IF(NOT sending AND service >= 3, place, NULL)) OVER earlier AS top_fifo
+             max(IF(NOT sending AND service IN {TOTAL}, place, NULL)) OVER earlier AS top_agreed,
+             max(IF(NOT sending AND service IN {FIFO}, place, NULL)) OVER earlier AS top_fifo
       FROM steps
       WINDOW earlier AS (PARTITION BY session_id ORDER BY position
                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     SELECT session_id, session, min(IF(sending AND place <= top, position, NULL)) AS sent_below,
            min(IF(NOT sending AND place < top_agreed, position, NULL)) AS came_late,
-           coalesce(bool_or(NOT sending AND service >= 4 AND place < top_agreed), false) AS unsorted,
+           coalesce(bool_or(NOT sending AND service IN {TOTAL} AND place < top_agreed), false) AS unsorted,
            coalesce(bool_or(NOT sending AND place < top_fifo), false) AS passed
     FROM passed GROUP BY session_id, session
     """
 
 
-SUSPECTS = """
+SUSPECTS = f"""
 SELECT p.session_id, p.session FROM audit_paces p
 WHERE p.passed OR p.session IN (
   SELECT session
   FROM (SELECT session, place, max(place) OVER (PARTITION BY session ORDER BY turn
                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS top
-        FROM audit_messages WHERE sent AND service > 1)
+        FROM audit_messages WHERE sent AND service IN {RELIABLE})
   WHERE place <= top)
 """
 """Where a FIFO message may have been overtaken: by stamps, or if a sender's stamps do not rise as its sends do.
@@ -67,12 +68,12 @@ def _overtaken(hint: str) -> str:
       UNION ALL
       SELECT session_id, position, 'fifo', false
       FROM (SELECT {hint} d.session_id, d.position, m.turn,
-                   max(IF(m.service >= 3, m.turn, NULL)) OVER (
+                   max(IF(m.service IN {FIFO}, m.turn, NULL)) OVER (
                      PARTITION BY d.session_id, m.session ORDER BY d.position
                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS latest
             FROM audit_deliveries d JOIN audit_order m ON m.key = d.key
                  LEFT SEMI JOIN audit_suspects u ON u.session_id = d.session_id AND u.session = m.session
-            WHERE d.head AND m.service > 1 AND m.sent)
+            WHERE d.head AND m.service IN {RELIABLE} AND m.sent)
       WHERE turn < latest
     """
 

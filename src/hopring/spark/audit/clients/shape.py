@@ -2,6 +2,7 @@
 
 from hopring.check.evs import shape
 from hopring.check.evs_c.words import EVS_C
+from hopring.check.properties.sql import RELIABLE
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -48,14 +49,14 @@ def sent_once(_m: Masks) -> str:
 
 def one_place(_m: Masks) -> str:
     """Every receiver knows a message by the same stamp, and no two messages share one."""
-    return """
+    return f"""
     SELECT one.run, one.message, other.message AS other_message, 'has the same stamp as' AS flaw
     FROM (SELECT min(place) AS low, max(place) AS high
-          FROM audit_messages WHERE service > 1 GROUP BY stamp, xxhash64(run) HAVING count(*) > 1) k
+          FROM audit_messages WHERE service IN {RELIABLE} GROUP BY stamp, xxhash64(run) HAVING count(*) > 1) k
          JOIN audit_messages one ON one.place = k.low JOIN audit_messages other ON other.place = k.high
     UNION ALL
     SELECT run, message, message, 'was delivered with another stamp than the first of'
-    FROM audit_messages WHERE low_stamp <> high_stamp AND service > 1
+    FROM audit_messages WHERE low_stamp <> high_stamp AND service IN {RELIABLE}
     """
 
 

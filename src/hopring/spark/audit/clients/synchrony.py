@@ -2,6 +2,7 @@
 
 from hopring.check.evs import synchrony
 from hopring.check.evs_c.words import EVS_C
+from hopring.check.properties.sql import EARLY, TOTAL
 from hopring.spark.audit.masks import Masks
 from hopring.spark.audit.property import Property
 
@@ -12,13 +13,13 @@ def virtual_synchrony(m: Masks) -> str:
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id,
            '' AS where, array({m.each("o.owed# & ~(h.here# | h.unwanted#)")}) AS lacking
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'friends'
-    WHERE h.service >= 4 AND h.nth = 1 AND {m.beyond("h.installed", "h.here", "h.unwanted")}
+    WHERE h.service IN {TOTAL} AND h.nth = 1 AND {m.beyond("h.installed", "h.here", "h.unwanted")}
           AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.here", "h.unwanted")}
     UNION ALL
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id, ' at all',
            array({m.each("o.owed# & ~h.got#")})
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'early'
-    WHERE h.service IN (2, 3) AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.got")}
+    WHERE h.service IN {EARLY} AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.got")}
     """
 
 
@@ -44,7 +45,7 @@ def transitional_signals(m: Masks) -> str:
            '(2) was delivered before the signal, and not so, though moving along, by', h.group_id,
            array({m.each("o.owed# & h.signalled# & ~(h.early# | h.unwanted#)")})
     FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'friends'
-    WHERE h.service >= 4 AND h.nth = 1 AND {m.some("h.early")} AND {m.beyond("h.installed", "h.early")}
+    WHERE h.service IN {TOTAL} AND h.nth = 1 AND {m.some("h.early")} AND {m.beyond("h.installed", "h.early")}
           AND ({m.each("(o.said_by# & h.early# & h.signalled#) <> 0", " OR ")})
           AND ({m.each("(o.owed# & h.signalled# & ~(h.early# | h.unwanted#)) <> 0", " OR ")})
     """
