@@ -88,12 +88,12 @@ def hop_end(namespace: str, me: int, meter: Meter, fill: bool) -> None:
     def carry_out(outputs: Sequence[Output]) -> None:
         for output in outputs:
             match output:
-                case Transmit(frames):
+                case Transmit(frames=frames):
                     for train in encode(head, frames, link.options.segment_bytes):
                         endpoint.send(train, (there, PORT))
-                case Deliver(payload):
+                case Deliver(payload=payload):
                     meter.add(len(payload))
-                case LinkFailed(reason):
+                case LinkFailed(reason=reason):
                     raise RuntimeError(reason)
 
     with inside(namespace):

@@ -83,7 +83,6 @@ def test_a_value_is_a_plain_class_with_the_init_of_its_fields() -> None:
     one = Packet(7, wide=(3,))
     assert (one.seq, one.body, one.wide, one.size()) == (7, b"", (3,), 0)
     assert Packet(7).wide == (1, 2)
-    assert Packet.__match_args__ == ("seq", "body", "wide")
     assert repr(Packet(1, b"x")) == "Packet(seq=1, body=b'x', wide=(1, 2))"
 
 
@@ -95,7 +94,7 @@ def test_values_are_equal_by_their_fields_and_their_kind() -> None:
     assert Packet(1) != Packet(2)
     assert Tick() == Tick()
     assert Tick() != Packet(1)
-    assert Packet(1, b"a").but(seq=2) == Packet(2, b"a")
+    assert Packet(1, b"a").replace(seq=2) == Packet(2, b"a")
 
 
 def test_a_dataclass_keeps_all_but_its_init() -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
 from hopring.config.model import LinkProtocol
 from hopring.errors import Drop, PeerError
@@ -96,10 +96,6 @@ from hopring.wire.unreliable import Loose, Unreliable, decode_unreliable, encode
 WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX + WORD_HEAD_BYTES_MAX
 """The longest control word that is put together: one that carries the largest bundle again."""
 
-_RING_FRAMES: Final = (Token, Data, Segment, Held, Hurry)
-_HOP_FRAMES: Final = (Data, Ack, Segment, Nack)
-_URGENT: Final = (Update, Control)
-_STAMPED: Final = (Routed, Meta, Update)
 _UNRELIABLE: Final = int(ObjectType.UNRELIABLE)
 _PING: Final = int(ObjectType.PING)
 
@@ -274,25 +270,24 @@ class Stack:
         """Takes one event; what a peer should not have sent is dropped and counted."""
         if self.failed:
             return []
-        match event:
-            case Arrived():
-                self._arrived(event.packet, now_us)
-            case Tick():
-                self._tick(now_us)
-            case WishVisit():
-                self._step_ring(Wish(), now_us)
-            case Multicast():
-                self._multicast(event, now_us)
-            case Promise(update):
-                self._originate(update, now_us)
-            case Tell(word):
-                self._tell(word, now_us)
-            case FromStream(neighbour, what):
-                self._from_stream(neighbour, what, now_us)
-            case MulticastLoose():
-                self._multicast_loose(event, now_us)
-            case PingLinks():
-                self._ping_links(now_us)
+        if isinstance(event, Arrived):
+            self._arrived(event.packet, now_us)
+        elif isinstance(event, Tick):
+            self._tick(now_us)
+        elif isinstance(event, WishVisit):
+            self._step_ring(Wish(), now_us)
+        elif isinstance(event, Multicast):
+            self._multicast(event, now_us)
+        elif isinstance(event, Promise):
+            self._originate(event.update, now_us)
+        elif isinstance(event, Tell):
+            self._tell(event.word, now_us)
+        elif isinstance(event, FromStream):
+            self._from_stream(event.neighbour, event.event, now_us)
+        elif isinstance(event, MulticastLoose):
+            self._multicast_loose(event, now_us)
+        elif isinstance(event, PingLinks):
+            self._ping_links(now_us)
         out, self._out = self._out, []
         return out
 
@@ -394,7 +389,7 @@ class Stack:
         return taken
 
     def _to_ring(self, item: Item, now_us: int) -> None:
-        urgent = isinstance(item, _URGENT)
+        urgent = isinstance(item, (Update, Control))
         if self.ring.urgent_open if urgent else self.ring.transit_open:
             self._step_ring(Submit(_encode(item), urgent=urgent), now_us)
         else:
@@ -423,9 +418,9 @@ class Stack:
             raise PeerError(Drop.STALE_INCARNATION, f"daemon {sender} of another start")
 
     def _take(self, header: Header, frame: Frame, now_us: int) -> None:
-        if header.family is Family.RING and isinstance(frame, _RING_FRAMES):
+        if header.family is Family.RING and isinstance(frame, (Token, Data, Segment, Held, Hurry)):
             self._step_ring(FromMember(header.sender, frame), now_us)
-        elif header.family is Family.HOP and isinstance(frame, _HOP_FRAMES):
+        elif header.family is Family.HOP and isinstance(frame, (Data, Ack, Segment, Nack)):
             link = self._link(header.sender)
             if not isinstance(link, hop.Hop):
                 raise PeerError(Drop.FOREIGN_SENDER, f"no Hop link with daemon {header.sender}")
@@ -449,15 +444,14 @@ class Stack:
     def _carry_loose(self, event: NetworkInput, now_us: int) -> None:
         """An Unreliable fragment through the overlay; no link fails because of it."""
         for output in self.network.step(event):
-            match output:
-                case ToLink(neighbour, Unreliable() as item):
-                    link = self.links[neighbour]
-                    submit = Submit(encode_unreliable(item), loose=True)
-                    self._carry_link(neighbour, link, link.step(submit, now_us), now_us)
-                case ToRing(Unreliable() as item):
-                    self._step_ring(Submit(encode_unreliable(item), loose=True), now_us)
-                case Up(Unreliable() as item):
-                    self._up_loose(item, now_us)
+            if isinstance(output, ToLink) and isinstance(output.item, Unreliable):
+                link = self.links[output.neighbour]
+                submit = Submit(encode_unreliable(output.item), loose=True)
+                self._carry_link(output.neighbour, link, link.step(submit, now_us), now_us)
+            elif isinstance(output, ToRing) and isinstance(output.item, Unreliable):
+                self._step_ring(Submit(encode_unreliable(output.item), loose=True), now_us)
+            elif isinstance(output, Up) and isinstance(output.item, Unreliable):
+                self._up_loose(output.item, now_us)
 
     def _up_loose(self, item: Unreliable, now_us: int) -> None:
         try:
@@ -502,24 +496,23 @@ class Stack:
         pinging.heard(decode_ping(body), now_us)
 
     def _up(self, item: Item) -> None:
-        if isinstance(item, _STAMPED) and max(item.lts, item.seq) > NUMBER_MAX:
+        if isinstance(item, (Routed, Meta, Update)) and max(item.lts, item.seq) > NUMBER_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"bundle {item.seq} with stamp {item.lts}")
-        match item:
-            case Update():
-                self._stamps.heard(item.lts - 1)
-                self._out.append(Promised(item))
-            case Control():
-                word = self._words.add(_as_fragment(item))
-                if word is not None:
-                    self._out.append(Told(item.daemon, bytes(word)))
-            case Meta():
-                self._stamps.heard(item.lts)
-                self._out.append(Receive(item.source, item.seq, item.lts, item.mask, None, item.prev))
-            case Routed():
-                self._stamps.heard(item.lts)
-                bundle = self._reassembly.add(item)
-                if bundle is not None:
-                    self._out.append(Receive(item.source, item.seq, item.lts, item.mask, bundle, item.prev))
+        if isinstance(item, Update):
+            self._stamps.heard(item.lts - 1)
+            self._out.append(Promised(item))
+        elif isinstance(item, Control):
+            word = self._words.add(_as_fragment(item))
+            if word is not None:
+                self._out.append(Told(item.daemon, bytes(word)))
+        elif isinstance(item, Meta):
+            self._stamps.heard(item.lts)
+            self._out.append(Receive(item.source, item.seq, item.lts, item.mask, None, item.prev))
+        elif isinstance(item, Routed):
+            self._stamps.heard(item.lts)
+            bundle = self._reassembly.add(item)
+            if bundle is not None:
+                self._out.append(Receive(item.source, item.seq, item.lts, item.mask, bundle, item.prev))
 
     # The links and the network, and what they say.
 
@@ -547,54 +540,51 @@ class Stack:
     ) -> None:
         self._wakes_at_us[daemon] = link.wake_at_us
         for output in outputs:
-            match output:
-                case Transmit(frames):
-                    self._out.append(SendTo(daemon, Family.HOP, frames))
-                case tcp.Write(data):
-                    self._out.append(WriteTo(daemon, data))
-                case tcp.Observe():
-                    self._out.append(ObserveStream(daemon))
-                case Deliver(payload):
-                    self._deliver(payload, partial(FromLink, daemon), now_us, daemon)
-                case LinkFailed(reason, absence):
-                    # Without a link that no tree uses the network is as good as before.
-                    if daemon in self.links:
-                        self._fail(f"link with daemon {daemon}: {reason}", now_us, absence)
+            if isinstance(output, Transmit):
+                self._out.append(SendTo(daemon, Family.HOP, output.frames))
+            elif isinstance(output, tcp.Write):
+                self._out.append(WriteTo(daemon, output.data))
+            elif isinstance(output, tcp.Observe):
+                self._out.append(ObserveStream(daemon))
+            elif isinstance(output, Deliver):
+                self._deliver(output.payload, partial(FromLink, daemon), now_us, daemon)
+            elif isinstance(output, LinkFailed) and daemon in self.links:
+                # Without a link that no tree uses the network is as good as before.
+                self._fail(f"link with daemon {daemon}: {output.reason}", now_us, output.absence)
 
     def _step_ring(self, event: rings.Input, now_us: int) -> None:
         outputs = self.ring.step(event, now_us)
         self._wakes_at_us[self.own.me] = self.ring.wake_at_us
         for output in outputs:
-            match output:
-                case Visit():
-                    self._visit(output, now_us)
-                case TransmitTo():
-                    self._out.append(SendTo(output.member, Family.RING, output.frames))
-                case Passed():
-                    stamped = self._visited
-                    assert stamped is not None, "a token passes on only after its visit"
-                    self._out.append(Visited(stamped.site_seq, stamped.site_lts, output.site_aru))
-                case Deliver():
-                    self._deliver(output.payload, FromRing, now_us)
-                case Transmit():
-                    self._out.append(SendSite(output.frames))
-                case LinkFailed(reason, absence):
-                    self._fail(f"ring: {reason}", now_us, absence)
+            if isinstance(output, Visit):
+                self._visit(output, now_us)
+            elif isinstance(output, TransmitTo):
+                self._out.append(SendTo(output.member, Family.RING, output.frames))
+            elif isinstance(output, Passed):
+                stamped = self._visited
+                assert stamped is not None, "a token passes on only after its visit"
+                self._out.append(Visited(stamped.site_seq, stamped.site_lts, output.site_aru))
+            elif isinstance(output, Deliver):
+                self._deliver(output.payload, FromRing, now_us)
+            elif isinstance(output, Transmit):
+                self._out.append(SendSite(output.frames))
+            elif isinstance(output, LinkFailed):
+                self._fail(f"ring: {output.reason}", now_us, output.absence)
 
     def _carry_out(self, output: NetworkOutput, now_us: int) -> None:
-        match output:
-            case ToLink(neighbour, item):
-                if self._encoded_item is not item:  # Mostly it goes to several neighbours, one after the other.
-                    self._encoded_item, self._encoded = item, _encode(item)
-                submit = Submit(self._encoded, isinstance(item, _URGENT), lazy=isinstance(item, Meta))
-                link = self.links[neighbour]
-                self._carry_link(neighbour, link, link.step(submit, now_us), now_us)
-            case ToRing(item):
-                self._to_ring(item, now_us)
-            case Up(item):
-                self._up(item)
-            case NetworkFailed():
-                self._out.append(output)
+        if isinstance(output, ToLink):
+            item = output.item
+            if self._encoded_item is not item:  # Mostly it goes to several neighbours, one after the other.
+                self._encoded_item, self._encoded = item, _encode(item)
+            submit = Submit(self._encoded, isinstance(item, (Update, Control)), lazy=isinstance(item, Meta))
+            link = self.links[output.neighbour]
+            self._carry_link(output.neighbour, link, link.step(submit, now_us), now_us)
+        elif isinstance(output, ToRing):
+            self._to_ring(output.item, now_us)
+        elif isinstance(output, Up):
+            self._up(output.item)
+        elif isinstance(output, NetworkFailed):
+            self._out.append(output)
 
     def _fail(self, reason: str, now_us: int, absence: bool = False) -> None:
         for output in self.network.step(Failed(reason, absence)):
@@ -602,17 +592,17 @@ class Stack:
 
 
 def _encode(item: Item) -> bytes:
-    match item:
-        case Routed():
-            return encode_routed(item)
-        case Meta():
-            return encode_meta(item)
-        case Update():
-            return encode_update(item)
-        case Control():
-            return encode_control(item)
-        case Unreliable():
-            return encode_unreliable(item)
+    if isinstance(item, Routed):
+        return encode_routed(item)
+    if isinstance(item, Meta):
+        return encode_meta(item)
+    if isinstance(item, Update):
+        return encode_update(item)
+    if isinstance(item, Control):
+        return encode_control(item)
+    if isinstance(item, Unreliable):
+        return encode_unreliable(item)
+    assert_never(item)
 
 
 def _decode(kind: int, body: memoryview) -> Item:

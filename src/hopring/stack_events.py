@@ -1,14 +1,14 @@
 """The words of the stack: what its driver hands in, what it hands back, and who it is."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, final
 
 from hopring.ids import NUMBER_MAX, DaemonId, Generation, Incarnation, SiteId, SiteMask
 from hopring.links import hop, tcp
 from hopring.links.events import Tick
 from hopring.links.ring_options import RingOptions
+from hopring.native import Value
 from hopring.routing.network import NetworkFailed
-from hopring.value import Value
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.flood import Update
@@ -20,130 +20,172 @@ StreamEvent = tcp.Opened | tcp.Received | tcp.Written | tcp.Observed | tcp.Close
 LinkOutput = hop.Output | tcp.Output
 
 
-class Multicast(Value, frozen=True):
+@final
+class Multicast(Value):
     """A bundle for the sites of the mask, or those of them that want it; the others get its meta-data."""
 
-    mask: SiteMask
-    bundle: bytes
-    session: int = 0  # Bundles of one session are chained for FIFO order.
-    settle: bool = False  # Somebody waits until all have it.
+    def __init__(self, mask: SiteMask, bundle: bytes, session: int = 0, settle: bool = False) -> None:
+        self.mask: Final = mask
+        self.bundle: Final = bundle
+        self.session: Final = session  # Bundles of one session are chained for FIFO order.
+        self.settle: Final = settle  # Somebody waits until all have it.
 
 
-class MulticastLoose(Value, frozen=True):
+@final
+class MulticastLoose(Value):
     """An Unreliable bundle for the sites of the mask; the others do not hear of it. Leaves in this turn."""
 
-    mask: SiteMask
-    bundle: bytes
-    lts: int = 0  # Later stamps of this site are above it: so the stability line tells when it is long gone.
-    hurry: bool = False  # From the next visit on; otherwise later, which spares ordered bundles higher stamps.
+    def __init__(self, mask: SiteMask, bundle: bytes, lts: int = 0, hurry: bool = False) -> None:
+        self.mask: Final = mask
+        self.bundle: Final = bundle
+        # Later stamps of this site are above it: so the stability line tells when it is long gone.
+        self.lts: Final = lts
+        # From the next visit on; otherwise later, which spares ordered bundles higher stamps.
+        self.hurry: Final = hurry
 
 
-class Tell(Value, frozen=True):
+@final
+class Tell(Value):
     """A control word for every other daemon of the network; it goes before bundles and needs no stamp."""
 
-    word: bytes
+    def __init__(self, word: bytes) -> None:
+        self.word: Final = word
 
 
-class Promise(Value, frozen=True):
+@final
+class Promise(Value):
     """The site's promise, read off the token by its representative in this very turn, for all other sites."""
 
-    update: Update
+    def __init__(self, update: Update) -> None:
+        self.update: Final = update
 
 
-class WishVisit(Value, frozen=True):
+@final
+class WishVisit(Value):
     """The layer above wants to see the token."""
 
 
-class PingLinks(Value, frozen=True):
+@final
+class PingLinks(Value):
     """Every link that is measured carries a PING now."""
 
 
-class Arrived(Value, frozen=True):
+@final
+class Arrived(Value):
     """A packet from the wire, decoded."""
 
-    packet: Packet
+    def __init__(self, packet: Packet) -> None:
+        self.packet: Final = packet
 
 
-class FromStream(Value, frozen=True):
+@final
+class FromStream(Value):
     """What happened to the connection of the TCP link with this neighbour."""
 
-    neighbour: DaemonId
-    event: StreamEvent
+    def __init__(self, neighbour: DaemonId, event: StreamEvent) -> None:
+        self.neighbour: Final = neighbour
+        self.event: Final = event
 
 
-class SendTo(Value, frozen=True):
+@final
+class SendTo(Value):
     """Frames for one daemon."""
 
-    daemon: DaemonId
-    family: Family
-    frames: tuple[Frame, ...]
+    def __init__(self, daemon: DaemonId, family: Family, frames: tuple[Frame, ...]) -> None:
+        self.daemon: Final = daemon
+        self.family: Final = family
+        self.frames: Final = frames
 
 
-class SendSite(Value, frozen=True):
+@final
+class SendSite(Value):
     """Frames for all other daemons of the site."""
 
-    frames: tuple[Frame, ...]
+    def __init__(self, frames: tuple[Frame, ...]) -> None:
+        self.frames: Final = frames
 
 
-class WriteTo(Value, frozen=True):
+@final
+class WriteTo(Value):
     """Bytes for the connection of the TCP link with this neighbour."""
 
-    neighbour: DaemonId
-    data: bytes
+    def __init__(self, neighbour: DaemonId, data: bytes) -> None:
+        self.neighbour: Final = neighbour
+        self.data: Final = data
 
 
-class ObserveStream(Value, frozen=True):
+@final
+class ObserveStream(Value):
     """Asks for the state of the connection with this neighbour."""
 
-    neighbour: DaemonId
+    def __init__(self, neighbour: DaemonId) -> None:
+        self.neighbour: Final = neighbour
 
 
 Sending = SendTo | SendSite | WriteTo | ObserveStream
 """What the stack asks of sockets."""
 
 
-class Receive(Value, frozen=True):
+@final
+class Receive(Value):
     """A bundle, whole, or only the fact of it where the mask does not name this site."""
 
-    source: SiteId
-    seq: int
-    lts: int
-    mask: SiteMask
-    bundle: bytes | memoryview | None
-    prev: int = 0  # The sequence of its session's bundle before; 0 if it is the first.
+    def __init__(
+        self,
+        source: SiteId,
+        seq: int,
+        lts: int,
+        mask: SiteMask,
+        bundle: bytes | memoryview | None,
+        prev: int = 0,
+    ) -> None:
+        self.source: Final = source
+        self.seq: Final = seq
+        self.lts: Final = lts
+        self.mask: Final = mask
+        self.bundle: Final = bundle
+        self.prev: Final = prev  # The sequence of its session's bundle before; 0 if it is the first.
 
     def meta(self) -> Meta:
         """What the order needs of it."""
         return Meta(self.source, self.seq, self.lts, self.mask, self.prev)
 
 
-class ReceiveLoose(Value, frozen=True):
+@final
+class ReceiveLoose(Value):
     """An Unreliable bundle, whole: the daemon's own as it leaves, others' if and when they come."""
 
-    daemon: DaemonId
-    number: int
-    bundle: bytes
+    def __init__(self, daemon: DaemonId, number: int, bundle: bytes) -> None:
+        self.daemon: Final = daemon
+        self.number: Final = number
+        self.bundle: Final = bundle
 
 
-class Told(Value, frozen=True):
+@final
+class Told(Value):
     """A control word from another daemon."""
 
-    daemon: DaemonId
-    word: bytes
+    def __init__(self, daemon: DaemonId, word: bytes) -> None:
+        self.daemon: Final = daemon
+        self.word: Final = word
 
 
-class Promised(Value, frozen=True):
+@final
+class Promised(Value):
     """Another site's promise has come."""
 
-    update: Update
+    def __init__(self, update: Update) -> None:
+        self.update: Final = update
 
 
-class Visited(Value, frozen=True):
+@final
+class Visited(Value):
     """The token was here: what it says of the own site, and the line that all its daemons have reached."""
 
-    site_seq: int
-    site_lts: int
-    site_aru: int
+    def __init__(self, site_seq: int, site_lts: int, site_aru: int) -> None:
+        self.site_seq: Final = site_seq
+        self.site_lts: Final = site_lts
+        self.site_aru: Final = site_aru
 
 
 Input = Multicast | MulticastLoose | Tell | Promise | WishVisit | PingLinks | Arrived | FromStream | Tick

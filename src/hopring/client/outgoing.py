@@ -3,7 +3,7 @@
 from array import array
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hopring.client.errors import MessageTooLarge
 from hopring.client.events import Receipt
@@ -150,7 +150,7 @@ class Outgoing:
         """Adds messages of a batch as a bundle of its own, with a ticket for the last; see `takes_bundle`."""
         self.seal()
         number, ticket = self._ticket(sending)
-        run = replace(self.run(sending.groups, sending.service, sending.self_discard), mark=mark)
+        run = self.run(sending.groups, sending.service, sending.self_discard).replace(mark=mark)
         hints = bytes([*bytes(len(bodies) - 1), number])
         bundle = bundle_parts(run, bodies, types, hints)
         self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes

@@ -50,7 +50,7 @@ class Anteroom:
 
     def _hear(self, connection: Connection, happening: Happening) -> None:
         match happening:
-            case Received(chunk):
+            case Received(chunk=chunk):
                 since_us, said = self._strangers[connection]
                 self._strangers[connection] = (since_us, said + chunk)
                 if len(said) + len(chunk) >= GREETING_BYTES:

@@ -8,7 +8,6 @@ Invariants  nothing of a step is sent before `note` was told what the step put o
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
 
 from hopring.config import Config, cluster_hash
 from hopring.daemon.loop import Loop
@@ -55,7 +54,6 @@ from hopring.wire.word import Word
 Upward = Stamped | Delivered | Rift | TransitionalSignal | Installed
 """What membership puts out for the layer above."""
 
-_UPWARD: Final = (Stamped, Delivered, Rift, TransitionalSignal, Installed)
 
 Up = Callable[[Sequence[Upward]], None]
 
@@ -220,11 +218,15 @@ class Member:
     def _named(self, event: Upward) -> Upward:
         """The layers above, logs and traces know daemons by name."""
         if isinstance(event, Installed):
-            return event.but(cause=named(event.cause, self._names, self._sites))
+            return event.replace(cause=named(event.cause, self._names, self._sites))
         return event
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
-        upward = [self._named(output) for output in outputs if isinstance(output, _UPWARD)]
+        upward = [
+            self._named(output)
+            for output in outputs
+            if isinstance(output, (Stamped, Delivered, Rift, TransitionalSignal, Installed))
+        ]
         if upward:
             self._note(upward)
             if not self._upward:
@@ -233,11 +235,11 @@ class Member:
         sendings: list[Sending] = []
         for output in outputs:
             match output:
-                case Network(_, sending):
+                case Network(output=sending):
                     sendings.append(sending)
-                case Say(to, word):
+                case Say(to=to, word=word):
                     self.wires.datagrams.say(to, encode(word))
-                case NetworkStarted(own, streams, ring):
+                case NetworkStarted(own=own, streams=streams, ring=ring):
                     self.wires.send(sendings)
                     sendings = []
                     self._reached(self.membership.counter)

@@ -120,13 +120,13 @@ class TraceFile:
     def _event(self, event: Upward) -> trace.Event | None:
         me, at_us, view = self._me, self._now_us(), _view(event.view)
         match event:
-            case Stamped(_, message, position):
+            case Stamped(message=message, position=position):
                 number, place = self._number(message, event.view, position), _place(view, position)
                 if number is None:
                     return None
                 name = self._name(me, number)
                 return trace.Sent(me, at_us, view, name, message.service, place, len(message.payload))
-            case Delivered(_, message, sender, position):
+            case Delivered(message=message, sender=sender, position=position):
                 number = self._number(message, event.view, position)
                 if number is None:
                     return None
@@ -134,9 +134,9 @@ class TraceFile:
                 return trace.Delivered(me, at_us, view, name, message.service, _place(view, position))
             case Rift():
                 return None  # A matter of groups.
-            case TransitionalSignal(_, together):
+            case TransitionalSignal(together=together):
                 return trace.Signal(me, at_us, view, self._processes(together))
-            case Installed(_, members, together, cause):
+            case Installed(members=members, together=together, cause=cause):
                 both = self._processes(members), self._processes(together)
                 return trace.Installed(me, at_us, view, *both, cause)
 

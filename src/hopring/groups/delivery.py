@@ -110,7 +110,7 @@ class Delivery:
             only = sorted([index for place in some for index in indexes[place]])
             if only:
                 every = len(only) == len(bundle)
-                out.append(deliver.but(sessions=tuple(alike_numbers), only=None if every else tuple(only)))
+                out.append(deliver.replace(sessions=tuple(alike_numbers), only=None if every else tuple(only)))
         return out
 
     def joined(self, at: Position) -> list[Deliver]:
@@ -149,7 +149,7 @@ def _in_pieces(deliver: Deliver, members: list[tuple[int, ...]]) -> list[Deliver
     for place, start, end in rows_of(deliver.bundle, 0, len(deliver.bundle)):
         sessions = tuple([one for one in members[place] if one in wanting])
         if sessions:
-            out.append(deliver.but(sessions=sessions, only=tuple(range(start, end))))
+            out.append(deliver.replace(sessions=sessions, only=tuple(range(start, end))))
     return out
 
 

@@ -50,7 +50,7 @@ class Early:
             return deliver
         self.withheld.extend([(one, deliver) for one in waiting])
         rest = tuple([one for one in deliver.sessions if one not in waiting])
-        return deliver.but(sessions=rest)
+        return deliver.replace(sessions=rest)
 
     def take(self, at: Position, gets: Gets) -> list[Deliver]:
         """The join at this place is delivered: what its session is owed, in order.
@@ -74,7 +74,7 @@ class Early:
         self.kept = [_also(one, session) if one.position in out else one for one in self.kept]
         if not self.joins:
             self.kept.clear()
-        return [out[place].but(sessions=(session,)) for place in sorted(out)]
+        return [out[place].replace(sessions=(session,)) for place in sorted(out)]
 
     def clear(self) -> None:
         """The daemons' view is over, and all of it delivered."""
@@ -102,7 +102,7 @@ class Early:
 
 
 def _also(deliver: Deliver, session: int) -> Deliver:
-    return deliver.but(sessions=(*deliver.sessions, session))
+    return deliver.replace(sessions=(*deliver.sessions, session))
 
 
 def _same_sender(one: Deliver, other: Deliver) -> bool:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, final
 
 from hopring.groups.names import GroupViewId, Member
 from hopring.ids import GroupName, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
+from hopring.native import Value
 from hopring.ordering.entry import Position
-from hopring.value import Value
 from hopring.wire.bundle import Bundle, Run, decode_bundle, pick
 
 # From sessions.
@@ -46,12 +47,14 @@ class LeaveGroup:
     group: GroupName
 
 
-class Send(Value, frozen=True):
+@final
+class Send(Value):
     """A run of messages of one session, sealed; its groups may be any, private ones too."""
 
-    session: int
-    run: Run
-    bundle: bytes | memoryview
+    def __init__(self, session: int, run: Run, bundle: bytes | memoryview) -> None:
+        self.session: Final = session
+        self.run: Final = run
+        self.bundle: Final = bundle
 
 
 # To sessions.
@@ -150,15 +153,25 @@ class PresenceTold:
     present: tuple[tuple[int, int], ...]  # The group's place in the bundle's list, and the session there.
 
 
-class Deliver(Value, frozen=True):
+@final
+class Deliver(Value):
     """A bundle for these sessions, each once."""
 
-    sessions: tuple[int, ...]
-    sender: GroupName  # The sender's private group.
-    bundle: Bundle
-    view: ViewId  # Of the daemons, in which it was stamped.
-    position: Position
-    only: tuple[int, ...] | None = None  # Of a mixed bundle, the messages that are for them; None is all.
+    def __init__(
+        self,
+        sessions: tuple[int, ...],
+        sender: GroupName,
+        bundle: Bundle,
+        view: ViewId,
+        position: Position,
+        only: tuple[int, ...] | None = None,
+    ) -> None:
+        self.sessions: Final = sessions
+        self.sender: Final = sender  # The sender's private group.
+        self.bundle: Final = bundle
+        self.view: Final = view  # Of the daemons, in which it was stamped.
+        self.position: Final = position
+        self.only: Final = only  # Of a mixed bundle, the messages that are for them; None is all.
 
     def picked(self) -> Bundle:
         """What these sessions get of it."""

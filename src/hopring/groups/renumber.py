@@ -6,7 +6,6 @@ have numbers too, but nobody looks them up.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from hopring.groups.events import Send
 from hopring.groups.groups import Groups, GState
@@ -43,5 +42,5 @@ def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], na
 
 
 def _of(request: Send, daemon: DaemonId) -> Send:
-    run = replace(request.run, daemon=daemon)
+    run = request.run.replace(daemon=daemon)
     return Send(request.session, run, with_daemon(request.bundle, daemon))

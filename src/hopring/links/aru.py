@@ -10,15 +10,19 @@ the visitor's own, but a later visitor may raise it again before everybody has s
 two visits in a row brackets a whole rotation: the lesser of the two is at most what each member had.
 """
 
+from typing import Final, final
+
 from hopring.ids import NOBODY, DaemonId
-from hopring.value import Value
+from hopring.native import Value
 
 
-class Aru(Value, frozen=True):
+@final
+class Aru(Value):
     """A value as the token carries it, and who lowered it."""
 
-    value: int
-    modifier: DaemonId = NOBODY
+    def __init__(self, value: int, modifier: DaemonId = NOBODY) -> None:
+        self.value: Final = value
+        self.modifier: Final = modifier
 
 
 def updated(aru: Aru, local: int, me: DaemonId) -> Aru:

@@ -7,19 +7,24 @@ Limit       none of its own: a link adds only what lies in its receive window.
 """
 
 from dataclasses import dataclass, field
+from typing import final
 
 from hopring.errors import Drop, PeerError
+from hopring.native import Mutable
 from hopring.wire.data import Segment
 
 
-@dataclass(slots=True)
-class _Part:
+@final
+class _Part(Mutable):
     """The segments of one packet that are here, and the cut that they belong to."""
 
-    count: int
-    packet_bytes: int
-    chunk_bytes: int
-    chunks: dict[int, bytes] = field(default_factory=dict)  # By index; never all of them.
+    def __init__(
+        self, count: int, packet_bytes: int, chunk_bytes: int, chunks: dict[int, bytes] | None = None
+    ) -> None:
+        self.count = count
+        self.packet_bytes = packet_bytes
+        self.chunk_bytes = chunk_bytes
+        self.chunks = {} if chunks is None else chunks  # By index; never all of them.
 
 
 @dataclass(slots=True)

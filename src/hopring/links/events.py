@@ -6,51 +6,74 @@ A driver hands a link one input and the time, carries out the outputs in their o
 turn shares packets.
 """
 
-from hopring.value import Value
+from typing import Final, final
+
+from hopring.native import Value
 from hopring.wire.train import Frame
 
 
-class Submit(Value, frozen=True):
+@final
+class Submit(Value):
     """An object to be carried to the other side, at most `object_bytes_max` long."""
 
-    payload: bytes
-    urgent: bool = False  # Control of higher layers: goes before data and outside its window.
-    lazy: bool = False  # May wait a little for company, because it would hardly fill a packet.
-    loose: bool = False  # Of an Unreliable bundle: outside the link's numbering, never sent again.
+    def __init__(self, payload: bytes, urgent: bool = False, lazy: bool = False, loose: bool = False) -> None:
+        self.payload: Final = payload
+        self.urgent: Final = urgent  # Control of higher layers: goes before data and outside its window.
+        self.lazy: Final = lazy  # May wait a little for company, because it would hardly fill a packet.
+        self.loose: Final = loose  # Of an Unreliable bundle: outside the link's numbering, never sent again.
 
 
-class Tick(Value, frozen=True):
+@final
+class Tick(Value):
     """The time has come that `wake_at_us` named."""
 
 
-class Deliver(Value, frozen=True):
+@final
+class Deliver(Value):
     """The body of a packet from the other side: one or more objects, for the layer above."""
 
-    payload: bytes
+    def __init__(self, payload: bytes) -> None:
+        self.payload: Final = payload
 
 
-class Transmit(Value, frozen=True):
+@final
+class Transmit(Value):
     """Frames to send to the neighbour, or to the whole ring; they may share datagrams."""
 
-    frames: tuple[Frame, ...]
+    def __init__(self, frames: tuple[Frame, ...]) -> None:
+        self.frames: Final = frames
 
 
-class LinkFailed(Value, frozen=True):
+@final
+class LinkFailed(Value):
     """The link is dead and will do nothing more; membership has to act."""
 
-    reason: str
-    # The other end was not heard, or has closed the connection. It may be this end that did not run.
-    absence: bool = False
+    def __init__(self, reason: str, absence: bool = False) -> None:
+        self.reason: Final = reason
+        # The other end was not heard, or has closed the connection. It may be this end that did not run.
+        self.absence: Final = absence
 
 
-class LinkCounters(Value, frozen=True):
+@final
+class LinkCounters(Value):
     """What a link has seen so far; packets, where nothing else is said."""
 
-    sent: int
-    received: int
-    lost: int
-    nacks: int
-    retransmissions: int
-    duplicates: int
-    round_trip_us: int
-    loose_dropped: int = 0  # Objects of Unreliable bundles that found no room here.
+    def __init__(
+        self,
+        sent: int,
+        received: int,
+        lost: int,
+        nacks: int,
+        retransmissions: int,
+        duplicates: int,
+        round_trip_us: int,
+        loose_dropped: int = 0,
+    ) -> None:
+        self.sent: Final = sent
+        self.received: Final = received
+        self.lost: Final = lost
+        self.nacks: Final = nacks
+        self.retransmissions: Final = retransmissions
+        self.duplicates: Final = duplicates
+        self.round_trip_us: Final = round_trip_us
+        self.loose_dropped: Final = loose_dropped  # Objects of Unreliable bundles that found no room here.

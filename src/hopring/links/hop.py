@@ -14,7 +14,7 @@ Deviations  ranges of missing packets run from the expected one to the one befor
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 from hopring.ids import NEVER, NUMBER_MAX
 from hopring.links.bucket import Bucket
@@ -163,17 +163,17 @@ class Hop:
             return []
         if self.state.heard_at_us < 0:
             self.state.heard_at_us = now_us
-        match event:
-            case Submit():
-                return self._submit(event, now_us)
-            case Data() | Segment():
-                return self._receive(event, now_us)
-            case Ack():
-                return self._acknowledged(event, now_us)
-            case Nack():
-                return self._asked(event, now_us)
-            case Tick():
-                return self._tick(now_us)
+        if isinstance(event, Submit):
+            return self._submit(event, now_us)
+        if isinstance(event, (Data, Segment)):
+            return self._receive(event, now_us)
+        if isinstance(event, Ack):
+            return self._acknowledged(event, now_us)
+        if isinstance(event, Nack):
+            return self._asked(event, now_us)
+        if isinstance(event, Tick):
+            return self._tick(now_us)
+        assert_never(event)
 
     @property
     def learned(self) -> HopLearned | None:

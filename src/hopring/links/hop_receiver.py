@@ -5,35 +5,39 @@ Invariants  a packet is handed up at most once; `missing` holds exactly the pack
 """
 
 from dataclasses import dataclass, field
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER
 from hopring.links.assembly import Assembly
-from hopring.value import Value
+from hopring.native import Mutable, Value
 from hopring.wire.data import MISSING_MAX, Data, Missing, Segment
 
 
-class Patience(Value, frozen=True):
+@final
+class Patience(Value):
     """When a packet that does not get through fails the link: often enough, and for long enough.
 
     The number alone would kill a short link in a short outage, the time alone a slow one with much to repair.
     """
 
-    times: int
-    span_us: int
+    def __init__(self, times: int, span_us: int) -> None:
+        self.times: Final = times
+        self.span_us: Final = span_us
 
     def ends(self, times: int, span_us: int) -> bool:
         """Whether so many tries over so long a time are too much."""
         return times > self.times and span_us >= self.span_us
 
 
-@dataclass(slots=True)
-class Wanted:
+@final
+class Wanted(Mutable):
     """A packet that has not arrived: when to ask for it, and how often that was done."""
 
-    ask_at_us: int
-    asked: int = 0  # In a row, without any part of it coming.
-    first_asked_us: int = NEVER
+    def __init__(self, ask_at_us: int, asked: int = 0, first_asked_us: int = NEVER) -> None:
+        self.ask_at_us = ask_at_us
+        self.asked = asked  # In a row, without any part of it coming.
+        self.first_asked_us = first_asked_us
 
 
 @dataclass(slots=True)

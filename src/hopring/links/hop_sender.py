@@ -5,12 +5,13 @@ Invariants  `unacked` holds the packets above the neighbour's aru, oldest first,
 """
 
 from dataclasses import dataclass, field
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.links.hop_receiver import Patience
 from hopring.links.loose_queue import LooseQueue
 from hopring.links.send_queue import SendQueue
-from hopring.value import Value
+from hopring.native import Mutable, Value
 from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, segment_count
 
 RESERVE_PACKETS = 64
@@ -20,27 +21,33 @@ IP_UDP_BYTES = 28
 """What the network adds to a datagram; rates are those of the wire."""
 
 
-class Crossing(Value, frozen=True):
+@final
+class Crossing(Value):
     """How long a packet and a request for it are on their way at least: a round trip, and its length."""
 
-    now_us: int
-    round_trip_us: int
-    rate_bytes_per_second: int
+    def __init__(self, now_us: int, round_trip_us: int, rate_bytes_per_second: int) -> None:
+        self.now_us: Final = now_us
+        self.round_trip_us: Final = round_trip_us
+        self.rate_bytes_per_second: Final = rate_bytes_per_second
 
     def done_us(self, size_bytes: int) -> int:
         """The earliest moment at which a request for it can be more than impatience."""
         return self.now_us + self.round_trip_us + size_bytes * 1_000_000 // self.rate_bytes_per_second
 
 
-@dataclass(slots=True)
-class Unacked:
+@final
+class Unacked(Mutable):
     """A packet that the neighbour has not acknowledged."""
 
-    payload: bytes
-    end_bytes: int  # Bytes sent on this link up to and with this packet.
-    crossed_at_us: int  # Before this it cannot have crossed, so a request for it is premature.
-    resends: int = 0
-    first_resend_us: int = 0
+    def __init__(
+        self, payload: bytes, end_bytes: int, crossed_at_us: int, resends: int = 0, first_resend_us: int = 0
+    ) -> None:
+        self.payload = payload
+        self.end_bytes = end_bytes  # Bytes sent on this link up to and with this packet.
+        # Before this it cannot have crossed, so a request for it is premature.
+        self.crossed_at_us = crossed_at_us
+        self.resends = resends
+        self.first_resend_us = first_resend_us
 
 
 @dataclass(slots=True)

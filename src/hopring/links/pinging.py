@@ -5,20 +5,23 @@ Above       the stack, which sends a ping when it is told to and takes what came
 """
 
 from dataclasses import dataclass, field
+from typing import Final, final
 
 from hopring.links.events import LinkCounters
 from hopring.links.round_trip import RoundTrip, stamp_of
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.hop import STAMP_MASK
 from hopring.wire.ping import Ping
 
 
-class LinkSample(Value, frozen=True):
+@final
+class LinkSample(Value):
     """What one end has measured since it was last asked."""
 
-    round_trip_us: int  # 0 if there is no new one.
-    received: int  # Packets, since the last sample,
-    lost: int  # and how many of them had to be asked for.
+    def __init__(self, round_trip_us: int, received: int, lost: int) -> None:
+        self.round_trip_us: Final = round_trip_us  # 0 if there is no new one.
+        self.received: Final = received  # Packets, since the last sample,
+        self.lost: Final = lost  # and how many of them had to be asked for.
 
 
 @dataclass(slots=True)

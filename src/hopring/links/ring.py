@@ -16,6 +16,7 @@ Deviations  tokens are numbered, and sent again until there is a sign that they 
 """
 
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId
@@ -92,32 +93,32 @@ class Ring:
         """Takes one event and says what is to be done about it."""
         if self.state.phase is Phase.FAILED:
             return []
-        match event:
-            case FromMember():
-                return self._hear(event.sender, event.frame, now_us)
-            case Release():
-                return self._release(event, now_us)
-            case Tick():
-                return self._tick(now_us)
-            case Wish():
-                return self._want(now_us)
-            case Submit():
-                return self._submit(event, now_us)
+        if isinstance(event, FromMember):
+            return self._hear(event.sender, event.frame, now_us)
+        if isinstance(event, Release):
+            return self._release(event, now_us)
+        if isinstance(event, Tick):
+            return self._tick(now_us)
+        if isinstance(event, Wish):
+            return self._want(now_us)
+        if isinstance(event, Submit):
+            return self._submit(event, now_us)
+        assert_never(event)
 
     def _hear(self, sender: DaemonId, frame: RingFrame, now_us: int) -> list[Output]:
         if sender not in self.members:
             raise PeerError(Drop.FOREIGN_SENDER, f"daemon {sender} is no member of this ring")
         if sender == self.me:
             return []  # Multicast comes back to its sender.
-        match frame:
-            case Token():
-                return self._accept(sender, frame, now_us)
-            case Data() | Segment():
-                return self._receive(frame, now_us)
-            case Hurry():
-                return self._hurry()
-            case Held(number):
-                return self._held(sender, number, now_us)
+        if isinstance(frame, Token):
+            return self._accept(sender, frame, now_us)
+        if isinstance(frame, (Data, Segment)):
+            return self._receive(frame, now_us)
+        if isinstance(frame, Hurry):
+            return self._hurry()
+        if isinstance(frame, Held):
+            return self._held(sender, frame.number, now_us)
+        assert_never(frame)
 
     # Packets.
 

@@ -3,19 +3,24 @@
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import final
 
 from hopring.links.loose_queue import LooseQueue
+from hopring.native import Mutable
 from hopring.wire.data import segment_count
 
 
-@dataclass(slots=True)
-class Fill:
+@final
+class Fill(Mutable):
     """How many segments objects take that are packed in a row, by their sizes alone."""
 
-    packet_bytes: int
-    chunk_bytes: int
-    closed_segments: int = 0
-    last_bytes: int = 0  # Of the packet still open; an object is never empty.
+    def __init__(
+        self, packet_bytes: int, chunk_bytes: int, closed_segments: int = 0, last_bytes: int = 0
+    ) -> None:
+        self.packet_bytes = packet_bytes
+        self.chunk_bytes = chunk_bytes
+        self.closed_segments = closed_segments
+        self.last_bytes = last_bytes  # Of the packet still open; an object is never empty.
 
     @property
     def segments(self) -> int:
@@ -72,13 +77,14 @@ class Room:
         return fits
 
 
-@dataclass(slots=True)
-class Packing:
+@final
+class Packing(Mutable):
     """The packets of one visit while they are being filled."""
 
-    fill: Fill
-    packets: list[bytes] = field(default_factory=list)  # Closed ones, in order.
-    last: list[bytes] = field(default_factory=list)  # The objects of the packet still open.
+    def __init__(self, fill: Fill, packets: list[bytes] | None = None, last: list[bytes] | None = None) -> None:
+        self.fill = fill
+        self.packets = [] if packets is None else packets  # Closed ones, in order.
+        self.last = [] if last is None else last  # The objects of the packet still open.
 
     @property
     def segments(self) -> int:

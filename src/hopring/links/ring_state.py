@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import final
 
 from hopring.ids import NEVER
 from hopring.links.loose_queue import LooseQueue
@@ -11,6 +12,7 @@ from hopring.links.ring_packing import Outbox
 from hopring.links.ring_store import RingStore
 from hopring.links.ring_token import first_token
 from hopring.links.ring_turn import Turn
+from hopring.native import Mutable
 from hopring.wire.ring import Token
 from hopring.wire.unreliable import loose_bytes_of
 
@@ -24,14 +26,21 @@ class Phase(Enum):
     FAILED = "failed"
 
 
-@dataclass(slots=True)
-class Timers:
+@final
+class Timers(Mutable):
     """What is due when; none is set while the token visits."""
 
-    hold_until_us: int = NEVER
-    resend_at_us: int = NEVER
-    loss_at_us: int = NEVER
-    hurry_at_us: int = NEVER
+    def __init__(
+        self,
+        hold_until_us: int = NEVER,
+        resend_at_us: int = NEVER,
+        loss_at_us: int = NEVER,
+        hurry_at_us: int = NEVER,
+    ) -> None:
+        self.hold_until_us = hold_until_us
+        self.resend_at_us = resend_at_us
+        self.loss_at_us = loss_at_us
+        self.hurry_at_us = hurry_at_us
 
 
 @dataclass(slots=True)

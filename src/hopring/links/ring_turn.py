@@ -1,5 +1,7 @@
 """One visit's account: what is sent again, and what room that leaves for new packets."""
 
+from typing import Final, final
+
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_packing import Fill, Kind, Outbox, Packing
 from hopring.links.ring_requests import expand
@@ -10,26 +12,40 @@ from hopring.links.ring_window import (
     unstable_room_segments,
     urgent_room_segments,
 )
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.data import Data, Segment, segment_count
 from hopring.wire.ring import Token
 
 
-class Turn(Value, frozen=True):
+@final
+class Turn(Value):
     """Fixed when the visit begins, so that `Release` is held to what `Visit` said."""
 
-    others_segments: int  # What the other members sent in the last rotation.
-    window_segments: int  # What this member may send from one pass of the token to the next.
-    copies: tuple[Data | Segment, ...]  # The requested packets that are sent again.
-    copies_segments: int
-    unanswered: dict[int, int]  # The requests that stay on the token.
-    urgent_segments: int  # What urgent objects may use.
-    new_segments: int  # What local and transit objects may use together.
-    local_segments: int  # Of it, what transit leaves for local objects.
-    transit_segments: (
-        int  # What transit may use if nothing local goes: more than new_segments for a long object.
-    )
-    loose_segments: int  # What Unreliable bundles may use whatever else goes.
+    def __init__(
+        self,
+        others_segments: int,
+        window_segments: int,
+        copies: tuple[Data | Segment, ...],
+        copies_segments: int,
+        unanswered: dict[int, int],
+        urgent_segments: int,
+        new_segments: int,
+        local_segments: int,
+        transit_segments: int,
+        loose_segments: int,
+    ) -> None:
+        self.others_segments: Final = others_segments  # What the other members sent in the last rotation.
+        # What this member may send from one pass of the token to the next.
+        self.window_segments: Final = window_segments
+        self.copies: Final = copies  # The requested packets that are sent again.
+        self.copies_segments: Final = copies_segments
+        self.unanswered: Final = unanswered  # The requests that stay on the token.
+        self.urgent_segments: Final = urgent_segments  # What urgent objects may use.
+        self.new_segments: Final = new_segments  # What local and transit objects may use together.
+        self.local_segments: Final = local_segments  # Of it, what transit leaves for local objects.
+        # What transit may use if nothing local goes: more than new_segments for a long object.
+        self.transit_segments: Final = transit_segments
+        self.loose_segments: Final = loose_segments  # What Unreliable bundles may use whatever else goes.
 
 
 def begin_turn(

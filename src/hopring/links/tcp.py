@@ -22,7 +22,7 @@ Deviations  A link lives as long as its connection. The next connection is a new
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
@@ -30,48 +30,61 @@ from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
 from hopring.links.heartbeat import SILENCES_MAX, beat_us, ride_us, silence_limit_us
 from hopring.links.loose_queue import LOOSE_BYTES_MAX
 from hopring.links.send_queue import SendQueue
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, StreamReader, encode_greeting, encode_packet
 
 
-class Opened(Value, frozen=True):
+@final
+class Opened(Value):
     """The connection stands."""
 
 
-class Received(Value, frozen=True):
+@final
+class Received(Value):
     """Bytes that came in, cut anywhere."""
 
-    chunk: bytes
+    def __init__(self, chunk: bytes) -> None:
+        self.chunk: Final = chunk
 
 
-class Written(Value, frozen=True):
+@final
+class Written(Value):
     """The kernel has taken so many more of the bytes that were written."""
 
-    count_bytes: int
+    def __init__(self, count_bytes: int) -> None:
+        self.count_bytes: Final = count_bytes
 
 
-class Observed(Value, frozen=True):
+@final
+class Observed(Value):
     """State of the connection, as the driver's TCP knows it."""
 
-    data_segments: int  # Segments with data that came in, in any order, repetitions included.
-    round_trip_us: int  # Smoothed; 0 if it was not measured.
+    def __init__(self, data_segments: int, round_trip_us: int) -> None:
+        # Segments with data that came in, in any order, repetitions included.
+        self.data_segments: Final = data_segments
+        self.round_trip_us: Final = round_trip_us  # Smoothed; 0 if it was not measured.
 
 
-class Closed(Value, frozen=True):
+@final
+class Closed(Value):
     """The connection is gone, or could not be opened."""
 
-    reason: str
+    def __init__(self, reason: str) -> None:
+        self.reason: Final = reason
 
 
-class Write(Value, frozen=True):
+@final
+class Write(Value):
     """Bytes for the connection, behind all earlier ones."""
 
-    data: bytes
+    def __init__(self, data: bytes) -> None:
+        self.data: Final = data
 
 
-class Observe(Value, frozen=True):
+@final
+class Observe(Value):
     """Asks for `Observed`, within OBSERVE_US; a connection that is held still gives no answer."""
 
 
@@ -183,21 +196,21 @@ class Tcp:
             return []
         if self.state.heard_at_us < 0:
             self.state.heard_at_us = now_us
-        match event:
-            case Submit():
-                return self._submit(event, now_us)
-            case Opened():
-                return self._open(now_us)
-            case Received(chunk):
-                return self._receive(chunk, now_us)
-            case Written(count_bytes):
-                return self._written(count_bytes)
-            case Observed(data_segments, round_trip_us):
-                return self._observed(data_segments, round_trip_us, now_us)
-            case Closed(reason):
-                return self._fail(reason, absence=True)
-            case Tick():
-                return self._tick(now_us)
+        if isinstance(event, Submit):
+            return self._submit(event, now_us)
+        if isinstance(event, Opened):
+            return self._open(now_us)
+        if isinstance(event, Received):
+            return self._receive(event.chunk, now_us)
+        if isinstance(event, Written):
+            return self._written(event.count_bytes)
+        if isinstance(event, Observed):
+            return self._observed(event.data_segments, event.round_trip_us, now_us)
+        if isinstance(event, Closed):
+            return self._fail(event.reason, absence=True)
+        if isinstance(event, Tick):
+            return self._tick(now_us)
+        assert_never(event)
 
     # What comes in.
 

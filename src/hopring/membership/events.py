@@ -1,104 +1,131 @@
 """The words between the membership and its driver, and between it and the layer above."""
 
+from typing import Final, final
+
 from hopring.ids import DaemonId, Generation, Process, SiteMask, ViewId
 from hopring.links.events import Tick
 from hopring.membership.words import Datagram
+from hopring.native import Value
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 from hopring.stack_events import Identity, Sending, StreamEvent
-from hopring.value import Value
 from hopring.wire.train import Packet
 
 
-class Submit(Value, frozen=True):
+@final
+class Submit(Value):
     """A message of one of this daemon's sessions, for all daemons of the view."""
 
-    service: Service
-    payload: bytes
-    session: int = 0
+    def __init__(self, service: Service, payload: bytes, session: int = 0) -> None:
+        self.service: Final = service
+        self.payload: Final = payload
+        self.session: Final = session
 
 
-class Resume(Value, frozen=True):
+@final
+class Resume(Value):
     """The layer above is ready for the clients' messages of this view."""
 
-    view: ViewId
+    def __init__(self, view: ViewId) -> None:
+        self.view: Final = view
 
 
-class Withdraw(Value, frozen=True):
+@final
+class Withdraw(Value):
     """The daemon's own messages that still wait mean nothing any more."""
 
 
-class Arrived(Value, frozen=True):
+@final
+class Arrived(Value):
     """A packet from the wire, for whichever network it belongs to."""
 
-    packet: Packet
+    def __init__(self, packet: Packet) -> None:
+        self.packet: Final = packet
 
 
-class Heard(Value, frozen=True):
+@final
+class Heard(Value):
     """A membership word from the wire, and who its packet says that it is from."""
 
-    sender: Process
-    word: Datagram
+    def __init__(self, sender: Process, word: Datagram) -> None:
+        self.sender: Final = sender
+        self.word: Final = word
 
 
-class Stop(Value, frozen=True):
+@final
+class Stop(Value):
     """This daemon is to go: it says so to the others and takes no further part. Best once it is `drained`."""
 
 
-class Stalled(Value, frozen=True):
+@final
+class Stalled(Value):
     """The driver did not run for so long: silence meanwhile says nothing of others, and they may be gone on."""
 
-    for_us: int
+    def __init__(self, for_us: int) -> None:
+        self.for_us: Final = for_us
 
 
-class FromStream(Value, frozen=True):
+@final
+class FromStream(Value):
     """What happened to a connection of that network's TCP link with this neighbour."""
 
-    generation: Generation
-    neighbour: DaemonId
-    event: StreamEvent
+    def __init__(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
+        self.generation: Final = generation
+        self.neighbour: Final = neighbour
+        self.event: Final = event
 
 
-class Say(Value, frozen=True):
+@final
+class Say(Value):
     """A membership word for these daemons, as datagrams."""
 
-    to: tuple[DaemonId, ...]
-    word: Datagram
+    def __init__(self, to: tuple[DaemonId, ...], word: Datagram) -> None:
+        self.to: Final = to
+        self.word: Final = word
 
 
-class Network(Value, frozen=True):
+@final
+class Network(Value):
     """What a network wants to have sent; the identity goes into the heads."""
 
-    own: Identity
-    output: Sending
+    def __init__(self, own: Identity, output: Sending) -> None:
+        self.own: Final = own
+        self.output: Final = output
 
 
-class NetworkStarted(Value, frozen=True):
+@final
+class NetworkStarted(Value):
     """A network begins, and the one before is over; a driver has TCP links to connect."""
 
-    own: Identity
-    streams: tuple[DaemonId, ...]
-    ring: tuple[DaemonId, ...] = ()  # The daemons of the own site, this one too: whom SendSite is for.
+    def __init__(self, own: Identity, streams: tuple[DaemonId, ...], ring: tuple[DaemonId, ...] = ()) -> None:
+        self.own: Final = own
+        self.streams: Final = streams
+        self.ring: Final = ring  # The daemons of the own site, this one too: whom SendSite is for.
 
 
-class Stamped(Value, frozen=True):
+@final
+class Stamped(Value):
     """A submitted message has its place in the order: the thesis' send event."""
 
-    view: ViewId
-    message: Message
-    position: Position
+    def __init__(self, view: ViewId, message: Message, position: Position) -> None:
+        self.view: Final = view
+        self.message: Final = message
+        self.position: Final = position
 
 
-class Delivered(Value, frozen=True):
+@final
+class Delivered(Value):
     """A message for the layer above."""
 
-    view: ViewId
-    message: Message
-    sender: Process
-    position: Position
+    def __init__(self, view: ViewId, message: Message, sender: Process, position: Position) -> None:
+        self.view: Final = view
+        self.message: Final = message
+        self.sender: Final = sender
+        self.position: Final = position
 
 
-class Rift(Value, frozen=True):
+@final
+class Rift(Value):
     """Before the signal: here stands something for these sites, ours too, that they cannot all be promised.
 
     Some of those who come along are not in these sites, and went on without it before the view broke. So what
@@ -106,30 +133,52 @@ class Rift(Value, frozen=True):
     view ends here.
     """
 
-    view: ViewId
-    position: Position
-    mask: SiteMask
-    together: tuple[Process, ...]
-    next_view: ViewId
-    lost: bool  # None of those who come along has it; else it is Safe, and not stable.
+    def __init__(
+        self,
+        view: ViewId,
+        position: Position,
+        mask: SiteMask,
+        together: tuple[Process, ...],
+        next_view: ViewId,
+        lost: bool,
+    ) -> None:
+        self.view: Final = view
+        self.position: Final = position
+        self.mask: Final = mask
+        self.together: Final = together
+        self.next_view: Final = next_view
+        self.lost: Final = lost  # None of those who come along has it; else it is Safe, and not stable.
 
 
-class TransitionalSignal(Value, frozen=True):
+@final
+class TransitionalSignal(Value):
     """The view is closing; what follows until the next one is promised only among these."""
 
-    view: ViewId
-    together: tuple[Process, ...]
-    next_view: ViewId  # The one that follows; no two sides of a split have the same.
+    def __init__(self, view: ViewId, together: tuple[Process, ...], next_view: ViewId) -> None:
+        self.view: Final = view
+        self.together: Final = together
+        self.next_view: Final = next_view  # The one that follows; no two sides of a split have the same.
 
 
-class Installed(Value, frozen=True):
+@final
+class Installed(Value):
     """A new view."""
 
-    view: ViewId
-    members: tuple[Process, ...]
-    together: tuple[Process, ...]  # Those who came along from my view before.
-    cause: str
-    uneven: bool = False  # Those who came along may not all have seen the same: for some there were rifts, or
+    def __init__(
+        self,
+        view: ViewId,
+        members: tuple[Process, ...],
+        together: tuple[Process, ...],
+        cause: str,
+        uneven: bool = False,
+    ) -> None:
+        self.view: Final = view
+        self.members: Final = members
+        self.together: Final = together  # Those who came along from my view before.
+        self.cause: Final = cause
+        # Those who came along may not all have seen the same: for some there were rifts, or
+        self.uneven: Final = uneven
+
     # messages behind the signal that are not for all their sites.
 
 

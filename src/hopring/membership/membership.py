@@ -199,23 +199,23 @@ class Membership:
         if self.phase is Phase.GONE:
             return
         match event:
-            case Arrived(packet):
+            case Arrived(packet=packet):
                 if self.stack is not None:
                     self._stack(PacketArrived(packet), now_us)
             case Tick():
                 self._tick(now_us)
             case Submit():
                 self._submit(event)
-            case Resume(view) if view == self.view.id:
+            case Resume(view=view) if view == self.view.id:
                 self.traffic.outbox.held = False
             case Withdraw():
                 self.traffic.outbox.control.clear()
-            case Heard(sender, word):
+            case Heard(sender=sender, word=word):
                 self._heard(sender, word, now_us)
-            case FromStream(generation, neighbour, happening):
+            case FromStream(generation=generation, neighbour=neighbour, event=happening):
                 if self.stack is not None and self.stack.own.generation == generation:
                     self._stack(StreamHappened(neighbour, happening), now_us)
-            case Stalled(for_us):
+            case Stalled(for_us=for_us):
                 self._stalled(for_us, now_us)
             case Stop():
                 self._go(now_us)
@@ -306,7 +306,7 @@ class Membership:
                         self._stack(promise, now_us)
             case Promised() if self.phase is Phase.OP:
                 self.traffic.promised(self.view, output, now_us)
-            case WordTold(daemon, word):
+            case WordTold(daemon=daemon, word=word):
                 self._told(daemon, word, now_us)
             case ReceiveLoose():
                 self._receive_loose(output, now_us)

@@ -1,13 +1,12 @@
 """Entries: bundles in the list of one view, held with their body or known by their meta-data only."""
 
-from dataclasses import dataclass, field
 from struct import Struct
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask
+from hopring.native import Mutable, Value
 from hopring.services import SERVICES, Service
-from hopring.value import Value
 from hopring.wire.objects import VIEW_BYTES_MIN
 
 # service, sending daemon, session
@@ -35,28 +34,42 @@ def position_at(lts: int, site: int) -> Position:
     return position
 
 
-class Message(Value, frozen=True):
+@final
+class Message(Value):
     """What a bundle carries for its receivers: whose it is, and what it was promised."""
 
-    service: Service
-    daemon: DaemonId
-    session: int
-    payload: bytes | memoryview
+    def __init__(self, service: Service, daemon: DaemonId, session: int, payload: bytes | memoryview) -> None:
+        self.service: Final = service
+        self.daemon: Final = daemon
+        self.session: Final = session
+        self.payload: Final = payload
 
 
-@dataclass(slots=True)
-class Entry:
+@final
+class Entry(Mutable):
     """One bundle of the view; without a message, only its meta-data is here."""
 
-    source: SiteId
-    seq: int
-    lts: int
-    mask: SiteMask
-    prev: int
-    message: Message | None
-    delivered: bool = False
-    passed: bool = False  # Delivered or pruned, and so is everything before it of its session.
-    position: Position = field(init=False)  # Its place in the order.
+    def __init__(
+        self,
+        source: SiteId,
+        seq: int,
+        lts: int,
+        mask: SiteMask,
+        prev: int,
+        message: Message | None,
+        delivered: bool = False,
+        passed: bool = False,
+    ) -> None:
+        self.source = source
+        self.seq = seq
+        self.lts = lts
+        self.mask = mask
+        self.prev = prev
+        self.message = message
+        self.delivered = delivered
+        self.passed = passed  # Delivered or pruned, and so is everything before it of its session.
+        self.position: Position  # Its place in the order.
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         self.position = position_at(self.lts, self.source)

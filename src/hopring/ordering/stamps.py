@@ -11,21 +11,30 @@ Invariants  stamps rise strictly along the site sequence, and are above every st
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final, final
 
 from hopring.ids import SiteId, SiteMask
+from hopring.native import Value
 from hopring.ordering.destinations import Destinations
-from hopring.value import Value
 from hopring.wire.fragments import fragment
 from hopring.wire.routed import Meta, Routed
 
 
-class Stamped(Value, frozen=True):
+@final
+class Stamped(Value):
     """What one visit stamped and lets go, and what the token shall say then."""
 
-    site_seq: int
-    site_lts: int
-    sealed: tuple[tuple[Meta, bytes], ...]  # Stamped in this visit.
-    fragments: tuple[Routed, ...]  # Of these and earlier ones, what leaves in this visit.
+    def __init__(
+        self,
+        site_seq: int,
+        site_lts: int,
+        sealed: tuple[tuple[Meta, bytes], ...],
+        fragments: tuple[Routed, ...],
+    ) -> None:
+        self.site_seq: Final = site_seq
+        self.site_lts: Final = site_lts
+        self.sealed: Final = sealed  # Stamped in this visit.
+        self.fragments: Final = fragments  # Of these and earlier ones, what leaves in this visit.
 
 
 @dataclass(slots=True)

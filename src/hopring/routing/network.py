@@ -17,13 +17,14 @@ One object serves one view, from `ninit` to `linkfailed`; the next view builds a
 
 from collections.abc import Collection, Iterable
 from dataclasses import InitVar, dataclass, field
+from typing import Final, assert_never, final
 
 from hopring.config.model import LinkProtocol, LinkTuning
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
+from hopring.native import Value
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
-from hopring.value import Value
 from hopring.wire.flood import Control, Update
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.unreliable import Unreliable
@@ -32,56 +33,72 @@ Item = Routed | Meta | Update | Control | Unreliable
 """What travels along the trees."""
 
 
-class Originate(Value, frozen=True):
+@final
+class Originate(Value):
     """Send this: a fragment of mine, stamped with the token in hand or Unreliable; a promise; or a word."""
 
-    item: Routed | Update | Control | Unreliable
+    def __init__(self, item: Routed | Update | Control | Unreliable) -> None:
+        self.item: Final = item
 
 
-class FromRing(Value, frozen=True):
+@final
+class FromRing(Value):
     """Another daemon of my site sent this on the ring; which one, nobody can tell: any may repeat a packet."""
 
-    item: Item
+    def __init__(self, item: Item) -> None:
+        self.item: Final = item
 
 
-class FromLink(Value, frozen=True):
+@final
+class FromLink(Value):
     """The representative of a neighbouring site sent this on our link."""
 
-    neighbour: DaemonId
-    item: Item
+    def __init__(self, neighbour: DaemonId, item: Item) -> None:
+        self.neighbour: Final = neighbour
+        self.item: Final = item
 
 
-class Failed(Value, frozen=True):
+@final
+class Failed(Value):
     """A link or the ring has failed."""
 
-    reason: str
-    absence: bool = False  # As of LinkFailed.
+    def __init__(self, reason: str, absence: bool = False) -> None:
+        self.reason: Final = reason
+        self.absence: Final = absence  # As of LinkFailed.
 
 
-class ToRing(Value, frozen=True):
+@final
+class ToRing(Value):
     """Send this on the ring of my site."""
 
-    item: Item
+    def __init__(self, item: Item) -> None:
+        self.item: Final = item
 
 
-class ToLink(Value, frozen=True):
+@final
+class ToLink(Value):
     """Send this on the link to that representative."""
 
-    neighbour: DaemonId
-    item: Item
+    def __init__(self, neighbour: DaemonId, item: Item) -> None:
+        self.neighbour: Final = neighbour
+        self.item: Final = item
 
 
-class Up(Value, frozen=True):
+@final
+class Up(Value):
     """Hand this to the layer above."""
 
-    item: Item
+    def __init__(self, item: Item) -> None:
+        self.item: Final = item
 
 
-class NetworkFailed(Value, frozen=True):
+@final
+class NetworkFailed(Value):
     """The network is at its end; membership has to build another."""
 
-    reason: str
-    absence: bool = False  # As of LinkFailed.
+    def __init__(self, reason: str, absence: bool = False) -> None:
+        self.reason: Final = reason
+        self.absence: Final = absence  # As of LinkFailed.
 
 
 Input = Originate | FromRing | FromLink | Failed
@@ -152,16 +169,16 @@ class Network:
         """Takes one event and says what follows from it."""
         if self.failure is not None:
             return []
-        match event:
-            case FromRing():
-                return self._from_ring(event.item)
-            case FromLink():
-                return self._from_link(event.neighbour, event.item)
-            case Originate():
-                return self._originate(event.item)
-            case Failed(reason, absence):
-                self.failure = reason
-                return [NetworkFailed(reason, absence)]
+        if isinstance(event, FromRing):
+            return self._from_ring(event.item)
+        if isinstance(event, FromLink):
+            return self._from_link(event.neighbour, event.item)
+        if isinstance(event, Originate):
+            return self._originate(event.item)
+        if isinstance(event, Failed):
+            self.failure = event.reason
+            return [NetworkFailed(event.reason, event.absence)]
+        assert_never(event)
 
     def _originate(self, item: Routed | Update | Control | Unreliable) -> list[Output]:
         assert item.source == self.site, "a daemon originates for its own site only"

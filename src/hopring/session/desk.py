@@ -205,7 +205,7 @@ class Desk:
             case Delivered():
                 self._ask(event, now_us)
                 self._receipt(event, now_us)
-            case Stamped(_, message) if not is_word(message.payload):
+            case Stamped(message=message) if not is_word(message.payload):
                 pass  # Groups want to know of joins only.
             case TransitionalSignal():
                 self._ask(event, now_us)

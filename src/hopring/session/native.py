@@ -1,6 +1,6 @@
 """The native dialect: frames of words and bundles, the client protocol of this library."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.errors import Drop, PeerError
@@ -103,5 +103,5 @@ class NativeConversation:
         self.wants_receipts = self.wants_receipts or any(bundle.hints)
         now = self.dialect.groups.me.daemon
         if now != self.daemon:
-            run, body = replace(run, daemon=now), with_daemon(body, now)
+            run, body = run.replace(daemon=now), with_daemon(body, now)
         return Send(self.session, run, body)

@@ -127,11 +127,11 @@ class Host:
 
     def _carry_out(self, output: Output) -> None:
         match output:
-            case FromNetwork(own, sending):
+            case FromNetwork(own=own, output=sending):
                 self._send_frames(own, sending)
-            case Say(to, word):
+            case Say(to=to, word=word):
                 self._say(to, encode(word))
-            case NetworkStarted(own, neighbours):
+            case NetworkStarted(own=own, streams=neighbours):
                 self._heads.clear()
                 if self.streams is not None:
                     self.streams.begin(own, neighbours)
@@ -145,17 +145,17 @@ class Host:
 
     def _send_frames(self, own: Identity, output: object) -> None:
         match output:
-            case SendTo(daemon, family, frames):
+            case SendTo(daemon=daemon, family=family, frames=frames):
                 target = self.cluster.addresses[daemon]
                 for datagram in self._datagrams(own, family, frames):
                     self.cluster.network.send(self.address, target, datagram)
-            case SendSite(frames):
+            case SendSite(frames=frames):
                 for datagram in self._datagrams(own, Family.RING, frames):
                     self.cluster.network.multicast(self.address, self._group, datagram)
-            case WriteTo(neighbour, data):
+            case WriteTo(neighbour=neighbour, data=data):
                 assert self.streams is not None, "only TCP links write"
                 self.streams.write(own.generation, neighbour, data)
-            case ObserveStream(neighbour):
+            case ObserveStream(neighbour=neighbour):
                 assert self.streams is not None, "only TCP links are observed"
                 self.streams.observe(own.generation, neighbour)
 
@@ -200,15 +200,15 @@ class Host:
         at_us = self.cluster.engine.now_us
         view = view_name(output.view)
         match output:
-            case Stamped(_, message, position):
+            case Stamped(message=message, position=position):
                 name, place = self._name(message), stamp(view, position)
                 return trace.Sent(self.process, at_us, view, name, message.service, place, len(message.payload))
-            case Delivered(_, message, _, position):
+            case Delivered(message=message, position=position):
                 name = self._name(message)
                 return trace.Delivered(self.process, at_us, view, name, message.service, stamp(view, position))
-            case TransitionalSignal(_, together):
+            case TransitionalSignal(together=together):
                 return trace.Signal(self.process, at_us, view, self._processes(together))
-            case Installed(_, members, together, cause):
+            case Installed(members=members, together=together, cause=cause):
                 both = self._processes(members), self._processes(together)
                 why = named(cause, self.cluster.names, self.cluster.site_names)
                 return trace.Installed(self.process, at_us, view, *both, why)

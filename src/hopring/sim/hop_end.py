@@ -47,10 +47,10 @@ class HopEnd(DatagramEnd):
 
     def _carry_out(self, output: hop.Output) -> None:
         match output:
-            case Transmit(frames):
+            case Transmit(frames=frames):
                 for datagram in self.datagrams(frames):
                     self.place.network.send(self.place.address, self._peer, datagram)
-            case Deliver(payload):
+            case Deliver(payload=payload):
                 self.deliver(payload)
-            case LinkFailed(reason):
+            case LinkFailed(reason=reason):
                 self.fail(reason)

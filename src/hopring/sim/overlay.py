@@ -94,20 +94,20 @@ class Daemon:
     def _carry_out(self, output: Output) -> None:
         network = self.world.network
         match output:
-            case SendTo(daemon, family, frames):
+            case SendTo(daemon=daemon, family=family, frames=frames):
                 target = Address(self.world.names[daemon], DATAGRAM_PORT)
                 for datagram in self._datagrams(family, frames):
                     network.send(self._address, target, datagram)
-            case SendSite(frames):
+            case SendSite(frames=frames):
                 for datagram in self._datagrams(Family.RING, frames):
                     network.multicast(self._address, f"site {self.site}", datagram)
-            case WriteTo(neighbour, data):
+            case WriteTo(neighbour=neighbour, data=data):
                 self._streams[neighbour].write(data)
-            case ObserveStream(neighbour):
+            case ObserveStream(neighbour=neighbour):
                 self._streams[neighbour].observe()
             case Receive():
                 self.world.received(self.name, output)
-            case NetworkFailed(reason):
+            case NetworkFailed(reason=reason):
                 self.world.failed(self.name, named(reason, self.world.names))
             case ReceiveLoose():
                 self.world.loose[self.name, output.bundle] += 1

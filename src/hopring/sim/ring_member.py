@@ -70,19 +70,19 @@ class RingMember(DatagramEnd):
     def _carry_out(self, output: ring.Output) -> None:
         place = self.place
         match output:
-            case Transmit(frames):
+            case Transmit(frames=frames):
                 for datagram in self.datagrams(frames):
                     place.network.multicast(place.address, place.link, datagram)
-            case TransmitTo(member, frames):
+            case TransmitTo(member=member, frames=frames):
                 for datagram in self.datagrams(frames):
                     place.network.send(place.address, self._addresses[member], datagram)
-            case Deliver(payload):
+            case Deliver(payload=payload):
                 self.deliver(payload)
             case Visit():
                 self._release(output)
-            case Passed(_number, site_aru):
+            case Passed(number=_number, site_aru=site_aru):
                 self.site_aru = site_aru
-            case LinkFailed(reason):
+            case LinkFailed(reason=reason):
                 self.fail(reason)
 
     def _release(self, visit: Visit) -> None:

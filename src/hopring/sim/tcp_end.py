@@ -36,7 +36,7 @@ class TcpEnd(End):
 
     def _carry_out(self, output: tcp.Output) -> None:
         match output:
-            case tcp.Write(data):
+            case tcp.Write(data=data):
                 self._unwritten += data
                 self._write()
             case tcp.Observe():
@@ -44,9 +44,9 @@ class TcpEnd(End):
                 stream = self.stream
                 observed = tcp.Observed(stream.incoming.data_segments, stream.out.round_trip.smoothed_us)
                 self._driver.step(observed)
-            case Deliver(payload):
+            case Deliver(payload=payload):
                 self.deliver(payload)
-            case LinkFailed(reason):
+            case LinkFailed(reason=reason):
                 self.fail(reason)
                 if self.stream is not None:
                     self.stream.abort()

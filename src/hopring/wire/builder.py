@@ -1,6 +1,6 @@
 """Bundles in the making: messages of one session are added until one is full, or differs too much."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hopring.ids import GroupName
 from hopring.services import Service
@@ -102,5 +102,5 @@ class BundleBuilder:
         if len(self._where) == 1:
             return bundle_parts(self.run, self._bodies, self._types, self._hints)
         groups = tuple([group for (group,) in self._where])
-        run = replace(self.run, groups=groups, mixed=True)
+        run = self.run.replace(groups=groups, mixed=True)
         return bundle_parts(run, self._bodies, self._types, self._hints, self._places)

@@ -15,14 +15,14 @@ Limit       columns are mapped in place, so the machine has to be little-endian.
 import sys
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, DaemonId, GroupName
+from hopring.native import Value
 from hopring.services import SERVICES, Service
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark, decode_mark, encode_mark
 
@@ -81,34 +81,61 @@ BUNDLE_BYTES_DEFAULT: Final = bundle_bytes_of(MESSAGE_BYTES_DEFAULT)
 BUNDLE_BYTES_MAX: Final = bundle_bytes_of(MESSAGE_BYTES_MAX)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+@final
+class Run(Value):
     """What all messages of a bundle share; a message that differs in any of it starts another bundle."""
 
-    daemon: DaemonId
-    session: int  # Its number at the daemon.
-    service: Service
-    groups: tuple[GroupName, ...]  # Distinct, in the order in which the sender named them.
-    self_discard: bool = False
-    channel: int = 0
-    big_endian: bool = False  # Whether its sender writes integers so; for receivers that want to know.
-    mark: BatchMark | None = None  # Of a batch that may come again; such a bundle goes to one group.
-    mixed: bool = False  # Each message goes to one of the groups, and not to all; from Causal on.
-    spread_bits: int = 0  # Bits 23 to 30 of a Spread client's type word; no daemon knows a meaning of them.
-    spread_groups: bytes = b""  # The list of groups as a Spread client wrote it, if `groups` is not just that.
+    def __init__(
+        self,
+        daemon: DaemonId,
+        session: int,
+        service: Service,
+        groups: tuple[GroupName, ...],
+        self_discard: bool = False,
+        channel: int = 0,
+        big_endian: bool = False,
+        mark: BatchMark | None = None,
+        mixed: bool = False,
+        spread_bits: int = 0,
+        spread_groups: bytes = b"",
+    ) -> None:
+        self.daemon: Final = daemon
+        self.session: Final = session  # Its number at the daemon.
+        self.service: Final = service
+        self.groups: Final = groups  # Distinct, in the order in which the sender named them.
+        self.self_discard: Final = self_discard
+        self.channel: Final = channel
+        # Whether its sender writes integers so; for receivers that want to know.
+        self.big_endian: Final = big_endian
+        self.mark: Final = mark  # Of a batch that may come again; such a bundle goes to one group.
+        self.mixed: Final = mixed  # Each message goes to one of the groups, and not to all; from Causal on.
+        # Bits 23 to 30 of a Spread client's type word; no daemon knows a meaning of them.
+        self.spread_bits: Final = spread_bits
+        # The list of groups as a Spread client wrote it, if `groups` is not just that.
+        self.spread_groups: Final = spread_groups
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+@final
+class Bundle(Value):
     """A bundle, mapped and checked; its columns are views of the buffer that it was decoded from."""
 
-    run: Run
-    offsets: Column
-    types: Column
-    hints: Column
-    places: Column  # Of a mixed bundle: for each message, where its group is in `run.groups`.
-    bodies: Column
-    whole: Column  # All of it, as it was decoded.
+    def __init__(
+        self,
+        run: Run,
+        offsets: Column,
+        types: Column,
+        hints: Column,
+        places: Column,
+        bodies: Column,
+        whole: Column,
+    ) -> None:
+        self.run: Final = run
+        self.offsets: Final = offsets
+        self.types: Final = types
+        self.hints: Final = hints
+        self.places: Final = places  # Of a mixed bundle: for each message, where its group is in `run.groups`.
+        self.bodies: Final = bodies
+        self.whole: Final = whole  # All of it, as it was decoded.
 
     def __len__(self) -> int:
         return len(self.types)
@@ -258,7 +285,7 @@ def as_of(bundle: Bundle, place: int) -> Bundle:
 @lru_cache(maxsize=_GROUP_LISTS_KEPT_MAX)
 def _runs_of(run: Run) -> tuple[Run, ...]:
     """The runs of messages to each group of a mixed one; remembered, like lists of groups."""
-    return tuple([replace(run, groups=(group,), mixed=False) for group in run.groups])
+    return tuple([run.replace(groups=(group,), mixed=False) for group in run.groups])
 
 
 def pick(bundle: Bundle, indexes: Sequence[int]) -> bytes:
@@ -266,7 +293,7 @@ def pick(bundle: Bundle, indexes: Sequence[int]) -> bytes:
     old = [bundle.places[index] for index in indexes]
     kept = sorted(set(old))
     groups = tuple([bundle.run.groups[place] for place in kept])
-    run = replace(bundle.run, groups=groups, mixed=len(groups) > 1)
+    run = bundle.run.replace(groups=groups, mixed=len(groups) > 1)
     return encode_bundle(
         run,
         [bundle.message(index) for index in indexes],

@@ -6,10 +6,10 @@ checked, asked for and stored by itself.
 """
 
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType
 
 # seq, index, count, packet bytes
@@ -24,29 +24,35 @@ TRAIN_BYTES_MAX: Final = 65_000  # What one UDP send may carry, with room for IP
 PACKET_BYTES_MAX: Final = TRAIN_BYTES_MAX
 
 
-class Data(Value, frozen=True):
+@final
+class Data(Value):
     """A whole packet of a link."""
 
-    seq: int
-    payload: bytes
+    def __init__(self, seq: int, payload: bytes) -> None:
+        self.seq: Final = seq
+        self.payload: Final = payload
 
 
-class Segment(Value, frozen=True):
+@final
+class Segment(Value):
     """One of `count` chunks of packet `seq`."""
 
-    seq: int
-    index: int
-    count: int
-    packet_bytes: int
-    chunk: bytes
+    def __init__(self, seq: int, index: int, count: int, packet_bytes: int, chunk: bytes) -> None:
+        self.seq: Final = seq
+        self.index: Final = index
+        self.count: Final = count
+        self.packet_bytes: Final = packet_bytes
+        self.chunk: Final = chunk
 
 
-class Missing(Value, frozen=True):
+@final
+class Missing(Value):
     """What a receiver asks for: `count` whole packets from `seq` on, or some segments of packet `seq`."""
 
-    seq: int
-    count: int
-    segments: int = 0  # A bit for each segment; 0 asks for whole packets.
+    def __init__(self, seq: int, count: int, segments: int = 0) -> None:
+        self.seq: Final = seq
+        self.count: Final = count
+        self.segments: Final = segments  # A bit for each segment; 0 asks for whole packets.
 
 
 _MISSING: Final = Struct("<QHQ")

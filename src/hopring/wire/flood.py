@@ -1,11 +1,11 @@
 """Objects that go to every daemon of the network: a site's promise, and the control words of higher layers."""
 
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, DaemonId, SiteId
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
 
 # source, seq, lts, aru
@@ -15,27 +15,33 @@ _CONTROL: Final = Struct("<BHIHH")
 CONTROL_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _CONTROL.size
 
 
-class Update(Value, frozen=True):
+@final
+class Update(Value):
     """A site's ARU_Update: what it has sent so far, the lowest stamp it may still use, and its stability line.
 
     `lts` counts only for those who hold everything of the site up to `seq`.
     """
 
-    source: SiteId
-    seq: int
-    lts: int
-    aru: int
+    def __init__(self, source: SiteId, seq: int, lts: int, aru: int) -> None:
+        self.source: Final = source
+        self.seq: Final = seq
+        self.lts: Final = lts
+        self.aru: Final = aru
 
 
-class Control(Value, frozen=True):
+@final
+class Control(Value):
     """A fragment of a control word; `serial` counts the words of the daemon that sent it."""
 
-    source: SiteId
-    daemon: DaemonId
-    serial: int
-    index: int
-    count: int
-    chunk: bytes
+    def __init__(
+        self, source: SiteId, daemon: DaemonId, serial: int, index: int, count: int, chunk: bytes
+    ) -> None:
+        self.source: Final = source
+        self.daemon: Final = daemon
+        self.serial: Final = serial
+        self.index: Final = index
+        self.count: Final = count
+        self.chunk: Final = chunk
 
 
 def encode_update(update: Update) -> bytes:

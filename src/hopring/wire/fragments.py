@@ -9,10 +9,11 @@ Limits      checked before anything is kept. A refusal is final: a bundle that i
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import SiteId
+from hopring.native import Mutable
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT, BUNDLE_BYTES_MAX
 from hopring.wire.objects import OBJECT_BODY_BYTES_MAX, OBJECT_HEAD_BYTES, VIEW_BYTES_MIN
 from hopring.wire.routed import ROUTED_HEAD_BYTES, Meta, Routed
@@ -56,15 +57,23 @@ def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
     ]
 
 
-@dataclass(slots=True)
-class _Partial:
+@final
+class _Partial(Mutable):
     """A bundle of which some fragments are here."""
 
-    meta: Meta
-    count: int
-    chunk_bytes: int = 0  # Of all fragments but the last; 0 while only the last is here.
-    chunks: dict[int, bytes | memoryview] = field(default_factory=dict)  # By index; never all of them.
-    held_bytes: int = 0
+    def __init__(
+        self,
+        meta: Meta,
+        count: int,
+        chunk_bytes: int = 0,
+        chunks: dict[int, bytes | memoryview] | None = None,
+        held_bytes: int = 0,
+    ) -> None:
+        self.meta = meta
+        self.count = count
+        self.chunk_bytes = chunk_bytes  # Of all fragments but the last; 0 while only the last is here.
+        self.chunks = {} if chunks is None else chunks  # By index; never all of them.
+        self.held_bytes = held_bytes
 
 
 @dataclass(slots=True)
@@ -140,7 +149,7 @@ class Reassembly:
 
 def _check_cut(partial: _Partial, routed: Routed, bundle_bytes_max: int) -> None:
     """Refuses a fragment that disagrees with those that are here, or whose bundle must be too large."""
-    if routed.count != partial.count or not routed.meta().same(partial.meta):
+    if routed.count != partial.count or routed.meta() != partial.meta:
         raise PeerError(Drop.INCONSISTENT, f"fragments of bundle {routed.seq} do not agree")
     length = len(routed.chunk)
     if routed.index == partial.count - 1:

@@ -6,11 +6,11 @@ acknowledgements and other small words ride in the same datagram as data.
 
 from enum import IntEnum
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.value import Value
+from hopring.native import Value
 
 MAGIC: Final = b"HR"
 VERSION: Final = 1
@@ -52,14 +52,18 @@ class FrameType(IntEnum):
     LOOSE = 8
 
 
-class Header(Value, frozen=True):
+@final
+class Header(Value):
     """Who sent a datagram and which link it is for."""
 
-    family: Family
-    cluster: int
-    sender: DaemonId
-    incarnation: Incarnation
-    generation: Generation
+    def __init__(
+        self, family: Family, cluster: int, sender: DaemonId, incarnation: Incarnation, generation: Generation
+    ) -> None:
+        self.family: Final = family
+        self.cluster: Final = cluster
+        self.sender: Final = sender
+        self.incarnation: Final = incarnation
+        self.generation: Final = generation
 
 
 def encode_header(header: Header) -> bytes:

@@ -1,10 +1,10 @@
 """ACK and NACK frames of the Hop link (thesis 4.3)."""
 
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.data import Missing, decode_missing, encode_missing
 from hopring.wire.header import FrameType, encode_frame
 
@@ -15,25 +15,31 @@ STAMP_MASK: Final = 0xFFFF_FFFF
 """Stamps are the low 32 bits of the sender's microsecond clock; differences are taken modulo 2**32."""
 
 
-class Ack(Value, frozen=True):
+@final
+class Ack(Value):
     """What one end has received and sent so far; in both directions the same frame.
 
     `stamp_us` is the sender's clock, `echo_us` the last stamp it got, `echo_delay_us` how long ago. A zero
     `echo_us` means that it has none yet.
     """
 
-    aru: int
-    top: int
-    max_sent: int
-    stamp_us: int
-    echo_us: int
-    echo_delay_us: int
+    def __init__(
+        self, aru: int, top: int, max_sent: int, stamp_us: int, echo_us: int, echo_delay_us: int
+    ) -> None:
+        self.aru: Final = aru
+        self.top: Final = top
+        self.max_sent: Final = max_sent
+        self.stamp_us: Final = stamp_us
+        self.echo_us: Final = echo_us
+        self.echo_delay_us: Final = echo_delay_us
 
 
-class Nack(Value, frozen=True):
+@final
+class Nack(Value):
     """The packets and segments that the receiver misses."""
 
-    missing: tuple[Missing, ...]
+    def __init__(self, missing: tuple[Missing, ...]) -> None:
+        self.missing: Final = missing
 
 
 def encode_ack(ack: Ack) -> bytes:

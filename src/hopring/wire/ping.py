@@ -5,22 +5,24 @@ with the time since. So either end knows a round trip, whatever protocol the lin
 """
 
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.objects import ObjectType, encode_object
 
 # stamp, echo, echo delay
 _PING: Final = Struct("<III")
 
 
-class Ping(Value, frozen=True):
+@final
+class Ping(Value):
     """Stamps as those of an ACK: the low 32 bits of a microsecond clock, and a zero echo means none yet."""
 
-    stamp_us: int
-    echo_us: int
-    echo_delay_us: int
+    def __init__(self, stamp_us: int, echo_us: int, echo_delay_us: int) -> None:
+        self.stamp_us: Final = stamp_us
+        self.echo_us: Final = echo_us
+        self.echo_delay_us: Final = echo_delay_us
 
 
 def encode_ping(ping: Ping) -> bytes:

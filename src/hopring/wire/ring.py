@@ -2,11 +2,11 @@
 
 from enum import IntEnum
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.data import Missing, decode_missing, encode_missing
 from hopring.wire.header import FrameType, encode_frame
 
@@ -28,21 +28,37 @@ _REGULAR: Final = int(TokenKind.REGULAR)
 _Numbers = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
 
-class Token(Value, frozen=True):
+@final
+class Token(Value):
     """The rotating token with all its fields; `number` grows with every pass."""
 
-    number: int
-    link_seq: int
-    link_aru: int
-    link_aru_modifier: DaemonId
-    flow_control: int
-    site_seq: int
-    site_lts: int
-    site_aru: int
-    site_aru_modifier: DaemonId
-    missing: tuple[Missing, ...] = ()
-    quiet: int = 0  # Visits in a row in which nobody had anything to do.
-    kind: TokenKind = TokenKind.REGULAR
+    def __init__(
+        self,
+        number: int,
+        link_seq: int,
+        link_aru: int,
+        link_aru_modifier: DaemonId,
+        flow_control: int,
+        site_seq: int,
+        site_lts: int,
+        site_aru: int,
+        site_aru_modifier: DaemonId,
+        missing: tuple[Missing, ...] = (),
+        quiet: int = 0,
+        kind: TokenKind = TokenKind.REGULAR,
+    ) -> None:
+        self.number: Final = number
+        self.link_seq: Final = link_seq
+        self.link_aru: Final = link_aru
+        self.link_aru_modifier: Final = link_aru_modifier
+        self.flow_control: Final = flow_control
+        self.site_seq: Final = site_seq
+        self.site_lts: Final = site_lts
+        self.site_aru: Final = site_aru
+        self.site_aru_modifier: Final = site_aru_modifier
+        self.missing: Final = missing
+        self.quiet: Final = quiet  # Visits in a row in which nobody had anything to do.
+        self.kind: Final = kind
 
     def kept(self, link_seq: int, site_seq: int, site_lts: int) -> "Token":
         """The same with what was numbered since it came."""
@@ -62,14 +78,17 @@ class Token(Value, frozen=True):
         )
 
 
-class Hurry(Value, frozen=True):
+@final
+class Hurry(Value):
     """Somebody has work: a held token must go round."""
 
 
-class Held(Value, frozen=True):
+@final
+class Held(Value):
     """Answer to a token that was sent again: the receiver has seen the token with this number."""
 
-    number: int
+    def __init__(self, number: int) -> None:
+        self.number: Final = number
 
 
 def encode_token(token: Token) -> bytes:

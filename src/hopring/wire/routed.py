@@ -6,11 +6,11 @@ each bundle, so its numbers are written without their leading zeros.
 """
 
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, SiteId, SiteMask
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.objects import ObjectType, encode_object
 
 # source, seq, lts, mask, prev
@@ -23,27 +23,42 @@ _PART: Final = Struct("<HH")
 ROUTED_HEAD_BYTES: Final = _META.size + _PART.size
 
 
-class Meta(Value, frozen=True):
+@final
+class Meta(Value):
     """What a site learns of a bundle that is not for it."""
 
-    source: SiteId
-    seq: int
-    lts: int
-    mask: SiteMask
-    prev: int = 0  # The sequence of the bundle before it of the same session; 0 if it is the first.
+    def __init__(self, source: SiteId, seq: int, lts: int, mask: SiteMask, prev: int = 0) -> None:
+        self.source: Final = source
+        self.seq: Final = seq
+        self.lts: Final = lts
+        self.mask: Final = mask
+        # The sequence of the bundle before it of the same session; 0 if it is the first.
+        self.prev: Final = prev
 
 
-class Routed(Value, frozen=True):
+@final
+class Routed(Value):
     """Fragment `index` of `count` of bundle `seq` from site `source`."""
 
-    source: SiteId
-    seq: int
-    lts: int
-    mask: SiteMask
-    index: int
-    count: int
-    chunk: bytes | memoryview  # What came is mapped where it lies in its packet.
-    prev: int = 0
+    def __init__(
+        self,
+        source: SiteId,
+        seq: int,
+        lts: int,
+        mask: SiteMask,
+        index: int,
+        count: int,
+        chunk: bytes | memoryview,
+        prev: int = 0,
+    ) -> None:
+        self.source: Final = source
+        self.seq: Final = seq
+        self.lts: Final = lts
+        self.mask: Final = mask
+        self.index: Final = index
+        self.count: Final = count
+        self.chunk: Final = chunk  # What came is mapped where it lies in its packet.
+        self.prev: Final = prev
 
     def meta(self) -> Meta:
         """The same without its body."""

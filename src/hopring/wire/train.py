@@ -7,10 +7,10 @@ trains.
 
 from collections.abc import Callable, Iterable, Sequence
 from struct import Struct, unpack_from
-from typing import Final
+from typing import Final, assert_never, final
 
 from hopring.errors import Drop, PeerError
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.data import (
     DATA_HEAD_BYTES,
     SEGMENT_OVERHEAD_BYTES,
@@ -50,11 +50,13 @@ _CHUNK_AT: Final = SEGMENT_OVERHEAD_BYTES
 _INDEXES: Final = [bytes([index]) for index in range(SEGMENTS_MAX)]
 
 
-class Train(Value, frozen=True):
+@final
+class Train(Value):
     """Datagrams of `segment_bytes` end to end; only the last may be shorter."""
 
-    buffer: bytes
-    segment_bytes: int
+    def __init__(self, buffer: bytes, segment_bytes: int) -> None:
+        self.buffer: Final = buffer
+        self.segment_bytes: Final = segment_bytes
 
     def datagrams(self) -> list[bytes]:
         """Each datagram by itself, where the kernel cannot cut."""
@@ -64,11 +66,13 @@ class Train(Value, frozen=True):
         return [self.buffer[at : at + size] for at in range(0, len(self.buffer), size)]
 
 
-class Packet(Value, frozen=True):
+@final
+class Packet(Value):
     """What one datagram, or one whole train, carried."""
 
-    header: Header
-    frames: tuple[Frame, ...]
+    def __init__(self, header: Header, frames: tuple[Frame, ...]) -> None:
+        self.header: Final = header
+        self.frames: Final = frames
 
 
 def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Train]:
@@ -136,25 +140,25 @@ def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes]:
 
 
 def _encode_frame(frame: Frame) -> bytes:
-    match frame:
-        case Token():
-            return encode_token(frame)
-        case Data():
-            return encode_data(frame)
-        case Ack():
-            return encode_ack(frame)
-        case Segment():
-            return encode_segment(frame)
-        case Held():
-            return encode_held(frame)
-        case Word():
-            return encode_word(frame)
-        case Nack():
-            return encode_nack(frame)
-        case Hurry():
-            return encode_hurry(frame)
-        case Loose():
-            return encode_loose(frame)
+    if isinstance(frame, Token):
+        return encode_token(frame)
+    if isinstance(frame, Data):
+        return encode_data(frame)
+    if isinstance(frame, Ack):
+        return encode_ack(frame)
+    if isinstance(frame, Segment):
+        return encode_segment(frame)
+    if isinstance(frame, Held):
+        return encode_held(frame)
+    if isinstance(frame, Word):
+        return encode_word(frame)
+    if isinstance(frame, Nack):
+        return encode_nack(frame)
+    if isinstance(frame, Hurry):
+        return encode_hurry(frame)
+    if isinstance(frame, Loose):
+        return encode_loose(frame)
+    assert_never(frame)
 
 
 def decode(datagram: bytes | memoryview, cluster: int) -> Packet:

@@ -6,11 +6,11 @@ do with the site's sequence (report 1998, 3.3).
 """
 
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, SiteId, SiteMask
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType, encode_frame
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
 
@@ -22,22 +22,35 @@ _WHOSE_END: Final = OBJECT_HEAD_BYTES + _WHOSE.size
 FRAGMENTS_MAX: Final = 0xFFFF
 
 
-class Unreliable(Value, frozen=True):
+@final
+class Unreliable(Value):
     """Fragment `index` of `count` of Unreliable bundle `number` of a daemon."""
 
-    source: SiteId
-    daemon: DaemonId
-    number: int  # From 1 on, in one network.
-    mask: SiteMask
-    index: int
-    count: int
-    chunk: bytes
+    def __init__(
+        self,
+        source: SiteId,
+        daemon: DaemonId,
+        number: int,
+        mask: SiteMask,
+        index: int,
+        count: int,
+        chunk: bytes,
+    ) -> None:
+        self.source: Final = source
+        self.daemon: Final = daemon
+        self.number: Final = number  # From 1 on, in one network.
+        self.mask: Final = mask
+        self.index: Final = index
+        self.count: Final = count
+        self.chunk: Final = chunk
 
 
-class Loose(Value, frozen=True):
+@final
+class Loose(Value):
     """Objects outside all numbering of the link, end to end."""
 
-    payload: bytes
+    def __init__(self, payload: bytes) -> None:
+        self.payload: Final = payload
 
 
 def loose_bytes_of(segment_bytes: int) -> int:

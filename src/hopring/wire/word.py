@@ -1,17 +1,21 @@
 """WORD frames: a word of the membership protocol, which travels outside all links."""
 
+from typing import Final, final
+
 from hopring.errors import Drop, PeerError
-from hopring.value import Value
+from hopring.native import Value
 from hopring.wire.header import FrameType, encode_frame
 
 WORD_DATAGRAM_BYTES_MAX = 60_000
 """Most that a word may take; above the path's MTU, IP cuts it."""
 
 
-class Word(Value, frozen=True):
+@final
+class Word(Value):
     """What one daemon says to another about membership; the membership room knows what it means."""
 
-    payload: bytes
+    def __init__(self, payload: bytes) -> None:
+        self.payload: Final = payload
 
 
 def encode_word(word: Word) -> bytes:

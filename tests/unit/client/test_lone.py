@@ -1,7 +1,5 @@
 """Messages that go and come alone: the same bytes and the same messages as by the general way."""
 
-from dataclasses import replace
-
 import pytest
 from tests.unit.client.test_reconnect import connected, sending
 from tests.unit.session.front import Front
@@ -49,7 +47,7 @@ def learned(*bodies: bytes) -> Familiar:
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(1000), bytes(100_000)])
 @pytest.mark.parametrize(
-    "run", [RUN, replace(RUN, service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
+    "run", [RUN, RUN.replace(service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
 )
 def test_a_frame_has_the_bytes_that_the_general_way_writes(run: Run, data: bytes) -> None:
     way = Way(run)
@@ -73,9 +71,9 @@ def test_what_is_new_is_left_to_the_general_way_once() -> None:
     news = (
         body_of(sender="#otto#d1"),
         body_of(sender="#änni#d1"),
-        body_of(run=replace(RUN, groups=(GroupName("other"),))),
-        body_of(run=replace(RUN, service=SAFE)),
-        body_of(run=replace(RUN, session=2)),
+        body_of(run=RUN.replace(groups=(GroupName("other"),))),
+        body_of(run=RUN.replace(service=SAFE)),
+        body_of(run=RUN.replace(session=2)),
         body_of(place=PLACE._replace(site=5)),
         body_of(place=PLACE._replace(view=view._replace(counter=8))),
         body_of(place=PLACE._replace(view=view._replace(nonce=Incarnation(1)))),
@@ -87,11 +85,9 @@ def test_what_is_new_is_left_to_the_general_way_once() -> None:
 
 
 def test_a_group_that_one_sender_wrote_to_is_known_of_others() -> None:
-    there = replace(RUN, groups=(GroupName("gäste!"),), session=5)
-    familiar = learned(
-        body_of(run=there), body_of(run=replace(there, groups=(GroupName("gästen"),), session=6))
-    )
-    body = body_of(run=replace(there, groups=(GroupName("gästen"),)))
+    there = RUN.replace(groups=(GroupName("gäste!"),), session=5)
+    familiar = learned(body_of(run=there), body_of(run=there.replace(groups=(GroupName("gästen"),), session=6)))
+    body = body_of(run=there.replace(groups=(GroupName("gästen"),)))
 
     assert familiar.message(body) == general(body)
 
@@ -99,10 +95,10 @@ def test_a_group_that_one_sender_wrote_to_is_known_of_others() -> None:
 def test_many_messages_marks_and_several_groups_are_not_for_the_short_way() -> None:
     two = decode_bundle(encode_bundle(RUN, [b"1", b"2"], [0, 0], [0, 0]))
     for body in (
-        body_of(run=replace(RUN, mark=BatchMark("app", 1, 1))),
-        body_of(run=replace(RUN, groups=(GroupName("a"), GroupName("b")))),
-        body_of(run=replace(RUN, spread_bits=0x80)),
-        body_of(run=replace(RUN, spread_groups=bytes(64))),
+        body_of(run=RUN.replace(mark=BatchMark("app", 1, 1))),
+        body_of(run=RUN.replace(groups=(GroupName("a"), GroupName("b")))),
+        body_of(run=RUN.replace(spread_bits=0x80)),
+        body_of(run=RUN.replace(spread_groups=bytes(64))),
         encode_messages("#a#d1", PLACE, two)[FRAME_HEAD_BYTES:],
     ):
         assert learned(body_of(), body).message(body) is None

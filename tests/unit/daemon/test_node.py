@@ -176,7 +176,7 @@ def test_packets_that_are_not_for_the_network_are_counted_by_reason(
         stack = eu1.stack
         assert stack is not None
         assert not stack.drops
-        forged = header.but(cluster=cluster_hash(config))
+        forged = header.replace(cluster=cluster_hash(config))
         (train,) = encode(encode_header(forged), (frame,), 1400)
         cluster.nodes["us2"].wires.datagrams.endpoint.send(train, eu1.wires.datagrams.endpoint.address)
         run_until(cluster.loop, lambda: bool(stack.drops))
@@ -193,7 +193,7 @@ def test_noise_never_ends_the_loop() -> None:
         there = cluster.nodes["us2"].wires.datagrams.endpoint
         here = cluster.nodes["eu1"].wires.datagrams.endpoint.address
         random = Random(4711)
-        header = from_us1().but(cluster=cluster_hash(config))
+        header = from_us1().replace(cluster=cluster_hash(config))
         good = encode(encode_header(header), (Data(1, b"x" * 50),), 1400)[0].buffer
         for _ in range(500):
             bent = bytearray(good)

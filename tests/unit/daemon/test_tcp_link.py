@@ -35,11 +35,11 @@ class End:
     def carry_out(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
             match output:
-                case Write(data):
+                case Write(data=data):
                     self.write(data)
-                case Deliver(payload):
+                case Deliver(payload=payload):
                     self.received += payload
-                case LinkFailed(reason):
+                case LinkFailed(reason=reason):
                     self.connection.close()
                     self.failures.append(reason)
 

@@ -278,7 +278,7 @@ def only_losers_close_at_a_hole(patch: pytest.MonkeyPatch) -> None:
     close_early = GroupViews.close_early
 
     def as_if_safe(self: GroupViews, rift: Rift, site_of: Mapping[DaemonId, SiteId]) -> None:
-        close_early(self, rift.but(lost=False), site_of)
+        close_early(self, rift.replace(lost=False), site_of)
 
     patch.setattr(GroupViews, "close_early", as_if_safe)
 

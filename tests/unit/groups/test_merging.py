@@ -1,6 +1,5 @@
 """Bundles of a session that meet at its daemon go on as one, if they may."""
 
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -13,8 +12,8 @@ from hopring.wire.batch_mark import BatchMark
 from hopring.wire.bundle import MESSAGES_MAX, Run, decode_bundle, encode_bundle
 
 RUN: Final = Run(DaemonId(1), 7, Service.AGREED, (GroupName("red"),))
-BLUE: Final = replace(RUN, groups=(GroupName("blue"),))
-BOTH: Final = replace(RUN, groups=(GroupName("red"), GroupName("blue")))
+BLUE: Final = RUN.replace(groups=(GroupName("blue"),))
+BOTH: Final = RUN.replace(groups=(GroupName("red"), GroupName("blue")))
 
 
 def send(*bodies: bytes, run: Run = RUN) -> Send:
@@ -47,26 +46,26 @@ def test_types_stay_with_their_messages() -> None:
     assert decode_bundle(merger.send().bundle).types.tolist() == [0, 1, 0]
 
 
-FIFO: Final = replace(RUN, service=Service.FIFO)
+FIFO: Final = RUN.replace(service=Service.FIFO)
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (RUN, replace(RUN, service=Service.SAFE)),
-        (RUN, replace(RUN, self_discard=True)),
-        (RUN, replace(RUN, big_endian=True)),
-        (RUN, replace(RUN, channel=1)),
-        (RUN, replace(RUN, spread_bits=1)),
-        (RUN, replace(RUN, spread_groups=bytes(32))),
-        (replace(RUN, spread_bits=1), RUN),
-        (replace(RUN, spread_groups=bytes(32)), RUN),
-        (RUN, replace(RUN, mark=BatchMark("app", 1))),
+        (RUN, RUN.replace(service=Service.SAFE)),
+        (RUN, RUN.replace(self_discard=True)),
+        (RUN, RUN.replace(big_endian=True)),
+        (RUN, RUN.replace(channel=1)),
+        (RUN, RUN.replace(spread_bits=1)),
+        (RUN, RUN.replace(spread_groups=bytes(32))),
+        (RUN.replace(spread_bits=1), RUN),
+        (RUN.replace(spread_groups=bytes(32)), RUN),
+        (RUN, RUN.replace(mark=BatchMark("app", 1))),
         (RUN, BOTH),
         (BOTH, RUN),
-        (RUN, replace(BOTH, mixed=True)),
-        (FIFO, replace(FIFO, groups=BLUE.groups)),
-        (replace(RUN, service=Service.UNRELIABLE), replace(RUN, service=Service.UNRELIABLE)),
+        (RUN, BOTH.replace(mixed=True)),
+        (FIFO, FIFO.replace(groups=BLUE.groups)),
+        (RUN.replace(service=Service.UNRELIABLE), RUN.replace(service=Service.UNRELIABLE)),
     ],
 )
 def test_what_differs_too_much_goes_alone(first: Run, second: Run) -> None:

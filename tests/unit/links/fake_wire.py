@@ -64,13 +64,13 @@ class FakeWire:
     def _carry(self, end: str, outputs: list[Deliver | Transmit | LinkFailed]) -> None:
         for output in outputs:
             match output:
-                case Deliver(payload):
+                case Deliver(payload=payload):
                     self.delivered[end].append(payload)
                     self.delivered_at_us[end].append(self.now_us)
-                case LinkFailed(reason):
+                case LinkFailed(reason=reason):
                     assert end not in self.failed, "a link fails once"
                     self.failed[end] = reason
-                case Transmit(frames):
+                case Transmit(frames=frames):
                     for frame in frames:
                         self._send(end, frame)
 

@@ -33,7 +33,7 @@ def token(number: int, link_seq: int = 0, link_aru: int = 0, **fields: object) -
         site_aru=0,
         site_aru_modifier=NOBODY,
     )
-    return plain.but(**fields)
+    return plain.replace(**fields)
 
 
 def passed_token(outputs: list[Output]) -> Token:

@@ -20,7 +20,7 @@ def question(ring: Ring, number: int, now_us: int, **changed: object) -> list[Ou
     seq = 2 * number - 1
     ring.step(FromMember(A, Data(seq, b"question %d" % number)), now_us)
     plain = token(ring.state.expected, seq, seq - 1, site_seq=seq, site_lts=seq)
-    return ring.step(FromMember(A, plain.but(**changed)), now_us)
+    return ring.step(FromMember(A, plain.replace(**changed)), now_us)
 
 
 def answer(ring: Ring, number: int, now_us: int) -> None:

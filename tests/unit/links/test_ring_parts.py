@@ -70,7 +70,7 @@ def test_the_lowest_requests_find_room_on_the_token() -> None:
 def test_a_token_with_all_its_requests_fits_in_a_datagram(segment_bytes: int) -> None:
     options = RingOptions(segment_bytes=segment_bytes)
     requests = collapse(dict.fromkeys(range(1, 1000, 2), 0), options.requests_max)
-    frame = encode_token(first_token(0).but(missing=requests))
+    frame = encode_token(first_token(0).replace(missing=requests))
 
     assert 0 < len(requests) <= MISSING_MAX
     assert HEAD_BYTES + len(frame) <= segment_bytes

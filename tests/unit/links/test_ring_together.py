@@ -139,21 +139,21 @@ class Wire:
     def _carry_out(self, daemon: Daemon, output: Output) -> None:
         me = daemon.ring.me
         match output:
-            case Transmit(frames):
+            case Transmit(frames=frames):
                 self._count_segments(daemon, frames)
                 self._send(me, [other for other in self.daemons if other != me], frames)
-            case TransmitTo(member, frames):
+            case TransmitTo(member=member, frames=frames):
                 self._send(me, [member], frames)
-            case Deliver(payload):
+            case Deliver(payload=payload):
                 daemon.deliver(payload)
             case Visit():
                 self.step(me, daemon.release(output))
-            case Passed(_, site_aru):
+            case Passed(site_aru=site_aru):
                 assert site_aru <= min(other.reported for other in self.all), "Safe before all have it"
                 assert site_aru >= daemon.site_aru
                 daemon.site_aru = site_aru
                 daemon.passes += 1
-            case LinkFailed(reason):
+            case LinkFailed(reason=reason):
                 daemon.failures.append(reason)
 
     def _count_segments(self, daemon: Daemon, frames: tuple[Frame, ...]) -> None:

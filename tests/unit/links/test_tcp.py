@@ -115,10 +115,10 @@ def test_packets_may_come_right_behind_the_greeting() -> None:
 @pytest.mark.parametrize(
     ("greeting", "reason"),
     [
-        (THEIRS.but(cluster=98), "cluster"),
-        (THEIRS.but(sender=DaemonId(3)), "foreign_sender"),
-        (THEIRS.but(incarnation=Incarnation(23)), "stale_incarnation"),
-        (THEIRS.but(generation=Generation(6)), "stale_generation"),
+        (THEIRS.replace(cluster=98), "cluster"),
+        (THEIRS.replace(sender=DaemonId(3)), "foreign_sender"),
+        (THEIRS.replace(incarnation=Incarnation(23)), "stale_incarnation"),
+        (THEIRS.replace(generation=Generation(6)), "stale_generation"),
     ],
 )
 def test_a_wrong_greeting_fails_the_link_and_nothing_behind_it_is_delivered(

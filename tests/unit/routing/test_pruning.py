@@ -35,13 +35,13 @@ class World:
         network = self.networks[me]
         for output in outputs:
             match output:
-                case Up(item):
+                case Up(item=item):
                     self.up.setdefault(me, Counter())[item] += 1
-                case ToRing(item):
+                case ToRing(item=item):
                     others = [daemon for daemon in network.ring if daemon != me]
                     assert others
                     self.in_flight += [(other, FromRing(item)) for other in others]
-                case ToLink(neighbour, item):
+                case ToLink(neighbour=neighbour, item=item):
                     (other,) = [one for one in network.neighbours if one.daemon == neighbour]
                     self.link_items[(network.site, other.site), item] += 1
                     self.in_flight.append((neighbour, FromLink(me, item)))

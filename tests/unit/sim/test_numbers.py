@@ -131,8 +131,8 @@ def set_site_sequence(cluster: Cluster, site: int, seq: int) -> None:
         assert stack is not None
         if membership.site == site:
             ring = stack.ring.state
-            ring.token = ring.token.but(site_seq=seq)
-            ring.passed = ring.passed.but(site_seq=seq)
+            ring.token = ring.token.replace(site_seq=seq)
+            ring.passed = ring.passed.replace(site_seq=seq)
 
 
 def rest(cluster: Cluster, name: str) -> None:
@@ -230,7 +230,7 @@ def test_a_bundle_beyond_the_last_number_does_not_raise_the_stamps_of_the_token_
     header = Header(Family.RING, CLUSTER, other.me.daemon, other.me.incarnation, stack.own.generation)
     seq = ring.store.aru + 1
     bundle = encode_routed(Routed(SiteId(0), ring.passed.site_seq + 1, 2**64 - 1, SiteMask(3), 0, 1, b"x" * 20))
-    token = ring.passed.but(number=ring.expected, link_seq=seq)
+    token = ring.passed.replace(number=ring.expected, link_seq=seq)
     host.submit(Service.AGREED, 10)
 
     host.driver.step(Arrived(Packet(header, (Data(seq, bundle), token))))

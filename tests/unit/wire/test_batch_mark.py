@@ -1,6 +1,5 @@
 """Marks of batches in bundles: they come out as they went in, cost others nothing, are refused if malformed."""
 
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -26,7 +25,7 @@ MARK_AT: Final = BUNDLE_HEAD_BYTES + 2 * 4 + 2 + 1 + len(b"\x01g")
 
 
 def marked(app: str = "detector", batch: int = 7, index: int = 0) -> Run:
-    return replace(with_groups("g"), mark=BatchMark(app, batch, index))
+    return with_groups("g").replace(mark=BatchMark(app, batch, index))
 
 
 def test_a_mark_comes_out_as_it_went_in_and_the_messages_are_as_without() -> None:
@@ -63,7 +62,7 @@ def test_limits_are_kept_at_their_edges() -> None:
         marked(batch=-1),
         marked(index=INDEXES),
         marked(index=-1),
-        replace(with_groups("a", "b"), mark=BatchMark("x", 0)),
+        with_groups("a", "b").replace(mark=BatchMark("x", 0)),
     ):
         with pytest.raises(AssertionError):
             encoded(b"", run=run)

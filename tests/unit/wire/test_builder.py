@@ -1,6 +1,5 @@
 """Bundles in the making: when a message finds room, and which messages may share a bundle."""
 
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -56,7 +55,7 @@ def test_messages_to_one_group_each_share_a_bundle() -> None:
         builder.append(body, 7, 0, to(name))
     bundle = decode_bundle(b"".join(builder.seal().parts))
 
-    assert bundle.run == replace(ONE, groups=(GroupName("orders"), GroupName("news")), mixed=True)
+    assert bundle.run == ONE.replace(groups=(GroupName("orders"), GroupName("news")), mixed=True)
     assert [(bundle.groups_of(at), bytes(body)) for at, body in enumerate(bundle.messages())] == [
         (to("orders"), b"1"),
         (to("news"), b"2"),
@@ -71,9 +70,9 @@ def test_messages_to_one_group_each_share_a_bundle() -> None:
         (ONE, to("news"), Service.AGREED, True),
         (ONE, (*to("orders"), *to("news")), Service.AGREED, False),
         (RUN, to("news"), Service.AGREED, True),
-        (replace(ONE, service=Service.FIFO), to("news"), Service.FIFO, False),
-        (replace(ONE, service=Service.RELIABLE), to("news"), Service.RELIABLE, False),
-        (replace(ONE, service=Service.UNRELIABLE), to("news"), Service.UNRELIABLE, False),
+        (ONE.replace(service=Service.FIFO), to("news"), Service.FIFO, False),
+        (ONE.replace(service=Service.RELIABLE), to("news"), Service.RELIABLE, False),
+        (ONE.replace(service=Service.UNRELIABLE), to("news"), Service.UNRELIABLE, False),
     ],
 )
 def test_what_differs_in_more_than_its_one_group_does_not_share(

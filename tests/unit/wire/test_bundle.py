@@ -1,4 +1,3 @@
-from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -195,18 +194,18 @@ def test_a_mixed_bundle_comes_out_as_it_went_in() -> None:
     assert bundle.run == MIXED
     assert [bundle.groups_of(at) for at in range(4)] == [("a",), ("c",), ("a",), ("b",)]
     assert peek_groups(bundle.whole) == ("a", "b", "c")
-    assert as_of(bundle, 2).run == replace(MIXED, groups=(GroupName("c"),), mixed=False)
+    assert as_of(bundle, 2).run == MIXED.replace(groups=(GroupName("c"),), mixed=False)
     assert bytes(as_of(bundle, 2).message(1)) == b"one"
 
 
 def test_some_messages_are_picked_with_no_group_that_none_of_them_goes_to() -> None:
     several, one = decode_bundle(pick(mixed_bundle(), [1, 3])), decode_bundle(pick(mixed_bundle(), [0, 2]))
 
-    assert several.run == replace(MIXED, groups=(GroupName("b"), GroupName("c")))
+    assert several.run == MIXED.replace(groups=(GroupName("b"), GroupName("c")))
     assert [several.groups_of(at) for at in range(2)] == [("c",), ("b",)]
     assert [bytes(body) for body in several.messages()] == [b"one", b"three"]
     assert (several.types.tolist(), several.hints.tolist()) == ([6, 8], [9, 1])
-    assert one.run == replace(MIXED, groups=(GroupName("a"),), mixed=False)
+    assert one.run == MIXED.replace(groups=(GroupName("a"),), mixed=False)
     assert one.messages() == [b"zero", b""]
 
 
@@ -224,17 +223,17 @@ def test_a_place_that_there_is_not_and_a_service_that_does_not_mix_are_refused()
 
 
 LISTED: Final = b"orders".ljust(32, b"\0") * 2 + b"\xff" * 32
-SPREAD: Final = replace(RUN, groups=(GroupName("orders"),), channel=0, spread_bits=0x80, spread_groups=LISTED)
+SPREAD: Final = RUN.replace(groups=(GroupName("orders"),), channel=0, spread_bits=0x80, spread_groups=LISTED)
 
 
 @pytest.mark.parametrize(
     "run",
     [
         SPREAD,
-        replace(SPREAD, spread_bits=0),
-        replace(SPREAD, spread_groups=b""),
-        replace(SPREAD, spread_bits=0xFF, spread_groups=bytes(3200), big_endian=True),
-        replace(SPREAD, groups=tuple([GroupName(f"{at:031}") for at in range(100)])),
+        SPREAD.replace(spread_bits=0),
+        SPREAD.replace(spread_groups=b""),
+        SPREAD.replace(spread_bits=0xFF, spread_groups=bytes(3200), big_endian=True),
+        SPREAD.replace(groups=tuple([GroupName(f"{at:031}") for at in range(100)])),
     ],
 )
 def test_what_only_spread_clients_say_comes_out_as_it_went_in(run: Run) -> None:
@@ -268,10 +267,10 @@ def test_what_no_spread_client_says_is_refused() -> None:
     long[1] |= 0x08
     assert reason_of(long) is Drop.LIMIT
     for wrong in (
-        replace(SPREAD, spread_groups=bytes(31)),
-        replace(SPREAD, spread_groups=bytes(3232)),
-        replace(many, spread_bits=1),
-        replace(SPREAD, mixed=True),
+        SPREAD.replace(spread_groups=bytes(31)),
+        SPREAD.replace(spread_groups=bytes(3232)),
+        many.replace(spread_bits=1),
+        SPREAD.replace(mixed=True),
     ):
         with pytest.raises(AssertionError):
             encode_bundle(wrong, [b""], [0], [0], b"\0" if wrong.mixed else b"")

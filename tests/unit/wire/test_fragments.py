@@ -72,7 +72,7 @@ def test_fragments_may_come_in_any_order_and_more_than_once() -> None:
 def test_bundles_of_many_sources_grow_side_by_side() -> None:
     reassembly = Reassembly()
     parts = cut(bytes(15))
-    others = [part.but(source=SiteId(3)) for part in parts]
+    others = [part.replace(source=SiteId(3)) for part in parts]
 
     assert [reassembly.add(part) for part in (parts[0], others[0])] == [None, None]
     assert (META.source, META.seq) in reassembly
@@ -85,7 +85,7 @@ def test_fragments_that_do_not_agree_are_refused(change: dict[str, int]) -> None
     reassembly = Reassembly()
     reassembly.add(first)
 
-    assert reason_of(reassembly, second.but(**change)) is Drop.INCONSISTENT
+    assert reason_of(reassembly, second.replace(**change)) is Drop.INCONSISTENT
 
 
 def test_a_whole_bundle_that_was_announced_in_parts_is_refused() -> None:
@@ -102,9 +102,9 @@ def test_a_fragment_that_breaks_the_even_cut_is_refused(held: int, size: int) ->
     reassembly = Reassembly()
     reassembly.add(parts[held])
     if (held, size) == (2, 11):
-        assert reassembly.add(parts[1].but(chunk=bytes(size))) is None
+        assert reassembly.add(parts[1].replace(chunk=bytes(size))) is None
     else:
-        assert reason_of(reassembly, parts[1].but(chunk=bytes(size))) is Drop.INCONSISTENT
+        assert reason_of(reassembly, parts[1].replace(chunk=bytes(size))) is Drop.INCONSISTENT
 
 
 def test_a_last_fragment_longer_than_the_others_is_refused() -> None:
@@ -112,7 +112,7 @@ def test_a_last_fragment_longer_than_the_others_is_refused() -> None:
     reassembly = Reassembly()
     reassembly.add(parts[0])
 
-    assert reason_of(reassembly, parts[2].but(chunk=bytes(11))) is Drop.INCONSISTENT
+    assert reason_of(reassembly, parts[2].replace(chunk=bytes(11))) is Drop.INCONSISTENT
 
 
 def test_a_bundle_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() -> None:
@@ -129,8 +129,8 @@ def test_a_bundle_over_the_limit_is_refused_as_soon_as_it_must_be() -> None:
     reassembly = Reassembly(bundle_bytes_max=100)
 
     assert reason_of(reassembly, cut(bytes(101), 10)[0]) is Drop.LIMIT
-    assert reason_of(reassembly, cut(bytes(20))[1].but(index=64_999, count=65_000)) is Drop.LIMIT
-    assert reason_of(reassembly, cut(bytes(5))[0].but(chunk=bytes(101))) is Drop.LIMIT
+    assert reason_of(reassembly, cut(bytes(20))[1].replace(index=64_999, count=65_000)) is Drop.LIMIT
+    assert reason_of(reassembly, cut(bytes(5))[0].replace(chunk=bytes(101))) is Drop.LIMIT
 
 
 def test_a_count_alone_costs_nothing() -> None:
@@ -145,7 +145,7 @@ def test_fragments_are_refused_when_the_room_is_full_and_taken_when_some_is_free
     reassembly = Reassembly(held_bytes_max=2 * (10 + FRAGMENT_COST_BYTES))
     parts = cut(bytes(40))
     reassembly.add(parts[0])
-    reassembly.add(parts[0].but(seq=7))
+    reassembly.add(parts[0].replace(seq=7))
 
     assert reason_of(reassembly, parts[1]) is Drop.LIMIT
     reassembly.forget(META.source, 7)
@@ -157,9 +157,9 @@ def test_no_more_bundles_are_open_than_the_limit() -> None:
     parts = cut(bytes(25))
     reassembly.add(parts[0])
 
-    assert reason_of(reassembly, parts[0].but(seq=7)) is Drop.LIMIT
+    assert reason_of(reassembly, parts[0].replace(seq=7)) is Drop.LIMIT
     assert reassembly.add(parts[1]) is None
-    assert reassembly.add(cut(b"whole")[0].but(seq=7)) == b"whole"
+    assert reassembly.add(cut(b"whole")[0].replace(seq=7)) == b"whole"
 
 
 def test_forgetting_frees_all_that_came() -> None:
@@ -184,11 +184,11 @@ def disturbed(rng: Random, routed: Routed) -> Routed:
     count = rng.choice([1, routed.count + 1, 0xFFFF, routed.count])
     return rng.choice(
         [
-            routed.but(chunk=chunk),
-            routed.but(count=count, index=rng.randrange(count)),
-            routed.but(lts=routed.lts ^ 1),
-            routed.but(mask=SiteMask(routed.mask ^ 1)),
-            routed.but(seq=routed.seq ^ 1),
+            routed.replace(chunk=chunk),
+            routed.replace(count=count, index=rng.randrange(count)),
+            routed.replace(lts=routed.lts ^ 1),
+            routed.replace(mask=SiteMask(routed.mask ^ 1)),
+            routed.replace(seq=routed.seq ^ 1),
         ]
     )
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from hopring.errors import Drop, PeerError
 from hopring.links.ring_events import Release
 from hopring.links.ring_state import RingState
@@ -44,7 +42,7 @@ def _one_value_aru(usable: Callable[[int, int], int]) -> Any:
 def _kept_counts(keep_token: Callable[..., None]) -> Any:
     def keep_as_if_it_had_gone(s: RingState, release: Release, packets: int, last_segments: int) -> None:
         keep_token(s, release, packets, last_segments)
-        s.passed = replace(s.passed, link_aru=s.store.aru, site_aru=release.local_aru)
+        s.passed = s.passed.replace(link_aru=s.store.aru, site_aru=release.local_aru)
 
     return keep_as_if_it_had_gone
 

@@ -1,6 +1,5 @@
 """The load of a world with clients: sessions that connect, join, leave, send to groups and end."""
 
-from dataclasses import replace
 from typing import Final
 
 from hopring.groups.private import private_group
@@ -93,6 +92,6 @@ class ClientSending(Sending):
         sizes = (size,) * dice.choice([1, 1, 1, 3]) if size <= 3_000 else (size,)
         if len(groups) > 1 and service.total and self._mixing.random() < MIXED:
             places = self._mixing.choices(range(len(groups)), k=len(sizes))
-            host.send(replace(run, mixed=True), sizes, tuple(places))
+            host.send(run.replace(mixed=True), sizes, tuple(places))
         else:
             host.send(run, sizes)

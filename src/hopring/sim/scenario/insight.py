@@ -28,7 +28,7 @@ def inside(frame: Frame | TcpSegment) -> list[tuple[str, int | None]]:
     """The inner kinds of a frame, with the site sequence of those that have one."""
     try:
         match frame:
-            case Word(payload):
+            case Word(payload=payload):
                 return [(type(decode_datagram(payload)).__name__.upper(), None)]
             case Data():
                 return [_object(kind, body) for kind, body in split_objects(frame.payload)]

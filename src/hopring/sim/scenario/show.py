@@ -157,7 +157,7 @@ def _fate(event: Sending) -> str:
 
 def _frame(frame: Frame | TcpSegment, names: Names) -> str:
     match frame:
-        case Data(seq, payload):
+        case Data(seq=seq, payload=payload):
             return f"DATA {seq} {words([names.object(kind, body) for kind, body in split_objects(payload)])}"
         case Segment():
             return f"DATA {frame.seq} part {frame.index + 1}/{frame.count}"
