@@ -22,11 +22,10 @@ from pathlib import Path
 
 from tests.netns.lab import Lab, die_with_parent, inside
 
-from hopring.daemon.loop import Loop
-from hopring.daemon.port import Port
-from hopring.daemon.shaper import Shape
-from hopring.daemon.udp import UdpEndpoint
-from hopring.daemon.udp_socket import Address
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.loop.layer_driver import Port
+from hopring.daemon.net.shaper import Shape
+from hopring.daemon.net.udp import Address, UdpEndpoint
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit, Transmit

@@ -21,7 +21,7 @@ from typing import Final
 from bench.floor_trips import measure_trips
 from bench.floor_work import connection, endpoint, working
 from hopring.cli.bench.clock import cpu_seconds
-from hopring.daemon.udp_socket import ANCILLARY_BYTES, cut_into
+from hopring.daemon.net.udp import ANCILLARY_BYTES, cut_into
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 
 PACKET_BYTES: Final = 60_000

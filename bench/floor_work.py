@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from hopring.daemon.udp_socket import ask_buffers, ask_for_trains
+from hopring.daemon.net.udp import ask_buffers, ask_for_trains
 
 _BUFFER_BYTES: Final = 8 << 20
 

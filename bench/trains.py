@@ -15,9 +15,8 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from hopring.daemon.loop import Loop
-from hopring.daemon.udp import UdpEndpoint, UdpOptions
-from hopring.daemon.udp_socket import Address
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.udp import Address, UdpEndpoint, UdpOptions
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, packet_bytes_of

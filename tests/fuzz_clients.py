@@ -24,7 +24,7 @@ from tests.waiting import until
 from hopring import Message, sync
 from hopring.client.core import Core
 from hopring.config import dump_toml, local_config
-from hopring.daemon.spill import SpillPlace
+from hopring.daemon.clients.spill import SpillPlace
 from hopring.ids import DaemonId, GroupName
 from hopring.links.events import Tick
 from hopring.services import Service

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from random import Random
 
+from hopring.daemon.engines.membership_host import Member, Up, Upward
 from hopring.daemon.hopd import run
-from hopring.daemon.loop import Loop
-from hopring.daemon.member import Member, Up, Upward
-from hopring.daemon.trace_file import NUMBER_BYTES
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.process.trace_file import NUMBER_BYTES
 from hopring.ids import NEVER
 from hopring.services import Service
 

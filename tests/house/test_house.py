@@ -23,7 +23,7 @@ PURE_ROOMS = (
 )
 PURE_FILES = (
     *("value.py", "ids.py", "naming.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
-    "daemon/stalls.py",
+    "daemon/loop/sleeping.py",
     *("compat/asking.py", "compat/constants.py", "compat/places.py", "compat/predicates.py"),
     *("compat/receiving.py", "compat/sp_membership.py", "compat/texts.py", "compat/views.py"),
     *("spool/bodies.py", "spool/block.py", "spool/encode.py", "spool/heads.py", "spool/record.py"),

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 from tests.monitor.fleet import SECONDS_MAX, Fleet, wait
 
-from hopring.daemon.admin import LINE_BYTES_MAX
-from hopring.daemon.admin_socket import CALLERS_MAX
+from hopring.daemon.admin.admin_socket import CALLERS_MAX
+from hopring.daemon.admin.protocol import LINE_BYTES_MAX
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import pytest
 from tests.netns.lab import Lab, why_not
 from tests.netns.world import World
 
-from hopring.daemon.loop import Loop
+from hopring.daemon.loop.event_loop import Loop
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import IO
 
-from hopring.daemon.shaper import Shape
+from hopring.daemon.net.shaper import Shape
 
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1

@@ -4,11 +4,9 @@ import pytest
 from tests.netns.lab import Lab
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.loop import Loop
-from hopring.daemon.multicast import Group
-from hopring.daemon.traffic import Unsent
-from hopring.daemon.udp import UdpEndpoint, UdpOptions
-from hopring.daemon.udp_socket import Address
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.multicast import Group
+from hopring.daemon.net.udp import Address, UdpEndpoint, UdpOptions, Unsent
 from hopring.wire.train import Train
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]

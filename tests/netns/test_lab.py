@@ -8,7 +8,7 @@ import pytest
 from tests.netns.lab import Lab
 from tests.netns.wanemu import shape_of
 
-from hopring.daemon.shaper import Shape
+from hopring.daemon.net.shaper import Shape
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ from tests.netns.lab import Lab
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, Daemon, Multicast, RingTuning, Site
-from hopring.daemon.loop import Loop
-from hopring.daemon.member import Member, Upward
+from hopring.daemon.engines.membership_host import Member, Upward
+from hopring.daemon.loop.event_loop import Loop
 from hopring.ids import Incarnation, Process
 from hopring.membership.events import Delivered, Installed
 from hopring.services import Service

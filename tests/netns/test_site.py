@@ -2,11 +2,11 @@
 
 import pytest
 from tests.netns.lab import Lab
+from tests.unit.daemon.node import Node, Up
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, Daemon, Multicast, RingTuning, Site
-from hopring.daemon.loop import Loop
-from hopring.daemon.node import Node, Up
+from hopring.daemon.loop.event_loop import Loop
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation, SiteMask
 from hopring.routing.network import NetworkFailed

@@ -4,14 +4,14 @@ import time
 
 import pytest
 from tests.netns.lab import Lab
+from tests.unit.daemon.node import Node
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, Daemon, LinkProtocol, Site
 from hopring.config.model import Link
-from hopring.daemon.loop import Loop
-from hopring.daemon.node import Node
-from hopring.daemon.shaper import Shape
-from hopring.daemon.udp import UdpEndpoint
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.shaper import Shape
+from hopring.daemon.net.udp import UdpEndpoint
 from hopring.ids import DaemonId, Generation, Incarnation, SiteMask
 from hopring.routing.network import NetworkFailed
 from hopring.stack_events import Receive

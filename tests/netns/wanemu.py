@@ -18,8 +18,8 @@ from random import Random
 
 from tests.netns.lab import die_with_parent, inside
 
-from hopring.daemon.loop import Loop
-from hopring.daemon.shaper import Lane, Shape
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.shaper import Lane, Shape
 from hopring.ids import NEVER
 
 _TUNSETIFF = 0x400454CA

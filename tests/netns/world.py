@@ -23,7 +23,7 @@ from hopring.config import (
     RingTuning,
     Site,
 )
-from hopring.daemon.shaper import Shape
+from hopring.daemon.net.shaper import Shape
 
 SITES = ("ap", "eu", "us")
 NUMBERS = {site: number for number, site in enumerate(SITES, start=1)}

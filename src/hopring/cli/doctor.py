@@ -14,7 +14,7 @@ from hopring.cli.doctor_cluster import Asked, ask, check_daemons, check_pairs
 from hopring.cli.exits import Exit
 from hopring.client.url import parse_url, unix_url
 from hopring.config import Config, Daemon, LinkProtocol, load_config
-from hopring.daemon.client_ports import tcp_place
+from hopring.daemon.clients.listening import tcp_place
 
 _SIGNS = {Verdict.OK: "ok     ", Verdict.FINDING: "FINDING", Verdict.UNKNOWN: "unknown"}
 

@@ -12,11 +12,9 @@ from typing import Final
 
 from hopring.cli.doctor_checks import Chart
 from hopring.config import Config, Daemon, LinkProtocol, Site
-from hopring.daemon.interfaces import interface_of
-from hopring.daemon.multicast import Group
-from hopring.daemon.surroundings import DESCRIPTORS_BESIDE
-from hopring.daemon.udp import BUFFER_BYTES
-from hopring.daemon.udp_socket import ask_buffers, open_group
+from hopring.daemon.net.multicast import Group, interface_of
+from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group
+from hopring.daemon.process.environment import DESCRIPTORS_BESIDE
 from hopring.session.options import SessionOptions
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 

@@ -14,37 +14,39 @@ from typing import Final
 
 from hopring import __version__
 from hopring.config import Config, cluster_hash
-from hopring.daemon.admin_socket import AdminSocket
-from hopring.daemon.clients import Clients
-from hopring.daemon.command_line import Exit, Refused, command_line, load
-from hopring.daemon.controls import MemberControls
-from hopring.daemon.counter_file import CounterFile
-from hopring.daemon.facts import Facts
-from hopring.daemon.http import HttpServer
-from hopring.daemon.leash import STDIN, end_with
+from hopring.daemon.admin.admin_socket import AdminSocket
+from hopring.daemon.admin.controls import MemberControls
+from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.http_server import HttpServer
+from hopring.daemon.admin.metrics import Metrics
+from hopring.daemon.admin.status import Tally
+from hopring.daemon.clients.server import Clients
+from hopring.daemon.engines.membership_host import Member, Up, Upward
 from hopring.daemon.log import Log
-from hopring.daemon.loop import Loop
-from hopring.daemon.member import Member, Up, Upward
-from hopring.daemon.memory import keep_memory, spare_the_collector
-from hopring.daemon.metrics import Metrics
-from hopring.daemon.reconfigure import Parts, Reconfigure, addresses_of, names_of, sites_of
-from hopring.daemon.reloading import Reloading, tune_log
-from hopring.daemon.report import Report
-from hopring.daemon.surroundings import (
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.bind_errors import Unusable
+from hopring.daemon.process.command_line import Exit, Refused, command_line, load
+from hopring.daemon.process.counter_file import CounterFile
+from hopring.daemon.process.environment import (
     NO_SOCKET,
+    STDIN,
     admin_place,
     admin_verbs,
     allow_descriptors,
     client_places,
+    end_with,
+    keep_memory,
     open_trace,
     session_options,
+    spare_the_collector,
     spill_place,
     state_directory,
     where_clients_come,
 )
-from hopring.daemon.tally import Tally
-from hopring.daemon.trace_file import Number, TraceFile, leading_number, place_number
-from hopring.daemon.unusable import Unusable
+from hopring.daemon.process.health_log import Report
+from hopring.daemon.process.rejoin import Parts, Reconfigure, addresses_of, names_of, sites_of
+from hopring.daemon.process.reload import Reloading, tune_log
+from hopring.daemon.process.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
 

@@ -24,7 +24,7 @@ from hopring.config import (
     local_config,
 )
 from hopring.config.tuning import LINK_SETTINGS, MEMBERSHIP_SETTINGS, RING_SETTINGS
-from hopring.daemon.tuned import membership_options, stack_options
+from hopring.daemon.engines.membership_host import membership_options, stack_options
 from hopring.ids import DaemonId
 from hopring.links.hop import HopOptions
 from hopring.links.ring_options import RingOptions
@@ -34,7 +34,7 @@ from hopring.session.options import SessionOptions
 
 SOURCES = Path(hopring.__file__).parent
 
-NO_EFFECT = ("config/", "cli/config.py", "daemon/reload.py", "local/plan.py", "sim/")
+NO_EFFECT = ("config/", "cli/config.py", "daemon/process/reload.py", "local/plan.py", "sim/")
 """Places that write, show, copy or compare what a configuration says, and do nothing by it."""
 
 IN_CONFIG = {"links", "mesh", "default_weight", "default_protocol", "listed"}
@@ -99,7 +99,11 @@ def test_every_part_of_a_configuration_is_read_by_who_does_something_with_it(
     ("tuning", "options", "places"),
     [
         (LinkTuning, HopOptions, ("links/",)),
-        (RingTuning, RingOptions, ("links/", "stack.py", "daemon/wires.py", "daemon/member.py")),
+        (
+            RingTuning,
+            RingOptions,
+            ("links/", "stack.py", "daemon/net/peer_sockets.py", "daemon/engines/membership_host.py"),
+        ),
         (MembershipTuning, MembershipOptions, ("membership/",)),
         (ClientTuning, SessionOptions, ("session/", "spread/", "daemon/")),
     ],

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hopring.daemon.loop import Loop
+from hopring.daemon.loop.event_loop import Loop
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import AdminVerb
-from hopring.daemon import admin_socket
-from hopring.daemon.admin import LINE_BYTES_MAX, Garbage, Refusal, SetWindow, answer
-from hopring.daemon.admin_socket import CALLERS_MAX, AdminSocket
+from hopring.daemon.admin import admin_socket
+from hopring.daemon.admin.admin_socket import CALLERS_MAX, AdminSocket
+from hopring.daemon.admin.protocol import LINE_BYTES_MAX, Garbage, Refusal, SetWindow, answer
 from hopring.daemon.log import Log
-from hopring.daemon.loop import Loop
-from hopring.daemon.shaper import Shape
-from hopring.daemon.unusable import Unusable
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.bind_errors import Unusable
+from hopring.daemon.net.shaper import Shape
 
 
 class Levers:

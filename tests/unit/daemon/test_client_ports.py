@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from hopring.config import Daemon
-from hopring.daemon.client_ports import open_tcp, open_unix, tcp_place
-from hopring.daemon.unusable import Unusable
+from hopring.daemon.clients.listening import open_tcp, open_unix, tcp_place
+from hopring.daemon.net.bind_errors import Unusable
 
 
 def test_tcp_is_on_loopback_unless_told() -> None:

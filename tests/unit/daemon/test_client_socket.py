@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.client_ports import open_unix
-from hopring.daemon.client_socket import TOO_FAST, ClientConnection, ClientListener
-from hopring.daemon.loop import Loop
+from hopring.daemon.clients.connection import TOO_FAST, ClientConnection, ClientListener
+from hopring.daemon.clients.listening import open_unix
+from hopring.daemon.loop.event_loop import Loop
 from hopring.links.bucket import Bucket
 
 

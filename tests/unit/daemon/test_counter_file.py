@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from hopring.daemon.counter_file import BLOCK, COUNTER_MAX, RETRY, START_WAIT_S, CounterFile
+from hopring.daemon.process.counter_file import BLOCK, COUNTER_MAX, RETRY, START_WAIT_S, CounterFile
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_the_highest_counters_are_kept_and_nothing_above_them_is_written(path: P
 CHILD = """
 import sys
 from pathlib import Path
-from hopring.daemon.counter_file import CounterFile
+from hopring.daemon.process.counter_file import CounterFile
 
 file = CounterFile(Path(sys.argv[1]))
 counter = file.start

@@ -12,14 +12,14 @@ from tests.unit.daemon.test_streams import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import AdminVerb, LinkProtocol, local_config
-from hopring.daemon.admin import answer
-from hopring.daemon.controls import MemberControls
-from hopring.daemon.datagrams import Datagrams
-from hopring.daemon.facts import Facts
+from hopring.daemon.admin.controls import MemberControls
+from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.protocol import answer
+from hopring.daemon.admin.status import Tally
 from hopring.daemon.log import Log
-from hopring.daemon.loop import Loop
-from hopring.daemon.shaper import DatagramShaper, Shape
-from hopring.daemon.tally import Tally
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.datagrams import Datagrams
+from hopring.daemon.net.shaper import DatagramShaper, Shape
 from hopring.ids import DaemonId, Incarnation, Process
 from hopring.links.tcp import Closed
 from hopring.services import Service

@@ -5,8 +5,8 @@ from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, cluster_hash, local_config
-from hopring.daemon.datagrams import Datagrams
-from hopring.daemon.loop import Loop
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.datagrams import Datagrams
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.links.ring_options import RingOptions
 from hopring.links.ring_token import first_token

@@ -7,10 +7,10 @@ from http import HTTPStatus
 import pytest
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon import http
-from hopring.daemon.http import BadRequest, HttpServer, Response, parse_place, path_of
-from hopring.daemon.loop import Loop
-from hopring.daemon.unusable import Unusable
+from hopring.daemon.admin import http_server
+from hopring.daemon.admin.http_server import BadRequest, HttpServer, Response, parse_place, path_of
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.bind_errors import Unusable
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_who_is_slow_has_to_go(loop: Loop, server: HttpServer, monkeypatch: pyte
 
 
 def test_many_slow_ones_do_not_keep_another_out(loop: Loop, server: HttpServer) -> None:
-    slow = [Visitor(loop, server) for _ in range(http.CONNECTIONS_MAX + 4)]
+    slow = [Visitor(loop, server) for _ in range(http_server.CONNECTIONS_MAX + 4)]
     for one in slow:
         one.sock.sendall(b"GET")
     answer = Visitor(loop, server).say(b"GET /metrics HTTP/1.0\r\n\r\n")

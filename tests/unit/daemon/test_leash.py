@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.leash import end_with
-from hopring.daemon.loop import Loop
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.process.environment import end_with
 
 
 def test_the_end_of_a_pipe_is_told_once_and_what_is_written_is_not(loop: Loop) -> None:

@@ -2,8 +2,8 @@
 
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.lingering import LINGER_US, QUICK_US, QUICK_WAITS, Lingering
-from hopring.daemon.loop import Loop
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.loop.sleeping import LINGER_US, QUICK_US, QUICK_WAITS, Lingering
 
 
 def waits(lingering: Lingering, count: int, apart_us: int, at_us: int = 1_000_000) -> list[int]:

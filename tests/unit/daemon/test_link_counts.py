@@ -3,8 +3,7 @@ from pathlib import Path
 
 from hopring.check import trace
 from hopring.check.trace_files import read_json_lines
-from hopring.daemon.link_counts import PERIOD_US, LinkCounts
-from hopring.daemon.trace_file import TraceFile
+from hopring.daemon.process.trace_file import PERIOD_US, LinkCounts, TraceFile
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.links.events import LinkCounters
 from hopring.stack_events import Identity

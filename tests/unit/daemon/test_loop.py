@@ -8,8 +8,8 @@ from time import monotonic_ns
 import pytest
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.loop import READABLE, ROUNDS_MAX, WRITABLE, Loop
-from hopring.daemon.stalls import STALL_US_MIN
+from hopring.daemon.loop.event_loop import READABLE, ROUNDS_MAX, WRITABLE, Loop
+from hopring.daemon.loop.sleeping import STALL_US_MIN
 from hopring.ids import NEVER
 
 

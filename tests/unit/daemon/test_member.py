@@ -10,11 +10,11 @@ from tests.unit.daemon.test_node import patient
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, LinkProtocol, cluster_hash, local_config
+from hopring.daemon.engines.membership_host import Member, Upward
 from hopring.daemon.log import Log
-from hopring.daemon.loop import Loop
-from hopring.daemon.member import Member, Upward
-from hopring.daemon.report import Report
-from hopring.daemon.shaper import CLEAR, CUT
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.shaper import CLEAR, CUT
+from hopring.daemon.process.health_log import Report
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.membership.events import Delivered, Installed

@@ -10,11 +10,11 @@ from tests.unit.daemon.test_member import members_of
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import local_config
-from hopring.daemon.facts import Facts
+from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.metrics import Metrics, _family
+from hopring.daemon.engines.membership_host import Member, Upward
 from hopring.daemon.log import Log
-from hopring.daemon.loop import Loop
-from hopring.daemon.member import Member, Upward
-from hopring.daemon.metrics import Metrics, _family
+from hopring.daemon.loop.event_loop import Loop
 from hopring.ids import Incarnation, Process
 from hopring.membership.membership import Phase
 from hopring.services import Service

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
+from tests.unit.daemon.node import Node
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, cluster_hash, local_config
-from hopring.daemon.loop import Loop
-from hopring.daemon.node import Node
-from hopring.daemon.shaper import Shape
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.shaper import Shape
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation, SiteMask
 from hopring.routing.network import NetworkFailed

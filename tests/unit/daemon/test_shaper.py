@@ -2,9 +2,9 @@ from random import Random
 
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.loop import Loop
-from hopring.daemon.shaper import DatagramShaper, Lane, Shape, StreamShaper
-from hopring.daemon.udp_socket import Address
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.shaper import DatagramShaper, Lane, Shape, StreamShaper
+from hopring.daemon.net.udp import Address
 from hopring.wire.train import Train
 
 HERE: Address = ("192.0.2.1", 1)

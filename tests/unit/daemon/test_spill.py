@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from hopring.daemon import spill
-from hopring.daemon.spill import SpillPlace
+from hopring.daemon.clients import spill
+from hopring.daemon.clients.spill import SpillPlace
 from hopring.session.backlog import SpillFailed
 from hopring.session.frames import Kind, encode_frame
 

@@ -1,6 +1,6 @@
 """A loop that did not run is noticed; one that slept or was a little late is not."""
 
-from hopring.daemon.stalls import Stalls
+from hopring.daemon.loop.sleeping import Stalls
 
 
 def test_a_loop_that_should_have_run_and_did_not_is_told_by_how_much() -> None:

@@ -7,9 +7,9 @@ from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Daemon
-from hopring.daemon.loop import Loop
-from hopring.daemon.streams import EARLY_MAX, Streams
-from hopring.daemon.tcp import Connection, Happening
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.link_streams import EARLY_MAX, Streams
+from hopring.daemon.net.tcp import Connection, Happening
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.tcp import Closed, Opened, Received
 from hopring.stack_events import Identity

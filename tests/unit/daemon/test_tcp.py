@@ -6,10 +6,10 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.anteroom import STRANGERS_MAX, Anteroom
-from hopring.daemon.loop import Loop
-from hopring.daemon.tcp import Connection, Happening, Listener
-from hopring.daemon.udp_socket import Address
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.link_streams import STRANGERS_MAX, Anteroom
+from hopring.daemon.net.tcp import Connection, Happening, Listener
+from hopring.daemon.net.udp import Address
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.tcp import Closed, Observed, Opened, Received, Written

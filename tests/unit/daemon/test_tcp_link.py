@@ -4,11 +4,11 @@ from random import Random
 import pytest
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.anteroom import Anteroom
-from hopring.daemon.loop import Loop
-from hopring.daemon.port import Port
-from hopring.daemon.shaper import Shape, StreamShaper
-from hopring.daemon.tcp import Connection, Listener
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.loop.layer_driver import Port
+from hopring.daemon.net.link_streams import Anteroom
+from hopring.daemon.net.shaper import Shape, StreamShaper
+from hopring.daemon.net.tcp import Connection, Listener
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit
 from hopring.links.tcp import Input, Output, Tcp, Write

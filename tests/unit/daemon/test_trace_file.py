@@ -2,7 +2,7 @@ from pathlib import Path
 
 from hopring.check import trace
 from hopring.check.trace_files import read_json_lines
-from hopring.daemon.trace_file import TraceFile
+from hopring.daemon.process.trace_file import TraceFile
 from hopring.ids import DaemonId, Incarnation, Process, ViewId
 from hopring.membership.events import Delivered, Installed, Stamped, TransitionalSignal
 from hopring.ordering.entry import Message, Position

@@ -6,11 +6,9 @@ import pytest
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.waiting import run_until
 
-from hopring.daemon.loop import Loop
-from hopring.daemon.multicast import Group
-from hopring.daemon.traffic import Unsent
-from hopring.daemon.udp import UdpEndpoint, UdpOptions
-from hopring.daemon.udp_socket import Address, open_group
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.multicast import Group
+from hopring.daemon.net.udp import Address, UdpEndpoint, UdpOptions, Unsent, open_group
 from hopring.errors import Drop
 from hopring.wire.train import Train
 

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from hopring.config import Daemon, Multicast, Site
-from hopring.daemon.unusable import Unusable, joining, opening
+from hopring.daemon.net.bind_errors import Unusable, joining, opening
 
 EU1 = Daemon("eu1", "10.1.0.11")
 EU = Site("eu", (EU1,), Multicast("239.192.7.1", 4890))

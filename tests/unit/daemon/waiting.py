@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hopring.daemon.loop import Loop
+from hopring.daemon.loop.event_loop import Loop
 from hopring.ids import NEVER
 
 WAIT_US_MAX = 10_000_000

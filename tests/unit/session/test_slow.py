@@ -9,7 +9,7 @@ from tests.unit.session.front import Front
 from hopring.client.core import Core
 from hopring.client.errors import ConnectError, SlowConsumer
 from hopring.client.events import Event, Gap, Message, SlowWarning, View
-from hopring.daemon.spill import SpillPlace
+from hopring.daemon.clients.spill import SpillPlace
 from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.session.options import CREDIT_DELAY_US, SessionOptions, Slow, SlowPolicy

@@ -14,7 +14,7 @@ from hopring.cli.bench.daemons import Daemons
 from hopring.cli.bench.groups import Row, Work, beside_groups, beside_sessions
 from hopring.cli.bench.memory import WARM, Memory, measure_memory
 from hopring.cli.progress_line import Steps
-from hopring.daemon.surroundings import allow_descriptors
+from hopring.daemon.process.environment import allow_descriptors
 
 _COLUMNS = (
     ("GROUPS", 7),

@@ -11,7 +11,7 @@ from hopring.cli.monitor import deeds
 from hopring.cli.monitor.channels import Answer, Channels, Sight, choose
 from hopring.cli.monitor.partition import Sides, in_force, read_sides, show_sides
 from hopring.config.units import DURATION, SIZE
-from hopring.daemon.admin import CUT_US_MAX
+from hopring.daemon.admin.protocol import CUT_US_MAX
 
 HELP: Final = (
     "define eu1 eu2 | us1    a partition, of daemons and sites; nothing is sent yet",

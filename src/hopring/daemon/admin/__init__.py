@@ -1,0 +1,1 @@
+"""The daemon described to people and programs: admin channel, status, metrics."""

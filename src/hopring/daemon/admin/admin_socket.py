@@ -1,0 +1,160 @@
+"""The admin channel of a daemon: a Unix socket for its own user, root, and its group if the mode says so.
+
+There is none unless `--admin` or the configuration names a path.
+"""
+
+import contextlib
+import os
+import socket
+import struct
+from array import array
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from hopring.config import AdminVerb
+from hopring.daemon.admin.protocol import (
+    LINE_BYTES_MAX,
+    Controls,
+    Garbage,
+    answer,
+    denial_answer,
+    garbage_answer,
+    too_long_answer,
+)
+from hopring.daemon.clients.connection import ClientConnection, ClientListener
+from hopring.daemon.clients.listening import open_unix
+from hopring.daemon.log import Log
+from hopring.daemon.loop.event_loop import Loop
+
+CALLERS_MAX: Final = 16
+"""One more sends away who has been silent for longest: so nobody keeps others out by saying nothing."""
+
+UNREAD_BYTES_MAX: Final = 1 << 20
+"""Answers that a caller has not read; one for whom more waits has to go."""
+
+OWNER_ONLY: Final = 0o600
+"""With any other mode members of the socket's group are heard, too."""
+
+_SO_PEERGROUPS: Final = 59  # Of Linux; Python has no name for it.
+_GROUPS_BYTES_MAX: Final = 4 * 65_536
+_CREDENTIALS: Final = struct.Struct("=iII")  # pid, uid, gid
+_ROOT: Final = 0
+_NO_ADMIN: Final = "call as the daemon's own user, or as root"
+
+
+class _Caller:
+    """One connection: half a line, and answers that wait."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.line = b""
+        self.answers: list[bytes] = []
+
+
+class AdminSocket:
+    """All callers of one daemon."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        path: Path,
+        controls: Controls,
+        allowed: Collection[AdminVerb] = (),
+        mode: int = OWNER_ONLY,
+    ) -> None:
+        """Listens; Unusable if it cannot. Beside the status it does only what is allowed."""
+        self._loop = loop
+        self._log = log
+        self.path = path
+        self._controls = controls
+        self.allowed = allowed
+        self._mode = mode
+        self._callers: dict[int, _Caller] = {}  # Who spoke last is the last.
+        self._count = 0
+        self._listener = ClientListener(loop, open_unix(path, "admin socket", "--admin", mode), self._welcome)
+
+    def close(self) -> None:
+        """Ends the channel."""
+        self._listener.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        for caller in list(self._callers.values()):
+            caller.connection.close()
+
+    def _welcome(self, sock: socket.socket) -> None:
+        uid = caller_uid(sock)
+        if uid not in (_ROOT, os.geteuid()) and not self._in_group(sock):
+            remedy = _NO_ADMIN if self._mode == OWNER_ONLY else f"{_NO_ADMIN}, or in the socket's group"
+            self._log.say("refused", admin=f"user {uid}", remedy=remedy)
+            with contextlib.suppress(OSError):
+                sock.send(denial_answer(f"user {uid} is no admin of this daemon", remedy))
+            sock.close()
+            return
+        if len(self._callers) == CALLERS_MAX:
+            next(iter(self._callers.values())).connection.close()
+        self._count += 1
+        self._callers[self._count] = _Caller(ClientConnection(self._loop, sock, self._count, self))
+
+    def _in_group(self, sock: socket.socket) -> bool:
+        return self._mode != OWNER_ONLY and self.path.stat().st_gid in caller_gids(sock)
+
+    # What connections want of their owner.
+
+    def received(self, number: int, chunk: bytes) -> None:
+        """Bytes of a caller."""
+        caller = self._callers[number] = self._callers.pop(number)
+        *lines, caller.line = (caller.line + chunk).split(b"\n")
+        try:
+            for line in lines:
+                self._take(caller, line)
+        except Garbage:
+            caller.connection.finish(b"".join(caller.answers) + garbage_answer())
+            return
+        if len(caller.line) > LINE_BYTES_MAX:
+            caller.connection.finish(b"".join(caller.answers) + too_long_answer())
+        elif sum(map(len, caller.answers)) > UNREAD_BYTES_MAX:
+            caller.connection.close()
+        else:
+            caller.connection.flush_soon()
+
+    def _take(self, caller: _Caller, line: bytes) -> None:
+        if len(line) > LINE_BYTES_MAX:
+            raise Garbage
+        if line.strip():
+            said = answer(line, self._controls, self.allowed)
+            if b'"status"' not in line:  # Who only looks leaves no mark.
+                self._log.say("admin", request=line.decode(errors="replace"), answer=said.decode().strip())
+            caller.answers.append(said)
+
+    def fetch(self, number: int, _bytes_max: int) -> list[bytes]:
+        """Answers for a caller."""
+        caller = self._callers[number]
+        answers, caller.answers = caller.answers, []
+        return answers
+
+    def lost(self, number: int) -> None:
+        """A caller is gone; nothing of it stays but what it did."""
+
+    def closed(self, number: int) -> None:
+        """A connection is no more."""
+        del self._callers[number]
+
+
+def caller_uid(sock: socket.socket) -> int:
+    """Who is at the other end of a Unix socket, by the kernel's word."""
+    words = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _pid, uid, _gid = _CREDENTIALS.unpack(words)
+    return int(uid)
+
+
+def caller_gids(sock: socket.socket) -> set[int]:
+    """The groups of who is at the other end of a Unix socket, by the kernel's word."""
+    words = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _pid, _uid, gid = _CREDENTIALS.unpack(words)
+    try:
+        others = array("I", sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES_MAX))
+    except OSError:
+        others = array("I")  # A kernel before 4.13 tells only the first one.
+    return {int(gid), *others}

@@ -1,0 +1,162 @@
+"""What the admin channel can do to a daemon and ask of it, by the names of the configuration."""
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, replace
+from difflib import get_close_matches
+from typing import Final
+
+from hopring.config.tuning import RING_SETTINGS
+from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.protocol import Refusal, SetWindow
+from hopring.daemon.admin.status import Tally, status_of
+from hopring.daemon.log import Log
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.shaper import CLEAR, Shape
+from hopring.ids import NEVER
+from hopring.membership.membership import Membership
+
+
+class MemberControls:
+    """The levers of one member."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        facts: Facts,
+        tally: Tally,
+        log: Log,
+        *,
+        reload: Callable[[], dict[str, object]],
+        terminate: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._facts = facts
+        self._tally = tally
+        self._log = log
+        self._reload = reload
+        self._terminate = terminate
+        self._cut: list[str] = []
+        self._shapes: dict[str, Shape] = {}
+        self._parted = False
+        self._expiry = loop.alarm(self._expire)
+
+    def shape(self, daemons: Collection[str], shape: Shape) -> None:
+        """Treats what goes to these daemons so."""
+        for name in self._others(daemons):
+            self._facts.member.wires.shape(name, shape)
+            self._shapes[name] = shape
+        self._note()
+
+    def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
+        """Cuts exactly these daemons off; after `for_us`, if given, all are healed without another word."""
+        self._cut = self._others(daemons)
+        self._expiry.set(NEVER if for_us is None or not self._cut else self._loop.now_us() + for_us)
+        if not self._parted:
+            self._facts.member.wires.cut(self._cut)
+        self._note()
+
+    def _expire(self) -> None:
+        self._log.say("admin", healed=",".join(self._cut), why="the time of the cut is over")
+        self.cut(())
+
+    def window(self, request: SetWindow) -> dict[str, object]:
+        """Sets windows; returns all of them as they are now."""
+        set_windows(self._facts.member.membership, request)
+        return windows(self._facts.member.membership)
+
+    def reload(self) -> dict[str, object]:
+        """Reads the configuration again."""
+        return self._reload()
+
+    def terminate(self) -> None:
+        """Lets the daemon end; whoever asked is answered first."""
+        self._loop.call_soon(self._terminate)
+
+    def parts(self) -> None:
+        """The daemon hears nobody for a while; what is cut meanwhile counts afterwards."""
+        self._parted = True
+
+    def again(self) -> None:
+        """The wires are new: what was cut and shaped stays so, as far as there still are such daemons."""
+        self._parted = False
+        names = {daemon.name for daemon in self._facts.config.daemons}
+        self._shapes = {name: shape for name, shape in self._shapes.items() if name in names}
+        for name, shape in self._shapes.items():
+            self._facts.member.wires.shape(name, shape)
+        self._cut = [name for name in self._cut if name in names]
+        self._facts.member.wires.cut(self._cut)
+        self._note()
+
+    def _note(self) -> None:
+        """Clients that ask are told too, `hop doctor` among them."""
+        self._facts.cut = tuple(self._cut)
+        self._facts.shaped = tuple(sorted([name for name, shape in self._shapes.items() if shape != CLEAR]))
+
+    def _others(self, daemons: Collection[str]) -> list[str]:
+        names = [daemon.name for daemon in self._facts.config.daemons]
+        for name in daemons:
+            if name == self._facts.name:
+                raise Refusal(f"{name} is this daemon", "name others")
+            if name not in names:
+                close = get_close_matches(name, names, n=1)
+                remedy = f"did you mean {close[0]}?" if close else f"choose of {', '.join(names[:20])}"
+                raise Refusal(f"there is no daemon {name}", remedy)
+        return sorted(set(daemons))
+
+    def status(self) -> dict[str, object]:
+        """How it is going, and what was done by hand."""
+        return {
+            **status_of(self._facts, self._tally, self._loop.now_us()),
+            "reloading": self._facts.member.paused,
+            "cut": self._cut,
+            "cut_left_us": None
+            if self._expiry.at_us == NEVER
+            else max(0, self._expiry.at_us - self._loop.now_us()),
+            "shapes": {name: asdict(shape) for name, shape in self._shapes.items() if shape != CLEAR},
+        }
+
+
+_LIMITS: Final = {setting.key: (setting.low, setting.high) for setting in RING_SETTINGS}
+BYTES_MIN: Final = 64 * 1024
+BUNDLES_MIN: Final = 16
+
+
+def windows(membership: Membership) -> dict[str, object]:
+    """All of them, by the names of the request that sets them."""
+    ring, outbox = membership.present.stack_options.ring, membership.traffic.outbox
+    return {
+        "personal_segments": ring.personal_window_segments,
+        "global_segments": ring.global_window_segments,
+        "packet_segments": ring.packet_segments_max,
+        "bytes": outbox.window_bytes,
+        "bundles": outbox.window_bundles,
+    }
+
+
+def set_windows(membership: Membership, request: SetWindow) -> None:
+    """Sets what is given; Refusal, and nothing has changed, if something cannot be."""
+    options, outbox, present = membership.options, membership.traffic.outbox, membership.present
+    ring = present.stack_options.ring
+    personal = _fits("personal_segments", request.personal_segments, *_LIMITS["personal_window"])
+    together = _fits("global_segments", request.global_segments, *_LIMITS["global_window"])
+    packet = _fits("packet_segments", request.packet_segments, *_LIMITS["packet"])
+    # Others have made room for what a daemon may have under way by default, and not for more.
+    some_bytes = _fits("bytes", request.bytes, BYTES_MIN, options.window_bytes)
+    bundles = _fits("bundles", request.bundles, BUNDLES_MIN, options.window_bundles)
+    ring = replace(
+        ring,
+        personal_window_segments=personal or ring.personal_window_segments,
+        global_window_segments=together or ring.global_window_segments,
+        packet_segments_max=packet or ring.packet_segments_max,
+    )
+    present.stack_options = replace(present.stack_options, ring=ring)
+    if present.stack is not None:
+        present.stack.tune_ring(ring)
+    outbox.window_bytes = some_bytes or outbox.window_bytes
+    outbox.window_bundles = bundles or outbox.window_bundles
+
+
+def _fits(name: str, value: int | None, low: int, high: int) -> int | None:
+    if value is not None and not low <= value <= high:
+        raise Refusal(f"{name} cannot be {value}", f"choose {low} to {high}")
+    return value

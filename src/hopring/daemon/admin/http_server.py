@@ -1,0 +1,170 @@
+"""A tiny HTTP server on the daemon's own loop: GET of a few paths, one request for each connection.
+
+Whatever a client of it does wrong ends its connection: too long a request, too slow a one, one that it does not
+understand. When all connections are taken, the oldest has to go; so nobody keeps others out by being slow.
+"""
+
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from hopring.daemon.clients.connection import ClientConnection, ClientListener
+from hopring.daemon.loop.event_loop import Alarm, Loop
+from hopring.daemon.net.bind_errors import Unusable
+from hopring.ids import NEVER
+
+CONNECTIONS_MAX: Final = 16
+REQUEST_BYTES_MAX: Final = 4_096
+REQUEST_US: Final = 3_000_000
+"""So long a client has for its request; for the answer it has LINGER_US."""
+
+_BACKLOG: Final = 32
+_LINE: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]*) HTTP/1\.([01])")
+_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What is said to a client."""
+
+    status: HTTPStatus
+    body: str
+    content_type: str = "text/plain; charset=utf-8"
+
+    def encode(self) -> bytes:
+        """The bytes."""
+        body = self.body.encode()
+        allow = "Allow: GET\r\n" if self.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
+        head = (
+            f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\nContent-Type: {self.content_type}\r\n"
+            f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n{allow}Connection: close\r\n\r\n"
+        )
+        return head.encode() + body
+
+
+class BadRequest(Exception):
+    """The request is none, or not for us."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def path_of(request: bytes) -> str:
+    """The path that a whole head of a request asks for; BadRequest says what is wrong with it."""
+    line, *rest = request.split(b"\r\n")
+    first = _LINE.fullmatch(line)
+    if first is None:
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "no request line of HTTP/1.1")
+    fields: dict[bytes, bytes] = {}
+    for one in rest:
+        field = _FIELD.fullmatch(one)
+        if field is None:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "no header field")
+        fields[field[1].lower()] = field[2]
+    if first[3] == b"1" and b"host" not in fields:
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "no Host")
+    if fields.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in fields:
+        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request with a body")
+    if first[1] != b"GET":
+        raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "only GET")
+    return first[2].partition(b"?")[0].decode()
+
+
+@dataclass(slots=True)
+class _Visitor:
+    connection: ClientConnection
+    deadline: Alarm
+    request: bytes = b""
+    answered: bool = False
+
+
+class HttpServer:
+    """Answers by path, with what `pages` gives."""
+
+    def __init__(self, loop: Loop, address: tuple[str, int], pages: dict[str, Callable[[], Response]]) -> None:
+        """Listens; Unusable if it cannot."""
+        self._loop = loop
+        self._pages = pages
+        self._visitors: dict[int, _Visitor] = {}  # The oldest first.
+        self._count = 0
+        sock = _open(address)
+        self.address: tuple[str, int] = sock.getsockname()[:2]
+        self._listener = ClientListener(loop, sock, self._welcome)
+
+    def close(self) -> None:
+        """Ends all."""
+        self._listener.close()
+        for visitor in list(self._visitors.values()):
+            visitor.connection.close()
+
+    def _welcome(self, sock: socket.socket) -> None:
+        if len(self._visitors) >= CONNECTIONS_MAX:
+            next(iter(self._visitors.values())).connection.close()
+        self._count += 1
+        number = self._count
+        connection = ClientConnection(self._loop, sock, number, self)
+        deadline = self._loop.alarm(connection.close)
+        deadline.set(self._loop.now_us() + REQUEST_US)
+        self._visitors[number] = _Visitor(connection, deadline)
+
+    # What connections want of their owner.
+
+    def received(self, number: int, chunk: bytes) -> None:
+        """More of a request."""
+        visitor = self._visitors[number]
+        if visitor.answered:
+            return
+        visitor.request += chunk
+        head, end, rest = visitor.request.partition(b"\r\n\r\n")
+        if end or len(visitor.request) > REQUEST_BYTES_MAX:
+            visitor.answered = True
+            visitor.deadline.set(NEVER)
+            visitor.connection.finish(self._answer(head, len(head) <= REQUEST_BYTES_MAX and not rest).encode())
+
+    def fetch(self, number: int, bytes_max: int) -> list[bytes]:  # noqa: ARG002
+        """All is sent with the end."""
+        return []
+
+    def lost(self, number: int) -> None:
+        """The visitor is gone."""
+
+    def closed(self, number: int) -> None:
+        """A connection is no more."""
+        self._visitors.pop(number).deadline.set(NEVER)
+
+    def _answer(self, head: bytes, fits: bool) -> Response:
+        if not fits:
+            return Response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too long\n")
+        try:
+            page = self._pages.get(path_of(head))
+        except BadRequest as error:
+            return Response(error.status, f"{error}\n")
+        if page is None:
+            return Response(HTTPStatus.NOT_FOUND, f"there is {' and '.join(self._pages)}\n")
+        return page()
+
+
+def parse_place(text: str) -> tuple[str, int]:
+    """`ADDRESS:PORT`, or a port alone, which is that of loopback; ValueError says what is wrong."""
+    address, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 0xFFFF:
+        raise ValueError(f"{text!r} is no ADDRESS:PORT; write 127.0.0.1:9464, or [::1]:9464")
+    return address.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def _open(address: tuple[str, int]) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(_BACKLOG)
+    except OSError as error:
+        sock.close()
+        what = f"metrics: TCP port {address[1]} of {address[0]}: {error.strerror or error}"
+        raise Unusable(f"{what}; choose another place for --metrics") from error
+    return sock

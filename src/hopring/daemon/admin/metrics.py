@@ -1,0 +1,253 @@
+"""Metrics in Prometheus' text format, and whether the daemon is well. Plain ints, read when somebody asks."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Final, TypeVar
+
+from hopring import __version__
+from hopring.config import cluster_hash
+from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.http_server import Response
+from hopring.daemon.engines.membership_host import Upward
+from hopring.daemon.log import Log
+from hopring.daemon.loop.event_loop import Loop
+from hopring.groups.groups import GState
+from hopring.groups.payloads import is_word
+from hopring.ids import DaemonId, SiteId
+from hopring.links.hop import Hop
+from hopring.membership.events import Delivered, Installed, Stamped
+from hopring.membership.membership import Phase
+from hopring.ordering.entry import Message
+from hopring.services import Service
+from hopring.wire.bundle import messages_in
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+LAG_US: Final = 1_000_000
+"""How often the loop is asked how late it is."""
+
+Reason = TypeVar("Reason", bound=str)
+Sample = tuple[dict[str, str], float]
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+_ENDS: Final = "the daemon ends"
+_MISSING_MAX: Final = 8  # Daemons that are named.
+_LINK_COUNTERS: Final = ("sent", "received", "lost", "nacks", "retransmissions", "duplicates")
+
+
+class Metrics:
+    """What one life of a daemon has seen."""
+
+    def __init__(self, loop: Loop, log: Log, facts: Facts) -> None:
+        self.leaving = False
+        self._loop = loop
+        self._log = log
+        self._facts = facts
+        self._views = 0
+        self._installed_us = loop.now_us()
+        self._sent = _Carried()
+        self._delivered = _Carried()
+        self._lag_us = self._lag_us_max = 0
+        self._alarm = loop.alarm(self._look)
+        self._look_at_us = loop.now_us() + LAG_US
+        self._alarm.set(self._look_at_us)
+
+    def take(self, events: Sequence[Upward]) -> None:
+        """Counts what the member puts out."""
+        for event in events:
+            if isinstance(event, Delivered):
+                self._delivered.count(event.message)
+            elif isinstance(event, Stamped):
+                self._sent.count(event.message)
+            elif isinstance(event, Installed):
+                self._views += 1
+                self._installed_us = self._loop.now_us()
+
+    def _look(self) -> None:
+        now_us = self._loop.now_us()
+        self._lag_us = now_us - self._look_at_us
+        self._lag_us_max = max(self._lag_us_max, self._lag_us)
+        self._look_at_us = now_us + LAG_US
+        self._alarm.set(self._look_at_us)
+
+    # Pages.
+
+    def page(self) -> Response:
+        """All metrics."""
+        return Response(HTTPStatus.OK, "".join([*self._families()]), CONTENT_TYPE)
+
+    def alive(self) -> Response:
+        """Whether the daemon runs: it does as long as it answers, in any view, until it ends."""
+        if self.leaving:
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{_ENDS}\n")
+        return Response(HTTPStatus.OK, f"ok, {self._unready() or self._view()}\n")
+
+    def ready(self) -> Response:
+        """Whether clients of this daemon are served, on whichever side of a split it is."""
+        why = self._unready()
+        if why:
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n")
+        return Response(HTTPStatus.OK, f"ready, {self._view()}\n")
+
+    def _view(self) -> str:
+        missing, size = self._facts.missing(), len(self._facts.names)
+        names = ", ".join([*missing[:_MISSING_MAX], *(["..."] if len(missing) > _MISSING_MAX else [])])
+        return f"view of {size - len(missing)} of {size} daemons" + (f", without {names}" if names else "")
+
+    def _unready(self) -> str:
+        membership = self._facts.member.membership
+        if self.leaving:
+            return _ENDS
+        if membership.phase is not Phase.OP:
+            return f"no view is whole: {membership.phase.value} ({self._facts.member.cause})"
+        desk = self._facts.desk
+        if desk is not None and desk.groups.state is not GState.GOP:
+            return f"groups are not settled: {desk.groups.state.value}"
+        return ""
+
+    def _families(self) -> Iterator[str]:
+        yield from self._daemon()
+        yield from self._clients()
+        yield from self._messages()
+        yield from self._network()
+        yield from self._links()
+
+    def _daemon(self) -> Iterator[str]:
+        now_us, membership, facts = self._loop.now_us(), self._facts.member.membership, self._facts
+        about = {
+            "version": __version__,
+            "cluster": facts.config.cluster,
+            "daemon": facts.name,
+            "hash": f"{cluster_hash(facts.config):08x}",
+        }
+        yield _family("info", "gauge", "The daemon; always 1.", [(about, 1)])
+        yield _one("uptime_seconds", "gauge", "Since its start.", (now_us - facts.started_us) / 1e6)
+        yield _one("cpu_seconds_total", "counter", "Processor time.", time.process_time())
+        yield _one("loop_lag_seconds", "gauge", "How late the loop was when last asked.", self._lag_us / 1e6)
+        worst, self._lag_us_max = self._lag_us_max, 0
+        yield _one("loop_lag_max_seconds", "gauge", "The worst since the last scrape.", worst / 1e6)
+        yield _one("log_lines_lost_total", "counter", "Lines that nobody took.", self._log.lost)
+        states: list[Sample] = [({"state": one.value}, int(one is membership.phase)) for one in Phase]
+        yield _family("state", "gauge", "1 for the state that membership is in.", states)
+        yield _one("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready()))
+        yield _one("view_size", "gauge", "Daemons of the view.", len(membership.view.members))
+        yield from self._daemons_by_site()
+        yield _one("views_total", "counter", "Views installed.", self._views)
+        yield _one("view_age_seconds", "gauge", "Since it was installed.", (now_us - self._installed_us) / 1e6)
+
+    def _daemons_by_site(self) -> Iterator[str]:
+        config = self._facts.config
+        present = Counter([config.site_of[one.daemon] for one in self._facts.member.membership.view.members])
+        sites = [({"site": site.name}, SiteId(at), site) for at, site in enumerate(config.sites)]
+        configured: list[Sample] = [(labels, len(site.daemons)) for labels, _, site in sites]
+        yield _family("configured_daemons", "gauge", "Daemons of the configuration, by site.", configured)
+        in_view: list[Sample] = [(labels, present[at]) for labels, at, _ in sites]
+        yield _family("view_daemons", "gauge", "Daemons of the view, by site.", in_view)
+
+    def _clients(self) -> Iterator[str]:
+        desk = self._facts.desk
+        if desk is None:
+            return
+        sessions = desk.sessions.values()
+        yield _one("sessions", "gauge", "Connections of clients.", len(desk.sessions))
+        yield _one("groups", "gauge", "Groups that have members, anywhere.", len(desk.groups.table.groups))
+        backlog = [one.backlog.waiting_bytes + one.control_bytes for one in sessions]
+        yield _one("clients_backlog_bytes", "gauge", "What waits for clients, of all.", sum(backlog))
+        yield _one("clients_backlog_max_bytes", "gauge", "The same, of the worst.", max(backlog, default=0))
+        waiting = sum(one.charged_bytes for one in sessions)
+        yield _one("requests_waiting_bytes", "gauge", "What clients asked for and is not credited.", waiting)
+        yield _by_reason("clients_ended_total", "Clients that had to go.", desk.ended)
+
+    def _messages(self) -> Iterator[str]:
+        for name, carried in (("sent", self._sent), ("delivered", self._delivered)):
+            yield from carried.families(name)
+        outbox = self._facts.member.membership.traffic.outbox
+        yield _one("queue_bytes", "gauge", "What waits for the window.", outbox.waiting_bytes)
+        yield _one("window_used_bytes", "gauge", "What is out and not stable.", outbox.out_bytes)
+        yield _one("window_bytes", "gauge", "The window.", outbox.window_bytes)
+        yield _one("window_used_bundles", "gauge", "Bundles that are out and not stable.", outbox.out_bundles)
+        yield _one("window_bundles", "gauge", "The window.", outbox.window_bundles)
+
+    def _network(self) -> Iterator[str]:
+        traffics = self._facts.traffics()
+        for unit in ("datagrams", "bytes"):
+            for way in ("sent", "received"):
+                total = sum(getattr(one, f"{unit}_{way}") for one in traffics)
+                yield _one(f"udp_{unit}_{way}_total", "counter", f"UDP {unit} {way}.", total)
+        yield _by_reason(
+            "packets_dropped_total", "Packets that arrived and were refused.", self._facts.dropped()
+        )
+        yield _by_reason("datagrams_unsent_total", "Datagrams that never left.", self._facts.unsent())
+
+    def _links(self) -> Iterator[str]:
+        stack = self._facts.member.membership.stack
+        ring = () if stack is None else stack.network.ring
+        yield _one("ring_members", "gauge", "Daemons of the own site in the ring.", len(ring))
+        number = 0 if stack is None else stack.ring.state.token.number // max(1, len(ring))
+        yield _one("ring_rounds_total", "counter", "Rotations of the token in this view.", number)
+        up: list[Sample] = [
+            ({"peer": one.peer, "site": one.site, "protocol": one.protocol}, int(one.up))
+            for one in self._facts.configured_links()
+        ]
+        yield _family("link_up", "gauge", "1 if the link of the own site to that site works in the view.", up)
+        links = [(self._labels(daemon, link), link) for daemon, link in sorted(self._facts.links.items())]
+        counters = [(labels, link.counters) for labels, link in links]
+        for name in _LINK_COUNTERS:
+            samples: list[Sample] = [(labels, getattr(one, name)) for labels, one in counters]
+            yield _family(
+                f"link_{name}_total", "counter", f"Packets of the link in this view: {name}.", samples
+            )
+        trips: list[Sample] = [(labels, one.round_trip_us / 1e6) for labels, one in counters]
+        yield _family("link_round_trip_seconds", "gauge", "To the neighbour and back, smoothed.", trips)
+        waiting: list[Sample] = [(labels, link.backlog_bytes) for labels, link in links]
+        yield _family("link_backlog_bytes", "gauge", "What waits for the link.", waiting)
+
+    def _labels(self, daemon: DaemonId, link: object) -> dict[str, str]:
+        return {"peer": self._facts.names[daemon], "protocol": "hop" if isinstance(link, Hop) else "tcp"}
+
+
+class _Carried:
+    """Bundles, messages and bytes by service; the words of groups apart."""
+
+    def __init__(self) -> None:
+        self._bundles: Counter[Service] = Counter()
+        self._messages: Counter[Service] = Counter()
+        self._bytes: Counter[Service] = Counter()
+        self._words = 0
+
+    def count(self, message: Message) -> None:
+        payload = message.payload
+        if not payload or is_word(payload):
+            self._words += 1
+            return
+        self._bundles[message.service] += 1
+        self._messages[message.service] += messages_in(payload)
+        self._bytes[message.service] += len(payload)
+
+    def families(self, way: str) -> Iterator[str]:
+        for unit, counts in (
+            ("bundles", self._bundles),
+            ("messages", self._messages),
+            ("bytes", self._bytes),
+        ):
+            samples: list[Sample] = [({"service": one.name.lower()}, counts[one]) for one in Service]
+            yield _family(f"{unit}_{way}_total", "counter", f"Clients' {unit} {way}, by service.", samples)
+        yield _one(f"words_{way}_total", "counter", f"Joins, leaves and the like {way}.", self._words)
+
+
+def _by_reason(name: str, text: str, counts: Mapping[Reason, int]) -> str:
+    samples: list[Sample] = sorted([({"reason": str(one)}, count) for one, count in counts.items()], key=str)
+    return _family(name, "counter", text, samples)
+
+
+def _one(name: str, kind: str, text: str, value: float) -> str:
+    return _family(name, kind, text, [({}, value)])
+
+
+def _family(name: str, kind: str, text: str, samples: Iterable[Sample]) -> str:
+    full = f"hopring_{name}"
+    lines = [f"# HELP {full} {text}\n# TYPE {full} {kind}\n"]
+    for labels, value in samples:
+        inner = ",".join([f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items()])
+        lines.append(f"{full}{{{inner}}} {value}\n" if inner else f"{full} {value}\n")
+    return "".join(lines)

@@ -1,0 +1,209 @@
+"""The words of a daemon's admin channel: JSON lines, one request and one answer each. `docs/admin.md` has them.
+
+What a request asks for is done by the daemon's `Controls`; a new verb is a struct and a line in `_do`.
+The values here are read by msgspec at run time, so this file is not compiled.
+"""
+
+from collections.abc import Collection
+from typing import Annotated, Final, Protocol
+
+import msgspec
+
+from hopring.config import AdminVerb
+from hopring.daemon.net.shaper import Shape
+
+ADMIN_VERSION: Final = 3
+LINE_BYTES_MAX: Final = 64 * 1024
+DAEMONS_MAX: Final = 1024
+DELAY_US_MAX: Final = 60_000_000
+CUT_US_MAX: Final = 7 * 24 * 3_600 * 1_000_000
+RATE_BITS_PER_SECOND_MAX: Final = 10**12
+COUNT_MAX: Final = 2**31
+"""Beyond any window; what a window may be is judged where it is set."""
+
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+Names = Annotated[list[Name], msgspec.Meta(max_length=DAEMONS_MAX)]
+DelayUs = Annotated[int, msgspec.Meta(ge=0, le=DELAY_US_MAX)]
+CutUs = Annotated[int, msgspec.Meta(ge=1, le=CUT_US_MAX)]
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Rate = Annotated[int, msgspec.Meta(ge=0, le=RATE_BITS_PER_SECOND_MAX)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]
+
+
+class _Request(msgspec.Struct, frozen=True, tag_field="verb", forbid_unknown_fields=True):
+    """What all requests have in common."""
+
+
+class ShapeLinks(_Request, frozen=True, tag="shape"):
+    """What goes from here to these daemons is treated so; without any figure, as usual again."""
+
+    to: Names
+    delay_us: DelayUs = 0
+    jitter_us: DelayUs = 0
+    loss: Share = 0.0
+    rate_bits_per_second: Rate = 0
+
+
+class Cut(_Request, frozen=True, tag="cut"):
+    """Nothing passes to or from these daemons; what was cut before and is not named is healed.
+
+    With `for_us` the daemon heals by itself after this time, whatever has become of the caller.
+    """
+
+    daemons: Names
+    for_us: CutUs | None = None
+
+
+class Heal(_Request, frozen=True, tag="heal"):
+    """Nothing is cut any more."""
+
+
+class SetWindow(_Request, frozen=True, tag="window"):
+    """Other windows from now on; what is not given stays. Of the ring, and of its packets, in segments, of
+    the daemon's own messages in bytes and bundles."""
+
+    personal_segments: Count | None = None
+    global_segments: Count | None = None
+    packet_segments: Count | None = None
+    bytes: Count | None = None
+    bundles: Count | None = None
+
+
+class Reload(_Request, frozen=True, tag="reload"):
+    """Reads the configuration again."""
+
+
+class Terminate(_Request, frozen=True, tag="terminate"):
+    """Ends the daemon in an orderly way."""
+
+
+class Status(_Request, frozen=True, tag="status"):
+    """How it is going."""
+
+
+Request = ShapeLinks | Cut | Heal | SetWindow | Reload | Terminate | Status
+VERBS: Final = ("cut", "heal", "reload", "shape", "status", "terminate", "window")
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What comes back."""
+
+    ok: bool
+    error: str = ""
+    remedy: str = ""
+    denied: bool = False  # Whoever asks may not have that.
+    status: dict[str, object] | None = None
+    result: dict[str, object] | None = None
+
+
+class Garbage(Exception):
+    """A line that is no JSON object: whoever sends that speaks something else."""
+
+
+class Refusal(Exception):
+    """A request that cannot be carried out; with what to do instead."""
+
+    def __init__(self, error: str, remedy: str) -> None:
+        super().__init__(error)
+        self.remedy = remedy
+
+
+class Controls(Protocol):
+    """What the channel can do to its daemon. Names of other daemons are checked by the one who does it."""
+
+    def shape(self, daemons: Collection[str], shape: Shape) -> None:
+        """Treats what goes to these daemons so."""
+
+    def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
+        """Cuts exactly these daemons off, for this time or until it is told otherwise."""
+
+    def window(self, request: SetWindow) -> dict[str, object]:
+        """Sets windows; returns all of them as they are now."""
+
+    def reload(self) -> dict[str, object]:
+        """Reads the configuration again; returns what comes of it."""
+
+    def terminate(self) -> None:
+        """Lets the daemon end, after this turn."""
+
+    def status(self) -> dict[str, object]:
+        """Facts that JSON can hold."""
+
+
+_decoder: Final = msgspec.json.Decoder(Request)
+_encoder: Final = msgspec.json.Encoder()
+
+
+def answer(line: bytes, controls: Controls, allowed: Collection[AdminVerb]) -> bytes:
+    """Carries a line out and says what came of it; Garbage if it is none.
+
+    Whatever changes something is refused unless it is allowed.
+    """
+    try:
+        request = _decoder.decode(line)
+    except msgspec.ValidationError as error:
+        words = Answer(False, str(error), f"the verbs are {', '.join(VERBS)}; see docs/admin.md")
+        return _encoder.encode(words) + b"\n"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Garbage from None
+    try:
+        needed = _needed(request)
+        if needed is not None and needed not in allowed:
+            verb = type(request).__struct_config__.tag
+            remedy = f'add "{needed}" to allow of [admin] in its configuration, or start it with --dangerous'
+            return denial_answer(f"this daemon does not allow {verb}", remedy)
+        return _encoder.encode(_do(request, controls)) + b"\n"
+    except Refusal as refusal:
+        return _encoder.encode(Answer(False, str(refusal), refusal.remedy)) + b"\n"
+
+
+def denial_answer(error: str, remedy: str) -> bytes:
+    """For somebody who may not have what he asks for."""
+    return _encoder.encode(Answer(False, error, remedy, denied=True)) + b"\n"
+
+
+def garbage_answer() -> bytes:
+    """The last word to somebody who does not speak this."""
+    return _encoder.encode(Answer(False, "that is not JSON", "send one JSON object per line")) + b"\n"
+
+
+def too_long_answer() -> bytes:
+    """The last word to somebody who does not come to an end."""
+    what = f"a line is longer than {LINE_BYTES_MAX} bytes"
+    return _encoder.encode(Answer(False, what, "send one JSON object per line")) + b"\n"
+
+
+def _needed(request: Request) -> AdminVerb | None:
+    """What has to be allowed for a request; None if it is allowed in any case."""
+    match request:
+        case Cut() | Heal():
+            return AdminVerb.CUT
+        case ShapeLinks():
+            return AdminVerb.SHAPE
+        case SetWindow():
+            return AdminVerb.WINDOW
+        case Reload():
+            return AdminVerb.RELOAD
+        case Terminate():
+            return AdminVerb.TERMINATE
+        case Status():
+            return None
+
+
+def _do(request: Request, controls: Controls) -> Answer:
+    match request:
+        case ShapeLinks(to, delay_us, jitter_us, loss, rate):
+            controls.shape(to, Shape(delay_us, jitter_us, loss, rate_bits_per_second=rate))
+        case Cut(daemons, for_us):
+            controls.cut(daemons, for_us)
+        case Heal():
+            controls.cut(())
+        case SetWindow():
+            return Answer(True, result=controls.window(request))
+        case Reload():
+            return Answer(True, result=controls.reload())
+        case Terminate():
+            controls.terminate()
+        case Status():
+            return Answer(True, status={"admin": ADMIN_VERSION, **controls.status()})
+    return Answer(True)

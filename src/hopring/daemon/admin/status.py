@@ -1,0 +1,117 @@
+"""What a daemon says of itself on its admin channel: facts that JSON can hold."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from msgspec.structs import asdict as fields_of
+
+from hopring import __version__
+from hopring.config import cluster_hash
+from hopring.daemon.admin.controls import windows
+from hopring.daemon.admin.description import Facts
+from hopring.daemon.engines.membership_host import Upward
+from hopring.daemon.net.udp import Traffic
+from hopring.groups.payloads import is_word
+from hopring.membership.events import Delivered, Installed
+from hopring.session.queries import view_text
+from hopring.wire.bundle import messages_in
+
+
+def status_of(facts: Facts, tally: Tally, now_us: int) -> dict[str, object]:
+    """State, view, what was carried and how, who is served."""
+    membership, config, names = facts.member.membership, facts.config, facts.names
+    view, me = membership.view, membership.who.me
+    status: dict[str, object] = {
+        "version": __version__,
+        "cluster": config.cluster,
+        "hash": f"{cluster_hash(config):08x}",
+        "daemon": facts.name,
+        "site": config.sites[config.site_of[me.daemon]].name,
+        "incarnation": f"{me.incarnation:016x}",
+        "pid": os.getpid(),
+        "uptime_us": now_us - facts.started_us,
+        "phase": membership.phase.name,
+        "view": view_text(view.id),
+        "members": [names[one.daemon] for one in view.members],
+        "cause": tally.cause,
+        "views": tally.views,
+        "sites": {site.name: [daemon.name for daemon in site.daemons] for site in config.sites},
+        **_carried(facts),
+        "delivered": {"messages": tally.delivered_messages, "bundles": tally.delivered_bundles},
+        "window": {
+            **windows(membership),
+            "used_bytes": membership.traffic.outbox.out_bytes,
+            "used_bundles": membership.traffic.outbox.out_bundles,
+            "queue_bytes": membership.traffic.outbox.waiting_bytes,
+        },
+        "counters": _counters(facts),
+    }
+    if facts.desk is not None:
+        groups = facts.desk.groups
+        status["groups_state"] = groups.state.name
+        status["sessions"] = len(facts.desk.sessions)
+        status["groups"] = len(groups.table.groups)
+    return status
+
+
+def _carried(facts: Facts) -> dict[str, object]:
+    """Datagrams since the start; links and the ring begin again with each view."""
+    traffics, stack = facts.traffics(), facts.member.membership.stack
+    links = [link.counters for link in facts.links.values()]
+    resent = 0 if stack is None else stack.ring.state.resent_segments
+    members = () if stack is None else stack.network.ring
+    number = 0 if stack is None else stack.ring.state.token.number
+    return {
+        "packets": {
+            "sent": sum([one.datagrams_sent for one in traffics]),
+            "received": sum([one.datagrams_received for one in traffics]),
+        },
+        "retransmissions": resent + sum([one.retransmissions for one in links]),
+        "ring": {
+            "members": [facts.names[one] for one in members],
+            "rounds": number // max(1, len(members)),
+            "resent_segments": resent,
+        },
+        "links": [fields_of(facts.line(one, link)) for one, link in sorted(facts.links.items())],
+    }
+
+
+def _counters(facts: Facts) -> dict[str, object]:
+    datagrams = facts.member.wires.datagrams
+    counters: dict[str, object] = {"unicast": _facts(datagrams.endpoint.traffic)}
+    if datagrams.group is not None:
+        counters["multicast"] = _facts(datagrams.group.traffic)
+    dropped = datagrams.traffic.dropped + facts.member.membership.drops
+    counters["dropped"] = {str(reason): count for reason, count in sorted(dropped.items())}
+    counters["lost_by_shape"] = datagrams.shaper.lost
+    return counters
+
+
+def _facts(traffic: Traffic) -> dict[str, object]:
+    facts = asdict(traffic)
+    for name in ("dropped", "unsent"):
+        facts[name] = {str(reason): count for reason, count in sorted(facts[name].items())}
+    return facts
+
+
+class Tally:
+    """Counts since the start."""
+
+    def __init__(self) -> None:
+        self.views = 0
+        self.cause = ""
+        self.delivered_bundles = 0
+        self.delivered_messages = 0
+
+    def take(self, events: Sequence[Upward]) -> None:
+        """What came out of the member in a turn."""
+        for event in events:
+            if isinstance(event, Delivered):
+                payload = event.message.payload
+                if payload and not is_word(payload):
+                    self.delivered_bundles += 1
+                    self.delivered_messages += messages_in(payload)
+            elif isinstance(event, Installed):
+                self.views += 1
+                self.cause = event.cause

@@ -1,0 +1,1 @@
+"""Connections of clients: listening sockets, streams, and what slow clients spill to disk."""

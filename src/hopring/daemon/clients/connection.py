@@ -1,0 +1,287 @@
+"""Connections of clients, by TCP or Unix socket, and the listeners that accept them.
+
+A connection fetches what it sends when the kernel takes it, so that whatever waits for a slow client waits in
+one place, where it is counted.
+"""
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from struct import Struct
+from typing import Final, Protocol
+
+from hopring.daemon.loop.event_loop import BROKEN, READABLE, WRITABLE, Loop
+from hopring.ids import NEVER
+from hopring.links.bucket import Bucket
+
+READ_BYTES: Final = 1 << 17
+FETCH_BYTES: Final = 1 << 17
+ACCEPTS_MAX: Final = 64
+LINGER_US: Final = 2_000_000
+"""How long a client that has to go has time to read why."""
+
+SILENT_SECONDS: Final = 30
+PROBE_SECONDS: Final = 10
+PROBES_MAX: Final = 3
+"""A client whose host is gone without a word is noticed by the kernel's own probes, within a minute or so."""
+
+CONNECTS_PER_SECOND: Final = 500
+CONNECTS_BURST: Final = 1_000
+"""How fast a daemon accepts; whoever comes sooner waits in the kernel's queue."""
+
+TOO_FAST: Final = f"more than {CONNECTS_PER_SECOND} new connections a second"
+NO_DESCRIPTORS_DELAY_US: Final = 100_000
+_CREDENTIALS: Final = Struct("3i")  # The kernel's struct ucred.
+_GATHER_MAX: Final = 512  # Well below IOV_MAX.
+
+
+class Owner(Protocol):
+    """Who a connection belongs to."""
+
+    def received(self, number: int, chunk: bytes) -> None:
+        """Bytes came."""
+
+    def fetch(self, number: int, bytes_max: int) -> Sequence[bytes | memoryview]:
+        """What is to be sent next."""
+
+    def lost(self, number: int) -> None:
+        """The other end is gone."""
+
+    def closed(self, number: int) -> None:
+        """The connection has ended, whoever ended it."""
+
+
+class ClientConnection:
+    """One client."""
+
+    def __init__(self, loop: Loop, sock: socket.socket, number: int, owner: Owner) -> None:
+        """Takes over an open, non-blocking socket."""
+        self._loop = loop
+        self._socket = sock
+        self.peer = peer_of(sock)
+        """Where it comes from, for people."""
+        self._number = number
+        self._owner = owner
+        self._out: deque[bytes | memoryview] = deque()
+        self._flush_due = False
+        self._full = False  # The kernel takes no more until it says so.
+        self._paused = False  # Nothing is read.
+        self._deaf = False  # The other end takes nothing more; it may have sent something before.
+        self._watched = READABLE  # What the loop looks for.
+        self._ending = False  # Nothing more is fetched or listened to.
+        self._gone = False
+        self._linger = loop.alarm(self.close)
+        loop.register(sock.fileno(), self._ready)
+
+    def flush(self) -> None:
+        """Sends now; the owner may be told that the connection is lost before this returns."""
+        if not self._full:
+            self._flush()
+
+    def flush_soon(self) -> None:
+        """Sends at the end of the turn."""
+        if not self._flush_due and not self._full and not self._gone:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def pause(self, paused: bool) -> None:
+        """Reads nothing more, or reads on; what the other end sends meanwhile waits in the kernel."""
+        if paused is not self._paused and not self._gone:
+            self._paused = paused
+            self._watch()
+
+    def finish(self, last: bytes) -> None:
+        """Sends this behind all that was fetched, and ends when the other end has had time to read it."""
+        if self._gone or self._ending:
+            return
+        self._ending = True
+        self.pause(False)
+        self._linger.set(self._loop.now_us() + LINGER_US)
+        if last:
+            self._out.append(last)
+        self.flush_soon()
+
+    def close(self) -> None:
+        """Ends at once."""
+        if not self._gone:
+            self._gone = True
+            self._linger.set(NEVER)
+            if self._watched:
+                self._loop.unregister(self._socket.fileno())
+            self._socket.close()
+            self._out.clear()
+            self._owner.closed(self._number)
+
+    def _lost(self) -> None:
+        if not self._ending:
+            self._owner.lost(self._number)
+        self.close()
+
+    def _ready(self, events: int) -> None:
+        if events & WRITABLE:
+            self._flush()
+        if events & (READABLE | BROKEN) and not self._gone:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            chunk = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lost()
+            return
+        if not chunk:
+            self._lost()
+        elif not self._ending:
+            self._owner.received(self._number, chunk)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._gone:
+            return
+        try:
+            more = not self._ending and not self._deaf
+            while self._out or more:
+                if self._out:
+                    self._forget(self._send())
+                else:
+                    more = self._fetch()
+            if self._ending:
+                # What it still sends is read and dropped: a reset would take our last word away from it.
+                self._socket.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._gave_up()
+            return
+        if self._full != bool(self._out):
+            self._full = bool(self._out)
+            self._watch()
+
+    def _gave_up(self) -> None:
+        """The other end has closed. A client may do so behind its last request: that is read before its end."""
+        self._deaf = True
+        self._out.clear()
+        if self._ending:
+            self.close()
+        elif self._full:
+            self._full = False
+            self._watch()
+
+    def _watch(self) -> None:
+        before, self._watched = (
+            self._watched,
+            (0 if self._paused else READABLE) | (WRITABLE if self._full else 0),
+        )
+        if not before:
+            self._loop.register(self._socket.fileno(), self._ready, self._watched)
+        elif self._watched:
+            self._loop.modify(self._socket.fileno(), self._watched)
+        else:
+            # Otherwise the kernel would go on telling of an end that is behind what is not read.
+            self._loop.unregister(self._socket.fileno())
+
+    def _fetch(self) -> bool:
+        """What is to go out next; whether there may be more behind it."""
+        size = 0
+        for piece in self._owner.fetch(self._number, FETCH_BYTES):
+            if piece:  # Of an empty one the kernel would never take anything.
+                self._out.append(piece)
+                size += len(piece)
+        return size >= FETCH_BYTES
+
+    def _send(self) -> int:
+        if len(self._out) == 1:
+            return self._socket.send(self._out[0])
+        return self._socket.sendmsg(list(islice(self._out, _GATHER_MAX)))
+
+    def _forget(self, size: int) -> None:
+        while size:
+            piece = self._out[0]
+            if size < len(piece):
+                self._out[0] = memoryview(piece)[size:]
+                return
+            size -= len(piece)
+            self._out.popleft()
+
+
+class ClientListener:
+    """Accepts on a socket that is bound and listens, as fast as the daemon's bucket lets it."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        sock: socket.socket,
+        welcome: Callable[[socket.socket], None],
+        rate: Bucket | None = None,
+        delayed: Callable[[str], None] | None = None,
+    ) -> None:
+        """Whoever has to wait in the kernel's queue is not known; `delayed` is told why somebody does."""
+        self._delayed = delayed
+        self._rate = rate or Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)  # A connection counts as a byte.
+        self._loop = loop
+        self._socket = sock
+        self._welcome = welcome
+        self._again = loop.alarm(lambda: loop.modify(sock.fileno(), READABLE))
+        loop.register(sock.fileno(), self._ready)
+
+    def close(self) -> None:
+        """Accepts no more."""
+        self._again.set(NEVER)
+        self._loop.unregister(self._socket.fileno())
+        self._socket.close()
+
+    def _ready(self, _events: int) -> None:
+        now_us = self._loop.now_us()
+        self._rate.fill(now_us)
+        for _ in range(ACCEPTS_MAX):
+            if self._rate.ready_at_us > now_us:
+                self._rest_until(self._rate.ready_at_us, TOO_FAST)
+                return
+            try:
+                sock, _address = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    # The kernel would report the waiting connection again and again.
+                    self._rest_until(now_us + NO_DESCRIPTORS_DELAY_US, os.strerror(error.errno))
+                    return
+                continue  # That one was gone before we came to it.
+            self._rate.take(1)
+            sock.setblocking(False)
+            if sock.family != socket.AF_UNIX:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _keep_alive(sock)
+            self._welcome(sock)
+
+    def _rest_until(self, at_us: int, why: str) -> None:
+        if self._delayed is not None:
+            self._delayed(why)
+        self._loop.modify(self._socket.fileno(), 0)
+        self._again.set(at_us)
+
+
+def peer_of(sock: socket.socket) -> str:
+    """The other end of a connection: its address and port, or the process and user on this host."""
+    try:
+        if sock.family == socket.AF_UNIX:
+            pid, uid, _gid = _CREDENTIALS.unpack(
+                sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            )
+            return f"process {pid} of user {uid}"
+        address = sock.getpeername()
+    except OSError:
+        return "unknown"  # It was gone before it was asked.
+    return f"{address[0]} port {address[1]}"
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES_MAX)

@@ -1,0 +1,95 @@
+"""Where a daemon listens for clients: a Unix socket, and TCP on loopback unless it is told another address."""
+
+import errno
+import os
+import socket
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from hopring.config import Daemon
+from hopring.daemon.net.bind_errors import Unusable
+
+BACKLOG: Final = 512
+UNIX_PATH_BYTES_MAX: Final = 107
+"""What the kernel takes as the name of a Unix socket."""
+
+_LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPlaces:
+    """Where clients find the daemon; None is nowhere."""
+
+    path: Path | None
+    address: tuple[str, int] | None
+    spread_path: Path | None = None
+    spread_address: tuple[str, int] | None = None
+
+
+def tcp_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
+    """Clients reach a daemon by TCP if it has a `client_port`: on loopback, unless it is told where."""
+    return _tcp_place(daemon, listen, daemon.client_port)
+
+
+def spread_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
+    """The same for Spread clients, if it has a `spread_port`."""
+    return _tcp_place(daemon, listen, daemon.spread_port)
+
+
+def _tcp_place(daemon: Daemon, listen: str | None, port: int | None) -> tuple[str, int] | None:
+    if port is None:
+        return None
+    own = daemon.address if ip_address(daemon.address).is_loopback else _LOOPBACK
+    return listen or own, port
+
+
+def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socket:
+    """A TCP socket that listens."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        what = f"clients' TCP port {address[1]} of {address[0]}: {error.strerror or error}"
+        raise Unusable(f"{what}; choose another {key}, or another address for --listen") from error
+    return sock
+
+
+def open_unix(
+    path: Path, what: str = "clients' socket", option: str = "--socket", mode: int = 0o600
+) -> socket.socket:
+    """A Unix socket that listens, for this user unless the mode says else; one that was left is replaced."""
+    if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX:
+        problem = f"{what} {path}: the path is longer than {UNIX_PATH_BYTES_MAX} bytes"
+        raise Unusable(f"{problem}; choose a shorter one for {option}")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    before = os.umask(0o777 & ~mode)
+    try:
+        try:
+            sock.bind(os.fspath(path))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or _somebody_listens(path):
+                raise
+            path.unlink()
+            sock.bind(os.fspath(path))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        problem = f"{what} {path}: {error.strerror or error}"
+        raise Unusable(f"{problem}; choose another one for {option}") from error
+    finally:
+        os.umask(before)
+    return sock
+
+
+def _somebody_listens(path: Path) -> bool:
+    if not path.is_socket():
+        return True  # It is no socket, so it is not ours to remove.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+        failure = probe.connect_ex(os.fspath(path))
+    return failure not in (errno.ECONNREFUSED, errno.ENOENT)

@@ -1,0 +1,1 @@
+"""The event loop of a daemon: descriptors, timers, and the bookkeeping of its sleeps."""

@@ -1,0 +1,281 @@
+"""The epoll loop: descriptors, alarms, and one flush at the end of each turn.
+
+A turn takes what the kernel has ready, gives it to the handlers, rings the alarms that are due, and then
+runs what was put off to the end of the turn with `call_soon`: there the links send, so that everything that
+one turn brought shares packets. Only when a turn finds nothing to do does the loop sleep, and if it is busy it
+lingers before that (lingering.py).
+
+A handler that raises ends the loop, loudly: it is a bug. The world's failures do not come that way. Every
+socket of this room catches OSError at its own system call and tells its owner, so that a full disk some
+layers up is never taken for a broken socket.
+"""
+
+import select
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from os import sched_yield
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
+from typing import Final
+
+from hopring.daemon.loop.sleeping import Lingering, Stalls
+from hopring.daemon.loop.timer_wheel import SLOT_US, Wheel
+from hopring.daemon.loop.timerfd import TimerFd
+from hopring.ids import NEVER
+
+READABLE: Final = select.EPOLLIN
+WRITABLE: Final = select.EPOLLOUT
+BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
+"""Always watched for; the handler's next system call tells what it is."""
+
+EVENTS_MAX: Final = 256
+"""Most descriptors served in one turn; the rest are first in the next one."""
+
+SLEEP_US_MAX: Final = 3_600_000_000
+"""Longest sleep, so that the kernel is never handed a moment beyond its years."""
+
+NAP_US: Final = 1_000
+NAPS_MAX: Final = 8
+"""A loop that has slept so often in a row for less than a nap is busy, and does not put its timer off."""
+
+UNKNOWN: Final = -1
+"""What time it is, before somebody asks."""
+
+ROUNDS_MAX: Final = 4
+"""What is put off to the end of a turn may put off more: so often before the kernel is asked again. A client's
+message goes through in as many: it is pumped, sent, handed up, and written."""
+
+Ready = Callable[[int], None]
+"""Told which of READABLE, WRITABLE and BROKEN hold. Must not block and may be told too often."""
+
+
+class Alarm:
+    """A moment that moves. Moving it later is free: the wheel rings early, and the alarm looks again."""
+
+    __slots__ = ("_call", "_entries", "_wheel", "at_us")
+
+    def __init__(self, wheel: "Wheel[Alarm]", call: Callable[[], None]) -> None:
+        self._wheel = wheel
+        self._call = call
+        self._entries: list[int] = []  # What the wheel holds for us, each earlier than the last.
+        self.at_us = NEVER
+        """When it will ring; once for each setting."""
+
+    def set(self, at_us: int) -> None:
+        """Rings at this moment instead of any other one."""
+        self.at_us = at_us
+        if at_us < NEVER and (not self._entries or at_us < self._entries[-1]):
+            self._entries.append(at_us)
+            self._wheel.arm(at_us, self)
+
+    def ring(self, now_us: int) -> None:
+        """The wheel's word that an entry is due."""
+        self._entries.pop()
+        if now_us < self.at_us:
+            self.set(self.at_us)
+        else:
+            self.at_us = NEVER
+            self._call()
+
+
+class Loop:
+    """One thread's events. All methods belong to that thread."""
+
+    def __init__(self) -> None:
+        self.lingering = Lingering()
+        self._running = False
+        self._now_us = UNKNOWN
+        self._epoll = select.epoll()
+        self._handlers: dict[int, Ready] = {}
+        self._newcomers: set[int] = set()  # Registered in this turn: its events are another descriptor's.
+        self._wheel: Wheel[Alarm] = Wheel(self.now_us())
+        self._timer = TimerFd()
+        self._slept_at_us = 0
+        self._naps = 0
+        self._timer_us = NEVER  # When the timer descriptor will wake us.
+        self._soon: list[Callable[[], None]] = []
+        self._signals: _Signals | None = None
+        self._epoll.register(self._timer, select.EPOLLIN | select.EPOLLET)
+        self._stalls = Stalls(_ahead_us())
+        self._slept = False  # Before this turn.
+        self.on_stall: list[Callable[[int], None]] = []
+        """Told for how many microseconds the loop did not run, before it serves what came meanwhile."""
+
+    def now_us(self) -> int:
+        """The monotonic clock; it stands still while a handler runs, and while a round ends the turn."""
+        if self._now_us == UNKNOWN or not self._running:
+            self._now_us = monotonic_ns() // 1_000
+        return self._now_us
+
+    def later(self) -> None:
+        """Something else happens from here on, and the clock goes on."""
+        self._now_us = UNKNOWN
+
+    @property
+    def alarm_due(self) -> bool:
+        """Whether an alarm rings in this turn: what has come before it must have been taken by then."""
+        return self._wheel.next_us - SLOT_US <= self.now_us()
+
+    def register(self, fd: int, ready: Ready, events: int = READABLE) -> None:
+        """Watches a descriptor until `unregister`, which must come before it is closed."""
+        assert fd not in self._handlers, "a descriptor has one handler"
+        self._epoll.register(fd, events)
+        self._handlers[fd] = ready
+        self._newcomers.add(fd)
+
+    def modify(self, fd: int, events: int) -> None:
+        """Watches for something else."""
+        self._epoll.modify(fd, events)
+
+    def unregister(self, fd: int) -> None:
+        """Watches no more; what this turn has already found is dropped."""
+        del self._handlers[fd]
+        self._epoll.unregister(fd)
+
+    def alarm(self, call: Callable[[], None]) -> Alarm:
+        """A new alarm, not set."""
+        return Alarm(self._wheel, call)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Calls at the end of this turn, behind all that was put off before."""
+        self._soon.append(call)
+
+    def on_signals(self, call: Callable[[int], None], signals: Iterable[int]) -> None:
+        """Makes these signals events like any other; only in the main thread, and once."""
+        assert self._signals is None, "signals have one handler"
+        self._signals = _Signals(call, signals)
+        self.register(self._signals.fileno(), self._signals.ready)
+
+    def run(self) -> None:
+        """Turns until `stop`."""
+        self._running = True
+        while self._running:
+            self.turn()
+
+    def stop(self) -> None:
+        """Ends `run` after this turn."""
+        self._running = False
+
+    def turn(self) -> None:
+        """Serves what there is; sleeps first if there is nothing."""
+        self._newcomers.clear()
+        found = self._wait()
+        self._now_us = UNKNOWN
+        if self._running:
+            self._notice_stall()
+        for fd, events in found:
+            ready = self._handlers.get(fd)
+            if ready is not None and fd not in self._newcomers:
+                self._now_us = UNKNOWN
+                ready(events)
+        self._now_us = UNKNOWN
+        now_us = self.now_us()
+        if self._wheel.next_us <= now_us:
+            for alarm in self._wheel.advance(now_us):
+                alarm.ring(now_us)
+        for _ in range(ROUNDS_MAX):
+            if not self._soon:
+                break
+            soon, self._soon = self._soon, []
+            for call in soon:
+                call()
+            self._now_us = UNKNOWN
+
+    def _wait(self) -> list[tuple[int, int]]:
+        # Looking costs half a microsecond; setting the timer, ten times that on a virtual machine; waking up,
+        # more than a hundred times. So a busy loop never sets it, and one that sleeps often only when the next
+        # alarm is earlier than the one it waits for; but one that sleeps long is not woken for nothing.
+        events = self._epoll.poll(0, EVENTS_MAX)
+        if events or self._soon:
+            return events
+        now_us = self.now_us()
+        while self._wheel.next_us > now_us and (moved := self._wheel.take_put_off(_wanted_us)):
+            for alarm in moved:
+                alarm.ring(now_us)
+        next_us = self._wheel.next_us
+        if next_us <= now_us:
+            return []
+        until_us = self.lingering.until_us(now_us)
+        if until_us > now_us:
+            events = self._linger(min(until_us, next_us))
+            if events or until_us >= next_us:
+                return events
+        self._naps = self._naps + 1 if now_us - self._slept_at_us < NAP_US else 0
+        self._slept_at_us = now_us
+        put_off = next_us > self._timer_us and self._naps < NAPS_MAX
+        if next_us < self._timer_us or self._timer_us <= now_us or put_off:
+            self._timer_us = min(next_us, now_us + SLEEP_US_MAX)
+            self._timer.set(self._timer_us)
+        if self._running and self._notice_stall():
+            return []
+        self._stalls.sleeps(self._timer_us)
+        self._slept = True
+        return self._epoll.poll(-1, EVENTS_MAX)
+
+    def _notice_stall(self) -> bool:
+        """Tells if the loop did not run for long: it was stopped, starved or busy, or the host suspended."""
+        slept, self._slept = self._slept, False
+        now_us = self.now_us()
+        stall_us = self._stalls.woke(now_us, _ahead_us()) if slept else self._stalls.runs(now_us)
+        if stall_us:
+            for call in self.on_stall:
+                call(stall_us)
+        return stall_us > 0
+
+    def _linger(self, until_us: int) -> list[tuple[int, int]]:
+        """Looks until there is something, or until then; whoever else wants the processor has it meanwhile."""
+        self._now_us = UNKNOWN
+        while True:
+            sched_yield()
+            events = self._epoll.poll(0, EVENTS_MAX)
+            if events or monotonic_ns() // 1_000 >= until_us:
+                return events
+
+    def close(self) -> None:
+        """Gives all that the loop itself opened back to the kernel."""
+        if self._signals is not None:
+            self.unregister(self._signals.fileno())
+            self._signals.close()
+        self._timer.close()
+        self._epoll.close()
+
+
+class _Signals:
+    """Signals as bytes on a socket, by way of Python's wake-up descriptor."""
+
+    def __init__(self, call: Callable[[int], None], signals: Iterable[int]) -> None:
+        self._call = call
+        self._read, self._write = socket.socketpair()
+        self._read.setblocking(False)
+        self._write.setblocking(False)
+        self._old_fd = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
+        self._wanted = frozenset(signals)
+        self._old = {number: signal.signal(number, _nothing) for number in sorted(self._wanted)}
+
+    def fileno(self) -> int:
+        return self._read.fileno()
+
+    def ready(self, _events: int) -> None:
+        for number in self._read.recv(64):
+            if number in self._wanted:
+                self._call(number)
+
+    def close(self) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_fd)
+        self._read.close()
+        self._write.close()
+
+
+def _ahead_us() -> int:
+    """How far the clock that goes on while the host is suspended is ahead of the monotonic one."""
+    return (clock_gettime_ns(CLOCK_BOOTTIME) - monotonic_ns()) // 1_000
+
+
+def _wanted_us(alarm: Alarm) -> int:
+    return alarm.at_us
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """Without a handler of its own the signal would end the process before the loop hears of it."""

@@ -1,0 +1,1 @@
+"""Sockets between daemons: datagrams, TCP streams of links, multicast, and a shaper for tests."""

@@ -1,0 +1,86 @@
+"""The wires of one daemon: its datagrams, and the connections of its TCP links if it has any."""
+
+from collections.abc import Callable, Collection, Iterable
+
+from hopring.config import Config, LinkProtocol, cluster_hash
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.datagrams import Datagrams
+from hopring.daemon.net.link_streams import Streams, Tell
+from hopring.daemon.net.shaper import Shape
+from hopring.ids import DaemonId, Process
+from hopring.routing.topology import topology_of
+from hopring.stack_events import Identity, ObserveStream, Sending, SendSite, SendTo, StackOptions, WriteTo
+from hopring.wire.train import Packet
+
+
+class Wires:
+    """The sockets stay from network to network; `begin` says which one speaks."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        config: Config,
+        me: Process,
+        options: StackOptions,
+        take: Callable[[Packet], None],
+        tell: Tell,
+    ) -> None:
+        self.datagrams = Datagrams(loop, config, me, options.ring.segment_bytes, take)
+        self._config = config
+        self._streams: Streams | None = None
+        if _uses_streams(config, me.daemon):
+            own, addresses = config.daemons[me.daemon], self.datagrams.addresses
+            try:
+                self._streams = Streams(loop, own, me.daemon, cluster_hash(config), addresses, tell)
+            except BaseException:
+                self.datagrams.close()
+                raise
+
+    def begin(self, own: Identity, ring: Iterable[DaemonId], streams: Iterable[DaemonId]) -> None:
+        """Another network begins: its members of the own site, and its neighbours over TCP."""
+        self.datagrams.begin(own, ring)
+        if self._streams is not None:
+            self._streams.begin(own, streams)
+
+    def send(self, outputs: Iterable[Sending]) -> None:
+        """Sends what the present network wants to have sent."""
+        datagrams: list[SendTo | SendSite] = []
+        for output in outputs:
+            if isinstance(output, WriteTo):
+                assert self._streams is not None, "only TCP links write"
+                self._streams.write(output.neighbour, output.data)
+            elif isinstance(output, ObserveStream):
+                assert self._streams is not None, "only TCP links are observed"
+                self._streams.observe(output.neighbour)
+            else:
+                datagrams.append(output)
+        self.datagrams.send(datagrams)
+
+    def shape(self, daemon: str, shape: Shape) -> None:
+        """Treats what goes to this daemon so from now on; for tests and demonstrations."""
+        to = self._config.daemon_id(daemon)
+        self.datagrams.shaper.shape(self.datagrams.addresses[to], shape)
+        if self._streams is not None:
+            self._streams.shape(to, shape)
+
+    def cut(self, daemons: Collection[str]) -> None:
+        """Nothing passes to or from these daemons, and everything to and from all others."""
+        self.part([self._config.daemon_id(daemon) for daemon in daemons])
+
+    def part(self, daemons: Collection[DaemonId]) -> None:
+        """The same by numbers."""
+        self.datagrams.cut(daemons)
+        if self._streams is not None:
+            self._streams.cut(daemons)
+
+    def close(self) -> None:
+        """Gives all sockets back."""
+        if self._streams is not None:
+            self._streams.close()
+        self.datagrams.close()
+
+
+def _uses_streams(config: Config, me: DaemonId) -> bool:
+    """Whether a link of its site runs over TCP."""
+    mine, links = config.site_of[me], topology_of(config).links
+    return any(mine in ends and plan.protocol is LinkProtocol.TCP for ends, plan in links.items())

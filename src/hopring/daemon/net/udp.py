@@ -1,0 +1,336 @@
+"""How UDP sockets are opened, and the kernel's numbers that Python does not name."""
+
+import contextlib
+import errno
+import socket
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from struct import Struct
+from typing import Final
+
+from hopring.daemon.loop.event_loop import BROKEN, READABLE, WRITABLE, Loop
+from hopring.daemon.net.multicast import Group, enable_sending, join
+from hopring.errors import Drop
+from hopring.ids import NEVER
+from hopring.wire.train import Train
+
+Address = tuple[str, int] | tuple[str, int, int, int]
+"""A numeric host and a port; IPv6 may add flow and scope."""
+
+Send = Callable[[Train, Address], None]
+"""The `send` of an endpoint, or of a shaper before it."""
+
+_SOL_UDP: Final = 17
+_UDP_SEGMENT: Final = 103
+_UDP_GRO: Final = 104
+_SO_SNDBUFFORCE: Final = 32
+_SO_RCVBUFFORCE: Final = 33
+_SEGMENT_SIZE: Final = Struct("=H")
+_GRO_SIZE: Final = Struct("=i")
+ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_GRO_SIZE.size)
+"""Room for what `joined_size` reads."""
+
+
+def open_unicast(address: Address) -> socket.socket:
+    """A socket bound to an address of this host; its two versions of IP do not mix."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    sock.bind(address)
+    return sock
+
+
+def open_group(group: Group) -> socket.socket:
+    """A socket that hears one group, and may send to it."""
+    sock = socket.socket(group.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    # Other daemons, of any cluster, may listen too. A packet to a group goes to every one of them.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(group.address)
+    join(sock, group)
+    enable_sending(sock, group)
+    return sock
+
+
+def ask_buffers(sock: socket.socket, size: int) -> tuple[int, int]:
+    """Asks for send and receive buffers; what the kernel grants, by its own accounting."""
+    return (
+        _ask(sock, _SO_SNDBUFFORCE, socket.SO_SNDBUF, size),
+        _ask(sock, _SO_RCVBUFFORCE, socket.SO_RCVBUF, size),
+    )
+
+
+def _ask(sock: socket.socket, force: int, option: int, size: int) -> int:
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, force, size)
+    except PermissionError:  # Only root may pass the system's limit.
+        sock.setsockopt(socket.SOL_SOCKET, option, size)
+    return sock.getsockopt(socket.SOL_SOCKET, option)
+
+
+def ask_for_trains(sock: socket.socket) -> bool:
+    """Whether the kernel cuts trains (Linux 4.18); also has it join them (5.0) if it can."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(_SOL_UDP, _UDP_GRO, 1)
+    try:
+        sock.getsockopt(_SOL_UDP, _UDP_SEGMENT)
+    except OSError:
+        return False
+    return True
+
+
+def cut_into(segment_bytes: int) -> list[tuple[int, int, bytes]]:
+    """The word that goes with a train to the kernel."""
+    return [(_SOL_UDP, _UDP_SEGMENT, _SEGMENT_SIZE.pack(segment_bytes))]
+
+
+def joined_size(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """The size of the datagrams that the kernel joined, or 0 if it joined none."""
+    for level, kind, body in ancillary:
+        if level == _SOL_UDP and kind == _UDP_GRO:
+            size: int = _GRO_SIZE.unpack_from(body)[0]
+            return size
+    return 0
+
+
+class Unsent(StrEnum):
+    """Why a datagram never left; all of them look like loss to the links."""
+
+    QUEUE_FULL = "queue_full"
+    UNREACHABLE = "unreachable"
+    TOO_LONG = "too_long"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Counts since the start. A train is what one system call carried, however many datagrams that was."""
+
+    trains_sent: int = 0
+    datagrams_sent: int = 0
+    bytes_sent: int = 0
+    trains_received: int = 0
+    datagrams_received: int = 0
+    bytes_received: int = 0
+    dropped: Counter[Drop] = field(default_factory=Counter)  # Arrived, and refused.
+    unsent: Counter[Unsent] = field(default_factory=Counter)
+
+    def add(self, other: "Traffic") -> None:
+        """What another endpoint has carried counts here from now on."""
+        self.trains_sent += other.trains_sent
+        self.datagrams_sent += other.datagrams_sent
+        self.bytes_sent += other.bytes_sent
+        self.trains_received += other.trains_received
+        self.datagrams_received += other.datagrams_received
+        self.bytes_received += other.bytes_received
+        self.dropped += other.dropped
+        self.unsent += other.unsent
+
+
+Receive = Callable[[memoryview, int, Address], None]
+"""Given a buffer of datagrams of one size, all from one sender, end to end; only the last may be shorter.
+
+The buffer is used again as soon as the call returns."""
+
+BUFFER_BYTES: Final = 8 << 20
+"""What we ask the kernel to hold in each direction, as far as its limits allow."""
+
+QUEUE_BYTES_MAX: Final = 4 << 20
+"""What waits here while the kernel takes no more."""
+
+READS_MAX: Final = 64
+"""Most reads in one turn, so that a flood does not starve the other sockets and the alarms."""
+
+SHORT_BYTES: Final = 1024
+"""Behind a shorter datagram nothing more is expected in this turn: to find that out takes an exception, dearer
+than the read. If there is more, the loop does not sleep before it."""
+
+DRAIN_READS_MAX: Final = 1024
+PLAIN_PEERS_MAX: Final = 4096
+RETRY_DELAY_US: Final = 1_000
+
+_TRUNCATED: Final = int(socket.MSG_TRUNC)  # A number: the enumeration makes an object each time it is asked.
+_CUT_DATAGRAMS_MAX: Final = 64  # The kernel's UDP_MAX_SEGMENTS before 6.9; later ones allow more.
+_CUT_BYTES_MAX: Final = 65_000
+_DATAGRAM_BYTES_MAX: Final = 1 << 16
+
+# A device without checksum offload, a path of smaller MTU, or a kernel that changed its mind.
+_CUT_REFUSED: Final = frozenset({errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.EOPNOTSUPP})
+_UNSENT: Final = {
+    errno.EMSGSIZE: Unsent.TOO_LONG,
+    errno.ENETUNREACH: Unsent.UNREACHABLE,
+    errno.EHOSTUNREACH: Unsent.UNREACHABLE,
+    errno.ENETDOWN: Unsent.UNREACHABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UdpOptions:
+    """What a deployment may want to turn."""
+
+    trains: bool = True  # False sends and receives datagram by datagram.
+    buffer_bytes: int = BUFFER_BYTES
+    queue_bytes_max: int = QUEUE_BYTES_MAX
+
+
+DEFAULTS: Final = UdpOptions()
+
+
+class UdpEndpoint:
+    """A bound socket on a loop, for one address of ours, or for a multicast group that it joins."""
+
+    def __init__(
+        self, loop: Loop, at: Address | Group, receive: Receive, options: UdpOptions = DEFAULTS
+    ) -> None:
+        self.traffic = Traffic()
+        self._loop = loop
+        self._receive = receive
+        self._options = options
+        self._socket = open_group(at) if isinstance(at, Group) else open_unicast(at)
+        self.send_buffer_bytes, self.receive_buffer_bytes = ask_buffers(self._socket, options.buffer_bytes)
+        self.trains = options.trains and ask_for_trains(self._socket)
+        """Whether the kernel cuts trains for us."""
+        self._buffer = memoryview(bytearray(_DATAGRAM_BYTES_MAX))
+        self._queue: deque[tuple[Train, Address]] = deque()
+        self._queued_bytes = 0
+        self._plain_peers: set[Address] = set()  # Towards these the kernel has refused to cut.
+        self._retry = loop.alarm(self._flush)
+        loop.register(self._socket.fileno(), self._ready)
+
+    @property
+    def address(self) -> Address:
+        """Where we are bound, with the port that the kernel chose."""
+        name: Address = self._socket.getsockname()
+        return name
+
+    def send(self, train: Train, address: Address) -> None:
+        """Sends now, or queues; what cannot be sent or queued is counted and forgotten."""
+        if self._queue:
+            self._enqueue(train, address)
+        else:
+            self._send(train, address)
+
+    def drain(self) -> None:
+        """Receives now what has already arrived, out of turn."""
+        self._read(DRAIN_READS_MAX, 0)
+
+    def close(self) -> None:
+        """Closes the socket; the queue is lost, as datagrams may be."""
+        self._loop.unregister(self._socket.fileno())
+        self._socket.close()
+        self._queue.clear()
+        self._retry.set(NEVER)
+
+    def _ready(self, events: int) -> None:
+        if events & WRITABLE:
+            self._flush()
+        if events & (READABLE | BROKEN):
+            # After a pause of this host a time-out must not blame a neighbour whose datagram is waiting here.
+            self._read(READS_MAX, 0 if self._loop.alarm_due else SHORT_BYTES)
+
+    def _read(self, reads_max: int, short_bytes: int) -> None:
+        """So often at most, or until something shorter comes."""
+        for _ in range(reads_max):
+            try:
+                size, ancillary, flags, address = self._socket.recvmsg_into([self._buffer], ANCILLARY_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                # An ICMP answer to something we sent. Reading it has cleared it, and links have time-outs.
+                self.traffic.unsent[Unsent.REFUSED] += 1
+                continue
+            if size == 0 or flags & _TRUNCATED:
+                self.traffic.dropped[Drop.TRUNCATED] += 1
+                continue
+            segment_bytes = joined_size(ancillary) or size
+            traffic = self.traffic
+            traffic.trains_received += 1
+            traffic.datagrams_received += -(-size // segment_bytes)
+            traffic.bytes_received += size
+            self._loop.later()
+            self._receive(self._buffer[:size], segment_bytes, address)
+            if size < short_bytes or self._socket.fileno() < 0:  # Below 0 the receiver has closed us.
+                return
+
+    def _send(self, train: Train, address: Address) -> bool:
+        """Sends a train; False if the kernel took not all of it and the rest is queued."""
+        size = train.segment_bytes
+        pays = size < len(train.buffer) and 2 * size <= _CUT_BYTES_MAX
+        if self.trains and pays and address not in self._plain_peers:
+            return self._send_whole(train, address)
+        return self._send_plain(train, address)
+
+    def _send_whole(self, train: Train, address: Address) -> bool:
+        size = train.segment_bytes
+        limit = min(_CUT_DATAGRAMS_MAX, _CUT_BYTES_MAX // size) * size
+        view = memoryview(train.buffer)
+        segment = cut_into(size)
+        for at in range(0, len(view), limit):
+            piece = view[at : at + limit]
+            try:
+                self._socket.sendmsg([piece], segment, 0, address)
+            except OSError as error:
+                rest = Train(train.buffer[at:], size)
+                if error.errno not in _CUT_REFUSED:
+                    return self._failed(error, rest, address, -(-len(rest.buffer) // size))
+                if len(self._plain_peers) < PLAIN_PEERS_MAX:
+                    self._plain_peers.add(address)
+                return self._send_plain(rest, address)
+            self._count(len(piece), -(-len(piece) // size))
+        return True
+
+    def _send_plain(self, train: Train, address: Address) -> bool:
+        size = train.segment_bytes
+        if len(train.buffer) <= size:
+            return self._send_one(train.buffer, train, 0, address)
+        view = memoryview(train.buffer)
+        starts = range(0, len(view), size)
+        return all(self._send_one(view[at : at + size], train, at, address) for at in starts)
+
+    def _send_one(self, datagram: bytes | memoryview, train: Train, at: int, address: Address) -> bool:
+        """Sends the datagram that begins there in a train."""
+        try:
+            self._socket.sendto(datagram, address)
+        except OSError as error:
+            return self._failed(error, Train(train.buffer[at:], train.segment_bytes), address, 1)
+        self._count(len(datagram), 1)
+        return True
+
+    def _count(self, size: int, datagrams: int) -> None:
+        traffic = self.traffic
+        traffic.trains_sent += 1
+        traffic.datagrams_sent += datagrams
+        traffic.bytes_sent += size
+
+    def _failed(self, error: OSError, rest: Train, address: Address, datagrams: int) -> bool:
+        """Queues what must wait, which ends the sending; what never will go, `datagrams` of it, is counted."""
+        if error.errno in (errno.EAGAIN, errno.ENOBUFS):
+            self._enqueue(rest, address, first=True)
+            full_device = error.errno == errno.ENOBUFS  # Epoll cannot tell when that has room again.
+            self._loop.modify(self._socket.fileno(), READABLE if full_device else READABLE | WRITABLE)
+            if full_device:
+                self._retry.set(self._loop.now_us() + RETRY_DELAY_US)
+            return False
+        self.traffic.unsent[_UNSENT.get(error.errno or 0, Unsent.REFUSED)] += datagrams
+        return True
+
+    def _enqueue(self, train: Train, address: Address, first: bool = False) -> None:
+        size = len(train.buffer)
+        if self._queued_bytes + size > self._options.queue_bytes_max:
+            self.traffic.unsent[Unsent.QUEUE_FULL] += -(-size // train.segment_bytes)
+            return
+        self._queued_bytes += size
+        if first:
+            self._queue.appendleft((train, address))
+        else:
+            self._queue.append((train, address))
+
+    def _flush(self) -> None:
+        while self._queue:
+            train, address = self._queue.popleft()
+            self._queued_bytes -= len(train.buffer)
+            if not self._send(train, address):
+                return
+        self._loop.modify(self._socket.fileno(), READABLE)

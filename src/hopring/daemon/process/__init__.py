@@ -1,0 +1,1 @@
+"""The daemon as a process: command line, files, log, reload of its configuration."""

@@ -1,0 +1,166 @@
+"""What a daemon finds around it: its state directory, the places of its sockets and files, its limits."""
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from hopring.config import AdminVerb, Config
+from hopring.daemon.clients.listening import UNIX_PATH_BYTES_MAX, ClientPlaces, spread_place, tcp_place
+from hopring.daemon.clients.spill import SpillPlace
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.process.command_line import Exit, Refused
+from hopring.daemon.process.trace_file import Number, TraceFile
+from hopring.ids import DaemonId, Process
+from hopring.session.options import SessionOptions
+
+DESCRIPTORS_BESIDE: Final = 512
+"""Open files beside clients: the daemon's own, and what clients spill."""
+
+NO_SOCKET: Final = (
+    "no Unix socket for clients: the state directory cannot be written, or the path is longer than "
+    f"{UNIX_PATH_BYTES_MAX} bytes; choose another one with --socket"
+)
+
+
+def session_options(config: Config, arguments: argparse.Namespace) -> SessionOptions:
+    """A flag goes before the file."""
+    given: dict[str, Any] = config.clients.given()
+    if arguments.clients_max is not None:
+        given["sessions_max"] = arguments.clients_max
+    return SessionOptions(slow_allowed=arguments.slow, **given)
+
+
+def admin_place(arguments: argparse.Namespace, config: Config) -> Path | None:
+    """Where the admin socket is, if there is one; a flag goes before the file."""
+    if arguments.no_admin:
+        return None
+    if arguments.admin is not None:
+        return Path(arguments.admin)
+    if config.admin.socket is None:
+        return None
+    return Path(config.admin.socket.format(name=arguments.name, cluster=config.cluster))
+
+
+def admin_verbs(arguments: argparse.Namespace, config: Config) -> frozenset[AdminVerb]:
+    """What the admin channel may do beside telling the status."""
+    return frozenset(AdminVerb if arguments.dangerous else config.admin.allow)
+
+
+def open_trace(path: Path, me: Process, names: dict[DaemonId, str], loop: Loop, number: Number) -> TraceFile:
+    """The trace, to be written on; Refused if that cannot be."""
+    try:
+        return TraceFile(path, me, names, loop.now_us, number)
+    except OSError as error:
+        problem = f"{path}: the trace cannot be written ({error.strerror})"
+        raise Refused(Exit.FAILURE, f"{problem}; choose another file for --trace") from None
+
+
+def client_places(arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId) -> ClientPlaces:
+    """Where clients may connect."""
+    own = config.daemons[me]
+    path: Path | None = arguments.socket
+    if path is None:
+        path = state / f"{config.cluster}.{own.name}.sock"
+        if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
+            path = None
+    spread = spread_place(own, arguments.listen)
+    sockets: Path = arguments.spread_sockets
+    spread_path = None if spread is None else sockets / str(spread[1])
+    return ClientPlaces(path, tcp_place(own, arguments.listen), spread_path, spread)
+
+
+def allow_descriptors(clients: int) -> None:
+    """As many open files as clients need, if the system lets us; without them later clients have to wait."""
+    wanted = clients + DESCRIPTORS_BESIDE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+
+
+def spill_place(directory: Path) -> SpillPlace | None:
+    """Without one, no client may spill."""
+    try:
+        return SpillPlace(directory)
+    except OSError:
+        return None
+
+
+def where_clients_come(places: ClientPlaces) -> dict[str, object]:
+    """Where clients find the daemon, for the log."""
+    where: dict[str, object] = {} if places.path is None else {"socket": places.path}
+    if places.address is not None:
+        where["clients"] = f"{places.address[0]} port {places.address[1]}"
+    if places.spread_address is not None:
+        where["spread"] = f"{places.spread_address[0]} port {places.spread_address[1]}, {places.spread_path}"
+    return where
+
+
+def state_directory(directory: Path | None) -> Path:
+    """Makes it; if that fails, the counter file says so."""
+    if directory is None:
+        given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        directory = Path(given) if given else Path(base) / "hopring"
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+STDIN: Final = 0
+_READ_BYTES: Final = 4096
+
+
+def end_with(loop: Loop, fd: int, leave: Callable[[], None]) -> None:
+    """Calls `leave` once, when the descriptor comes to its end; what is written there is read and forgotten."""
+
+    def look(_events: int) -> None:
+        try:
+            said = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            said = b""  # A terminal that was hung up.
+        if not said:
+            loop.unregister(fd)
+            leave()
+
+    try:
+        os.set_blocking(fd, False)
+        loop.register(fd, look)
+    except OSError:
+        leave()  # Closed, or a file: it has an end, and that has come.
+
+
+COLLECT_OBJECTS: Final = 50_000
+"""So many more objects than before make the collector look for cycles."""
+
+KEPT_BYTES: Final = 64 * 1024 * 1024
+"""So much may lie unused before any of it goes back to the kernel."""
+
+MAPPED_BYTES_MIN: Final = 4 * 1024 * 1024
+"""Blocks from this size on are mapped by themselves, and go back as soon as they are free."""
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+
+
+def spare_the_collector() -> None:
+    """Messages make no cycles; to look for some after every few hundred objects costs a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_OBJECTS)
+
+
+def keep_memory() -> bool:
+    """Asks the C library to keep what is free for the next packet; whether it knows how to."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:  # That of glibc does.
+        return False
+    return bool(mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES) and mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES_MIN))

@@ -1,0 +1,157 @@
+"""What a daemon says of itself in its log: views, and what goes wrong, each with what to do about it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from hopring.daemon.engines.membership_host import Member, Upward
+from hopring.daemon.log import Log
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.udp import Address, Unsent
+from hopring.errors import Drop
+from hopring.ids import NEVER, DaemonId, Process
+from hopring.membership.events import Installed
+from hopring.session.queries import view_text
+
+LOOK_US: Final = 10_000_000
+AGAIN_US: Final = 600_000_000
+"""How long a kind of trouble is not told again."""
+
+FOREIGN_US: Final = 1_000_000
+"""How long somebody has to go on with another configuration before it is told."""
+
+FOREIGN_MAX: Final = 256
+
+STALL_TOLD_US: Final = 150_000
+"""Half the patience of a ring with default options: from there on a stall may cost the view."""
+
+_STALLED: Final = (
+    "this daemon did not run: it was stopped, starved of processor time, suspended with its host, "
+    "or waited for a disk; the others may have gone on without it"
+)
+
+# Of packets that come late while views change there is nothing to say.
+_ROUTINE: Final = frozenset({Drop.STALE_GENERATION, Drop.STALE_INCARNATION})
+_REMEDIES: Final = {
+    Drop.CLUSTER: "another cluster, or another configuration file: compare `hop config check` on all hosts",
+    Drop.VERSION: "another version of the protocol: upgrade the older daemons",
+    Drop.MAGIC: "something that is no daemon sends to this port",
+    Unsent.UNREACHABLE: "there is no route: check addresses, routes and, for a group, multicast",
+    Unsent.TOO_LONG: "the network carries smaller packets: lower `segment`",
+    Unsent.QUEUE_FULL: "the network takes less than is sent: set `rate`, or raise net.core.wmem_max",
+}
+
+
+class Report:
+    """The voice of one member."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        names: Mapping[DaemonId, str],
+        addresses: Mapping[tuple[str, int], str] | None = None,
+    ) -> None:
+        self._loop = loop
+        self._log = log
+        self._names = names
+        self.also: Callable[[], None] = _nothing
+        """Called with every look, by those who want to look too and not to wake the daemon up for it."""
+        self._member: Member | None = None
+        self._members: tuple[Process, ...] = ()
+        self._told_us: dict[str, int] = {}
+        self._addresses = addresses or {}
+        self._foreign_us: dict[Address, int] = {}  # From when on somebody who is refused is told of.
+        self._alarm = loop.alarm(self.look)
+
+    def watch(self, member: Member) -> None:
+        """Looks at a member's counters from now on, and at who speaks as of another configuration."""
+        self._member = member
+        member.wires.datagrams.foreign = self._foreign
+        self._foreign_us.clear()
+        self._alarm.set(self._loop.now_us() + LOOK_US)
+
+    def rename(
+        self, names: Mapping[DaemonId, str], addresses: Mapping[tuple[str, int], str], me: Process
+    ) -> None:
+        """Daemons have other numbers from now on; this one, which is alone, too."""
+        self._names = names
+        self._addresses = addresses
+        self._members = (me,)
+
+    def _foreign(self, address: Address, detail: str) -> None:
+        """Once is chance: while a cluster reloads, one daemon is sooner than the other."""
+        now_us = self._loop.now_us()
+        if address not in self._foreign_us and len(self._foreign_us) < FOREIGN_MAX:
+            self._foreign_us[address] = now_us + FOREIGN_US
+        if now_us >= self._foreign_us.get(address, NEVER):
+            self._foreign_us[address] = now_us + AGAIN_US
+            daemon = self._addresses.get((address[0], address[1]), "unknown")
+            where = f"{address[0]} port {address[1]}"
+            self._log.say(
+                "refused", daemon=daemon, address=where, problem=detail, remedy=_REMEDIES[Drop.CLUSTER]
+            )
+
+    def stalled(self, for_us: int) -> None:
+        """Tells that the daemon did not run, before what comes of it."""
+        if for_us >= STALL_TOLD_US:
+            self._log.say("stalled", seconds=f"{for_us / 1e6:.1f}", text=_STALLED)
+
+    def take(self, events: Sequence[Upward]) -> None:
+        """Tells of views."""
+        for event in events:
+            if isinstance(event, Installed):
+                self._installed(event)
+
+    def _installed(self, event: Installed) -> None:
+        before, self._members = set(self._members), event.members
+        fields = {"id": view_text(event.view), "size": len(event.members), "members": self._list(event.members)}
+        came = [one for one in event.members if one not in before]
+        gone = sorted(before.difference(event.members))
+        if before and came:
+            fields["came"] = self._list(came)
+        if gone:
+            fields["gone"] = self._list(gone)
+        self._log.say("view", **fields, cause=event.cause)
+
+    def _list(self, processes: Sequence[Process]) -> str:
+        return ",".join(self._names[process.daemon] for process in processes)
+
+    def look(self) -> None:
+        """Tells what has gone wrong, if it was not told lately; also called every now and then by itself."""
+        self._alarm.set(self._loop.now_us() + LOOK_US)
+        self.also()
+        assert self._member is not None, "the alarm is set for a member"
+        since_us = self._loop.now_us() - AGAIN_US
+        self._foreign_us = {one: at_us for one, at_us in self._foreign_us.items() if at_us > since_us}
+        dropped: Counter[Drop] = Counter(self._member.membership.drops)
+        unsent: Counter[Unsent] = Counter()
+        datagrams = self._member.wires.datagrams
+        for traffic in (
+            datagrams.traffic,
+            datagrams.endpoint.traffic,
+            datagrams.group and datagrams.group.traffic,
+        ):
+            if traffic:
+                dropped += traffic.dropped
+                unsent += traffic.unsent
+        for drop, count in dropped.items():
+            if drop not in _ROUTINE:
+                self._trouble("dropped", drop, count)
+        for reason, count in unsent.items():
+            # A daemon that is not there refuses what is sent to it.
+            if reason is not Unsent.REFUSED:
+                self._trouble("unsent", reason, count)
+
+    def _trouble(self, event: str, reason: Drop | Unsent, count: int) -> None:
+        now_us = self._loop.now_us()
+        if now_us < self._told_us.get(reason, 0):
+            return
+        self._told_us[reason] = now_us + AGAIN_US
+        remedy = _REMEDIES.get(reason)
+        fields = {"remedy": remedy} if remedy else {}
+        self._log.say(event, reason=reason, count=count, **fields)
+
+
+def _nothing() -> None:
+    """Nobody else wants to look."""

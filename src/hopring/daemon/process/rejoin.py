@@ -1,0 +1,203 @@
+"""Another configuration while the daemon runs: daemons and sites come and go, and clients stay.
+
+Numbers of daemons and sites are places in the configuration, and all protocols count by them. So a daemon takes
+another one in between two views: it lets no further messages in and waits until everybody has what it sent;
+leaves the others and forms a view alone; there it changes numbers, sockets and membership; and then looks
+for the others, who are those with the same configuration. Its clients see what they would see of a partition
+and a merge. Their messages wait until somebody is there again, or for REJOIN_US.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from hopring.config import Config, cluster_hash
+from hopring.daemon.admin.controls import MemberControls
+from hopring.daemon.admin.description import Facts
+from hopring.daemon.clients.server import Clients
+from hopring.daemon.engines.membership_host import Member
+from hopring.daemon.log import Log
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.bind_errors import Unusable
+from hopring.daemon.process.health_log import Report
+from hopring.daemon.process.trace_file import TraceFile
+from hopring.groups.groups import GState
+from hopring.ids import NEVER, DaemonId, Process, SiteId
+from hopring.membership.membership import Phase
+
+DRAIN_US_MAX: Final = 2_000_000
+QUIET_US: Final = 100_000
+LINGER_US_MAX: Final = 500_000
+"""Others, who may be about to leave too, have so long to get what they sent delivered here: until nothing was
+delivered for QUIET_US, and no longer than LINGER_US_MAX."""
+
+PART_US_MAX: Final = 20_000_000
+REJOIN_US: Final = 2_000_000
+LOOK_US: Final = 5_000
+CAUSE: Final = "reload of the configuration"
+ALONE: Final = "nobody else with this configuration was met: clients go on alone, reload the other daemons"
+
+
+class Step(Enum):
+    """How far it is."""
+
+    NONE = "none"
+    DRAIN = "drain"  # What was sent has to reach everybody.
+    PART = "part"  # The daemon is to be alone.
+    REJOIN = "rejoin"  # It looks for the others.
+
+
+@dataclass(slots=True)
+class Parts:
+    """What of a daemon knows numbers or names of daemons."""
+
+    member: Member
+    clients: Clients
+    facts: Facts
+    report: Report
+    trace: TraceFile | None
+    controls: MemberControls
+
+
+class Reconfigure:
+    """The way from one configuration to another."""
+
+    def __init__(
+        self, loop: Loop, log: Log, parts: Parts, taken: Callable[[Config], None], failed: Callable[[], None]
+    ) -> None:
+        """`taken` is told of the configuration that is had; `failed` if none is, not even the old one."""
+        self._loop = loop
+        self._log = log
+        self._parts = parts
+        self._taken = taken
+        self._failed = failed
+        self._step = Step.NONE
+        self._wanted: Config | None = None
+        self._by_us = NEVER
+        self._linger_us = NEVER
+        self._quiet_us = NEVER
+        self._delivered: object = None
+        self._alarm = loop.alarm(self._look)
+
+    def begin(self, config: Config) -> None:
+        """This one is wanted; if it comes while another is on its way, it takes its place."""
+        self._wanted = config
+        if self._step in (Step.NONE, Step.REJOIN):
+            self._go_to(Step.DRAIN, DRAIN_US_MAX)
+            self._linger_us = self._loop.now_us() + LINGER_US_MAX
+            self._parts.member.paused = True
+            self._look()
+
+    def stop(self) -> None:
+        """The daemon is to end: it does so with whatever it has."""
+        self._step, self._wanted = Step.NONE, None
+        self._alarm.set(NEVER)
+        self._parts.member.paused = False
+
+    def _go_to(self, step: Step, within_us: int) -> None:
+        self._step, self._by_us = step, self._loop.now_us() + within_us
+
+    def _look(self) -> None:
+        late = self._loop.now_us() >= self._by_us
+        member = self._parts.member
+        match self._step:
+            case Step.DRAIN if (member.drained and self._quiet()) or late:
+                self._part()
+            case Step.PART if member.alone and self._groups_settled:
+                self._change()
+            case Step.PART if late:
+                self._log.say("refused", reload="it does not come to rest", then="the old configuration stays")
+                self._parts.controls.again()
+                self._finish()
+            case Step.REJOIN if late or self._met:
+                if not self._met:
+                    self._log.say("warning", text=ALONE)
+                self._finish()
+        if self._step is not Step.NONE:
+            self._alarm.set(self._loop.now_us() + LOOK_US)
+
+    def _quiet(self) -> bool:
+        """Whether nothing more of others is likely to come."""
+        now_us, view = self._loop.now_us(), self._parts.member.membership.view
+        if len(view.members) == 1:
+            return True
+        delivered = view.id, view.order.reached
+        if delivered != self._delivered:
+            self._delivered, self._quiet_us = delivered, now_us + QUIET_US
+        return now_us >= min(self._quiet_us, self._linger_us)
+
+    @property
+    def _groups_settled(self) -> bool:
+        return self._parts.clients.desk.groups.state is GState.GOP
+
+    @property
+    def _met(self) -> bool:
+        membership = self._parts.member.membership
+        alone = len(membership.view.members) == 1 < len(self._parts.facts.config.daemons)
+        return membership.phase is Phase.OP and not alone and self._groups_settled
+
+    def _part(self) -> None:
+        parts = self._parts
+        me = parts.member.membership.who.me.daemon
+        if not parts.member.drained:
+            out = parts.member.membership.traffic.outbox.out_bundles
+            self._log.say("warning", text=f"{out} bundles may reach only some: reload waits no longer for them")
+        self._go_to(Step.PART, PART_US_MAX)
+        parts.controls.parts()
+        parts.member.part([one for one in parts.facts.names if one != me], CAUSE)
+
+    def _change(self) -> None:
+        wanted, old = self._wanted, self._parts.facts.config
+        assert wanted is not None, "something else is wanted"
+        try:
+            self._become(wanted)
+        except Unusable as error:
+            self._log.say("refused", reload=str(error), then="the old configuration stays in force")
+            try:
+                self._become(old)
+            except Unusable as again:
+                self._log.say("refused", reload=str(again), then="the daemon ends")
+                self.stop()
+                self._failed()
+                return
+        else:
+            self._taken(wanted)
+            self._log.say("reload", hash=f"{cluster_hash(wanted):08x}", daemons=len(wanted.daemons))
+        self._go_to(Step.REJOIN, REJOIN_US)
+
+    def _become(self, config: Config) -> None:
+        """Everything that knows numbers learns the new ones; then the member begins anew."""
+        parts = self._parts
+        groups, names = parts.clients.desk.groups, names_of(config)
+        me = Process(config.daemon_id(groups.names[groups.me.daemon]), groups.me.incarnation)
+        parts.clients.desk.renumber(me, sites_of(config), list(names.values()))
+        parts.clients.reorder(config.order_names)
+        parts.facts.take(config)
+        parts.report.rename(names, addresses_of(config), me)
+        if parts.trace is not None:
+            parts.trace.rename(names)
+        parts.member.membership.cause = CAUSE
+        signal = parts.member.renew(config, me, groups.interest)
+        parts.member.hand_up(signal)
+        parts.report.watch(parts.member)
+        parts.controls.again()
+
+    def _finish(self) -> None:
+        self.stop()
+        self._parts.clients.go_on()
+
+
+def names_of(config: Config) -> dict[DaemonId, str]:
+    """The names of all daemons, by their numbers."""
+    return {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+
+
+def addresses_of(config: Config) -> dict[tuple[str, int], str]:
+    """The names of all daemons, by where they speak from."""
+    return {(daemon.address, daemon.port): daemon.name for daemon in config.daemons}
+
+
+def sites_of(config: Config) -> dict[DaemonId, SiteId]:
+    """The site of each daemon."""
+    return {DaemonId(at): site for at, site in enumerate(config.site_of)}

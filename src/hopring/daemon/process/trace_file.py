@@ -1,0 +1,226 @@
+"""The trace of a running daemon: JSON lines in the schema of `check.trace_files`, written as things happen.
+
+Every batch is one write to the kernel before the call returns, so whatever ends the process, what was noted is
+in the file; only the machine's end can cost more. Several lives of a daemon may share a file, one behind the
+other: half a line that a full disk left at the end is cut off when the next life begins.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from hopring.check import trace
+from hopring.check.trace_files import Flattener
+from hopring.daemon.engines.membership_host import Upward
+from hopring.ids import DaemonId, Process, ViewId
+from hopring.links.events import LinkCounters
+from hopring.membership.events import Delivered, Installed, Rift, Stamped, TransitionalSignal
+from hopring.ordering.entry import Message, Position
+from hopring.stack_events import Identity
+from hopring.value import Value
+
+NUMBER_BYTES: Final = 8
+
+LTS_BITS: Final = 40
+
+Number = Callable[[Message, ViewId, Position], int | None]
+"""Which message of its session this is; None if there is no telling, and then it is not in the trace."""
+
+
+def leading_number(message: Message, _view: ViewId, _position: Position) -> int:
+    """The number that stands before the payload, for a layer above that puts it there."""
+    return int.from_bytes(message.payload[:NUMBER_BYTES], "little")
+
+
+def place_number(message: Message, view: ViewId, position: Position) -> int | None:
+    """A number made of the place in the order, which rises in each session; Unreliable messages have none."""
+    if message.service.loose:
+        return None
+    return view.counter << LTS_BITS | position.lts & ((1 << LTS_BITS) - 1)
+
+
+def wall_us() -> int:
+    """The clock on the wall, which machines share; the daemon's own counts from the start of its machine."""
+    return time.time_ns() // 1_000
+
+
+class TraceFile:
+    """One life of a daemon. `problem` says why nothing is written any more, if that is so."""
+
+    def __init__(
+        self,
+        path: Path,
+        me: Process,
+        names: Mapping[DaemonId, str],
+        now_us: Callable[[], int],
+        number: Number = leading_number,
+        wall: Callable[[], int] = wall_us,
+    ) -> None:
+        """Opens the file; OSError if it cannot be."""
+        self.problem = ""
+        self._path = path
+        self._names = names
+        self._now_us = now_us
+        self._number = number
+        self._me = self._process(me)
+        self._links = LinkCounts()
+        self._flattener = Flattener()
+        self._encoder = msgspec.json.Encoder()
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        _cut_torn_end(self._fd)
+        self._write([trace.Recover(self._me, now_us(), wall())])
+
+    def rename(self, names: Mapping[DaemonId, str]) -> None:
+        """Daemons have other numbers from now on, this one too."""
+        self.count(None, at_once=True)
+        self._names = names
+
+    def note(self, events: Sequence[Upward]) -> None:
+        """Writes down what happened."""
+        told = [self._event(event) for event in events]
+        self._write([event for event in told if event is not None])
+
+    def count(self, network: Network | None, *, at_once: bool = False) -> None:
+        """Writes down what the links of this network have counted, if that is news and not too often.
+
+        It has to be told at once when another network begins, or the last counts of the old one are lost.
+        """
+        now_us = self._now_us()
+        if at_once or self._links.due(now_us):
+            self._write(self._counters(network, now_us))
+
+    def close(self) -> None:
+        """The daemon ends."""
+        self.count(None, at_once=True)
+        self._write([trace.Crash(self._me, self._now_us())])
+        os.close(self._fd)
+        self.problem = "closed"
+
+    def _write(self, events: Sequence[trace.Event]) -> None:
+        if self.problem:
+            return
+        text = b"".join([self._encoder.encode(self._flattener.row(event)) + b"\n" for event in events])
+        try:
+            while text:
+                text = text[os.write(self._fd, text) :]
+        except OSError as error:
+            # A gap would make every verdict wrong, so this is the end of the trace and not of the daemon.
+            self.problem = f"cannot write {self._path} ({error.strerror}): the trace ends here"
+
+    def _counters(self, network: Network | None, now_us: int) -> list[trace.Event]:
+        told: list[trace.Event] = []
+        for news in self._links.news(network, now_us):
+            peer, seen = self._names[news.peer], news.counters
+            counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions, seen.round_trip_us
+            told.append(trace.Counters(self._me, now_us, f"{peer}@{news.generation:016x}", *counts, peer))
+        return told
+
+    def _event(self, event: Upward) -> trace.Event | None:
+        me, at_us, view = self._me, self._now_us(), _view(event.view)
+        match event:
+            case Stamped(message=message, position=position):
+                number, place = self._number(message, event.view, position), _place(view, position)
+                if number is None:
+                    return None
+                name = self._name(me, number)
+                return trace.Sent(me, at_us, view, name, message.service, place, len(message.payload))
+            case Delivered(message=message, sender=sender, position=position):
+                number = self._number(message, event.view, position)
+                if number is None:
+                    return None
+                name = self._name(self._process(sender), number)
+                return trace.Delivered(me, at_us, view, name, message.service, _place(view, position))
+            case Rift():
+                return None  # A matter of groups.
+            case TransitionalSignal(together=together):
+                return trace.Signal(me, at_us, view, self._processes(together))
+            case Installed(members=members, together=together, cause=cause):
+                both = self._processes(members), self._processes(together)
+                return trace.Installed(me, at_us, view, *both, cause)
+
+    def _name(self, sender: trace.Process, number: int) -> trace.MessageId:
+        # The trace is of daemons: whichever session it is of, it is the daemon that sends it.
+        return trace.MessageId(sender.daemon, sender.incarnation, number)
+
+    def _process(self, process: Process) -> trace.Process:
+        return trace.Process(self._names[process.daemon], process.incarnation)
+
+    def _processes(self, processes: tuple[Process, ...]) -> tuple[trace.Process, ...]:
+        return tuple([self._process(process) for process in processes])
+
+
+def _view(view: ViewId) -> trace.ViewName:
+    return trace.ViewName(*view)
+
+
+def _place(view: trace.ViewName, position: Position) -> trace.Ord:
+    return trace.Ord(position.lts, position.site, view)
+
+
+def _cut_torn_end(fd: int) -> None:
+    """Leaves whole lines only."""
+    end = size = os.fstat(fd).st_size
+    while end and os.pread(fd, 1, end - 1) != b"\n":
+        end -= 1
+    if end < size:
+        os.ftruncate(fd, end)
+
+
+PERIOD_US: Final = 5_000_000
+"""How often counters are told at most, while a network lasts."""
+
+
+class Network(Protocol):
+    """What of a stack matters here."""
+
+    own: Identity
+
+    def counters(self) -> Mapping[DaemonId, LinkCounters]:
+        """What the links to other sites have seen so far."""
+
+
+class LinkNews(Value, frozen=True):
+    """What a link has counted since it was made."""
+
+    generation: int
+    peer: DaemonId
+    counters: LinkCounters
+
+
+class LinkCounts:
+    """Remembers what was told."""
+
+    def __init__(self) -> None:
+        self._network: Network | None = None
+        self._told: dict[DaemonId, tuple[int, ...]] = {}
+        self._next_us = 0
+
+    def due(self, now_us: int) -> bool:
+        """Whether it is time to tell more."""
+        return now_us >= self._next_us
+
+    def news(self, network: Network | None, now_us: int) -> list[LinkNews]:
+        """The links that have moved; those of the network before too, if this is another one."""
+        self._next_us = now_us + PERIOD_US
+        moved = self._moved()
+        if network is not self._network:
+            self._network, self._told = network, {}
+            moved += self._moved()
+        return moved
+
+    def _moved(self) -> list[LinkNews]:
+        network = self._network
+        if network is None:
+            return []
+        moved = []
+        for peer, seen in sorted(network.counters().items()):
+            # The round trip is measured all the time, and is no reason to say anything.
+            counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions
+            if any(counts) and counts != self._told.get(peer):
+                self._told[peer] = counts
+                moved.append(LinkNews(network.own.generation, peer, seen))
+        return moved

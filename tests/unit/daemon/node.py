@@ -1,0 +1,99 @@
+"""A node: one daemon's sockets on one loop, and over them the stack of its present network.
+
+Whoever decides about membership calls `start` with a new generation; the stack of the old one is forgotten, the
+sockets stay. Tests and benches decide so, without the layers above; `hopd` runs the same sockets under the real
+membership (`member.py`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from hopring.config import Config, cluster_hash
+from hopring.daemon.engines.membership_host import stack_options
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.loop.layer_driver import Port
+from hopring.daemon.net.peer_sockets import Wires
+from hopring.daemon.net.tcp import Happening
+from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteMask
+from hopring.links.tcp import Tcp
+from hopring.routing.network import NetworkFailed
+from hopring.routing.topology import topology_of
+from hopring.routing.trees import Pair
+from hopring.stack import Stack
+from hopring.stack_events import (
+    Arrived,
+    FromStream,
+    Identity,
+    Input,
+    Multicast,
+    ObserveStream,
+    Output,
+    Receive,
+    SendSite,
+    SendTo,
+    WriteTo,
+)
+from hopring.wire.train import Packet
+
+Up = Callable[[Receive | NetworkFailed], None]
+
+
+class Node:
+    """One daemon of a configuration."""
+
+    def __init__(self, loop: Loop, config: Config, name: str, incarnation: Incarnation, up: Up) -> None:
+        self.me = config.daemon_id(name)
+        self.stack: Stack | None = None
+        self._loop = loop
+        self._config = config
+        self._incarnation = incarnation
+        self._up = up
+        self._port: Port[Input, Output] | None = None
+        self._options = stack_options(config, self.me)
+        me = Process(self.me, incarnation)
+        self.wires = Wires(loop, config, me, self._options, self._arrived, self._happened)
+
+    def start(
+        self,
+        generation: Generation,
+        members: Mapping[DaemonId, Incarnation | None],
+        cut: frozenset[Pair] = frozenset(),
+    ) -> None:
+        """Begins a network; the one before is over."""
+        if self._port is not None:
+            self._port.close()
+        own = Identity(self.me, self._incarnation, cluster_hash(self._config), generation)
+        stack = Stack(own, topology_of(self._config), members, cut, self._options, self._loop.now_us())
+        self.stack = stack
+        streams = [one for one, link in stack.links.items() if isinstance(link, Tcp)]
+        self.wires.begin(own, stack.network.ring, streams)
+        self._port = Port(self._loop, stack, self._carry_out)
+
+    def multicast(self, mask: SiteMask, bundle: bytes) -> None:
+        """Sends a bundle on the present network."""
+        assert self._port is not None, "start a network first"
+        self._port.give(Multicast(mask, bundle))
+
+    def close(self) -> None:
+        """Gives all sockets back."""
+        if self._port is not None:
+            self._port.close()
+        self.wires.close()
+
+    def _arrived(self, packet: Packet) -> None:
+        if self._port is not None:
+            self._port.give(Arrived(packet))
+
+    def _happened(self, generation: Generation, neighbour: DaemonId, happening: Happening) -> None:
+        if self._port is not None and self.stack is not None and generation == self.stack.own.generation:
+            self._port.give(FromStream(neighbour, happening))
+
+    def _carry_out(self, outputs: Sequence[Output]) -> None:
+        self.wires.send(
+            [output for output in outputs if isinstance(output, SendTo | SendSite | WriteTo | ObserveStream)]
+        )
+        for output in outputs:
+            match output:
+                case Receive() | NetworkFailed():
+                    self._up(output)
+                case _:
+                    pass  # Nobody orders here, and nobody sends loosely.
