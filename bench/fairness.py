@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.netns.lab import Lab, die_with_parent, inside
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.layer_driver import Port
+from hopring.daemon.loop.layer_driver import LayerDriver
 from hopring.daemon.net.shaper import Shape
 from hopring.daemon.net.udp import Address, UdpEndpoint
 from hopring.errors import PeerError
@@ -97,7 +97,7 @@ def hop_end(namespace: str, me: int, meter: Meter, fill: bool) -> None:
 
     with inside(namespace):
         endpoint = UdpEndpoint(loop, (here, PORT), receive)
-    port: Port[Input, Output] = Port(loop, link, carry_out)
+    port: LayerDriver[Input, Output] = LayerDriver(loop, link, carry_out)
 
     def refill() -> None:
         while link.backlog_bytes < BACKLOG_BYTES:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from random import Random
 
-from hopring.daemon.engines.membership_host import Member, Up, Upward
+from hopring.daemon.engines.membership_host import MembershipHost, Up, Upward
 from hopring.daemon.hopd import run
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.trace_file import NUMBER_BYTES
@@ -22,7 +22,7 @@ SIZES_BYTES = (0, 10, 100, 100, 500, 500, 3_000, 20_000)
 class Load:
     """Sends numbered messages."""
 
-    def __init__(self, loop: Loop, member: Member) -> None:
+    def __init__(self, loop: Loop, member: MembershipHost) -> None:
         self._loop = loop
         self._member = member
         self._alarm = loop.alarm(self._send)
@@ -54,7 +54,7 @@ class Load:
         self._alarm.set(self._loop.now_us() + self._every_us)
 
 
-def above(loop: Loop, member: Member) -> Up:
+def above(loop: Loop, member: MembershipHost) -> Up:
     """The layer above."""
     return Load(loop, member).take
 

@@ -5,7 +5,7 @@ from tests.netns.lab import Lab
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.multicast import Group
+from hopring.daemon.net.multicast import MulticastGroup
 from hopring.daemon.net.udp import Address, UdpEndpoint, UdpOptions, Unsent
 from hopring.wire.train import Train
 
@@ -54,7 +54,7 @@ def test_a_train_crosses_a_switch(lab: Lab, loop: Loop, a: str, b: str, trains: 
 @pytest.mark.parametrize("host", ["239.192.77.9", "ff02::77:9"])
 def test_a_train_to_a_group_reaches_every_host_and_its_sender(lab: Lab, loop: Loop, host: str) -> None:
     site(lab)
-    group = Group(host, 7777, "eth0")
+    group = MulticastGroup(host, 7777, "eth0")
     inboxes = [Inbox() for _ in SITE]
     endpoints = []
     for name, inbox in zip(SITE, inboxes, strict=True):

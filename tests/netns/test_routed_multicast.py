@@ -10,7 +10,7 @@ from tests.netns.lab import Lab
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, Daemon, Multicast, RingTuning, Site
-from hopring.daemon.engines.membership_host import Member, Upward
+from hopring.daemon.engines.membership_host import MembershipHost, Upward
 from hopring.daemon.loop.event_loop import Loop
 from hopring.ids import Incarnation, Process
 from hopring.membership.events import Delivered, Installed
@@ -56,12 +56,12 @@ class Routed:
         daemons = tuple(Daemon(host, address, 7801) for host, (address, _) in NETS.items())
         config = Config("routed", (Site("here", daemons, Multicast(GROUP, 7800, ttl), SHORT),))
         self.seen: dict[str, list[Upward]] = {host: [] for host in NETS}
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, MembershipHost] = {}
         for host in NETS:
             me = Process(config.daemon_id(host), Incarnation(1_000 + config.daemon_id(host)))
             with lab.on(host):
                 take: Callable[[Sequence[Upward]], None] = self.seen[host].extend
-                self.members[host] = Member(loop, config, me, take)
+                self.members[host] = MembershipHost(loop, config, me, take)
 
     def largest(self, host: str) -> int:
         return max([len(event.members) for event in self.seen[host] if isinstance(event, Installed)], default=0)

@@ -12,7 +12,7 @@ from typing import Final
 
 from hopring.cli.doctor_checks import Chart
 from hopring.config import Config, Daemon, LinkProtocol, Site
-from hopring.daemon.net.multicast import Group, interface_of
+from hopring.daemon.net.multicast import MulticastGroup, interface_of
 from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group
 from hopring.daemon.process.environment import DESCRIPTORS_BESIDE
 from hopring.session.options import SessionOptions
@@ -206,7 +206,7 @@ def check_multicast(chart: Chart, site: Site, own: Daemon) -> None:
         with socket.socket(family_of(own.address), socket.SOCK_DGRAM) as free:
             free.bind((own.address, 0))
             port = free.getsockname()[1]
-        group = Group(site.multicast.group, port, interface, site.multicast.ttl)
+        group = MulticastGroup(site.multicast.group, port, interface, site.multicast.ttl)
         with open_group(group) as sock:
             sock.sendto(b"hop doctor", group.address)
             heard = bool(select.select([sock], [], [], _PROBE_SECONDS)[0])

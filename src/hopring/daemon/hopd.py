@@ -15,17 +15,17 @@ from typing import Final
 from hopring import __version__
 from hopring.config import Config, cluster_hash
 from hopring.daemon.admin.admin_socket import AdminSocket
-from hopring.daemon.admin.controls import MemberControls
-from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.controls import DaemonControls
+from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.http_server import HttpServer
 from hopring.daemon.admin.metrics import Metrics
-from hopring.daemon.admin.status import Tally
-from hopring.daemon.clients.server import Clients
-from hopring.daemon.engines.membership_host import Member, Up, Upward
-from hopring.daemon.log import Log
+from hopring.daemon.admin.status import DeliveryCounters
+from hopring.daemon.clients.server import ClientServer
+from hopring.daemon.engines.membership_host import MembershipHost, Up, Upward
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.bind_errors import Unusable
-from hopring.daemon.process.command_line import Exit, Refused, command_line, load
+from hopring.daemon.net.bind_errors import BindError
+from hopring.daemon.process.command_line import HopdExit, StartRefused, command_line, load
 from hopring.daemon.process.counter_file import CounterFile
 from hopring.daemon.process.environment import (
     NO_SOCKET,
@@ -34,7 +34,7 @@ from hopring.daemon.process.environment import (
     admin_verbs,
     allow_descriptors,
     client_places,
-    end_with,
+    end_with_descriptor,
     keep_memory,
     open_trace,
     session_options,
@@ -43,9 +43,9 @@ from hopring.daemon.process.environment import (
     state_directory,
     where_clients_come,
 )
-from hopring.daemon.process.health_log import Report
-from hopring.daemon.process.rejoin import Parts, Reconfigure, addresses_of, names_of, sites_of
-from hopring.daemon.process.reload import Reloading, tune_log
+from hopring.daemon.process.health_log import HealthLog
+from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
+from hopring.daemon.process.reload import ConfigReload, tune_log
 from hopring.daemon.process.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
@@ -55,7 +55,7 @@ DRAIN_US_MAX: Final = 2_000_000
 
 DRAIN_LOOK_US: Final = 5_000
 
-Above = Callable[[Loop, Member], Up]
+Above = Callable[[Loop, MembershipHost], Up]
 """Makes the layer above a member; what it returns gets everything that the member puts out."""
 
 
@@ -64,7 +64,7 @@ class Hopd:
 
     def __init__(self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None) -> None:
         name: str = arguments.name
-        self.log = Log(name)
+        self.log = DaemonLog(name)
         self.failed = False
         tune_log(self.log, config, arguments)
         me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
@@ -75,10 +75,10 @@ class Hopd:
         self._loop = loop
         self._leave_by_us = NEVER
         self._look_again = loop.alarm(self._drain)
-        self._report = Report(loop, self.log, names, addresses_of(config))
-        self._tally = Tally()
+        self._report = HealthLog(loop, self.log, names, addresses_of(config))
+        self._tally = DeliveryCounters()
         self._trace: TraceFile | None = None
-        self._member = Member(
+        self._member = MembershipHost(
             loop,
             config,
             me,
@@ -92,14 +92,14 @@ class Hopd:
         number: Number = leading_number if groups is None else place_number
         if arguments.trace is not None:
             self._trace = open_trace(arguments.trace, me, names, loop, number)
-        self._clients: Clients | None = None
+        self._clients: ClientServer | None = None
         where: dict[str, object] = {}
         if groups is not None:
             places = client_places(arguments, state, config, me.daemon)
             options = session_options(config, arguments)
             allow_descriptors(options.sessions_max)
             spills = spill_place(state / f"{config.cluster}.{name}.spill")
-            self._clients = Clients(
+            self._clients = ClientServer(
                 loop, self.log, self._member, groups, places, options, spills, config.order_names
             )
             self._above: Up = self._clients.take
@@ -133,7 +133,7 @@ class Hopd:
     def _open_to_view(self, config: Config, arguments: argparse.Namespace) -> None:
         """What the daemon knows of itself, for clients and by HTTP."""
         desk = None if self._clients is None else self._clients.desk
-        facts = Facts(config, self._member, desk, self._loop.now_us())
+        facts = DaemonDescription(config, self._member, desk, self._loop.now_us())
         if desk is not None:
             desk.queries.describe = lambda: facts.told(self._loop.now_us())
             desk.queries.weigh = facts.weights
@@ -144,19 +144,19 @@ class Hopd:
             metrics = self._metrics
             pages = {"/metrics": metrics.page, "/healthz": metrics.alive, "/readyz": metrics.ready}
             self._http = HttpServer(self._loop, arguments.metrics, pages)
-        self.reloading = Reloading(arguments, config, self.log, desk)
+        self.reloading = ConfigReload(arguments, config, self.log, desk)
         reload = self.reloading.reload_for_admin
-        levers = MemberControls(self._loop, facts, self._tally, self.log, reload=reload, terminate=self.leave)
+        levers = DaemonControls(self._loop, facts, self._tally, self.log, reload=reload, terminate=self.leave)
         self._admin: AdminSocket | None = None
         if (place := admin_place(arguments, config)) is not None:
             allowed = admin_verbs(arguments, config)
             self._admin = AdminSocket(self._loop, self.log, place, levers, allowed, config.admin.mode)
             self.reloading.admin = self._admin
-        self._reconfigure: Reconfigure | None = None
+        self._reconfigure: Rejoin | None = None
         if self._clients is not None:
-            parts = Parts(self._member, self._clients, facts, self._report, self._trace, levers)
+            parts = RejoinParts(self._member, self._clients, facts, self._report, self._trace, levers)
             taken = self.reloading.taken
-            self._reconfigure = Reconfigure(self._loop, self.log, parts, taken, self._fail)
+            self._reconfigure = Rejoin(self._loop, self.log, parts, taken, self._fail)
             self.reloading.reconfigure = self._reconfigure
 
     def _fail(self) -> None:
@@ -242,25 +242,25 @@ def run(words: Sequence[str], above: Above | None = None) -> int:
     loop.lingering.linger_us = arguments.linger
     try:
         hopd = Hopd(loop, load(arguments.file, arguments.name), arguments, above)
-    except Refused as refused:
+    except StartRefused as refused:
         print(f"hopd: {refused}", file=sys.stderr)
         return refused.code
-    except Unusable as error:
+    except BindError as error:
         print(f"hopd: {error}", file=sys.stderr)
-        return Exit.FAILURE
+        return HopdExit.FAILURE
 
     def signalled(number: int) -> None:
         (hopd.reloading.reload if number == signal.SIGHUP else hopd.leave)()
 
     loop.on_signals(signalled, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     if arguments.end_with_stdin:
-        end_with(loop, STDIN, hopd.leave)
+        end_with_descriptor(loop, STDIN, hopd.leave)
     keep_memory()
     spare_the_collector()
     loop.run()
     hopd.close()
     loop.close()
-    return Exit.FAILURE if hopd.failed else Exit.OK
+    return HopdExit.FAILURE if hopd.failed else HopdExit.OK
 
 
 def _groups(config: Config, me: Process) -> Groups:

@@ -51,7 +51,7 @@ class _Allowance:
         return True
 
 
-class Log:
+class DaemonLog:
     """The lines of one daemon."""
 
     def __init__(self, name: str, fd: int = 2, now_us: Callable[[], int] | None = None) -> None:

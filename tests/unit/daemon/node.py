@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from hopring.config import Config, cluster_hash
 from hopring.daemon.engines.membership_host import stack_options
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.layer_driver import Port
-from hopring.daemon.net.peer_sockets import Wires
-from hopring.daemon.net.tcp import Happening
+from hopring.daemon.loop.layer_driver import LayerDriver
+from hopring.daemon.net.peer_sockets import PeerSockets
+from hopring.daemon.net.tcp import ConnectionEvent
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteMask
 from hopring.links.tcp import Tcp
 from hopring.routing.network import NetworkFailed
@@ -47,10 +47,10 @@ class Node:
         self._config = config
         self._incarnation = incarnation
         self._up = up
-        self._port: Port[Input, Output] | None = None
+        self._port: LayerDriver[Input, Output] | None = None
         self._options = stack_options(config, self.me)
         me = Process(self.me, incarnation)
-        self.wires = Wires(loop, config, me, self._options, self._arrived, self._happened)
+        self.wires = PeerSockets(loop, config, me, self._options, self._arrived, self._happened)
 
     def start(
         self,
@@ -66,7 +66,7 @@ class Node:
         self.stack = stack
         streams = [one for one, link in stack.links.items() if isinstance(link, Tcp)]
         self.wires.begin(own, stack.network.ring, streams)
-        self._port = Port(self._loop, stack, self._carry_out)
+        self._port = LayerDriver(self._loop, stack, self._carry_out)
 
     def multicast(self, mask: SiteMask, bundle: bytes) -> None:
         """Sends a bundle on the present network."""
@@ -83,7 +83,7 @@ class Node:
         if self._port is not None:
             self._port.give(Arrived(packet))
 
-    def _happened(self, generation: Generation, neighbour: DaemonId, happening: Happening) -> None:
+    def _happened(self, generation: Generation, neighbour: DaemonId, happening: ConnectionEvent) -> None:
         if self._port is not None and self.stack is not None and generation == self.stack.own.generation:
             self._port.give(FromStream(neighbour, happening))
 

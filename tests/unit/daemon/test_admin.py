@@ -12,10 +12,10 @@ from tests.unit.daemon.waiting import run_until
 from hopring.config import AdminVerb
 from hopring.daemon.admin import admin_socket
 from hopring.daemon.admin.admin_socket import CALLERS_MAX, AdminSocket
-from hopring.daemon.admin.protocol import LINE_BYTES_MAX, Garbage, Refusal, SetWindow, answer
-from hopring.daemon.log import Log
+from hopring.daemon.admin.protocol import LINE_BYTES_MAX, AdminRefusal, NotJson, SetWindow, answer
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.bind_errors import Unusable
+from hopring.daemon.net.bind_errors import BindError
 from hopring.daemon.net.shaper import Shape
 
 
@@ -30,7 +30,7 @@ class Levers:
 
     def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
         if "nobody" in daemons:
-            raise Refusal("there is no daemon nobody", "choose of us1")
+            raise AdminRefusal("there is no daemon nobody", "choose of us1")
         self.told.append((list(daemons), for_us))
 
     def window(self, request: SetWindow) -> dict[str, object]:
@@ -142,7 +142,7 @@ def test_what_cannot_be_done_is_said() -> None:
 
 @pytest.mark.parametrize("line", [b"hello", b"\xff\xfe", b'{"verb": "cut"', b'{"x":' * 9_000])
 def test_no_json_is_garbage(line: bytes) -> None:
-    with pytest.raises(Garbage):
+    with pytest.raises(NotJson):
         answer(line, Levers(), list(AdminVerb))
 
 
@@ -157,7 +157,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def channel(loop: Loop, path: Path) -> Iterator[AdminSocket]:
     with path.with_suffix(".log").open("wb") as log:
-        channel = AdminSocket(loop, Log("eu1", log.fileno()), path, Levers(), list(AdminVerb))
+        channel = AdminSocket(loop, DaemonLog("eu1", log.fileno()), path, Levers(), list(AdminVerb))
         yield channel
         channel.close()
 
@@ -281,11 +281,11 @@ def test_what_was_done_is_in_the_log_and_looking_is_not(loop: Loop, channel: Adm
 
 
 def test_the_socket_is_gone_in_the_end(loop: Loop, path: Path) -> None:
-    AdminSocket(loop, Log("eu1"), path, Levers()).close()
+    AdminSocket(loop, DaemonLog("eu1"), path, Levers()).close()
 
     assert not path.exists()
 
 
 def test_a_path_that_cannot_be_is_refused(loop: Loop, tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match="--admin"):
-        AdminSocket(loop, Log("eu1"), tmp_path / ("x" * 120), Levers())
+    with pytest.raises(BindError, match="--admin"):
+        AdminSocket(loop, DaemonLog("eu1"), tmp_path / ("x" * 120), Levers())

@@ -12,11 +12,11 @@ from tests.unit.daemon.test_streams import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import AdminVerb, LinkProtocol, local_config
-from hopring.daemon.admin.controls import MemberControls
-from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.controls import DaemonControls
+from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.protocol import answer
-from hopring.daemon.admin.status import Tally
-from hopring.daemon.log import Log
+from hopring.daemon.admin.status import DeliveryCounters
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.datagrams import Datagrams
 from hopring.daemon.net.shaper import DatagramShaper, Shape
@@ -130,11 +130,11 @@ def test_members_that_are_cut_off_part_and_meet_again(loop: Loop, protocol: Link
     config = two_sites(protocol)
     with members_of(loop, config) as members:
         controls = {
-            name: MemberControls(
+            name: DaemonControls(
                 loop,
-                Facts(config, one.member, None, loop.now_us()),
-                Tally(),
-                Log(name),
+                DaemonDescription(config, one.member, None, loop.now_us()),
+                DeliveryCounters(),
+                DaemonLog(name),
                 reload=dict,
                 terminate=loop.stop,
             )
@@ -165,9 +165,9 @@ def test_members_that_are_cut_off_part_and_meet_again(loop: Loop, protocol: Link
 def test_a_cut_with_a_time_heals_by_itself_and_a_later_one_without_stays(loop: Loop, tmp_path: Path) -> None:
     config = local_config({"eu": 2}, base_port=free_base_port(4))
     with members_of(loop, config) as members, (tmp_path / "log").open("wb") as log:
-        facts = Facts(config, members["eu1"].member, None, loop.now_us())
-        controls = MemberControls(
-            loop, facts, Tally(), Log("eu1", log.fileno()), reload=dict, terminate=loop.stop
+        facts = DaemonDescription(config, members["eu1"].member, None, loop.now_us())
+        controls = DaemonControls(
+            loop, facts, DeliveryCounters(), DaemonLog("eu1", log.fileno()), reload=dict, terminate=loop.stop
         )
 
         def told(key: str) -> object:
@@ -193,8 +193,10 @@ def test_a_cut_with_a_time_heals_by_itself_and_a_later_one_without_stays(loop: L
 def test_the_time_of_a_cut_goes_on_while_another_configuration_is_taken(loop: Loop) -> None:
     config = local_config({"eu": 2}, base_port=free_base_port(4))
     with members_of(loop, config) as members:
-        facts = Facts(config, members["eu1"].member, None, loop.now_us())
-        controls = MemberControls(loop, facts, Tally(), Log("eu1"), reload=dict, terminate=loop.stop)
+        facts = DaemonDescription(config, members["eu1"].member, None, loop.now_us())
+        controls = DaemonControls(
+            loop, facts, DeliveryCounters(), DaemonLog("eu1"), reload=dict, terminate=loop.stop
+        )
         controls.cut(["eu2"], for_us=20_000)
         controls.parts()
         run_until(loop, lambda: controls.status()["cut"] == [])

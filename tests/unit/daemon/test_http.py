@@ -8,14 +8,14 @@ import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.admin import http_server
-from hopring.daemon.admin.http_server import BadRequest, HttpServer, Response, parse_place, path_of
+from hopring.daemon.admin.http_server import BadRequest, HttpResponse, HttpServer, parse_place, path_of
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.bind_errors import Unusable
+from hopring.daemon.net.bind_errors import BindError
 
 
 @pytest.fixture
 def server(loop: Loop) -> Iterator[HttpServer]:
-    pages = {"/metrics": lambda: Response(HTTPStatus.OK, "long" * 100_000)}
+    pages = {"/metrics": lambda: HttpResponse(HTTPStatus.OK, "long" * 100_000)}
     server = HttpServer(loop, ("127.0.0.1", 0), pages)
     yield server
     server.close()
@@ -117,7 +117,7 @@ def test_many_slow_ones_do_not_keep_another_out(loop: Loop, server: HttpServer) 
 
 
 def test_a_port_that_is_taken_is_told_with_a_remedy(loop: Loop, server: HttpServer) -> None:
-    with pytest.raises(Unusable, match="choose another place for --metrics"):
+    with pytest.raises(BindError, match="choose another place for --metrics"):
         HttpServer(loop, server.address, {})
 
 

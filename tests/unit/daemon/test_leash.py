@@ -6,13 +6,13 @@ from pathlib import Path
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.process.environment import end_with
+from hopring.daemon.process.environment import end_with_descriptor
 
 
 def test_the_end_of_a_pipe_is_told_once_and_what_is_written_is_not(loop: Loop) -> None:
     left: list[None] = []
     reading, writing = os.pipe()
-    end_with(loop, reading, lambda: left.append(None))
+    end_with_descriptor(loop, reading, lambda: left.append(None))
     os.write(writing, b"anything")
     loop.turn()
 
@@ -28,6 +28,6 @@ def test_the_end_of_a_pipe_is_told_once_and_what_is_written_is_not(loop: Loop) -
 def test_a_file_has_already_ended(loop: Loop, tmp_path: Path) -> None:
     left: list[None] = []
     with (tmp_path / "file").open("w+") as file:
-        end_with(loop, file.fileno(), lambda: left.append(None))
+        end_with_descriptor(loop, file.fileno(), lambda: left.append(None))
 
     assert len(left) == 1

@@ -3,27 +3,27 @@
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.sleeping import LINGER_US, QUICK_US, QUICK_WAITS, Lingering
+from hopring.daemon.loop.sleeping import LINGER_US, QUICK_US, QUICK_WAITS, LingerPolicy
 
 
-def waits(lingering: Lingering, count: int, apart_us: int, at_us: int = 1_000_000) -> list[int]:
+def waits(lingering: LingerPolicy, count: int, apart_us: int, at_us: int = 1_000_000) -> list[int]:
     """For how long it lingers in each of so many waits."""
     moments = [at_us + number * apart_us for number in range(count)]
     return [lingering.until_us(moment) - moment for moment in moments]
 
 
 def test_one_that_is_asked_again_and_again_lingers() -> None:
-    lingered_us = waits(Lingering(), QUICK_WAITS + 3, QUICK_US - 1)
+    lingered_us = waits(LingerPolicy(), QUICK_WAITS + 3, QUICK_US - 1)
 
     assert lingered_us == [0] * QUICK_WAITS + [LINGER_US] * 3
 
 
 def test_one_that_is_asked_now_and_then_does_not() -> None:
-    assert waits(Lingering(), 10 * QUICK_WAITS, QUICK_US) == [0] * 10 * QUICK_WAITS
+    assert waits(LingerPolicy(), 10 * QUICK_WAITS, QUICK_US) == [0] * 10 * QUICK_WAITS
 
 
 def test_one_pause_ends_nothing_and_the_second_one_does() -> None:
-    lingering = Lingering()
+    lingering = LingerPolicy()
     waits(lingering, 3 * QUICK_WAITS, 100)
 
     assert waits(lingering, 2, 100, at_us=2_000_000) == [LINGER_US, LINGER_US]
@@ -31,14 +31,14 @@ def test_one_pause_ends_nothing_and_the_second_one_does() -> None:
 
 
 def test_a_dozen_waits_for_each_message_now_and_then_do_not_add_up() -> None:
-    lingering = Lingering()
+    lingering = LingerPolicy()
     lingered_us = [waits(lingering, 14, 70, at_us=second * 5_000) for second in range(1, 100)]
 
     assert lingered_us == [[0] * 14] * 99
 
 
 def test_nobody_lingers_who_is_not_to() -> None:
-    assert set(waits(Lingering(0), 2 * QUICK_WAITS, 1)) == {0}
+    assert set(waits(LingerPolicy(0), 2 * QUICK_WAITS, 1)) == {0}
 
 
 def test_alarms_ring_in_their_order_and_not_before_their_time_while_it_lingers(loop: Loop) -> None:

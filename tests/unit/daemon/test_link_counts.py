@@ -3,7 +3,7 @@ from pathlib import Path
 
 from hopring.check import trace
 from hopring.check.trace_files import read_json_lines
-from hopring.daemon.process.trace_file import PERIOD_US, LinkCounts, TraceFile
+from hopring.daemon.process.trace_file import PERIOD_US, LinkCountLog, TraceFile
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.links.events import LinkCounters
 from hopring.stack_events import Identity
@@ -29,7 +29,7 @@ def network(generation: int, counts: dict[DaemonId, LinkCounters]) -> FakeNetwor
 
 
 def test_only_links_that_have_moved_are_news() -> None:
-    counts = LinkCounts()
+    counts = LinkCountLog()
     its = network(5, {US1: counted(3), AP1: LinkCounters(0, 0, 0, 0, 0, 0, 0)})
 
     assert [(one.generation, one.peer, one.counters.sent) for one in counts.news(its, 0)] == [(5, US1, 3)]
@@ -40,7 +40,7 @@ def test_only_links_that_have_moved_are_news() -> None:
 
 
 def test_the_last_counts_of_a_network_are_told_when_the_next_one_begins() -> None:
-    counts = LinkCounts()
+    counts = LinkCountLog()
     old = network(5, {US1: counted(3)})
     counts.news(old, 0)
     old.counts[US1] = counted(4)

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from hopring.config import LogFormat, LogLevel, LogTuning
-from hopring.daemon.log import BURST_LINES, LINE_BYTES_MAX, REFILL_US, Log
+from hopring.daemon.log import BURST_LINES, LINE_BYTES_MAX, REFILL_US, DaemonLog
 
 
 class Paper:
@@ -16,7 +16,7 @@ class Paper:
         self.reading, self.writing = os.pipe()
         os.set_blocking(self.reading, False)
         self.now_us = 1_000_000
-        self.log = Log("eu1", self.writing, lambda: self.now_us)
+        self.log = DaemonLog("eu1", self.writing, lambda: self.now_us)
 
     def lines(self) -> list[str]:
         try:

@@ -10,11 +10,11 @@ from tests.unit.daemon.test_node import patient
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, LinkProtocol, cluster_hash, local_config
-from hopring.daemon.engines.membership_host import Member, Upward
-from hopring.daemon.log import Log
+from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import CLEAR, CUT
-from hopring.daemon.process.health_log import Report
+from hopring.daemon.process.health_log import HealthLog
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.membership.events import Delivered, Installed
@@ -36,7 +36,7 @@ class Watched:
         self.counters: list[int] = []
         self.answering = False
         me = Process(config.daemon_id(name), Incarnation(1_000 + config.daemon_id(name)))
-        self.member = Member(
+        self.member = MembershipHost(
             loop, config, me, self.take, counter=5, note=self.note, reached=self.counters.append
         )
 
@@ -129,7 +129,7 @@ def test_words_that_nobody_says_are_counted_and_told_with_a_remedy(loop: Loop) -
     names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
     with members_of(loop, config) as members:
         eu1 = members["eu1"].member
-        report = Report(loop, Log("eu1", writing), names)
+        report = HealthLog(loop, DaemonLog("eu1", writing), names)
         report.watch(eu1)
         run_until(loop, lambda: all(one.size() == 4 for one in members.values()))
         send = members["us2"].member.wires.datagrams.endpoint.send

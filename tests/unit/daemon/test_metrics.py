@@ -10,10 +10,10 @@ from tests.unit.daemon.test_member import members_of
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import local_config
-from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.metrics import Metrics, _family
-from hopring.daemon.engines.membership_host import Member, Upward
-from hopring.daemon.log import Log
+from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.ids import Incarnation, Process
 from hopring.membership.membership import Phase
@@ -27,9 +27,11 @@ class Watched:
         config = local_config({"eu": 1}, base_port=free_base_port(2))
         me = Process(config.daemon_id("eu1"), Incarnation(7))
         self.taken: list[Upward] = []
-        self.member = Member(loop, config, me, self._up)
+        self.member = MembershipHost(loop, config, me, self._up)
         self.null = os.open(os.devnull, os.O_WRONLY)
-        self.metrics = Metrics(loop, Log("eu1", self.null), Facts(config, self.member, None, loop.now_us()))
+        self.metrics = Metrics(
+            loop, DaemonLog("eu1", self.null), DaemonDescription(config, self.member, None, loop.now_us())
+        )
 
     def _up(self, events: object) -> None:
         self.metrics.take(events)  # type: ignore[arg-type]
@@ -84,7 +86,7 @@ def test_a_link_that_the_view_does_without_is_down_though_its_site_is_there(loop
     config = local_config({"ap": 1, "eu": 1, "us": 1}, base_port=free_base_port(6))
     with members_of(loop, config) as members:
         run_until(loop, lambda: all(one.size() == 3 for one in members.values()))
-        eu1 = Facts(config, members["eu1"].member, None, loop.now_us())
+        eu1 = DaemonDescription(config, members["eu1"].member, None, loop.now_us())
         assert [(one.peer, one.up) for one in eu1.configured_links()] == [("ap1", True), ("us1", True)]
 
         members["eu1"].member.wires.cut(["us1"])

@@ -15,7 +15,7 @@ from hopring.config import (
     local_config,
 )
 from hopring.config.model import SpreadSlow
-from hopring.daemon.process.reload import changes, tuned
+from hopring.daemon.process.reload import changes, tuned_sessions
 from hopring.session.options import SessionOptions
 
 OLD = local_config({"eu": 2, "us": 1}, {("eu", "us"): 40})
@@ -44,8 +44,8 @@ def test_what_concerns_spread_clients_changes_at_once() -> None:
     found = changes(OLD, replace(OLD, clients=clients), "eu1")
 
     assert found.live == ("clients.spread_slow", "clients.spread_access")
-    assert tuned(SessionOptions(), clients).spread_slow == "drop"
-    assert tuned(SessionOptions(), clients).spread_access == ("10.0.0.0/8",)
+    assert tuned_sessions(SessionOptions(), clients).spread_slow == "drop"
+    assert tuned_sessions(SessionOptions(), clients).spread_access == ("10.0.0.0/8",)
 
 
 def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_another_view() -> None:
@@ -114,6 +114,6 @@ def test_a_daemon_that_moves_to_another_site_needs_another_view() -> None:
 
 def test_what_the_file_no_longer_says_is_as_by_default() -> None:
     before = SessionOptions(sessions_max=5, window_bytes=8192)
-    after = tuned(before, ClientTuning(groups_max=7))
+    after = tuned_sessions(before, ClientTuning(groups_max=7))
 
     assert after == SessionOptions(groups_max=7, window_bytes=8192)

@@ -8,8 +8,8 @@ from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Daemon
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.link_streams import EARLY_MAX, Streams
-from hopring.daemon.net.tcp import Connection, Happening
+from hopring.daemon.net.link_streams import EARLY_MAX, LinkStreams
+from hopring.daemon.net.tcp import ConnectionEvent, TcpConnection
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.tcp import Closed, Opened, Received
 from hopring.stack_events import Identity
@@ -32,16 +32,16 @@ class End:
     """A daemon's streams, and what they told."""
 
     def __init__(self, loop: Loop, me: DaemonId, port: int) -> None:
-        self.told: list[tuple[int, int, Happening]] = []
+        self.told: list[tuple[int, int, ConnectionEvent]] = []
         self.me = me
         own = Daemon(f"d{me}", "127.0.0.1", port + me)
         addresses = {daemon: ("127.0.0.1", port + daemon) for daemon in (LOW, HIGH)}
-        self.streams = Streams(loop, own, me, CLUSTER, addresses, lambda *what: self.told.append(what))
+        self.streams = LinkStreams(loop, own, me, CLUSTER, addresses, lambda *what: self.told.append(what))
 
     def begin(self, generation: int, *neighbours: DaemonId) -> None:
         self.streams.begin(identity(self.me, generation), neighbours)
 
-    def kinds(self, generation: int) -> list[type[Happening]]:
+    def kinds(self, generation: int) -> list[type[ConnectionEvent]]:
         return [type(what) for which, _, what in self.told if which == generation]
 
     def heard(self, generation: int) -> bytes:
@@ -70,10 +70,10 @@ def low(loop: Loop, port: int) -> Iterator[End]:
     end.streams.close()
 
 
-def call(loop: Loop, port: int, said: bytes) -> tuple[Connection, list[Happening]]:
+def call(loop: Loop, port: int, said: bytes) -> tuple[TcpConnection, list[ConnectionEvent]]:
     """Somebody who dials the higher daemon and says something."""
-    told: list[Happening] = []
-    connection = Connection.dial(loop, ("127.0.0.1", port + HIGH))
+    told: list[ConnectionEvent] = []
+    connection = TcpConnection.dial(loop, ("127.0.0.1", port + HIGH))
     connection.sink = told.append
     connection.write(said)
     return connection, told

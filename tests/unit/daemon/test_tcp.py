@@ -7,8 +7,8 @@ import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.link_streams import STRANGERS_MAX, Anteroom
-from hopring.daemon.net.tcp import Connection, Happening, Listener
+from hopring.daemon.net.link_streams import STRANGERS_MAX, PendingStreams
+from hopring.daemon.net.tcp import ConnectionEvent, TcpConnection, TcpListener
 from hopring.daemon.net.udp import Address
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation
@@ -22,9 +22,9 @@ GREETING = Header(Family.TCP, 0xC1, DaemonId(2), Incarnation(22), Generation(7))
 class End:
     """One end of a connection and what happened to it."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: TcpConnection) -> None:
         self.connection = connection
-        self.log: list[Happening] = []
+        self.log: list[ConnectionEvent] = []
         connection.sink = self.log.append
 
     @property
@@ -43,8 +43,8 @@ class End:
 @contextmanager
 def connected(loop: Loop, host: str = "127.0.0.1") -> Iterator[tuple[End, End]]:
     accepted: list[End] = []
-    listener = Listener(loop, (host, 0), lambda connection, _address: accepted.append(End(connection)))
-    dialled = End(Connection.dial(loop, listener.address))
+    listener = TcpListener(loop, (host, 0), lambda connection, _address: accepted.append(End(connection)))
+    dialled = End(TcpConnection.dial(loop, listener.address))
     run_until(loop, lambda: bool(accepted) and Opened() in dialled.log)
     yield dialled, accepted[0]
     dialled.connection.close()
@@ -101,14 +101,14 @@ def test_a_connection_that_is_paused_or_closed_is_not_observed(loop: Loop) -> No
 def test_a_refused_connection_is_closed_with_the_reason(loop: Loop) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        end = End(Connection.dial(loop, bound.getsockname()))
+        end = End(TcpConnection.dial(loop, bound.getsockname()))
         run_until(loop, lambda: end.closed)
 
     assert end.log == [Closed("Connection refused")]
 
 
 def test_an_address_without_a_route_is_closed_not_raised(loop: Loop) -> None:
-    end = End(Connection.dial(loop, ("255.255.255.255", 9)))
+    end = End(TcpConnection.dial(loop, ("255.255.255.255", 9)))
     assert end.log == []
     run_until(loop, lambda: end.closed)
 
@@ -124,7 +124,7 @@ def test_a_silent_address_is_given_up_in_time(loop: Loop) -> None:
         for filler in fillers:  # A full backlog drops further knocks without a word.
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
-        end = End(Connection.dial(loop, listener.getsockname(), timeout_us=20_000))
+        end = End(TcpConnection.dial(loop, listener.getsockname(), timeout_us=20_000))
         run_until(loop, lambda: end.closed)
 
     assert end.log == [Closed("no answer in time")]
@@ -132,8 +132,8 @@ def test_a_silent_address_is_given_up_in_time(loop: Loop) -> None:
 
 def test_what_is_written_before_the_connection_stands_is_sent_after(loop: Loop) -> None:
     accepted: list[End] = []
-    listener = Listener(loop, ("127.0.0.1", 0), lambda connection, _: accepted.append(End(connection)))
-    dialled = End(Connection.dial(loop, listener.address))
+    listener = TcpListener(loop, ("127.0.0.1", 0), lambda connection, _: accepted.append(End(connection)))
+    dialled = End(TcpConnection.dial(loop, listener.address))
     dialled.connection.write(b"early")
     run_until(loop, lambda: bool(accepted) and accepted[0].received == b"early")
 
@@ -157,7 +157,7 @@ def test_the_other_end_learns_of_a_close_once(loop: Loop) -> None:
 
 def test_a_reset_is_a_close(loop: Loop) -> None:
     accepted: list[End] = []
-    listener = Listener(loop, ("127.0.0.1", 0), lambda connection, _: accepted.append(End(connection)))
+    listener = TcpListener(loop, ("127.0.0.1", 0), lambda connection, _: accepted.append(End(connection)))
     with socket.create_connection(listener.address[:2]) as rude:
         run_until(loop, lambda: bool(accepted))
         rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -172,10 +172,10 @@ class Hall:
 
     def __init__(self, loop: Loop) -> None:
         self.admitted: list[tuple[Header, End]] = []
-        self.anteroom = Anteroom(loop, 0xC1, self.admit)
-        self.listener = Listener(loop, ("127.0.0.1", 0), self.anteroom.welcome)
+        self.anteroom = PendingStreams(loop, 0xC1, self.admit)
+        self.listener = TcpListener(loop, ("127.0.0.1", 0), self.anteroom.welcome)
 
-    def admit(self, header: Header, connection: Connection) -> bool:
+    def admit(self, header: Header, connection: TcpConnection) -> bool:
         if header.sender != 2:
             return False
         self.admitted.append((header, End(connection)))

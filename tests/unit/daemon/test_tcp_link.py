@@ -5,10 +5,10 @@ import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.layer_driver import Port
-from hopring.daemon.net.link_streams import Anteroom
+from hopring.daemon.loop.layer_driver import LayerDriver
+from hopring.daemon.net.link_streams import PendingStreams
 from hopring.daemon.net.shaper import Shape, StreamShaper
-from hopring.daemon.net.tcp import Connection, Listener
+from hopring.daemon.net.tcp import TcpConnection, TcpListener
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit
 from hopring.links.tcp import Input, Output, Tcp, Write
@@ -25,11 +25,11 @@ class End:
         self.received = b""
         self.failures: list[str] = []
 
-    def use(self, connection: Connection, shape: Shape | None = None) -> None:
+    def use(self, connection: TcpConnection, shape: Shape | None = None) -> None:
         shaper = StreamShaper(self.loop, connection.write, shape, Random(1)) if shape else None
         self.connection = connection
         self.write = shaper.write if shaper else connection.write
-        self.port: Port[Input, Output] = Port(self.loop, self.link, self.carry_out)
+        self.port: LayerDriver[Input, Output] = LayerDriver(self.loop, self.link, self.carry_out)
         connection.sink = self.port.give
 
     def carry_out(self, outputs: Sequence[Output]) -> None:
@@ -50,10 +50,10 @@ class Pair:
     def __init__(self, loop: Loop) -> None:
         self.dialler = End(loop, 1, 2)
         self.acceptor = End(loop, 2, 1)
-        self.anteroom = Anteroom(loop, 0xC1, self.admit)
-        self.listener = Listener(loop, ("127.0.0.1", 0), self.anteroom.welcome)
+        self.anteroom = PendingStreams(loop, 0xC1, self.admit)
+        self.listener = TcpListener(loop, ("127.0.0.1", 0), self.anteroom.welcome)
 
-    def admit(self, header: Header, connection: Connection) -> bool:
+    def admit(self, header: Header, connection: TcpConnection) -> bool:
         assert header.sender == 1
         self.acceptor.use(connection)
         return True
@@ -72,7 +72,7 @@ def pair(loop: Loop) -> Iterator[Pair]:
 @pytest.mark.parametrize("shape", [None, Shape(delay_us=3_000, jitter_us=1_000)])
 def test_a_tcp_link_carries_objects_both_ways(loop: Loop, pair: Pair, shape: Shape | None) -> None:
     one, other = pair.dialler, pair.acceptor
-    one.use(Connection.dial(loop, pair.listener.address), shape)
+    one.use(TcpConnection.dial(loop, pair.listener.address), shape)
     objects = [bytes([number]) * 50_000 for number in range(100)]
     for payload in objects:
         one.port.give(Submit(payload))
@@ -87,7 +87,7 @@ def test_a_tcp_link_carries_objects_both_ways(loop: Loop, pair: Pair, shape: Sha
 
 def test_a_connection_that_ends_fails_both_links_once(loop: Loop, pair: Pair) -> None:
     one, other = pair.dialler, pair.acceptor
-    one.use(Connection.dial(loop, pair.listener.address))
+    one.use(TcpConnection.dial(loop, pair.listener.address))
     one.port.give(Submit(b"hello"))
     run_until(loop, lambda: other.received == b"hello")
     other.connection.close()
@@ -100,8 +100,8 @@ def test_nobody_at_home_fails_the_link(loop: Loop, pair: Pair) -> None:
     address = pair.listener.address
     pair.listener.close()
     one = pair.dialler
-    one.use(Connection.dial(loop, address))
+    one.use(TcpConnection.dial(loop, address))
     run_until(loop, lambda: bool(one.failures))
 
     assert one.failures == ["Connection refused"]
-    pair.listener = Listener(loop, ("127.0.0.1", 0), pair.anteroom.welcome)
+    pair.listener = TcpListener(loop, ("127.0.0.1", 0), pair.anteroom.welcome)

@@ -7,7 +7,7 @@ from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.multicast import Group
+from hopring.daemon.net.multicast import MulticastGroup
 from hopring.daemon.net.udp import Address, UdpEndpoint, UdpOptions, Unsent, open_group
 from hopring.errors import Drop
 from hopring.wire.train import Train
@@ -31,7 +31,10 @@ class Inbox:
 
 @contextmanager
 def endpoint(
-    loop: Loop, at: Address | Group, receive: Callable[[memoryview, int, Address], None], trains: bool = True
+    loop: Loop,
+    at: Address | MulticastGroup,
+    receive: Callable[[memoryview, int, Address], None],
+    trains: bool = True,
 ) -> Iterator[UdpEndpoint]:
     opened = UdpEndpoint(loop, at, receive, UdpOptions(trains=trains))
     yield opened
@@ -126,7 +129,7 @@ def test_the_granted_buffers_are_told(loop: Loop) -> None:
 
 
 def test_every_listener_of_a_group_gets_its_copy_of_a_train(loop: Loop) -> None:
-    group = Group("239.192.77.1", port_of(loop), "lo")
+    group = MulticastGroup("239.192.77.1", port_of(loop), "lo")
     mine, other = Inbox(), Inbox()
     train = train_of(count=20, size=1400, last=300)
     with endpoint(loop, group, mine) as sender, endpoint(loop, group, other):
@@ -138,7 +141,7 @@ def test_every_listener_of_a_group_gets_its_copy_of_a_train(loop: Loop) -> None:
 
 def test_a_listener_hears_its_own_group_only(loop: Loop) -> None:
     port = port_of(loop)
-    here, there = Group("239.192.77.2", port, "lo"), Group("239.192.77.3", port, "lo")
+    here, there = MulticastGroup("239.192.77.2", port, "lo"), MulticastGroup("239.192.77.3", port, "lo")
     inbox, noise = Inbox(), Inbox()
     with endpoint(loop, here, inbox) as listener, endpoint(loop, there, noise) as other:
         other.send(Train(b"noise", 1400), there.address)
@@ -185,5 +188,5 @@ def test_a_short_datagram_ends_the_reading_of_a_turn(loop: Loop) -> None:
 )
 def test_a_group_has_the_ttl_that_is_asked_for(host: str, level: int, option: int) -> None:
     for ttl in (1, 7):
-        with open_group(Group(host, free_base_port(1), "lo", ttl)) as sock:
+        with open_group(MulticastGroup(host, free_base_port(1), "lo", ttl)) as sock:
             assert sock.getsockopt(level, option) == ttl

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from hopring.config import Daemon, Multicast, Site
-from hopring.daemon.net.bind_errors import Unusable, joining, opening
+from hopring.daemon.net.bind_errors import BindError, explain_bind_error, explain_join_error
 
 EU1 = Daemon("eu1", "10.1.0.11")
 EU = Site("eu", (EU1,), Multicast("239.192.7.1", 4890))
@@ -20,11 +20,14 @@ EU = Site("eu", (EU1,), Multicast("239.192.7.1", 4890))
     ],
 )
 def test_an_address_that_cannot_be_opened_is_named_with_the_remedy(number: int, remedy: str) -> None:
-    with pytest.raises(Unusable, match=f"^eu1: TCP port 4892 of 10.1.0.11: .*; {remedy}"), opening(EU1, "TCP"):
+    with (
+        pytest.raises(BindError, match=f"^eu1: TCP port 4892 of 10.1.0.11: .*; {remedy}"),
+        explain_bind_error(EU1, "TCP"),
+    ):
         raise OSError(number, os.strerror(number))
 
 
 def test_a_group_that_cannot_be_joined_is_named_with_the_way_without() -> None:
     told = r"239.192.7.1.*No such device; .*remove `multicast` from sites.eu"
-    with pytest.raises(Unusable, match=told), joining(EU, EU1):
+    with pytest.raises(BindError, match=told), explain_join_error(EU, EU1):
         raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))

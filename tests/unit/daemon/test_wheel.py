@@ -3,12 +3,12 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopring.daemon.loop.timer_wheel import SLOT_US, Wheel
+from hopring.daemon.loop.timer_wheel import SLOT_US, TimerWheel
 from hopring.ids import NEVER
 
 
 def test_an_item_comes_out_at_the_end_of_its_slot_and_only_once() -> None:
-    wheel: Wheel[str] = Wheel(now_us=0)
+    wheel: TimerWheel[str] = TimerWheel(now_us=0)
     wheel.arm(100, "a")
 
     assert wheel.advance(127) == []
@@ -17,7 +17,7 @@ def test_an_item_comes_out_at_the_end_of_its_slot_and_only_once() -> None:
 
 
 def test_a_deadline_on_a_slot_boundary_is_exact() -> None:
-    wheel: Wheel[str] = Wheel(now_us=0)
+    wheel: TimerWheel[str] = TimerWheel(now_us=0)
     wheel.arm(128, "a")
 
     assert wheel.advance(127) == []
@@ -25,7 +25,7 @@ def test_a_deadline_on_a_slot_boundary_is_exact() -> None:
 
 
 def test_a_deadline_that_has_passed_is_due_at_once() -> None:
-    wheel: Wheel[str] = Wheel(now_us=1_000_000)
+    wheel: TimerWheel[str] = TimerWheel(now_us=1_000_000)
     wheel.arm(999_000, "late")
 
     assert wheel.next_us <= 1_000_000
@@ -33,7 +33,7 @@ def test_a_deadline_that_has_passed_is_due_at_once() -> None:
 
 
 def test_near_and_far_items_come_out_in_the_order_of_their_deadlines() -> None:
-    wheel: Wheel[str] = Wheel(now_us=0)
+    wheel: TimerWheel[str] = TimerWheel(now_us=0)
     for deadline_us, name in ((3_600_000_000, "hour"), (1_000, "ms"), (1_000_000, "second"), (20_000, "20 ms")):
         wheel.arm(deadline_us, name)
 
@@ -41,7 +41,7 @@ def test_near_and_far_items_come_out_in_the_order_of_their_deadlines() -> None:
 
 
 def test_never_does_not_come() -> None:
-    wheel: Wheel[str] = Wheel(now_us=5)
+    wheel: TimerWheel[str] = TimerWheel(now_us=5)
     wheel.arm(NEVER, "never")
 
     assert wheel.advance(10**15) == []
@@ -49,7 +49,7 @@ def test_never_does_not_come() -> None:
 
 
 def test_an_empty_wheel_asks_for_nothing() -> None:
-    wheel: Wheel[str] = Wheel(now_us=123_456)
+    wheel: TimerWheel[str] = TimerWheel(now_us=123_456)
 
     assert wheel.next_us == NEVER
     wheel.arm(200_000, "a")
@@ -58,7 +58,7 @@ def test_an_empty_wheel_asks_for_nothing() -> None:
 
 
 def test_a_far_item_wakes_the_loop_when_it_is_due_and_not_before() -> None:
-    wheel: Wheel[str] = Wheel(now_us=0)
+    wheel: TimerWheel[str] = TimerWheel(now_us=0)
     wheel.arm(86_400_000_000, "day")
     wheel.arm(1_000_000, "second")
 
@@ -67,7 +67,7 @@ def test_a_far_item_wakes_the_loop_when_it_is_due_and_not_before() -> None:
 
 
 def test_far_items_in_a_crowd_wake_the_loop_only_a_few_times_before_they_are_due() -> None:
-    wheel: Wheel[int] = Wheel(now_us=0)
+    wheel: TimerWheel[int] = TimerWheel(now_us=0)
     for number in range(100):
         wheel.arm(86_400_000_000, number)
 
@@ -79,7 +79,7 @@ def test_far_items_in_a_crowd_wake_the_loop_only_a_few_times_before_they_are_due
 
 
 def test_an_item_that_was_put_off_is_taken_out_before_its_time_and_others_are_not() -> None:
-    wheel: Wheel[str] = Wheel(now_us=0)
+    wheel: TimerWheel[str] = TimerWheel(now_us=0)
     wheel.arm(50_000, "moved")
     wheel.arm(50_100, "stays")
     wanted_us = {"moved": 90_000, "stays": 50_100}
@@ -112,7 +112,7 @@ delays = st.one_of(st.integers(-200, 300), st.integers(0, 10**5), st.integers(0,
 
 @given(start_us=st.integers(0, 2**50), moves=st.lists(st.tuples(st.lists(delays), delays.map(abs))))
 def test_the_wheel_does_what_a_heap_does(start_us: int, moves: list[tuple[list[int], int]]) -> None:
-    wheel: Wheel[int] = Wheel(start_us)
+    wheel: TimerWheel[int] = TimerWheel(start_us)
     heap = Heap()
     now_us, count = start_us, 0
     for deadlines, step_us in moves:

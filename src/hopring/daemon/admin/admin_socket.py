@@ -16,7 +16,7 @@ from hopring.config import AdminVerb
 from hopring.daemon.admin.protocol import (
     LINE_BYTES_MAX,
     Controls,
-    Garbage,
+    NotJson,
     answer,
     denial_answer,
     garbage_answer,
@@ -24,7 +24,7 @@ from hopring.daemon.admin.protocol import (
 )
 from hopring.daemon.clients.connection import ClientConnection, ClientListener
 from hopring.daemon.clients.listening import open_unix
-from hopring.daemon.log import Log
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 
 CALLERS_MAX: Final = 16
@@ -58,7 +58,7 @@ class AdminSocket:
     def __init__(
         self,
         loop: Loop,
-        log: Log,
+        log: DaemonLog,
         path: Path,
         controls: Controls,
         allowed: Collection[AdminVerb] = (),
@@ -109,7 +109,7 @@ class AdminSocket:
         try:
             for line in lines:
                 self._take(caller, line)
-        except Garbage:
+        except NotJson:
             caller.connection.finish(b"".join(caller.answers) + garbage_answer())
             return
         if len(caller.line) > LINE_BYTES_MAX:
@@ -121,7 +121,7 @@ class AdminSocket:
 
     def _take(self, caller: _Caller, line: bytes) -> None:
         if len(line) > LINE_BYTES_MAX:
-            raise Garbage
+            raise NotJson
         if line.strip():
             said = answer(line, self._controls, self.allowed)
             if b'"status"' not in line:  # Who only looks leaves no mark.

@@ -6,25 +6,25 @@ from difflib import get_close_matches
 from typing import Final
 
 from hopring.config.tuning import RING_SETTINGS
-from hopring.daemon.admin.description import Facts
-from hopring.daemon.admin.protocol import Refusal, SetWindow
-from hopring.daemon.admin.status import Tally, status_of
-from hopring.daemon.log import Log
+from hopring.daemon.admin.description import DaemonDescription
+from hopring.daemon.admin.protocol import AdminRefusal, SetWindow
+from hopring.daemon.admin.status import DeliveryCounters, status_of
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import CLEAR, Shape
 from hopring.ids import NEVER
 from hopring.membership.membership import Membership
 
 
-class MemberControls:
+class DaemonControls:
     """The levers of one member."""
 
     def __init__(
         self,
         loop: Loop,
-        facts: Facts,
-        tally: Tally,
-        log: Log,
+        facts: DaemonDescription,
+        tally: DeliveryCounters,
+        log: DaemonLog,
         *,
         reload: Callable[[], dict[str, object]],
         terminate: Callable[[], None],
@@ -96,11 +96,11 @@ class MemberControls:
         names = [daemon.name for daemon in self._facts.config.daemons]
         for name in daemons:
             if name == self._facts.name:
-                raise Refusal(f"{name} is this daemon", "name others")
+                raise AdminRefusal(f"{name} is this daemon", "name others")
             if name not in names:
                 close = get_close_matches(name, names, n=1)
                 remedy = f"did you mean {close[0]}?" if close else f"choose of {', '.join(names[:20])}"
-                raise Refusal(f"there is no daemon {name}", remedy)
+                raise AdminRefusal(f"there is no daemon {name}", remedy)
         return sorted(set(daemons))
 
     def status(self) -> dict[str, object]:
@@ -158,5 +158,5 @@ def set_windows(membership: Membership, request: SetWindow) -> None:
 
 def _fits(name: str, value: int | None, low: int, high: int) -> int | None:
     if value is not None and not low <= value <= high:
-        raise Refusal(f"{name} cannot be {value}", f"choose {low} to {high}")
+        raise AdminRefusal(f"{name} cannot be {value}", f"choose {low} to {high}")
     return value

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hopring import __version__
 from hopring.config import Config, cluster_hash
-from hopring.daemon.engines.membership_host import Member
-from hopring.daemon.net.udp import Traffic, Unsent
+from hopring.daemon.engines.membership_host import MembershipHost
+from hopring.daemon.net.udp import SocketCounters, Unsent
 from hopring.errors import Drop
 from hopring.ids import DaemonId
 from hopring.links.events import LinkCounters
@@ -32,10 +32,10 @@ class ConfiguredLink:
     up: bool  # The site is in the view, and the view does not do without this link.
 
 
-class Facts:
+class DaemonDescription:
     """One life of a daemon, seen from outside; all is read where it is kept, when somebody asks."""
 
-    def __init__(self, config: Config, member: Member, desk: Desk | None, started_us: int) -> None:
+    def __init__(self, config: Config, member: MembershipHost, desk: Desk | None, started_us: int) -> None:
         self.member = member
         self.desk = desk
         self.started_us = started_us
@@ -83,7 +83,7 @@ class Facts:
         present = {one.daemon for one in self.member.membership.view.members}
         return [name for one, name in self.names.items() if one not in present]
 
-    def traffics(self) -> list[Traffic]:
+    def traffics(self) -> list[SocketCounters]:
         """Of all sockets that carry datagrams."""
         datagrams = self.member.wires.datagrams
         group = [] if datagrams.group is None else [datagrams.group.traffic]

@@ -13,7 +13,7 @@ from typing import Final
 
 from hopring.daemon.clients.connection import ClientConnection, ClientListener
 from hopring.daemon.loop.event_loop import Alarm, Loop
-from hopring.daemon.net.bind_errors import Unusable
+from hopring.daemon.net.bind_errors import BindError
 from hopring.ids import NEVER
 
 CONNECTIONS_MAX: Final = 16
@@ -27,7 +27,7 @@ _FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class HttpResponse:
     """What is said to a client."""
 
     status: HTTPStatus
@@ -85,7 +85,9 @@ class _Visitor:
 class HttpServer:
     """Answers by path, with what `pages` gives."""
 
-    def __init__(self, loop: Loop, address: tuple[str, int], pages: dict[str, Callable[[], Response]]) -> None:
+    def __init__(
+        self, loop: Loop, address: tuple[str, int], pages: dict[str, Callable[[], HttpResponse]]
+    ) -> None:
         """Listens; Unusable if it cannot."""
         self._loop = loop
         self._pages = pages
@@ -136,15 +138,15 @@ class HttpServer:
         """A connection is no more."""
         self._visitors.pop(number).deadline.set(NEVER)
 
-    def _answer(self, head: bytes, fits: bool) -> Response:
+    def _answer(self, head: bytes, fits: bool) -> HttpResponse:
         if not fits:
-            return Response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too long\n")
+            return HttpResponse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too long\n")
         try:
             page = self._pages.get(path_of(head))
         except BadRequest as error:
-            return Response(error.status, f"{error}\n")
+            return HttpResponse(error.status, f"{error}\n")
         if page is None:
-            return Response(HTTPStatus.NOT_FOUND, f"there is {' and '.join(self._pages)}\n")
+            return HttpResponse(HTTPStatus.NOT_FOUND, f"there is {' and '.join(self._pages)}\n")
         return page()
 
 
@@ -166,5 +168,5 @@ def _open(address: tuple[str, int]) -> socket.socket:
     except OSError as error:
         sock.close()
         what = f"metrics: TCP port {address[1]} of {address[0]}: {error.strerror or error}"
-        raise Unusable(f"{what}; choose another place for --metrics") from error
+        raise BindError(f"{what}; choose another place for --metrics") from error
     return sock

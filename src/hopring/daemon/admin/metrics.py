@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 
 from hopring import __version__
 from hopring.config import cluster_hash
-from hopring.daemon.admin.description import Facts
-from hopring.daemon.admin.http_server import Response
+from hopring.daemon.admin.description import DaemonDescription
+from hopring.daemon.admin.http_server import HttpResponse
 from hopring.daemon.engines.membership_host import Upward
-from hopring.daemon.log import Log
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.groups.groups import GState
 from hopring.groups.payloads import is_word
@@ -38,7 +38,7 @@ _LINK_COUNTERS: Final = ("sent", "received", "lost", "nacks", "retransmissions",
 class Metrics:
     """What one life of a daemon has seen."""
 
-    def __init__(self, loop: Loop, log: Log, facts: Facts) -> None:
+    def __init__(self, loop: Loop, log: DaemonLog, facts: DaemonDescription) -> None:
         self.leaving = False
         self._loop = loop
         self._log = log
@@ -72,22 +72,22 @@ class Metrics:
 
     # Pages.
 
-    def page(self) -> Response:
+    def page(self) -> HttpResponse:
         """All metrics."""
-        return Response(HTTPStatus.OK, "".join([*self._families()]), CONTENT_TYPE)
+        return HttpResponse(HTTPStatus.OK, "".join([*self._families()]), CONTENT_TYPE)
 
-    def alive(self) -> Response:
+    def alive(self) -> HttpResponse:
         """Whether the daemon runs: it does as long as it answers, in any view, until it ends."""
         if self.leaving:
-            return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{_ENDS}\n")
-        return Response(HTTPStatus.OK, f"ok, {self._unready() or self._view()}\n")
+            return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, f"{_ENDS}\n")
+        return HttpResponse(HTTPStatus.OK, f"ok, {self._unready() or self._view()}\n")
 
-    def ready(self) -> Response:
+    def ready(self) -> HttpResponse:
         """Whether clients of this daemon are served, on whichever side of a split it is."""
         why = self._unready()
         if why:
-            return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n")
-        return Response(HTTPStatus.OK, f"ready, {self._view()}\n")
+            return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n")
+        return HttpResponse(HTTPStatus.OK, f"ready, {self._view()}\n")
 
     def _view(self) -> str:
         missing, size = self._facts.missing(), len(self._facts.names)

@@ -85,7 +85,7 @@ Request = ShapeLinks | Cut | Heal | SetWindow | Reload | Terminate | Status
 VERBS: Final = ("cut", "heal", "reload", "shape", "status", "terminate", "window")
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What comes back."""
 
     ok: bool
@@ -96,11 +96,11 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     result: dict[str, object] | None = None
 
 
-class Garbage(Exception):
+class NotJson(Exception):
     """A line that is no JSON object: whoever sends that speaks something else."""
 
 
-class Refusal(Exception):
+class AdminRefusal(Exception):
     """A request that cannot be carried out; with what to do instead."""
 
     def __init__(self, error: str, remedy: str) -> None:
@@ -142,10 +142,10 @@ def answer(line: bytes, controls: Controls, allowed: Collection[AdminVerb]) -> b
     try:
         request = _decoder.decode(line)
     except msgspec.ValidationError as error:
-        words = Answer(False, str(error), f"the verbs are {', '.join(VERBS)}; see docs/admin.md")
+        words = AdminAnswer(False, str(error), f"the verbs are {', '.join(VERBS)}; see docs/admin.md")
         return _encoder.encode(words) + b"\n"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Garbage from None
+        raise NotJson from None
     try:
         needed = _needed(request)
         if needed is not None and needed not in allowed:
@@ -153,24 +153,24 @@ def answer(line: bytes, controls: Controls, allowed: Collection[AdminVerb]) -> b
             remedy = f'add "{needed}" to allow of [admin] in its configuration, or start it with --dangerous'
             return denial_answer(f"this daemon does not allow {verb}", remedy)
         return _encoder.encode(_do(request, controls)) + b"\n"
-    except Refusal as refusal:
-        return _encoder.encode(Answer(False, str(refusal), refusal.remedy)) + b"\n"
+    except AdminRefusal as refusal:
+        return _encoder.encode(AdminAnswer(False, str(refusal), refusal.remedy)) + b"\n"
 
 
 def denial_answer(error: str, remedy: str) -> bytes:
     """For somebody who may not have what he asks for."""
-    return _encoder.encode(Answer(False, error, remedy, denied=True)) + b"\n"
+    return _encoder.encode(AdminAnswer(False, error, remedy, denied=True)) + b"\n"
 
 
 def garbage_answer() -> bytes:
     """The last word to somebody who does not speak this."""
-    return _encoder.encode(Answer(False, "that is not JSON", "send one JSON object per line")) + b"\n"
+    return _encoder.encode(AdminAnswer(False, "that is not JSON", "send one JSON object per line")) + b"\n"
 
 
 def too_long_answer() -> bytes:
     """The last word to somebody who does not come to an end."""
     what = f"a line is longer than {LINE_BYTES_MAX} bytes"
-    return _encoder.encode(Answer(False, what, "send one JSON object per line")) + b"\n"
+    return _encoder.encode(AdminAnswer(False, what, "send one JSON object per line")) + b"\n"
 
 
 def _needed(request: Request) -> AdminVerb | None:
@@ -190,7 +190,7 @@ def _needed(request: Request) -> AdminVerb | None:
             return None
 
 
-def _do(request: Request, controls: Controls) -> Answer:
+def _do(request: Request, controls: Controls) -> AdminAnswer:
     match request:
         case ShapeLinks(to, delay_us, jitter_us, loss, rate):
             controls.shape(to, Shape(delay_us, jitter_us, loss, rate_bits_per_second=rate))
@@ -199,11 +199,11 @@ def _do(request: Request, controls: Controls) -> Answer:
         case Heal():
             controls.cut(())
         case SetWindow():
-            return Answer(True, result=controls.window(request))
+            return AdminAnswer(True, result=controls.window(request))
         case Reload():
-            return Answer(True, result=controls.reload())
+            return AdminAnswer(True, result=controls.reload())
         case Terminate():
             controls.terminate()
         case Status():
-            return Answer(True, status={"admin": ADMIN_VERSION, **controls.status()})
-    return Answer(True)
+            return AdminAnswer(True, status={"admin": ADMIN_VERSION, **controls.status()})
+    return AdminAnswer(True)

@@ -9,16 +9,16 @@ from msgspec.structs import asdict as fields_of
 from hopring import __version__
 from hopring.config import cluster_hash
 from hopring.daemon.admin.controls import windows
-from hopring.daemon.admin.description import Facts
+from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.engines.membership_host import Upward
-from hopring.daemon.net.udp import Traffic
+from hopring.daemon.net.udp import SocketCounters
 from hopring.groups.payloads import is_word
 from hopring.membership.events import Delivered, Installed
 from hopring.session.queries import view_text
 from hopring.wire.bundle import messages_in
 
 
-def status_of(facts: Facts, tally: Tally, now_us: int) -> dict[str, object]:
+def status_of(facts: DaemonDescription, tally: DeliveryCounters, now_us: int) -> dict[str, object]:
     """State, view, what was carried and how, who is served."""
     membership, config, names = facts.member.membership, facts.config, facts.names
     view, me = membership.view, membership.who.me
@@ -55,7 +55,7 @@ def status_of(facts: Facts, tally: Tally, now_us: int) -> dict[str, object]:
     return status
 
 
-def _carried(facts: Facts) -> dict[str, object]:
+def _carried(facts: DaemonDescription) -> dict[str, object]:
     """Datagrams since the start; links and the ring begin again with each view."""
     traffics, stack = facts.traffics(), facts.member.membership.stack
     links = [link.counters for link in facts.links.values()]
@@ -77,7 +77,7 @@ def _carried(facts: Facts) -> dict[str, object]:
     }
 
 
-def _counters(facts: Facts) -> dict[str, object]:
+def _counters(facts: DaemonDescription) -> dict[str, object]:
     datagrams = facts.member.wires.datagrams
     counters: dict[str, object] = {"unicast": _facts(datagrams.endpoint.traffic)}
     if datagrams.group is not None:
@@ -88,14 +88,14 @@ def _counters(facts: Facts) -> dict[str, object]:
     return counters
 
 
-def _facts(traffic: Traffic) -> dict[str, object]:
+def _facts(traffic: SocketCounters) -> dict[str, object]:
     facts = asdict(traffic)
     for name in ("dropped", "unsent"):
         facts[name] = {str(reason): count for reason, count in sorted(facts[name].items())}
     return facts
 
 
-class Tally:
+class DeliveryCounters:
     """Counts since the start."""
 
     def __init__(self) -> None:

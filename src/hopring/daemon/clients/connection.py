@@ -38,7 +38,7 @@ _CREDENTIALS: Final = Struct("3i")  # The kernel's struct ucred.
 _GATHER_MAX: Final = 512  # Well below IOV_MAX.
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """Who a connection belongs to."""
 
     def received(self, number: int, chunk: bytes) -> None:
@@ -57,7 +57,7 @@ class Owner(Protocol):
 class ClientConnection:
     """One client."""
 
-    def __init__(self, loop: Loop, sock: socket.socket, number: int, owner: Owner) -> None:
+    def __init__(self, loop: Loop, sock: socket.socket, number: int, owner: ConnectionOwner) -> None:
         """Takes over an open, non-blocking socket."""
         self._loop = loop
         self._socket = sock

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from hopring.config import Daemon
-from hopring.daemon.net.bind_errors import Unusable
+from hopring.daemon.net.bind_errors import BindError
 
 BACKLOG: Final = 512
 UNIX_PATH_BYTES_MAX: Final = 107
@@ -19,7 +19,7 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientPlaces:
+class ClientAddresses:
     """Where clients find the daemon; None is nowhere."""
 
     path: Path | None
@@ -56,7 +56,7 @@ def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socke
     except OSError as error:
         sock.close()
         what = f"clients' TCP port {address[1]} of {address[0]}: {error.strerror or error}"
-        raise Unusable(f"{what}; choose another {key}, or another address for --listen") from error
+        raise BindError(f"{what}; choose another {key}, or another address for --listen") from error
     return sock
 
 
@@ -66,7 +66,7 @@ def open_unix(
     """A Unix socket that listens, for this user unless the mode says else; one that was left is replaced."""
     if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX:
         problem = f"{what} {path}: the path is longer than {UNIX_PATH_BYTES_MAX} bytes"
-        raise Unusable(f"{problem}; choose a shorter one for {option}")
+        raise BindError(f"{problem}; choose a shorter one for {option}")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     before = os.umask(0o777 & ~mode)
     try:
@@ -81,7 +81,7 @@ def open_unix(
     except OSError as error:
         sock.close()
         problem = f"{what} {path}: {error.strerror or error}"
-        raise Unusable(f"{problem}; choose another one for {option}") from error
+        raise BindError(f"{problem}; choose another one for {option}") from error
     finally:
         os.umask(before)
     return sock

@@ -12,9 +12,9 @@ from hopring.daemon.clients.connection import (
     ClientConnection,
     ClientListener,
 )
-from hopring.daemon.clients.listening import ClientPlaces, open_tcp, open_unix
-from hopring.daemon.engines.membership_host import Member, Upward
-from hopring.daemon.log import Log
+from hopring.daemon.clients.listening import ClientAddresses, open_tcp, open_unix
+from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.groups.groups import Groups
 from hopring.links.bucket import Bucket
@@ -30,16 +30,16 @@ from hopring.spread.dialect import Spread
 _NOWHERE: Final = "0.0.0.0"  # The address of a client that was gone before it was asked.
 
 
-class Clients:
+class ClientServer:
     """All clients of one daemon; the layer above a member that was made with `groups.interest`."""
 
     def __init__(
         self,
         loop: Loop,
-        log: Log,
-        member: Member,
+        log: DaemonLog,
+        member: MembershipHost,
         groups: Groups,
-        places: ClientPlaces,
+        places: ClientAddresses,
         options: SessionOptions | None = None,
         spills: Spills | None = None,
         order: Sequence[str] = (),
@@ -111,7 +111,7 @@ class Clients:
         if self._spread is not None:
             self._spread.reorder(order)
 
-    def _listen_to_spread(self, places: ClientPlaces, order: Sequence[str]) -> None:
+    def _listen_to_spread(self, places: ClientAddresses, order: Sequence[str]) -> None:
         desk = self.desk
         spread = self._spread = Spread(desk.groups, desk.message_bytes_max, lambda: desk.options, order)
         if places.spread_address is not None:

@@ -14,9 +14,9 @@ from typing import Final
 from hopring.config import Config, cluster_hash
 from hopring.config.model import LinkProtocol
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.layer_driver import Port
-from hopring.daemon.net.peer_sockets import Wires
-from hopring.daemon.net.tcp import Happening
+from hopring.daemon.loop.layer_driver import LayerDriver
+from hopring.daemon.net.peer_sockets import PeerSockets
+from hopring.daemon.net.tcp import ConnectionEvent
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process
 from hopring.links.ring_options import RingOptions
@@ -66,7 +66,7 @@ def _nothing(_said: object) -> None:
     """For those who do not want to know."""
 
 
-class Member:
+class MembershipHost:
     """One life of one daemon of a configuration."""
 
     def __init__(
@@ -97,12 +97,12 @@ class Member:
     ) -> None:
         stack = stack_options(config, me.daemon)
         self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
-        self.wires = Wires(self._loop, config, me, stack, self._arrived, self._happened)
+        self.wires = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened)
         who = Who(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()
         options = self._options or membership_options(config)
         self.membership = Membership(who, counter, now_us, options, stack, destinations, clock)
-        self._port: Port[Input, Output] = Port(self._loop, self.membership, self._carry_out)
+        self._port: LayerDriver[Input, Output] = LayerDriver(self._loop, self.membership, self._carry_out)
         self._closed = False
         self._names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
         self._sites = [site.name for site in config.sites]
@@ -214,7 +214,7 @@ class Member:
             else:
                 self._port.give(Heard(sender, word))
 
-    def _happened(self, generation: Generation, neighbour: DaemonId, happening: Happening) -> None:
+    def _happened(self, generation: Generation, neighbour: DaemonId, happening: ConnectionEvent) -> None:
         self._port.give(FromStream(generation, neighbour, happening))
 
     # Out.

@@ -18,8 +18,8 @@ from os import sched_yield
 from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 from typing import Final
 
-from hopring.daemon.loop.sleeping import Lingering, Stalls
-from hopring.daemon.loop.timer_wheel import SLOT_US, Wheel
+from hopring.daemon.loop.sleeping import LingerPolicy, StallDetector
+from hopring.daemon.loop.timer_wheel import SLOT_US, TimerWheel
 from hopring.daemon.loop.timerfd import TimerFd
 from hopring.ids import NEVER
 
@@ -82,13 +82,13 @@ class Loop:
     """One thread's events. All methods belong to that thread."""
 
     def __init__(self) -> None:
-        self.lingering = Lingering()
+        self.lingering = LingerPolicy()
         self._running = False
         self._now_us = UNKNOWN
         self._epoll = select.epoll()
         self._handlers: dict[int, Ready] = {}
         self._newcomers: set[int] = set()  # Registered in this turn: its events are another descriptor's.
-        self._wheel: Wheel[Alarm] = Wheel(self.now_us())
+        self._wheel: TimerWheel[Alarm] = TimerWheel(self.now_us())
         self._timer = TimerFd()
         self._slept_at_us = 0
         self._naps = 0
@@ -96,7 +96,7 @@ class Loop:
         self._soon: list[Callable[[], None]] = []
         self._signals: _Signals | None = None
         self._epoll.register(self._timer, select.EPOLLIN | select.EPOLLET)
-        self._stalls = Stalls(_ahead_us())
+        self._stalls = StallDetector(_ahead_us())
         self._slept = False  # Before this turn.
         self.on_stall: list[Callable[[int], None]] = []
         """Told for how many microseconds the loop did not run, before it serves what came meanwhile."""

@@ -29,7 +29,7 @@ class Layer(Protocol[Event_contra, Effect_co]):
         """Takes one event and tells what to do."""
 
 
-class Port(Generic[Event, Effect]):
+class LayerDriver(Generic[Event, Effect]):
     """One layer on one loop. `carry_out` gets the effects of one step and gives no further event meanwhile."""
 
     def __init__(

@@ -11,7 +11,7 @@ STALL_US_MIN: Final = 100_000
 """Shorter ones are every machine's own affair."""
 
 
-class Stalls:
+class StallDetector:
     """When a loop should have run, and when it did."""
 
     __slots__ = ("_ahead_us", "_due_us")
@@ -48,7 +48,7 @@ that comes alone makes a daemon wait a dozen times. A wait that is longer takes 
 and twice as many are counted at most: so one pause ends nothing, and the second one does."""
 
 
-class Lingering:
+class LingerPolicy:
     """What one loop knows of its waits."""
 
     def __init__(self, linger_us: int = LINGER_US) -> None:

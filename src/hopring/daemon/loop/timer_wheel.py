@@ -25,7 +25,7 @@ _LEVELS: Final = 10  # Enough for every deadline below NEVER: 6 bits of time to 
 Item = TypeVar("Item")
 
 
-class Wheel(Generic[Item]):
+class TimerWheel(Generic[Item]):
     """Items by deadline. A tick is a slot's number since time 0; level n has slots of 64**n ticks."""
 
     __slots__ = ("_due", "_occupied", "_slots", "_tick", "next_us")

@@ -13,12 +13,12 @@ _LOW = "choose a port of at least 1024, or start with the capability CAP_NET_BIN
 _OTHER = "check address and port in the configuration"
 
 
-class Unusable(HopError):
+class BindError(HopError):
     """A socket that cannot be opened; the message names the remedy."""
 
 
 @contextmanager
-def opening(daemon: Daemon, protocol: str) -> Iterator[None]:
+def explain_bind_error(daemon: Daemon, protocol: str) -> Iterator[None]:
     """Explains why a daemon's own address cannot be opened."""
     try:
         yield
@@ -26,11 +26,11 @@ def opening(daemon: Daemon, protocol: str) -> Iterator[None]:
         remedies = {errno.EADDRINUSE: _TAKEN, errno.EADDRNOTAVAIL: _ELSEWHERE, errno.EACCES: _LOW}
         what = f"{protocol} port {daemon.port} of {daemon.address}"
         remedy = remedies.get(error.errno or 0, _OTHER)
-        raise Unusable(f"{daemon.name}: {what}: {error.strerror or error}; {remedy}") from error
+        raise BindError(f"{daemon.name}: {what}: {error.strerror or error}; {remedy}") from error
 
 
 @contextmanager
-def joining(site: Site, daemon: Daemon) -> Iterator[None]:
+def explain_join_error(site: Site, daemon: Daemon) -> Iterator[None]:
     """Explains why a site's multicast group cannot be joined."""
     try:
         yield
@@ -45,4 +45,4 @@ def joining(site: Site, daemon: Daemon) -> Iterator[None]:
                 "switch multicast on at that interface (ip link set DEVICE multicast on), or remove "
                 f"`multicast` from sites.{site.name} everywhere: then the ring sends to each daemon singly"
             )
-        raise Unusable(f"{daemon.name}: {what}; {remedy}") from error
+        raise BindError(f"{daemon.name}: {what}; {remedy}") from error

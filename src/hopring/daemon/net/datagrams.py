@@ -10,10 +10,10 @@ from typing import Final
 
 from hopring.config import Config, cluster_hash
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.bind_errors import joining, opening
-from hopring.daemon.net.multicast import Group, interface_of
+from hopring.daemon.net.bind_errors import explain_bind_error, explain_join_error
+from hopring.daemon.net.multicast import MulticastGroup, interface_of
 from hopring.daemon.net.shaper import DatagramShaper
-from hopring.daemon.net.udp import Address, Traffic, UdpEndpoint
+from hopring.daemon.net.udp import Address, SocketCounters, UdpEndpoint
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process
 from hopring.links.hop import HopOptions
@@ -40,7 +40,7 @@ class Datagrams:
     ) -> None:
         self.foreign: Callable[[Address, str], None] = _nobody_asks
         """Told who speaks as of another configuration, and which."""
-        self.traffic = Traffic()
+        self.traffic = SocketCounters()
         """Counts only what was dropped here; the endpoints count the rest."""
         self.addresses: dict[DaemonId, Address] = {
             DaemonId(at): (daemon.address, daemon.port) for at, daemon in enumerate(config.daemons)
@@ -52,7 +52,7 @@ class Datagrams:
         self._ring_segment_bytes = ring_segment_bytes
         self._hop_segment_bytes = _segments(config, me.daemon)
         own = config.daemons[me.daemon]
-        with opening(own, "UDP"):
+        with explain_bind_error(own, "UDP"):
             self.endpoint = UdpEndpoint(loop, (own.address, own.port), self._receive)
         # The dice are for tests only: without a shape nothing is thrown.
         self.shaper = DatagramShaper(loop, self.endpoint.send, Random(own.name))
@@ -68,9 +68,9 @@ class Datagrams:
             return None
         own = config.daemons[self._me]
         try:
-            with joining(site, own):
+            with explain_join_error(site, own):
                 to = site.multicast
-                group = Group(to.group, to.port, interface_of(own.address), to.ttl)
+                group = MulticastGroup(to.group, to.port, interface_of(own.address), to.ttl)
                 return UdpEndpoint(loop, group, self._receive)
         except BaseException:
             self.endpoint.close()

@@ -16,10 +16,10 @@ from typing import Final
 
 from hopring.config import Daemon
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.bind_errors import opening
+from hopring.daemon.net.bind_errors import explain_bind_error
 from hopring.daemon.net.shaper import Shape, StreamShaper
-from hopring.daemon.net.tcp import Connection, Happening, Listener, Sink
-from hopring.daemon.net.udp import Address, Traffic
+from hopring.daemon.net.tcp import ConnectionEvent, Sink, TcpConnection, TcpListener
+from hopring.daemon.net.udp import Address, SocketCounters
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation
 from hopring.links.tcp import Closed, Opened, Received
@@ -31,11 +31,11 @@ EARLY_MAX: Final = 64
 EARLY_HAPPENINGS_MAX: Final = 64
 """What is kept of a connection whose network has not begun here; more cuts it."""
 
-Tell = Callable[[Generation, DaemonId, Happening], None]
+Tell = Callable[[Generation, DaemonId, ConnectionEvent], None]
 """Told of what happened to the connection with a neighbour, and in which network."""
 
 
-class Streams:
+class LinkStreams:
     """All connections with other daemons."""
 
     def __init__(
@@ -53,14 +53,14 @@ class Streams:
         self._tell = tell
         self._generation: Generation | None = None
         self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have yet to dial.
-        self._connections: dict[DaemonId, Connection] = {}  # Of the present network.
+        self._connections: dict[DaemonId, TcpConnection] = {}  # Of the present network.
         self._early: dict[tuple[DaemonId, Generation], _Early] = {}  # The oldest first.
         self._cut: frozenset[DaemonId] = frozenset()
         self._shapes: dict[DaemonId, Shape] = {}
         self._shapers: dict[DaemonId, StreamShaper] = {}  # Of the connections in `_connections`.
-        self._anteroom = Anteroom(loop, cluster, self._admit)
-        with opening(own, "TCP"):
-            self._listener = Listener(loop, (own.address, own.port), self._anteroom.welcome)
+        self._anteroom = PendingStreams(loop, cluster, self._admit)
+        with explain_bind_error(own, "TCP"):
+            self._listener = TcpListener(loop, (own.address, own.port), self._anteroom.welcome)
 
     def close(self) -> None:
         """Ends all connections and accepts no more."""
@@ -80,7 +80,7 @@ class Streams:
         self._generation = own.generation
         for neighbour in neighbours:
             if self._me < neighbour:
-                self._bind(neighbour, Connection.dial(self._loop, self._addresses[neighbour]))
+                self._bind(neighbour, TcpConnection.dial(self._loop, self._addresses[neighbour]))
                 continue
             self._wanted.add(neighbour)
             early = self._early.pop((neighbour, own.generation), None)
@@ -118,24 +118,24 @@ class Streams:
         for neighbour, connection in [*self._connections.items(), *early]:
             connection.pause(neighbour in self._cut)
 
-    def _keep(self, neighbour: DaemonId, connection: Connection) -> None:
+    def _keep(self, neighbour: DaemonId, connection: TcpConnection) -> None:
         self._connections[neighbour] = connection
         connection.pause(neighbour in self._cut)
         if neighbour in self._shapes:
             self._put_shaper(neighbour, connection)
 
-    def _put_shaper(self, neighbour: DaemonId, connection: Connection) -> None:
+    def _put_shaper(self, neighbour: DaemonId, connection: TcpConnection) -> None:
         shape = replace(self._shapes[neighbour], loss=0.0, duplicates=0.0)
         dice = Random(self._me << 16 | neighbour)
         self._shapers[neighbour] = StreamShaper(self._loop, connection.write, shape, dice)
 
-    def _bind(self, neighbour: DaemonId, connection: Connection) -> None:
+    def _bind(self, neighbour: DaemonId, connection: TcpConnection) -> None:
         generation = self._generation
         assert generation is not None, "connections belong to a network"
         connection.sink = lambda happening: self._tell(generation, neighbour, happening)
         self._keep(neighbour, connection)
 
-    def _admit(self, header: Header, connection: Connection) -> bool:
+    def _admit(self, header: Header, connection: TcpConnection) -> bool:
         """Whether a dialled connection belongs to a link that is, or may soon be."""
         sender, generation = header.sender, header.generation
         if sender >= self._me or sender in self._cut or (sender, generation) in self._early:
@@ -156,10 +156,10 @@ class Streams:
 class _Early:
     """A connection of a network that has not begun here: what happens to it is kept for then."""
 
-    def __init__(self, tell: Tell, generation: Generation, sender: DaemonId, connection: Connection) -> None:
+    def __init__(self, tell: Tell, generation: Generation, sender: DaemonId, connection: TcpConnection) -> None:
         self.connection = connection
         self._tell: Sink = lambda happening: tell(generation, sender, happening)
-        self._happenings: list[Happening] = []
+        self._happenings: list[ConnectionEvent] = []
         connection.sink = self._keep
 
     def let_in(self) -> None:
@@ -168,7 +168,7 @@ class _Early:
             self._tell(happening)
         self.connection.sink = self._tell
 
-    def _keep(self, happening: Happening) -> None:
+    def _keep(self, happening: ConnectionEvent) -> None:
         if len(self._happenings) == EARLY_HAPPENINGS_MAX:
             happening = Closed("too much came before its network began")
             self.connection.close()
@@ -178,22 +178,22 @@ class _Early:
 STRANGERS_MAX: Final = 64
 GREETING_TIMEOUT_US: Final = 3_000_000
 
-Admit = Callable[[Header, Connection], bool]
+Admit = Callable[[Header, TcpConnection], bool]
 """Told of a greeting: makes the port for it, which becomes the connection's sink, or refuses with False."""
 
 
-class Anteroom:
+class PendingStreams:
     """Its `welcome` is the callback of a listener."""
 
     def __init__(self, loop: Loop, cluster: int, admit: Admit) -> None:
-        self.traffic = Traffic()
+        self.traffic = SocketCounters()
         self._loop = loop
         self._cluster = cluster
         self._admit = admit
-        self._strangers: dict[Connection, tuple[int, bytes]] = {}  # Since when, and what they said so far.
+        self._strangers: dict[TcpConnection, tuple[int, bytes]] = {}  # Since when, and what they said so far.
         self._alarm = loop.alarm(self._send_late_ones_away)
 
-    def welcome(self, connection: Connection, _address: Address) -> None:
+    def welcome(self, connection: TcpConnection, _address: Address) -> None:
         """Lets a connection in."""
         connection.sink = lambda happening: self._hear(connection, happening)
         if len(self._strangers) == STRANGERS_MAX:
@@ -207,7 +207,7 @@ class Anteroom:
             connection.close()
         self._strangers.clear()
 
-    def _hear(self, connection: Connection, happening: Happening) -> None:
+    def _hear(self, connection: TcpConnection, happening: ConnectionEvent) -> None:
         match happening:
             case Received(chunk=chunk):
                 since_us, said = self._strangers[connection]
@@ -217,7 +217,7 @@ class Anteroom:
             case Closed():
                 del self._strangers[connection]
 
-    def _introduce(self, connection: Connection) -> None:
+    def _introduce(self, connection: TcpConnection) -> None:
         said = self._strangers[connection][1]
         try:
             header = decode_greeting(said, self._cluster)
@@ -231,7 +231,7 @@ class Anteroom:
         connection.sink(Opened())
         connection.sink(Received(said))
 
-    def _refuse(self, connection: Connection, reason: Drop) -> None:
+    def _refuse(self, connection: TcpConnection, reason: Drop) -> None:
         self.traffic.dropped[reason] += 1
         del self._strangers[connection]
         connection.close()

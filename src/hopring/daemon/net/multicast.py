@@ -23,7 +23,7 @@ _ANY: Final = bytes(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MulticastGroup:
     """A multicast address on one interface of this host."""
 
     host: str
@@ -44,7 +44,7 @@ class Group:
         return (self.host, self.port)
 
 
-def join(sock: socket.socket, group: Group) -> None:
+def join(sock: socket.socket, group: MulticastGroup) -> None:
     """Receives the group's packets that arrive on its interface, and of no other group's."""
     index = socket.if_nametoindex(group.interface)
     if group.family == socket.AF_INET6:
@@ -58,7 +58,7 @@ def join(sock: socket.socket, group: Group) -> None:
         sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
 
 
-def enable_sending(sock: socket.socket, group: Group) -> None:
+def enable_sending(sock: socket.socket, group: MulticastGroup) -> None:
     """Sends to groups by this group's interface and with its TTL, and a copy to this host."""
     index = socket.if_nametoindex(group.interface)
     if group.family == socket.AF_INET6:

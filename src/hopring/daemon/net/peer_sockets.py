@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 from hopring.config import Config, LinkProtocol, cluster_hash
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.datagrams import Datagrams
-from hopring.daemon.net.link_streams import Streams, Tell
+from hopring.daemon.net.link_streams import LinkStreams, Tell
 from hopring.daemon.net.shaper import Shape
 from hopring.ids import DaemonId, Process
 from hopring.routing.topology import topology_of
@@ -13,7 +13,7 @@ from hopring.stack_events import Identity, ObserveStream, Sending, SendSite, Sen
 from hopring.wire.train import Packet
 
 
-class Wires:
+class PeerSockets:
     """The sockets stay from network to network; `begin` says which one speaks."""
 
     def __init__(
@@ -27,11 +27,11 @@ class Wires:
     ) -> None:
         self.datagrams = Datagrams(loop, config, me, options.ring.segment_bytes, take)
         self._config = config
-        self._streams: Streams | None = None
+        self._streams: LinkStreams | None = None
         if _uses_streams(config, me.daemon):
             own, addresses = config.daemons[me.daemon], self.datagrams.addresses
             try:
-                self._streams = Streams(loop, own, me.daemon, cluster_hash(config), addresses, tell)
+                self._streams = LinkStreams(loop, own, me.daemon, cluster_hash(config), addresses, tell)
             except BaseException:
                 self.datagrams.close()
                 raise

@@ -18,8 +18,8 @@ from hopring.daemon.net.udp import Address
 from hopring.ids import NEVER
 from hopring.links.tcp import Closed, Observed, Opened, Received, Written
 
-Happening = Opened | Received | Written | Observed | Closed
-Sink = Callable[[Happening], None]
+ConnectionEvent = Opened | Received | Written | Observed | Closed
+Sink = Callable[[ConnectionEvent], None]
 
 CONNECT_TIMEOUT_US: Final = 3_000_000
 OUT_BYTES_MAX: Final = 64 << 20
@@ -39,11 +39,11 @@ _TCP_INFO_BYTES: Final = 156
 _UNSIGNED: Final = Struct("I")
 
 
-def _nobody(_happening: Happening) -> None:
+def _nobody(_happening: ConnectionEvent) -> None:
     raise AssertionError("a connection needs a sink from its first turn on")
 
 
-class Connection:
+class TcpConnection:
     """One connection, ours or accepted. Set `sink` before the turn ends in which it was made."""
 
     def __init__(self, loop: Loop, sock: socket.socket) -> None:
@@ -65,7 +65,7 @@ class Connection:
         loop.register(sock.fileno(), self._ready)
 
     @classmethod
-    def dial(cls, loop: Loop, address: Address, timeout_us: int = CONNECT_TIMEOUT_US) -> "Connection":
+    def dial(cls, loop: Loop, address: Address, timeout_us: int = CONNECT_TIMEOUT_US) -> "TcpConnection":
         """Starts to connect; whatever comes of it is told to the sink."""
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         connection = cls(loop, socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
@@ -215,10 +215,10 @@ class Connection:
             self._out.popleft()
 
 
-class Listener:
+class TcpListener:
     """Accepts connections on one address and hands each to its owner, who sets the sink at once."""
 
-    def __init__(self, loop: Loop, address: Address, welcome: Callable[[Connection, Address], None]) -> None:
+    def __init__(self, loop: Loop, address: Address, welcome: Callable[[TcpConnection, Address], None]) -> None:
         self._loop = loop
         self._welcome = welcome
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -257,7 +257,7 @@ class Listener:
                     return
                 continue  # That one was gone before we came to it.
             sock.setblocking(False)
-            self._welcome(Connection(self._loop, sock), address)
+            self._welcome(TcpConnection(self._loop, sock), address)
 
     def _pause(self) -> None:
         """Looks away for a while: the kernel would report the waiting connection again and again."""

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final
 
 from hopring.daemon.loop.event_loop import BROKEN, READABLE, WRITABLE, Loop
-from hopring.daemon.net.multicast import Group, enable_sending, join
+from hopring.daemon.net.multicast import MulticastGroup, enable_sending, join
 from hopring.errors import Drop
 from hopring.ids import NEVER
 from hopring.wire.train import Train
@@ -43,7 +43,7 @@ def open_unicast(address: Address) -> socket.socket:
     return sock
 
 
-def open_group(group: Group) -> socket.socket:
+def open_group(group: MulticastGroup) -> socket.socket:
     """A socket that hears one group, and may send to it."""
     sock = socket.socket(group.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     # Other daemons, of any cluster, may listen too. A packet to a group goes to every one of them.
@@ -105,7 +105,7 @@ class Unsent(StrEnum):
 
 
 @dataclass(slots=True)
-class Traffic:
+class SocketCounters:
     """Counts since the start. A train is what one system call carried, however many datagrams that was."""
 
     trains_sent: int = 0
@@ -117,7 +117,7 @@ class Traffic:
     dropped: Counter[Drop] = field(default_factory=Counter)  # Arrived, and refused.
     unsent: Counter[Unsent] = field(default_factory=Counter)
 
-    def add(self, other: "Traffic") -> None:
+    def add(self, other: "SocketCounters") -> None:
         """What another endpoint has carried counts here from now on."""
         self.trains_sent += other.trains_sent
         self.datagrams_sent += other.datagrams_sent
@@ -182,13 +182,13 @@ class UdpEndpoint:
     """A bound socket on a loop, for one address of ours, or for a multicast group that it joins."""
 
     def __init__(
-        self, loop: Loop, at: Address | Group, receive: Receive, options: UdpOptions = DEFAULTS
+        self, loop: Loop, at: Address | MulticastGroup, receive: Receive, options: UdpOptions = DEFAULTS
     ) -> None:
-        self.traffic = Traffic()
+        self.traffic = SocketCounters()
         self._loop = loop
         self._receive = receive
         self._options = options
-        self._socket = open_group(at) if isinstance(at, Group) else open_unicast(at)
+        self._socket = open_group(at) if isinstance(at, MulticastGroup) else open_unicast(at)
         self.send_buffer_bytes, self.receive_buffer_bytes = ask_buffers(self._socket, options.buffer_bytes)
         self.trains = options.trains and ask_for_trains(self._socket)
         """Whether the kernel cuts trains for us."""

@@ -16,7 +16,7 @@ CLIENTS_MAX: Final = 100_000
 """As of `sessions_max` in the configuration."""
 
 
-class Exit(IntEnum):
+class HopdExit(IntEnum):
     """Exit codes, the same as those of `hop`; 2 is argparse's own for a wrong command line."""
 
     OK = 0
@@ -24,10 +24,10 @@ class Exit(IntEnum):
     BAD_CONFIGURATION = 7
 
 
-class Refused(Exception):
+class StartRefused(Exception):
     """The daemon cannot start; the message says why and what to do."""
 
-    def __init__(self, code: Exit, message: str) -> None:
+    def __init__(self, code: HopdExit, message: str) -> None:
         super().__init__(message)
         self.code = code
 
@@ -139,10 +139,10 @@ def load(file: str, name: str) -> Config:
     try:
         config = load_config(file)
     except ConfigError as error:
-        raise Refused(Exit.BAD_CONFIGURATION, str(error)) from None
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
     names = [daemon.name for daemon in config.daemons]
     if name not in names:
         close = get_close_matches(name, names, n=1)
         remedy = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names[:20])}"
-        raise Refused(Exit.BAD_CONFIGURATION, f"{file}: there is no daemon {name}; {remedy}")
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, f"{file}: there is no daemon {name}; {remedy}")
     return config

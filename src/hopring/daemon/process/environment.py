@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from hopring.config import AdminVerb, Config
-from hopring.daemon.clients.listening import UNIX_PATH_BYTES_MAX, ClientPlaces, spread_place, tcp_place
+from hopring.daemon.clients.listening import UNIX_PATH_BYTES_MAX, ClientAddresses, spread_place, tcp_place
 from hopring.daemon.clients.spill import SpillPlace
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.process.command_line import Exit, Refused
+from hopring.daemon.process.command_line import HopdExit, StartRefused
 from hopring.daemon.process.trace_file import Number, TraceFile
 from hopring.ids import DaemonId, Process
 from hopring.session.options import SessionOptions
@@ -58,10 +58,10 @@ def open_trace(path: Path, me: Process, names: dict[DaemonId, str], loop: Loop, 
         return TraceFile(path, me, names, loop.now_us, number)
     except OSError as error:
         problem = f"{path}: the trace cannot be written ({error.strerror})"
-        raise Refused(Exit.FAILURE, f"{problem}; choose another file for --trace") from None
+        raise StartRefused(HopdExit.FAILURE, f"{problem}; choose another file for --trace") from None
 
 
-def client_places(arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId) -> ClientPlaces:
+def client_places(arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId) -> ClientAddresses:
     """Where clients may connect."""
     own = config.daemons[me]
     path: Path | None = arguments.socket
@@ -72,7 +72,7 @@ def client_places(arguments: argparse.Namespace, state: Path, config: Config, me
     spread = spread_place(own, arguments.listen)
     sockets: Path = arguments.spread_sockets
     spread_path = None if spread is None else sockets / str(spread[1])
-    return ClientPlaces(path, tcp_place(own, arguments.listen), spread_path, spread)
+    return ClientAddresses(path, tcp_place(own, arguments.listen), spread_path, spread)
 
 
 def allow_descriptors(clients: int) -> None:
@@ -92,7 +92,7 @@ def spill_place(directory: Path) -> SpillPlace | None:
         return None
 
 
-def where_clients_come(places: ClientPlaces) -> dict[str, object]:
+def where_clients_come(places: ClientAddresses) -> dict[str, object]:
     """Where clients find the daemon, for the log."""
     where: dict[str, object] = {} if places.path is None else {"socket": places.path}
     if places.address is not None:
@@ -117,7 +117,7 @@ STDIN: Final = 0
 _READ_BYTES: Final = 4096
 
 
-def end_with(loop: Loop, fd: int, leave: Callable[[], None]) -> None:
+def end_with_descriptor(loop: Loop, fd: int, leave: Callable[[], None]) -> None:
     """Calls `leave` once, when the descriptor comes to its end; what is written there is read and forgotten."""
 
     def look(_events: int) -> None:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from hopring.daemon.engines.membership_host import Member, Upward
-from hopring.daemon.log import Log
+from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.udp import Address, Unsent
 from hopring.errors import Drop
@@ -42,13 +42,13 @@ _REMEDIES: Final = {
 }
 
 
-class Report:
+class HealthLog:
     """The voice of one member."""
 
     def __init__(
         self,
         loop: Loop,
-        log: Log,
+        log: DaemonLog,
         names: Mapping[DaemonId, str],
         addresses: Mapping[tuple[str, int], str] | None = None,
     ) -> None:
@@ -57,14 +57,14 @@ class Report:
         self._names = names
         self.also: Callable[[], None] = _nothing
         """Called with every look, by those who want to look too and not to wake the daemon up for it."""
-        self._member: Member | None = None
+        self._member: MembershipHost | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
         self._addresses = addresses or {}
         self._foreign_us: dict[Address, int] = {}  # From when on somebody who is refused is told of.
         self._alarm = loop.alarm(self.look)
 
-    def watch(self, member: Member) -> None:
+    def watch(self, member: MembershipHost) -> None:
         """Looks at a member's counters from now on, and at who speaks as of another configuration."""
         self._member = member
         member.wires.datagrams.foreign = self._foreign

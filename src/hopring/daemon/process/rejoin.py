@@ -13,14 +13,14 @@ from enum import Enum
 from typing import Final
 
 from hopring.config import Config, cluster_hash
-from hopring.daemon.admin.controls import MemberControls
-from hopring.daemon.admin.description import Facts
-from hopring.daemon.clients.server import Clients
-from hopring.daemon.engines.membership_host import Member
-from hopring.daemon.log import Log
+from hopring.daemon.admin.controls import DaemonControls
+from hopring.daemon.admin.description import DaemonDescription
+from hopring.daemon.clients.server import ClientServer
+from hopring.daemon.engines.membership_host import MembershipHost
+from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.bind_errors import Unusable
-from hopring.daemon.process.health_log import Report
+from hopring.daemon.net.bind_errors import BindError
+from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.trace_file import TraceFile
 from hopring.groups.groups import GState
 from hopring.ids import NEVER, DaemonId, Process, SiteId
@@ -39,7 +39,7 @@ CAUSE: Final = "reload of the configuration"
 ALONE: Final = "nobody else with this configuration was met: clients go on alone, reload the other daemons"
 
 
-class Step(Enum):
+class RejoinStep(Enum):
     """How far it is."""
 
     NONE = "none"
@@ -49,22 +49,27 @@ class Step(Enum):
 
 
 @dataclass(slots=True)
-class Parts:
+class RejoinParts:
     """What of a daemon knows numbers or names of daemons."""
 
-    member: Member
-    clients: Clients
-    facts: Facts
-    report: Report
+    member: MembershipHost
+    clients: ClientServer
+    facts: DaemonDescription
+    report: HealthLog
     trace: TraceFile | None
-    controls: MemberControls
+    controls: DaemonControls
 
 
-class Reconfigure:
+class Rejoin:
     """The way from one configuration to another."""
 
     def __init__(
-        self, loop: Loop, log: Log, parts: Parts, taken: Callable[[Config], None], failed: Callable[[], None]
+        self,
+        loop: Loop,
+        log: DaemonLog,
+        parts: RejoinParts,
+        taken: Callable[[Config], None],
+        failed: Callable[[], None],
     ) -> None:
         """`taken` is told of the configuration that is had; `failed` if none is, not even the old one."""
         self._loop = loop
@@ -72,7 +77,7 @@ class Reconfigure:
         self._parts = parts
         self._taken = taken
         self._failed = failed
-        self._step = Step.NONE
+        self._step = RejoinStep.NONE
         self._wanted: Config | None = None
         self._by_us = NEVER
         self._linger_us = NEVER
@@ -83,38 +88,38 @@ class Reconfigure:
     def begin(self, config: Config) -> None:
         """This one is wanted; if it comes while another is on its way, it takes its place."""
         self._wanted = config
-        if self._step in (Step.NONE, Step.REJOIN):
-            self._go_to(Step.DRAIN, DRAIN_US_MAX)
+        if self._step in (RejoinStep.NONE, RejoinStep.REJOIN):
+            self._go_to(RejoinStep.DRAIN, DRAIN_US_MAX)
             self._linger_us = self._loop.now_us() + LINGER_US_MAX
             self._parts.member.paused = True
             self._look()
 
     def stop(self) -> None:
         """The daemon is to end: it does so with whatever it has."""
-        self._step, self._wanted = Step.NONE, None
+        self._step, self._wanted = RejoinStep.NONE, None
         self._alarm.set(NEVER)
         self._parts.member.paused = False
 
-    def _go_to(self, step: Step, within_us: int) -> None:
+    def _go_to(self, step: RejoinStep, within_us: int) -> None:
         self._step, self._by_us = step, self._loop.now_us() + within_us
 
     def _look(self) -> None:
         late = self._loop.now_us() >= self._by_us
         member = self._parts.member
         match self._step:
-            case Step.DRAIN if (member.drained and self._quiet()) or late:
+            case RejoinStep.DRAIN if (member.drained and self._quiet()) or late:
                 self._part()
-            case Step.PART if member.alone and self._groups_settled:
+            case RejoinStep.PART if member.alone and self._groups_settled:
                 self._change()
-            case Step.PART if late:
+            case RejoinStep.PART if late:
                 self._log.say("refused", reload="it does not come to rest", then="the old configuration stays")
                 self._parts.controls.again()
                 self._finish()
-            case Step.REJOIN if late or self._met:
+            case RejoinStep.REJOIN if late or self._met:
                 if not self._met:
                     self._log.say("warning", text=ALONE)
                 self._finish()
-        if self._step is not Step.NONE:
+        if self._step is not RejoinStep.NONE:
             self._alarm.set(self._loop.now_us() + LOOK_US)
 
     def _quiet(self) -> bool:
@@ -143,7 +148,7 @@ class Reconfigure:
         if not parts.member.drained:
             out = parts.member.membership.traffic.outbox.out_bundles
             self._log.say("warning", text=f"{out} bundles may reach only some: reload waits no longer for them")
-        self._go_to(Step.PART, PART_US_MAX)
+        self._go_to(RejoinStep.PART, PART_US_MAX)
         parts.controls.parts()
         parts.member.part([one for one in parts.facts.names if one != me], CAUSE)
 
@@ -152,11 +157,11 @@ class Reconfigure:
         assert wanted is not None, "something else is wanted"
         try:
             self._become(wanted)
-        except Unusable as error:
+        except BindError as error:
             self._log.say("refused", reload=str(error), then="the old configuration stays in force")
             try:
                 self._become(old)
-            except Unusable as again:
+            except BindError as again:
                 self._log.say("refused", reload=str(again), then="the daemon ends")
                 self.stop()
                 self._failed()
@@ -164,7 +169,7 @@ class Reconfigure:
         else:
             self._taken(wanted)
             self._log.say("reload", hash=f"{cluster_hash(wanted):08x}", daemons=len(wanted.daemons))
-        self._go_to(Step.REJOIN, REJOIN_US)
+        self._go_to(RejoinStep.REJOIN, REJOIN_US)
 
     def _become(self, config: Config) -> None:
         """Everything that knows numbers learns the new ones; then the member begins anew."""

@@ -25,11 +25,11 @@ from hopring.config.tuning import (
     Setting,
 )
 from hopring.daemon.admin.admin_socket import AdminSocket
-from hopring.daemon.admin.protocol import Refusal
-from hopring.daemon.log import Log
-from hopring.daemon.process.command_line import Refused, load
+from hopring.daemon.admin.protocol import AdminRefusal
+from hopring.daemon.log import DaemonLog
+from hopring.daemon.process.command_line import StartRefused, load
 from hopring.daemon.process.environment import admin_verbs
-from hopring.daemon.process.rejoin import Reconfigure
+from hopring.daemon.process.rejoin import Rejoin
 from hopring.session.desk import Desk
 from hopring.session.options import SessionOptions
 
@@ -41,7 +41,7 @@ Tuning = LinkTuning | RingTuning | MembershipTuning | ClientTuning | LogTuning
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ConfigChanges:
     """How two configurations differ for one daemon; keys as the file spells them."""
 
     live: tuple[str, ...]
@@ -49,7 +49,7 @@ class Changes:
     restart: tuple[str, ...]
 
 
-def changes(old: Config, new: Config, name: str) -> Changes:
+def changes(old: Config, new: Config, name: str) -> ConfigChanges:
     """What changed; the name is the daemon's, which has to be in both."""
     clients = _tuned("clients", old.clients, new.clients, CLIENT_SETTINGS)
     live = [key for key in clients if key != "clients.window"]
@@ -69,7 +69,7 @@ def changes(old: Config, new: Config, name: str) -> Changes:
     if old.cluster != new.cluster or (ours[0].address, ours[0].port) != (ours[1].address, ours[1].port):
         # Its files are called after the cluster, and its clients found it at its address.
         restart, rebuild = restart + rebuild, []
-    return Changes(tuple(live), tuple(rebuild), tuple(restart))
+    return ConfigChanges(tuple(live), tuple(rebuild), tuple(restart))
 
 
 def _tunings(old: Config, new: Config) -> list[str]:
@@ -85,7 +85,7 @@ def _tunings(old: Config, new: Config) -> list[str]:
     return found + _tuned("membership", old.membership, new.membership, MEMBERSHIP_SETTINGS)
 
 
-def tuned(options: SessionOptions, clients: ClientTuning) -> SessionOptions:
+def tuned_sessions(options: SessionOptions, clients: ClientTuning) -> SessionOptions:
     """The options of sessions with what the configuration says; what it no longer says is as by default."""
     default = SessionOptions()
     values = {one.name: getattr(default, one.name) for one in fields(clients)} | clients.given()
@@ -129,29 +129,31 @@ def _tuned(
 _STAYS = "the old configuration stays in force"
 
 
-class Reloading:
+class ConfigReload:
     """The configuration of one life of a daemon, as far as it is in force."""
 
-    def __init__(self, arguments: argparse.Namespace, config: Config, log: Log, desk: Desk | None) -> None:
+    def __init__(
+        self, arguments: argparse.Namespace, config: Config, log: DaemonLog, desk: Desk | None
+    ) -> None:
         self._arguments = arguments
         self._config = config
         self._log = log
         self._desk = desk
         self.admin: AdminSocket | None = None
-        self.reconfigure: Reconfigure | None = None
+        self.reconfigure: Rejoin | None = None
         """What takes view changes; without it they need a restart."""
 
     def reload(self) -> None:
         """By a signal: what comes of it is in the log."""
-        with suppress(Refused):
+        with suppress(StartRefused):
             self._read()
 
     def reload_for_admin(self) -> dict[str, object]:
         """By the admin channel: what comes of it is also answered."""
         try:
             found = self._read()
-        except Refused as refused:
-            raise Refusal(str(refused), _STAYS) from None
+        except StartRefused as refused:
+            raise AdminRefusal(str(refused), _STAYS) from None
         return {"changed": found.live, "view_change": found.rebuild, "needs_restart": found.restart}
 
     def taken(self, config: Config) -> None:
@@ -159,16 +161,16 @@ class Reloading:
         ours = self._config
         self._config = replace(config, clients=ours.clients, log=ours.log, admin=ours.admin)
 
-    def _read(self) -> Changes:
+    def _read(self) -> ConfigChanges:
         file, name = self._arguments.file, self._arguments.name
         try:
             config = load(file, name)
-        except Refused as refused:
+        except StartRefused as refused:
             self._log.say("refused", reload=file, problem=refused, then=_STAYS)
             raise
         found = changes(self._config, config, name)
         if self.reconfigure is None:
-            found = Changes(found.live, (), (*found.rebuild, *found.restart))
+            found = ConfigChanges(found.live, (), (*found.rebuild, *found.restart))
         self._take_at_once(config)
         self._log.say("reload", file=file, changed=",".join([*found.live, *found.rebuild]) or "nothing")
         if found.restart:
@@ -186,10 +188,10 @@ class Reloading:
             self.admin.allowed = admin_verbs(self._arguments, config)
         tune_log(self._log, config, self._arguments)
         if self._desk is not None:
-            self._desk.tune(tuned(self._desk.options, config.clients))
+            self._desk.tune(tuned_sessions(self._desk.options, config.clients))
 
 
-def tune_log(log: Log, config: Config, arguments: argparse.Namespace) -> None:
+def tune_log(log: DaemonLog, config: Config, arguments: argparse.Namespace) -> None:
     """As the configuration says, but for what the command line says."""
     given = arguments.log_format
     log.tune(config.log if given is None else replace(config.log, format=LogFormat(given)))

@@ -67,7 +67,7 @@ class TraceFile:
         self._now_us = now_us
         self._number = number
         self._me = self._process(me)
-        self._links = LinkCounts()
+        self._links = LinkCountLog()
         self._flattener = Flattener()
         self._encoder = msgspec.json.Encoder()
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -191,7 +191,7 @@ class LinkNews(Value, frozen=True):
     counters: LinkCounters
 
 
-class LinkCounts:
+class LinkCountLog:
     """Remembers what was told."""
 
     def __init__(self) -> None:
