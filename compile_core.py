@@ -57,20 +57,17 @@ HOT = (
     *(
         f"daemon/{name}.py"
         for name in (
-            "loop",
-            "lingering",
-            "port",
-            "stalls",
-            "wheel",
-            "udp",
-            "udp_socket",
-            "datagrams",
-            "wires",
-            "member",
-            "shaper",
-            "traffic",
-            "clients",
-            "client_socket",
+            "loop/event_loop",
+            "loop/layer_driver",
+            "loop/sleeping",
+            "loop/timer_wheel",
+            "net/udp",
+            "net/datagrams",
+            "net/peer_sockets",
+            "net/shaper",
+            "engines/membership_host",
+            "clients/server",
+            "clients/connection",
         )
     ),
 )

@@ -1,7 +1,7 @@
 """The daemon's log: one line per thing that happened, `time name event key=value ...` or JSON, on stderr.
 
-A line that comes again and again is held back after a few and counted. A reader that does not read costs lines,
-and never the daemon's time.
+A line that comes again and again is held back after a few and counted. A reader that does not read costs
+lines, and never the daemon's time.
 """
 
 import json

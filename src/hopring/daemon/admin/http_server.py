@@ -1,7 +1,8 @@
 """A tiny HTTP server on the daemon's own loop: GET of a few paths, one request for each connection.
 
-Whatever a client of it does wrong ends its connection: too long a request, too slow a one, one that it does not
-understand. When all connections are taken, the oldest has to go; so nobody keeps others out by being slow.
+Whatever a client of it does wrong ends its connection: too long a request, too slow a one, one that it does
+not understand. When all connections are taken, the oldest has to go; so nobody keeps others out by being
+slow.
 """
 
 import re

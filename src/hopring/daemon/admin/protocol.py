@@ -1,4 +1,5 @@
-"""The words of a daemon's admin channel: JSON lines, one request and one answer each. `docs/admin.md` has them.
+"""The words of a daemon's admin channel: JSON lines, one request and one answer each. `docs/admin.md` has
+them.
 
 What a request asks for is done by the daemon's `Controls`; a new verb is a struct and a line in `_do`.
 The values here are read by msgspec at run time, so this file is not compiled.

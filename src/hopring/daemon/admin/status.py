@@ -2,20 +2,45 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Final
 
 from msgspec.structs import asdict as fields_of
 
 from hopring import __version__
 from hopring.config import cluster_hash
-from hopring.daemon.admin.controls import windows
+from hopring.config.tuning import RING_SETTINGS
 from hopring.daemon.admin.description import DaemonDescription
+from hopring.daemon.admin.protocol import AdminRefusal, SetWindow
 from hopring.daemon.engines.membership_host import Upward
 from hopring.daemon.net.udp import SocketCounters
 from hopring.groups.payloads import is_word
 from hopring.membership.events import Delivered, Installed
+from hopring.membership.membership import Membership
 from hopring.session.queries import view_text
 from hopring.wire.bundle import messages_in
+
+
+class DeliveryCounters:
+    """Counts since the start."""
+
+    def __init__(self) -> None:
+        self.views = 0
+        self.cause = ""
+        self.delivered_bundles = 0
+        self.delivered_messages = 0
+
+    def take(self, events: Sequence[Upward]) -> None:
+        """What came out of the member in a turn."""
+        for event in events:
+            if isinstance(event, Delivered):
+                payload = event.message.payload
+                if payload and not is_word(payload):
+                    self.delivered_bundles += 1
+                    self.delivered_messages += messages_in(payload)
+            elif isinstance(event, Installed):
+                self.views += 1
+                self.cause = event.cause
 
 
 def status_of(facts: DaemonDescription, tally: DeliveryCounters, now_us: int) -> dict[str, object]:
@@ -95,23 +120,47 @@ def _facts(traffic: SocketCounters) -> dict[str, object]:
     return facts
 
 
-class DeliveryCounters:
-    """Counts since the start."""
+_LIMITS: Final = {setting.key: (setting.low, setting.high) for setting in RING_SETTINGS}
+BYTES_MIN: Final = 64 * 1024
+BUNDLES_MIN: Final = 16
 
-    def __init__(self) -> None:
-        self.views = 0
-        self.cause = ""
-        self.delivered_bundles = 0
-        self.delivered_messages = 0
 
-    def take(self, events: Sequence[Upward]) -> None:
-        """What came out of the member in a turn."""
-        for event in events:
-            if isinstance(event, Delivered):
-                payload = event.message.payload
-                if payload and not is_word(payload):
-                    self.delivered_bundles += 1
-                    self.delivered_messages += messages_in(payload)
-            elif isinstance(event, Installed):
-                self.views += 1
-                self.cause = event.cause
+def windows(membership: Membership) -> dict[str, object]:
+    """All of them, by the names of the request that sets them."""
+    ring, outbox = membership.present.stack_options.ring, membership.traffic.outbox
+    return {
+        "personal_segments": ring.personal_window_segments,
+        "global_segments": ring.global_window_segments,
+        "packet_segments": ring.packet_segments_max,
+        "bytes": outbox.window_bytes,
+        "bundles": outbox.window_bundles,
+    }
+
+
+def set_windows(membership: Membership, request: SetWindow) -> None:
+    """Sets what is given; Refusal, and nothing has changed, if something cannot be."""
+    options, outbox, present = membership.options, membership.traffic.outbox, membership.present
+    ring = present.stack_options.ring
+    personal = _fits("personal_segments", request.personal_segments, *_LIMITS["personal_window"])
+    together = _fits("global_segments", request.global_segments, *_LIMITS["global_window"])
+    packet = _fits("packet_segments", request.packet_segments, *_LIMITS["packet"])
+    # Others have made room for what a daemon may have under way by default, and not for more.
+    some_bytes = _fits("bytes", request.bytes, BYTES_MIN, options.window_bytes)
+    bundles = _fits("bundles", request.bundles, BUNDLES_MIN, options.window_bundles)
+    ring = replace(
+        ring,
+        personal_window_segments=personal or ring.personal_window_segments,
+        global_window_segments=together or ring.global_window_segments,
+        packet_segments_max=packet or ring.packet_segments_max,
+    )
+    present.stack_options = replace(present.stack_options, ring=ring)
+    if present.stack is not None:
+        present.stack.tune_ring(ring)
+    outbox.window_bytes = some_bytes or outbox.window_bytes
+    outbox.window_bundles = bundles or outbox.window_bundles
+
+
+def _fits(name: str, value: int | None, low: int, high: int) -> int | None:
+    if value is not None and not low <= value <= high:
+        raise AdminRefusal(f"{name} cannot be {value}", f"choose {low} to {high}")
+    return value

@@ -54,7 +54,7 @@ class Alarm:
 
     __slots__ = ("_call", "_entries", "_wheel", "at_us")
 
-    def __init__(self, wheel: "Wheel[Alarm]", call: Callable[[], None]) -> None:
+    def __init__(self, wheel: "TimerWheel[Alarm]", call: Callable[[], None]) -> None:
         self._wheel = wheel
         self._call = call
         self._entries: list[int] = []  # What the wheel holds for us, each earlier than the last.

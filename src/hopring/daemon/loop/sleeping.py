@@ -1,6 +1,14 @@
-"""Notices that this process did not run: it was stopped, suspended, starved, or busy with one thing for long.
+"""Bookkeeping of an event loop's sleeps: when polling is worth more than sleep, and when the process did not
+run.
 
-Pure: the times come in as arguments. A loop says until when it sleeps at most, and when it runs again.
+Pure: the times come in as arguments. The loop reports until when it sleeps at most, and when it runs again.
+
+`LingerPolicy`: to fall asleep and to be woken up takes a process several times as long as one poll, and its
+work takes longer after that. A loop with frequent events therefore polls for a moment before it sleeps, and
+yields the processor to whoever wants it. A loop with occasional events sleeps at once, so silence costs
+nothing.
+
+`StallDetector`: notices that the process was stopped, suspended, starved, or busy with one thing for long.
 """
 
 from typing import Final

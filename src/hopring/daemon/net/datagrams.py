@@ -1,7 +1,7 @@
 """One daemon's datagrams: the socket of its own address, and the one of its site's group if there is one.
 
-Frames of the present network and words of membership go out, decoded packets come in. What is no packet of this
-cluster is counted under its reason and forgotten.
+Frames of the present network and words of membership go out, decoded packets come in. What is no packet of
+this cluster is counted under its reason and forgotten.
 """
 
 from collections.abc import Callable, Collection, Iterable

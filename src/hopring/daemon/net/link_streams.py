@@ -1,12 +1,13 @@
-"""The connections of one daemon's TCP links, from network to network.
+"""TCP connections of a daemon's links, from network to network.
 
-The lower daemon of a pair dials, the higher one is dialled. A dialled connection waits in the anteroom for its
-greeting, which says which network it is for. If that network has not begun here, the connection waits on, and
-what happens to it is kept for that moment.
+The lower daemon of a pair connects, the higher one accepts. An accepted connection is pending until its
+greeting names the network it is for. If that network has not begun here, the connection waits on, and its
+events are kept for that moment.
 
-Invariants  whatever is told bears the generation of the network that the connection was made for, and is told
-            in its order; at most EARLY_MAX connections wait for a network, each with at most
-            EARLY_HAPPENINGS_MAX happenings.
+Invariants  every reported event bears the generation of the network that the connection was made for, and is
+            reported in order; at most EARLY_MAX connections wait for a network, each with at most
+            EARLY_HAPPENINGS_MAX events; at most STRANGERS_MAX connections are pending, each at most
+            GREETING_TIMEOUT_US: one more closes the oldest, so silent peers cannot keep others out for long.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,8 +1,8 @@
 """IP multicast, both versions: how a socket joins a group and how it may send to one.
 
-Packets stay on the link unless a higher TTL is configured (the hops of IPv6). They come back to listeners on
-the sending host, so that several daemons of one host, or of two clusters, may share a group: each listener gets
-its own copy and looks at the header.
+Packets stay on the link unless a higher TTL is configured (the hops of IPv6). They come back to listeners
+on the sending host, so that several daemons of one host, or of two clusters, may share a group: each
+listener gets its own copy and looks at the header.
 """
 
 import contextlib

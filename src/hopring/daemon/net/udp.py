@@ -1,4 +1,9 @@
-"""How UDP sockets are opened, and the kernel's numbers that Python does not name."""
+"""UDP sockets: a train goes out in one system call, and comes in with one read.
+
+With UDP_SEGMENT the kernel cuts a train into its datagrams, with UDP_GRO it joins those that arrive together.
+Where it cannot, or where a device refuses, the same datagrams go out one by one: nobody else can tell.
+The numbers of the kernel that Python does not name are here, too.
+"""
 
 import contextlib
 import errno

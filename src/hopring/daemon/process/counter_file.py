@@ -3,10 +3,11 @@
 View ids are unique without it (a start draws its own nonce). What it keeps is their order over a restart: a
 daemon that comes back alone should not install a view that looks older than those it was in.
 
-The mark is a whole block ahead of the counter. It is moved at the start and whenever half of the block is used,
-by a thread: a disk that is slow, full or gone costs the daemon nothing. A new mark is written beside the old
-one, synced, and put in its place by a rename: a crash at any moment leaves one or the other. The file is
-one line, the mark and its checksum: a daemon that began with a number out of nowhere would be refused by all.
+The mark is a whole block ahead of the counter. It is moved at the start and whenever half of the block is
+used, by a thread: a disk that is slow, full or gone costs the daemon nothing. A new mark is written beside
+the old one, synced, and put in its place by a rename: a crash at any moment leaves one or the other. The
+file is one line, the mark and its checksum: a daemon that began with a number out of nowhere would be
+refused by all.
 """
 
 import os

@@ -1,4 +1,10 @@
-"""What a daemon finds around it: its state directory, the places of its sockets and files, its limits."""
+"""The environment of a daemon's process: state directory, paths of sockets and files, limits, memory, its
+parent.
+
+A daemon allocates and frees blocks of a packet's size thousands of times a second. By default the C library
+gives such memory back to the kernel at once and asks for it again, which then clears each page anew: a
+tenth of the time of a daemon under load. `keep_memory` prevents that.
+"""
 
 import argparse
 import contextlib

@@ -1,10 +1,10 @@
 """Another configuration while the daemon runs: daemons and sites come and go, and clients stay.
 
-Numbers of daemons and sites are places in the configuration, and all protocols count by them. So a daemon takes
-another one in between two views: it lets no further messages in and waits until everybody has what it sent;
-leaves the others and forms a view alone; there it changes numbers, sockets and membership; and then looks
-for the others, who are those with the same configuration. Its clients see what they would see of a partition
-and a merge. Their messages wait until somebody is there again, or for REJOIN_US.
+Numbers of daemons and sites are places in the configuration, and all protocols count by them. So a daemon
+takes another one in between two views: it lets no further messages in and waits until everybody has what it
+sent; leaves the others and forms a view alone; there it changes numbers, sockets and membership; and then
+looks for the others, who are those with the same configuration. Its clients see what they would see of a
+partition and a merge. Their messages wait until somebody is there again, or for REJOIN_US.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""Another configuration for a daemon that runs: what of it can be had at once, what by a view change, and what
-needs a restart."""
+"""Reload: reads the configuration again, and applies each change at once, by a view change, or at the next
+start."""
 
 import argparse
 from contextlib import suppress

@@ -3,6 +3,9 @@
 Every batch is one write to the kernel before the call returns, so whatever ends the process, what was noted is
 in the file; only the machine's end can cost more. Several lives of a daemon may share a file, one behind the
 other: half a line that a full disk left at the end is cut off when the next life begins.
+
+Counters of links are written only when they have changed, so that an idle daemon's trace does not grow.
+Links are made anew with every network: the last counts of a network are written when the next one begins.
 """
 
 import os
@@ -46,6 +49,62 @@ def place_number(message: Message, view: ViewId, position: Position) -> int | No
 def wall_us() -> int:
     """The clock on the wall, which machines share; the daemon's own counts from the start of its machine."""
     return time.time_ns() // 1_000
+
+
+PERIOD_US: Final = 5_000_000
+"""How often counters are told at most, while a network lasts."""
+
+
+class Network(Protocol):
+    """What of a stack matters here."""
+
+    own: Identity
+
+    def counters(self) -> Mapping[DaemonId, LinkCounters]:
+        """What the links to other sites have seen so far."""
+
+
+class LinkNews(Value, frozen=True):
+    """What a link has counted since it was made."""
+
+    generation: int
+    peer: DaemonId
+    counters: LinkCounters
+
+
+class LinkCountLog:
+    """Remembers what was told."""
+
+    def __init__(self) -> None:
+        self._network: Network | None = None
+        self._told: dict[DaemonId, tuple[int, ...]] = {}
+        self._next_us = 0
+
+    def due(self, now_us: int) -> bool:
+        """Whether it is time to tell more."""
+        return now_us >= self._next_us
+
+    def news(self, network: Network | None, now_us: int) -> list[LinkNews]:
+        """The links that have moved; those of the network before too, if this is another one."""
+        self._next_us = now_us + PERIOD_US
+        moved = self._moved()
+        if network is not self._network:
+            self._network, self._told = network, {}
+            moved += self._moved()
+        return moved
+
+    def _moved(self) -> list[LinkNews]:
+        network = self._network
+        if network is None:
+            return []
+        moved = []
+        for peer, seen in sorted(network.counters().items()):
+            # The round trip is measured all the time, and is no reason to say anything.
+            counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions
+            if any(counts) and counts != self._told.get(peer):
+                self._told[peer] = counts
+                moved.append(LinkNews(network.own.generation, peer, seen))
+        return moved
 
 
 class TraceFile:
@@ -168,59 +227,3 @@ def _cut_torn_end(fd: int) -> None:
         end -= 1
     if end < size:
         os.ftruncate(fd, end)
-
-
-PERIOD_US: Final = 5_000_000
-"""How often counters are told at most, while a network lasts."""
-
-
-class Network(Protocol):
-    """What of a stack matters here."""
-
-    own: Identity
-
-    def counters(self) -> Mapping[DaemonId, LinkCounters]:
-        """What the links to other sites have seen so far."""
-
-
-class LinkNews(Value, frozen=True):
-    """What a link has counted since it was made."""
-
-    generation: int
-    peer: DaemonId
-    counters: LinkCounters
-
-
-class LinkCountLog:
-    """Remembers what was told."""
-
-    def __init__(self) -> None:
-        self._network: Network | None = None
-        self._told: dict[DaemonId, tuple[int, ...]] = {}
-        self._next_us = 0
-
-    def due(self, now_us: int) -> bool:
-        """Whether it is time to tell more."""
-        return now_us >= self._next_us
-
-    def news(self, network: Network | None, now_us: int) -> list[LinkNews]:
-        """The links that have moved; those of the network before too, if this is another one."""
-        self._next_us = now_us + PERIOD_US
-        moved = self._moved()
-        if network is not self._network:
-            self._network, self._told = network, {}
-            moved += self._moved()
-        return moved
-
-    def _moved(self) -> list[LinkNews]:
-        network = self._network
-        if network is None:
-            return []
-        moved = []
-        for peer, seen in sorted(network.counters().items()):
-            # The round trip is measured all the time, and is no reason to say anything.
-            counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions
-            if any(counts) and counts != self._told.get(peer):
-                self._told[peer] = counts
-                moved.append(LinkNews(network.own.generation, peer, seen))
-        return moved

@@ -97,7 +97,7 @@ def test_a_request_that_is_too_long_is_refused_before_it_ends(loop: Loop, server
 
 
 def test_who_is_slow_has_to_go(loop: Loop, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "REQUEST_US", 50_000)
+    monkeypatch.setattr(http_server, "REQUEST_US", 50_000)
     slow = Visitor(loop, server)
 
     assert slow.say(b"GET /met") == b""

@@ -1,9 +1,9 @@
-"""When a loop looks again before it sleeps."""
+"""When a loop polls before it sleeps, and when it notices that it did not run."""
 
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.sleeping import LINGER_US, QUICK_US, QUICK_WAITS, LingerPolicy
+from hopring.daemon.loop.sleeping import LINGER_US, QUICK_US, QUICK_WAITS, LingerPolicy, StallDetector
 
 
 def waits(lingering: LingerPolicy, count: int, apart_us: int, at_us: int = 1_000_000) -> list[int]:
@@ -56,3 +56,32 @@ def test_alarms_ring_in_their_order_and_not_before_their_time_while_it_lingers(l
     run_until(loop, lambda: len(early_us) > 3 * QUICK_WAITS)
 
     assert max(early_us[1:]) <= 0
+
+
+def test_a_loop_that_should_have_run_and_did_not_is_told_by_how_much() -> None:
+    stalls = StallDetector(ahead_us=0)
+    assert stalls.runs(5_000_000) == 0, "before the first turn nothing is late"
+
+    stalls.sleeps(until_us=6_000_000)
+    assert stalls.woke(6_000_100, ahead_us=0) == 0
+    stalls.sleeps(until_us=6_100_000)
+    assert stalls.woke(9_300_000, ahead_us=0) == 3_200_000
+
+
+def test_a_turn_that_takes_long_counts_and_an_early_wake_up_does_not() -> None:
+    stalls = StallDetector(ahead_us=0)
+    stalls.runs(0)
+    assert stalls.runs(99_999) == 0
+    assert stalls.runs(99_999 + 400_000) == 400_000
+
+    stalls.sleeps(until_us=5_000_000)
+    assert stalls.woke(1_000_000, ahead_us=0) == 0
+
+
+def test_a_suspended_host_is_seen_by_the_clock_that_goes_on() -> None:
+    stalls = StallDetector(ahead_us=70_000_000)
+    stalls.runs(0)
+    stalls.sleeps(until_us=1_000_000)
+    assert stalls.woke(1_000_000, ahead_us=70_000_003) == 0
+    stalls.sleeps(until_us=2_000_000)
+    assert stalls.woke(2_000_000, ahead_us=100_000_000) == 29_999_997
