@@ -70,6 +70,6 @@ def test_two_clusters_on_one_multicast_address_do_not_disturb_each_other(lab: La
     for ring in (one, other):
         for host, node in ring.nodes.items():
             assert sorted(ring.delivered[host]) == ring.wanted()
-            assert set(node.wires.datagrams.traffic.dropped) == {Drop.CLUSTER}
+            assert set(node.sockets.datagrams.traffic.dropped) == {Drop.CLUSTER}
             node.close()
         assert ring.failures == []

@@ -50,7 +50,7 @@ class Node:
         self._port: LayerDriver[Input, Output] | None = None
         self._options = stack_options(config, self.me)
         me = Process(self.me, incarnation)
-        self.wires = PeerSockets(loop, config, me, self._options, self._arrived, self._happened)
+        self.sockets = PeerSockets(loop, config, me, self._options, self._arrived, self._happened)
 
     def start(
         self,
@@ -65,7 +65,7 @@ class Node:
         stack = Stack(own, topology_of(self._config), members, cut, self._options, self._loop.now_us())
         self.stack = stack
         streams = [one for one, link in stack.links.items() if isinstance(link, Tcp)]
-        self.wires.begin(own, stack.network.ring, streams)
+        self.sockets.begin(own, stack.network.ring, streams)
         self._port = LayerDriver(self._loop, stack, self._carry_out)
 
     def multicast(self, mask: SiteMask, bundle: bytes) -> None:
@@ -77,7 +77,7 @@ class Node:
         """Gives all sockets back."""
         if self._port is not None:
             self._port.close()
-        self.wires.close()
+        self.sockets.close()
 
     def _arrived(self, packet: Packet) -> None:
         if self._port is not None:
@@ -88,7 +88,7 @@ class Node:
             self._port.give(FromStream(neighbour, happening))
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
-        self.wires.send(
+        self.sockets.send(
             [output for output in outputs if isinstance(output, SendTo | SendSite | WriteTo | ObserveStream)]
         )
         for output in outputs:

@@ -99,10 +99,10 @@ def test_with_a_link_of_the_site_that_works_one_way_those_are_together_that_hear
     config = local_config({"eu": 3}, base_port=free_base_port(6))
     with members_of(loop, config) as members:
         run_until(loop, lambda: all(one.size() == 3 for one in members.values()))
-        members["eu2"].member.wires.shape("eu3", CUT)
+        members["eu2"].member.sockets.shape("eu3", CUT)
         run_until(loop, lambda: [one.size() for one in members.values()] == [2, 2, 1])
         views = {name: one.installed() for name, one in members.items()}
-        members["eu2"].member.wires.shape("eu3", CLEAR)
+        members["eu2"].member.sockets.shape("eu3", CLEAR)
         run_until(loop, lambda: all(one.size() == 3 for one in members.values()))
 
         assert all(one.installed() > views[name] for name, one in members.items())
@@ -132,18 +132,18 @@ def test_words_that_nobody_says_are_counted_and_told_with_a_remedy(loop: Loop) -
         report = HealthLog(loop, DaemonLog("eu1", writing), names)
         report.watch(eu1)
         run_until(loop, lambda: all(one.size() == 4 for one in members.values()))
-        send = members["us2"].member.wires.datagrams.endpoint.send
+        send = members["us2"].member.sockets.datagrams.endpoint.send
 
         def say(cluster: int, family: Family, frame: Frame) -> None:
             head = encode_header(Header(family, cluster, DaemonId(3), Incarnation(1_003), Generation(0)))
             (train,) = encode(head, (frame,), 1400)
-            send(Train(train.buffer, 1400), eu1.wires.datagrams.endpoint.address)
+            send(Train(train.buffer, 1400), eu1.sockets.datagrams.endpoint.address)
 
         ours = cluster_hash(config)
         say(ours, Family.MEMBERSHIP, Word(b"\xc1 no word"))
         say(ours ^ 1, Family.MEMBERSHIP, Word(b"\xc1"))
         say(ours, Family.MEMBERSHIP, Data(1, b"not here"))
-        dropped = eu1.wires.datagrams.traffic.dropped
+        dropped = eu1.sockets.datagrams.traffic.dropped
         run_until(loop, lambda: eu1.membership.drops[Drop.INCONSISTENT] == 1 and dropped[Drop.CLUSTER] == 1)
         report.look()
         report.look()

@@ -89,8 +89,8 @@ def test_a_link_that_the_view_does_without_is_down_though_its_site_is_there(loop
         eu1 = DaemonDescription(config, members["eu1"].member, None, loop.now_us())
         assert [(one.peer, one.up) for one in eu1.configured_links()] == [("ap1", True), ("us1", True)]
 
-        members["eu1"].member.wires.cut(["us1"])
-        members["us1"].member.wires.cut(["eu1"])
+        members["eu1"].member.sockets.cut(["us1"])
+        members["us1"].member.sockets.cut(["eu1"])
         membership = eu1.member.membership
         run_until(loop, lambda: membership.phase is Phase.OP and bool(membership.view.cut), 60_000_000)
         assert [(one.site, one.up) for one in eu1.configured_links()] == [("ap", True), ("us", False)]

@@ -103,7 +103,7 @@ def test_every_bundle_reaches_every_daemon_once_over_real_sockets(
         for name, node in cluster.nodes.items():
             for other in cluster.nodes:
                 if protocol is LinkProtocol.HOP and name[:2] != other[:2]:
-                    node.wires.shape(other, Shape(delay_us=5_000, loss=0.05))
+                    node.sockets.shape(other, Shape(delay_us=5_000, loss=0.05))
         cluster.start(generation=1)
         bundles = [b"%06d" % number * size for number, size in enumerate([1, 100, 20_000] * 20)]
         for number, bundle in enumerate(bundles):
@@ -178,7 +178,7 @@ def test_packets_that_are_not_for_the_network_are_counted_by_reason(
         assert not stack.drops
         forged = header.replace(cluster=cluster_hash(config))
         (train,) = encode(encode_header(forged), (frame,), 1400)
-        cluster.nodes["us2"].wires.datagrams.endpoint.send(train, eu1.wires.datagrams.endpoint.address)
+        cluster.nodes["us2"].sockets.datagrams.endpoint.send(train, eu1.sockets.datagrams.endpoint.address)
         run_until(cluster.loop, lambda: bool(stack.drops))
 
         assert stack.drops == {reason: 1}
@@ -190,8 +190,8 @@ def test_noise_never_ends_the_loop() -> None:
     config = two_sites(LinkProtocol.HOP, multicast=False)
     with cluster_of(config) as cluster:
         cluster.start(generation=1)
-        there = cluster.nodes["us2"].wires.datagrams.endpoint
-        here = cluster.nodes["eu1"].wires.datagrams.endpoint.address
+        there = cluster.nodes["us2"].sockets.datagrams.endpoint
+        here = cluster.nodes["eu1"].sockets.datagrams.endpoint.address
         random = Random(4711)
         header = from_us1().replace(cluster=cluster_hash(config))
         good = encode(encode_header(header), (Data(1, b"x" * 50),), 1400)[0].buffer
@@ -204,7 +204,7 @@ def test_noise_never_ends_the_loop() -> None:
         cluster.turn_until(4)
 
         assert sorted(cluster.received) == [(name, b"still here") for name in sorted(cluster.nodes)]
-        assert cluster.nodes["eu1"].wires.datagrams.traffic.dropped.total() >= 900
+        assert cluster.nodes["eu1"].sockets.datagrams.traffic.dropped.total() >= 900
 
 
 def test_a_silent_neighbour_ends_the_network() -> None:
@@ -240,5 +240,5 @@ def test_two_clusters_on_one_multicast_address_do_not_disturb_each_other() -> No
         assert sorted(second.received) == [(name, b"theirs %02d" % n) for name in names for n in numbers]
         assert not first.failed
         assert not second.failed
-        foreign = sum(node.wires.datagrams.traffic.dropped[Drop.CLUSTER] for node in first.nodes.values())
+        foreign = sum(node.sockets.datagrams.traffic.dropped[Drop.CLUSTER] for node in first.nodes.values())
         assert foreign > 0

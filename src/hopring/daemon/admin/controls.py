@@ -40,7 +40,7 @@ class DaemonControls:
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
         """Treats what goes to these daemons so."""
         for name in self._others(daemons):
-            self._facts.member.wires.shape(name, shape)
+            self._facts.member.sockets.shape(name, shape)
             self._shapes[name] = shape
         self._note()
 
@@ -49,7 +49,7 @@ class DaemonControls:
         self._cut = self._others(daemons)
         self._expiry.set(NEVER if for_us is None or not self._cut else self._loop.now_us() + for_us)
         if not self._parted:
-            self._facts.member.wires.cut(self._cut)
+            self._facts.member.sockets.cut(self._cut)
         self._note()
 
     def _expire(self) -> None:
@@ -79,9 +79,9 @@ class DaemonControls:
         names = {daemon.name for daemon in self._facts.config.daemons}
         self._shapes = {name: shape for name, shape in self._shapes.items() if name in names}
         for name, shape in self._shapes.items():
-            self._facts.member.wires.shape(name, shape)
+            self._facts.member.sockets.shape(name, shape)
         self._cut = [name for name in self._cut if name in names]
-        self._facts.member.wires.cut(self._cut)
+        self._facts.member.sockets.cut(self._cut)
         self._note()
 
     def _note(self) -> None:

@@ -85,7 +85,7 @@ class DaemonDescription:
 
     def traffics(self) -> list[SocketCounters]:
         """Of all sockets that carry datagrams."""
-        datagrams = self.member.wires.datagrams
+        datagrams = self.member.sockets.datagrams
         group = [] if datagrams.group is None else [datagrams.group.traffic]
         return [datagrams.traffic, datagrams.endpoint.traffic, *group]
 

@@ -103,7 +103,7 @@ def _carried(facts: DaemonDescription) -> dict[str, object]:
 
 
 def _counters(facts: DaemonDescription) -> dict[str, object]:
-    datagrams = facts.member.wires.datagrams
+    datagrams = facts.member.sockets.datagrams
     counters: dict[str, object] = {"unicast": _facts(datagrams.endpoint.traffic)}
     if datagrams.group is not None:
         counters["multicast"] = _facts(datagrams.group.traffic)

@@ -97,7 +97,7 @@ class MembershipHost:
     ) -> None:
         stack = stack_options(config, me.daemon)
         self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
-        self.wires = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened)
+        self.sockets = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened)
         who = Who(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()
         options = self._options or membership_options(config)
@@ -145,8 +145,8 @@ class MembershipHost:
         attempt = membership.attempt
         met = sorted({*membership.view.members, *(() if attempt is None else attempt.new.members)} - {me})
         for _ in range(LEAVE_COPIES):
-            self.wires.datagrams.say([one.daemon for one in met], encode(Leave(me)))
-        self.wires.part(others)
+            self.sockets.datagrams.say([one.daemon for one in met], encode(Leave(me)))
+        self.sockets.part(others)
         for one in met:
             # To the membership it is all the same who of them goes.
             self._port.give(Heard(one, Leave(one)))
@@ -165,13 +165,13 @@ class MembershipHost:
 
         Counter and clock go on. Returns what the layer above is to be told before the first view.
         """
-        before, wires, cause = self.membership, self.wires, self.cause
+        before, wires, cause = self.membership, self.sockets, self.cause
         self._reached(before.counter + 1)
         self.close()
         self._build(config, me, before.counter, before.view.order.clock, destinations)
         self.membership.search.follow(before.search)
         self.membership.cause = cause
-        self.wires.datagrams.take_over(wires.datagrams)
+        self.sockets.datagrams.take_over(wires.datagrams)
         return TransitionalSignal(before.view.id, (me,), self.membership.view.id)
 
     def hand_up(self, signal: TransitionalSignal) -> None:
@@ -185,7 +185,7 @@ class MembershipHost:
             self._closed = True
             self._loop.on_stall.remove(self._stalled)
             self._port.close()
-            self.wires.close()
+            self.sockets.close()
 
     def _hand_up(self) -> None:
         upward, self._upward = self._upward, []
@@ -242,13 +242,13 @@ class MembershipHost:
                 case Network(output=sending):
                     sendings.append(sending)
                 case Say(to=to, word=word):
-                    self.wires.datagrams.say(to, encode(word))
+                    self.sockets.datagrams.say(to, encode(word))
                 case NetworkStarted(own=own, streams=streams, ring=ring):
-                    self.wires.send(sendings)
+                    self.sockets.send(sendings)
                     sendings = []
                     self._reached(self.membership.counter)
-                    self.wires.begin(own, ring, streams)
-        self.wires.send(sendings)
+                    self.sockets.begin(own, ring, streams)
+        self.sockets.send(sendings)
 
 
 REST_PART: Final = 3

@@ -67,7 +67,7 @@ class HealthLog:
     def watch(self, member: MembershipHost) -> None:
         """Looks at a member's counters from now on, and at who speaks as of another configuration."""
         self._member = member
-        member.wires.datagrams.foreign = self._foreign
+        member.sockets.datagrams.foreign = self._foreign
         self._foreign_us.clear()
         self._alarm.set(self._loop.now_us() + LOOK_US)
 
@@ -126,7 +126,7 @@ class HealthLog:
         self._foreign_us = {one: at_us for one, at_us in self._foreign_us.items() if at_us > since_us}
         dropped: Counter[Drop] = Counter(self._member.membership.drops)
         unsent: Counter[Unsent] = Counter()
-        datagrams = self._member.wires.datagrams
+        datagrams = self._member.sockets.datagrams
         for traffic in (
             datagrams.traffic,
             datagrams.endpoint.traffic,
