@@ -34,7 +34,7 @@ from hopring.session.options import SessionOptions
 
 SOURCES = Path(hopring.__file__).parent
 
-NO_EFFECT = ("config/", "cli/config.py", "daemon/process/reload.py", "local/plan.py", "sim/")
+NO_EFFECT = ("config/", "cli/config.py", "daemon/process/config_changes.py", "local/plan.py", "sim/")
 """Places that write, show, copy or compare what a configuration says, and do nothing by it."""
 
 IN_CONFIG = {"links", "mesh", "default_weight", "default_protocol", "listed"}

@@ -15,7 +15,7 @@ from hopring.config import (
     local_config,
 )
 from hopring.config.model import SpreadSlow
-from hopring.daemon.process.reload import changes, tuned_sessions
+from hopring.daemon.process.config_changes import changes, tuned_sessions
 from hopring.session.options import SessionOptions
 
 OLD = local_config({"eu": 2, "us": 1}, {("eu", "us"): 40})

@@ -1,0 +1,115 @@
+"""How two configurations differ for one daemon: changes at once, by a view change, or by a restart."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from hopring.config import (
+    ClientTuning,
+    Config,
+    LinkTuning,
+    LogTuning,
+    MembershipTuning,
+    RingTuning,
+    cluster_hash,
+)
+from hopring.config.tuning import (
+    CLIENT_SETTINGS,
+    LINK_SETTINGS,
+    LOG_SETTINGS,
+    MEMBERSHIP_SETTINGS,
+    RING_SETTINGS,
+    Setting,
+)
+from hopring.session.options import SessionOptions
+
+AT_START: Final = frozenset({"window_bytes"})
+"""What of clients is told them when they come, and so stays."""
+
+
+Tuning = LinkTuning | RingTuning | MembershipTuning | ClientTuning | LogTuning
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChanges:
+    """How two configurations differ for one daemon; keys as the file spells them."""
+
+    live: tuple[str, ...]
+    rebuild: tuple[str, ...]  # The daemon has to leave its view and begin another one.
+    restart: tuple[str, ...]
+
+
+def changes(old: Config, new: Config, name: str) -> ConfigChanges:
+    """What changed; the name is the daemon's, which has to be in both."""
+    clients = _tuned("clients", old.clients, new.clients, CLIENT_SETTINGS)
+    live = [key for key in clients if key != "clients.window"]
+    spread = "spread_slow", "spread_access"
+    live += [f"clients.{key}" for key in spread if getattr(old.clients, key) != getattr(new.clients, key)]
+    live += [f"log.{key}" for key in ("format", "level") if getattr(old.log, key) != getattr(new.log, key)]
+    live += _tuned("log", old.log, new.log, LOG_SETTINGS)
+    live += ["admin.allow"] if old.admin.allow != new.admin.allow else []
+    restart = [key for key in clients if key == "clients.window"]
+    restart += [
+        f"admin.{key}" for key in ("socket", "mode") if getattr(old.admin, key) != getattr(new.admin, key)
+    ]
+    rebuild = _shared(old, new) + _tunings(old, new)
+    ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
+    ports = "client_port", "spread_port"
+    restart += [f"{name}.{port}" for port in ports if getattr(ours[0], port) != getattr(ours[1], port)]
+    if old.cluster != new.cluster or (ours[0].address, ours[0].port) != (ours[1].address, ours[1].port):
+        # Its files are called after the cluster, and its clients found it at its address.
+        restart, rebuild = restart + rebuild, []
+    return ConfigChanges(tuple(live), tuple(rebuild), tuple(restart))
+
+
+def _tunings(old: Config, new: Config) -> list[str]:
+    """Tuning of rings and links that were there before, and of membership."""
+    found: list[str] = []
+    rings = {site.name: site.ring for site in old.sites}
+    for site in new.sites:
+        found += _tuned(f"sites.{site.name}.ring", rings.get(site.name, site.ring), site.ring, RING_SETTINGS)
+    links = {link.sites: link.tuning for link in old.all_links}
+    for link in new.all_links:
+        where = f"links.{'-'.join(link.sites)}"
+        found += _tuned(where, links.get(link.sites, link.tuning), link.tuning, LINK_SETTINGS)
+    return found + _tuned("membership", old.membership, new.membership, MEMBERSHIP_SETTINGS)
+
+
+def tuned_sessions(options: SessionOptions, clients: ClientTuning) -> SessionOptions:
+    """The options of sessions with what the configuration says; what it no longer says is as by default."""
+    default = SessionOptions()
+    values = {one.name: getattr(default, one.name) for one in fields(clients)} | clients.given()
+    return replace(options, **{key: value for key, value in values.items() if key not in AT_START})
+
+
+def _shared(old: Config, new: Config) -> list[str]:
+    """What the hash covers, by the parts of the file."""
+    if cluster_hash(old) == cluster_hash(new):
+        return []
+    parts = {
+        "cluster": (old.cluster, new.cluster),
+        "weights": (old.weights, new.weights),
+        "sites": (
+            [(site.name, site.multicast) for site in old.sites],
+            [(site.name, site.multicast) for site in new.sites],
+        ),
+        "daemons": (_placed(old), _placed(new)),
+        "links": (
+            [(link.sites, link.weight, link.protocol) for link in old.all_links],
+            [(link.sites, link.weight, link.protocol) for link in new.all_links],
+        ),
+    }
+    return [key for key, (before, after) in parts.items() if before != after]
+
+
+def _placed(config: Config) -> list[tuple[str, str, int, str]]:
+    """All daemons with where they are; one may move to another site and keep its address."""
+    return [(one.name, one.address, one.port, site.name) for site in config.sites for one in site.daemons]
+
+
+def _tuned(
+    where: str,
+    old: Tuning,
+    new: Tuning,
+    settings: tuple[Setting, ...],
+) -> list[str]:
+    return [f"{where}.{one.key}" for one in settings if getattr(old, one.field) != getattr(new, one.field)]
