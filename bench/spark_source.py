@@ -24,9 +24,8 @@ from hopring.spark import register, session
 from hopring.spool.archive import archive
 from hopring.spool.arrow import load_arrow, read_batches, schema
 from hopring.spool.layout import bases
-from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import bounds, plan
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 PER_BATCH: Final = 100_000
 

@@ -22,10 +22,9 @@ from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.arrow import read_batches
-from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import bounds, plan, read
 from hopring.spool.record import Facts, Kind, Run, run_of
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 BODY_BYTES: Final = 1024
 BATCH: Final = 200

@@ -29,13 +29,24 @@ from hopring.groups.names import GroupViewId
 from hopring.groups.private import is_private
 from hopring.ids import GroupName
 from hopring.session.place import Place
-from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, encode_body
 from hopring.spool.encode import Mark
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull
-from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import read
-from hopring.spool.record import NO_PLACE, NO_STEP, Facts, GroupStep, Kind, Run, run_of
-from hopring.spool.writer import SpoolWriter, wall_us
+from hopring.spool.record import (
+    NO_PLACE,
+    NO_STEP,
+    Facts,
+    GapBody,
+    GroupStep,
+    Kind,
+    MemberBody,
+    Run,
+    TransitionBody,
+    ViewBody,
+    encode_body,
+    run_of,
+)
+from hopring.spool.writer import SpoolOptions, SpoolWriter, wall_us
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ from tests.hopd.test_clients import SECONDS_MAX, Served
 from tests.waiting import until
 
 from hopring import SAFE, Event, Message, View, connect, sync
-from hopring.spool.bodies import GapBody, ViewBody, decode_body
 from hopring.spool.errors import NoSpool
 from hopring.spool.reading import bounds, read
-from hopring.spool.record import Kind, Record
+from hopring.spool.record import GapBody, Kind, Record, ViewBody, decode_body
 from hopring.spool.verify import verify
 
 pytestmark = pytest.mark.slow

@@ -26,8 +26,8 @@ PURE_FILES = (
     "daemon/loop/sleeping.py",
     *("compat/asking.py", "compat/constants.py", "compat/places.py", "compat/predicates.py"),
     *("compat/receiving.py", "compat/sp_membership.py", "compat/texts.py", "compat/views.py"),
-    *("spool/bodies.py", "spool/block.py", "spool/encode.py", "spool/heads.py", "spool/record.py"),
-    *("spool/sections.py", "spool/scan.py"),
+    *("spool/block_format.py", "spool/decode.py", "spool/encode.py", "spool/record.py"),
+    "spool/segment_format.py",
 )
 IMPURE = {
     "asyncio",

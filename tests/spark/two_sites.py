@@ -10,9 +10,9 @@ from tests.waiting import until
 
 from hopring import AGREED, SAFE, sync
 from hopring.spool.errors import NoSpool
-from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import bounds, read
 from hopring.spool.record import Kind
+from hopring.spool.writer import SpoolOptions
 from hopring.spooler import Spooler
 
 GROUP = "trades"

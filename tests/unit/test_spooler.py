@@ -22,10 +22,21 @@ from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.messages import Messages
 from hopring.session.place import Place
-from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
 from hopring.spool.encode import Mark
 from hopring.spool.reading import read
-from hopring.spool.record import NO_PLACE, NO_STEP, GroupStep, Kind, Record, Run
+from hopring.spool.record import (
+    NO_PLACE,
+    NO_STEP,
+    GapBody,
+    GroupStep,
+    Kind,
+    MemberBody,
+    Record,
+    Run,
+    TransitionBody,
+    ViewBody,
+    decode_body,
+)
 from hopring.spool.writer import SpoolWriter
 from hopring.spooler import RunBuilder, away, portions
 from hopring.wire.batch_mark import BatchMark

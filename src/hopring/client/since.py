@@ -13,11 +13,10 @@ from typing import Final
 from hopring.client.events import Event, Gap, Member, Message, Transition, View
 from hopring.groups.names import GroupViewId
 from hopring.services import Service
-from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
 from hopring.spool.errors import OffsetMissing, SpoolError
 from hopring.spool.layout import directory_of
 from hopring.spool.reading import bounds, marks_before, read
-from hopring.spool.record import Kind, Record
+from hopring.spool.record import GapBody, Kind, MemberBody, Record, TransitionBody, ViewBody, decode_body
 
 PORTION_RECORDS: Final = 1_000
 LOOK_US: Final = 20_000

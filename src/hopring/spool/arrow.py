@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hopring.services import Service
-from hopring.spool.block import Block
+from hopring.spool.decode import Block
 from hopring.spool.encode import NAMES_BETWEEN
 from hopring.spool.errors import SpoolError
 from hopring.spool.reading import Slice, read_head, slice_blocks

@@ -3,10 +3,15 @@
 Tests put a disk in its place that fails where they say; it does what the real one would have done up to there.
 """
 
+import fcntl
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
+
+from hopring.spool.errors import SpoolOwned
+from hopring.spool.layout import LOCK
 
 _BUFFERS_MAX: Final = 1024
 """That one gather write takes."""
@@ -58,3 +63,64 @@ class Disk:
             os.fsync(file)
         finally:
             os.close(file)
+
+
+class BackgroundSync:
+    """One sync at a time, in a thread of its own that is there once it is needed."""
+
+    def __init__(self, disk: Disk) -> None:
+        """Nothing is under way."""
+        self._disk = disk
+        self._thread: ThreadPoolExecutor | None = None
+        self._job: Future[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether one is under way, or has ended and nobody has asked."""
+        return self._job is not None
+
+    def start(self, file: int) -> None:
+        """Begins one; what is written to the file from now on may be in it or not."""
+        assert not self.busy, "one at a time"
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="spool-sync")
+        self._job = self._thread.submit(self._disk.sync, file)
+
+    def has_ended(self, *, wait: bool) -> bool:
+        """Whether one has ended since it was started, which is told once; OSError if it failed."""
+        if self._job is None or not (wait or self._job.done()):
+            return False
+        job, self._job = self._job, None
+        job.result()
+        return True
+
+    def close(self) -> None:
+        """Waits for what is under way; its result is not asked for any more."""
+        self._job = None
+        if self._thread is not None:
+            self._thread.shutdown()
+
+
+def make_directory(directory: Path, disk: Disk) -> None:
+    """Its name is on disk, too, when this returns, and those of all that it is in; OSError if not."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        disk.sync_directory(path.parent)
+
+
+def take_lock(directory: Path) -> int:
+    """The open file that holds the lock; SpoolOwned if another writer has it."""
+    file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(file, 64, 0).decode(errors="replace").strip()
+        os.close(file)
+        raise SpoolOwned(directory, owner or "it has not said which") from None
+    except BaseException:
+        os.close(file)
+        raise
+    os.ftruncate(file, 0)
+    os.pwrite(file, f"process {os.getpid()}\n".encode(), 0)
+    return file

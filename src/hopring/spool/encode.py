@@ -7,9 +7,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hopring.spool.crc import crc32
-from hopring.spool.record import Run
-from hopring.spool.sections import (
+from hopring.spool.block_format import (
     BLOCK_RECORDS_MAX,
     BODIES_BYTES_MAX,
     HEAD_BYTES,
@@ -18,9 +16,11 @@ from hopring.spool.sections import (
     NO_STRING,
     RUN_COLUMNS,
     Head,
+    crc32,
     pack_head,
     padded,
 )
+from hopring.spool.record import Run
 
 BLOCK_BYTES_AIM: Final = 4 * 1024 * 1024
 """A long append is cut at about this size: what one flipped bit can spoil, and what a reader has in hand."""

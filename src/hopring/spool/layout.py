@@ -14,7 +14,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from hopring.spool.disk import Disk
 from hopring.spool.errors import NoSpool
 
 LOG: Final = ".log"
@@ -48,14 +47,6 @@ def safe_name(name: str) -> str:
 def directory_of(root: Path, group: str) -> Path:
     """Where the spool of a group is."""
     return root / safe_name(group)
-
-
-def make_directory(directory: Path, disk: Disk) -> None:
-    """Its name is on disk, too, when this returns, and those of all that it is in; OSError if not."""
-    missing = [path for path in (directory, *directory.parents) if not path.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    for path in missing:
-        disk.sync_directory(path.parent)
 
 
 def log_path(directory: Path, base: int) -> Path:

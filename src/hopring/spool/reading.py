@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hopring.session.place import Place
-from hopring.spool.block import Block, decode_block
+from hopring.spool.decode import Block, Found, decode_block, scan
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
-from hopring.spool.heads import (
+from hopring.spool.layout import bases, index_path, log_path
+from hopring.spool.record import Record
+from hopring.spool.segment_format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
     Entry,
@@ -26,9 +28,6 @@ from hopring.spool.heads import (
     is_index_head,
     stand_in,
 )
-from hopring.spool.layout import bases, index_path, log_path
-from hopring.spool.record import Record
-from hopring.spool.scan import Found, scan
 
 
 class Bounds(NamedTuple):

@@ -9,15 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+import msgspec
+
+from hopring.groups.names import GroupViewId, ViewCause
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.place import Place
 
 
 class Kind(IntEnum):
-    """What a record is; the number is the one in the file. The bodies of all but messages are in bodies.py."""
+    """What a record is; the number is the one in the file. The bodies of all but messages are below."""
 
     MESSAGE = 1
     VIEW = 2
@@ -85,3 +88,53 @@ def run_of(facts: Facts, bodies: Sequence[bytes], types: Sequence[int] | None = 
     assert types is None or len(types) == len(bodies), "one type for each body"
     ends = list(accumulate(map(len, bodies), initial=0))
     return Run(facts, array("H", bytes(2 * len(bodies))) if types is None else types, ends, b"".join(bodies))
+
+
+class MemberBody(msgspec.Struct, frozen=True, array_like=True):
+    """A session in a group."""
+
+    daemon: str
+    name: str
+    incarnation: int
+    session: int
+
+
+class ViewBody(msgspec.Struct, frozen=True):
+    """VIEW: who is in the group from here on, with the whole id of the view."""
+
+    id: GroupViewId
+    members: tuple[MemberBody, ...]
+    together: tuple[int, ...]  # Places in `members`: those who come from the same view as the spooler.
+    cause: ViewCause
+    who: MemberBody | None
+    sets: tuple[tuple[int, ...], ...]
+
+
+class TransitionBody(msgspec.Struct, frozen=True):
+    """TRANSITION: the view is closing; what follows is promised among these members."""
+
+    id: GroupViewId
+    members: tuple[MemberBody, ...]
+
+
+class GapBody(msgspec.Struct, frozen=True):
+    """GAP: records are missing here."""
+
+    reason: str
+    from_us: int  # Of the clock of the spooler's host.
+    to_us: int
+    messages: int | None = None  # How many are missing, where that is known.
+    last: Place | None = None  # Of the last message before.
+
+
+Body = TypeVar("Body", ViewBody, TransitionBody, GapBody)
+
+
+def encode_body(body: ViewBody | TransitionBody | GapBody) -> bytes:
+    """The data of a record."""
+    return msgspec.msgpack.encode(body)
+
+
+def decode_body(data: bytes, kind: type[Body]) -> Body:
+    """What the data of a record says."""
+    return msgspec.msgpack.decode(data, type=kind)

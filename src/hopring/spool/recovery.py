@@ -9,15 +9,21 @@ entered. What is no whole append at the end is a torn tail, and cut.
 import mmap
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from hopring.spool.block import Block, decode_block
+from hopring.spool.block_format import NO_STRING, unpack_head
+from hopring.spool.decode import Block, Found, Lost, decode_block, scan, whole_appends
 from hopring.spool.disk import Disk
-from hopring.spool.errors import SpoolDamaged
-from hopring.spool.heads import (
+from hopring.spool.errors import NotASpool, SpoolDamaged
+from hopring.spool.layout import INDEX, LOG, NEW, bases, index_path, log_path
+from hopring.spool.reading import read_head
+from hopring.spool.segment import OpenSegment, create_segment
+from hopring.spool.segment_format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
+    SPOOL_ID_BYTES,
     Entry,
     SegmentHead,
     decode_entries,
@@ -28,11 +34,6 @@ from hopring.spool.heads import (
     is_index_head,
     stand_in,
 )
-from hopring.spool.layout import INDEX, LOG, NEW, bases, index_path, log_path
-from hopring.spool.reading import read_head
-from hopring.spool.scan import Found, Lost, scan, whole_appends
-from hopring.spool.sections import NO_STRING, unpack_head
-from hopring.spool.segment import OpenSegment
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +181,35 @@ def _marks(whole: memoryview, entries: list[Entry], key: int) -> dict[str, int]:
 def _marks_of(parts: Sequence[Found | Lost]) -> dict[str, int]:
     marks = [one.block.mark for one in parts if isinstance(one, Found)]
     return {mark.app: mark.batch for mark in marks if mark is not None}
+
+
+class Opened(NamedTuple):
+    """A spool that can be appended to."""
+
+    segment: OpenSegment
+    end: int
+    apps: dict[str, int]  # The last batch of each application.
+    report: Recovery
+
+
+def open_spool(directory: Path, group: str, disk: Disk, now_us: int) -> Opened:
+    """The spool of a group, whose lock is held; OSError if the disk refuses, SpoolError if it is spoiled."""
+    removed = sweep(directory, disk)
+    if not bases(directory):
+        head = SegmentHead(0, now_us, os.urandom(SPOOL_ID_BYTES), group, {})
+        return Opened(create_segment(directory, head, disk), 0, {}, Recovery(removed=removed))
+    last = open_last(directory, disk)
+    segment = last.segment
+    try:
+        if segment.head.group != group:
+            held = f"the spool of {segment.head.group!r}"
+            raise NotASpool(directory, held, "each group has a directory of its own")
+        if last.seal:
+            head = SegmentHead(last.end, now_us, segment.head.spool_id, group, last.apps)
+            segment = create_segment(directory, head, disk)
+    except BaseException:
+        last.segment.close()
+        raise
+    if segment is not last.segment:
+        last.segment.close()
+    return Opened(segment, last.end, last.apps, replace(last.report, removed=removed))

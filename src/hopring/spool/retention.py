@@ -1,15 +1,28 @@
 """What is removed from a spool: whole segments, the oldest first, that every consumer has let go of."""
 
+import contextlib
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from hopring.spool.consumers import permitted
 from hopring.spool.disk import Disk
 from hopring.spool.errors import SpoolError
-from hopring.spool.layout import archive_path, bases, index_path, log_path
-from hopring.spool.options import Retention
+from hopring.spool.layout import CONSUMERS, NEW, archive_path, bases, index_path, log_path, safe_name
 from hopring.spool.reading import read_head
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What may be removed: whole segments, the oldest first, that no consumer still wants.
+
+    Without a limit nothing is removed. A segment goes when either limit says so.
+    """
+
+    bytes_max: int | None = None  # Of all segments.
+    seconds_max: float | None = None  # Since the last record of a segment.
+    archived_only: bool = False  # Whether a segment stays until it is in the archive.
 
 
 def retain(directory: Path, retention: Retention, now_us: int, disk: Disk) -> list[int]:
@@ -56,3 +69,44 @@ def _is_too_old(directory: Path, following: int, retention: Retention, now_us: i
 def _size_bytes(directory: Path, base: int) -> int:
     paths = (log_path(directory, base), index_path(directory, base))
     return sum([path.stat().st_size for path in paths if path.exists()])
+
+
+def permit(directory: Path, consumer: str, offset: int) -> None:
+    """This consumer is done with all records before the offset. Its first word makes it one, 0 for all."""
+    if offset < 0:
+        raise ValueError(f"{offset} is no offset")
+    place = directory / CONSUMERS
+    place.mkdir(exist_ok=True)
+    path = place / safe_name(consumer)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}{NEW}")
+    with fresh.open("w") as file:
+        file.write(f"{offset}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)
+
+
+def forget(directory: Path, consumer: str) -> None:
+    """The consumer is one no longer."""
+    with contextlib.suppress(FileNotFoundError):
+        (directory / CONSUMERS / safe_name(consumer)).unlink()
+
+
+def consumers(directory: Path) -> dict[str, int]:
+    """How far each consumer is, by the name of its file."""
+    place = directory / CONSUMERS
+    if not place.exists():
+        return {}
+    found = sorted([path for path in place.iterdir() if path.suffix != NEW])
+    return {path.name: _offset(path) for path in found}
+
+
+def permitted(directory: Path) -> int | None:
+    """All consumers are done with what is before this offset; None if there are none."""
+    return min(consumers(directory).values(), default=None)
+
+
+def _offset(path: Path) -> int:
+    """Nothing is let go of by a file that is spoiled."""
+    text = path.read_text().strip()
+    return int(text) if text.isdecimal() else 0

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from hopring.spool.disk import Disk
 from hopring.spool.encode import Encoded
-from hopring.spool.heads import (
+from hopring.spool.layout import NEW, index_path, log_path
+from hopring.spool.segment_format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
     Entry,
@@ -23,7 +24,6 @@ from hopring.spool.heads import (
     encode_segment_head,
     entry_of,
 )
-from hopring.spool.layout import NEW, index_path, log_path
 
 
 class Written(NamedTuple):

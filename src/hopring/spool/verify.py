@@ -5,11 +5,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from hopring.spool.decode import Found, Lost, scan
 from hopring.spool.errors import SpoolError
-from hopring.spool.heads import SegmentHead, decode_entries, is_index_head
 from hopring.spool.layout import bases, index_path, log_path
 from hopring.spool.reading import bounds, mapped, read_head
-from hopring.spool.scan import Found, Lost, scan
+from hopring.spool.segment_format import SegmentHead, decode_entries, is_index_head
 
 
 class Finding(NamedTuple):

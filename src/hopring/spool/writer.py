@@ -8,33 +8,56 @@ Invariants  what `synced_end` covers survives any crash; nothing else is shown t
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
-from hopring.spool.background import BackgroundSync
-from hopring.spool.disk import Disk
+from hopring.spool.disk import BackgroundSync, Disk, make_directory, take_lock
 from hopring.spool.encode import Encoded, Mark, encode_append
 from hopring.spool.errors import (
     AppendFailed,
+    AppendTooLarge,
     SpoolError,
     SpoolFull,
     SyncFailed,
     WriterClosed,
     refusal,
 )
-from hopring.spool.heads import APPS_MAX, SegmentHead
-from hopring.spool.layout import directory_of, make_directory
-from hopring.spool.limits import check_limits
-from hopring.spool.lock import take_lock
-from hopring.spool.opening import open_spool
-from hopring.spool.options import SpoolOptions
+from hopring.spool.layout import directory_of
 from hopring.spool.record import Run
-from hopring.spool.retention import retain
+from hopring.spool.recovery import open_spool
+from hopring.spool.retention import Retention, retain
 from hopring.spool.segment import Written, create_segment
+from hopring.spool.segment_format import APP_BYTES_MAX, APPS_MAX, SegmentHead
+
+SEGMENT_BYTES_DEFAULT: Final = 64 * 1024 * 1024
+
+
+SEGMENT_SECONDS_DEFAULT: Final = 3600.0
+
+
+APPEND_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolOptions:
+    """What the writer of a spool is told."""
+
+    sync_seconds: float = 0.0
+    """0: every append is safe when it returns. Otherwise it is safe, and seen by readers, so much later."""
+
+    segment_bytes: int = SEGMENT_BYTES_DEFAULT
+    segment_seconds: float = SEGMENT_SECONDS_DEFAULT
+    retention: Retention = field(default_factory=Retention)
+
+    def __post_init__(self) -> None:
+        """ValueError says what is wrong."""
+        if self.sync_seconds < 0 or self.segment_bytes < 1 or self.segment_seconds <= 0:
+            raise ValueError(f"a spool with {self}: sizes and times are positive")
 
 
 class Appended(NamedTuple):
@@ -293,3 +316,17 @@ class SpoolWriter:
 
     def _end_with(self, reason: str) -> None:
         self._ended = reason
+
+
+def check_limits(
+    directory: Path, blocks: Sequence[Encoded], mark: Mark | None, apps: Mapping[str, int]
+) -> None:
+    """AppendTooLarge or ValueError if this cannot be appended."""
+    if sum([block.head.size_bytes for block in blocks]) > APPEND_BYTES_MAX:
+        raise AppendTooLarge(directory, f"an append of more than {APPEND_BYTES_MAX} bytes")
+    if mark is None:
+        return
+    if not 0 < len(mark.app.encode()) <= APP_BYTES_MAX or mark.batch < 0:
+        raise ValueError(f"{mark}: a name of 1 to {APP_BYTES_MAX} bytes, a number that is not negative")
+    if mark.app not in apps and len(apps) >= APPS_MAX:
+        raise AppendTooLarge(directory, f"more than {APPS_MAX} applications")

@@ -13,8 +13,7 @@ from tests.unit.cli.conftest import Hop
 
 from hopring.cli.completion import SHELLS
 from hopring.cli.main import cli
-from hopring.spool.options import SpoolOptions
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 BASH = Path("/bin/bash")
 

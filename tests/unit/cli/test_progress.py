@@ -15,10 +15,9 @@ from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.archive import archive, waiting_bytes
 from hopring.spool.layout import log_path
-from hopring.spool.options import SpoolOptions
 from hopring.spool.record import NO_VIEW, Facts, Kind, run_of
 from hopring.spool.verify import log_bytes, verify
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 SHORT = ["--daemons", "1", "--receivers", "1", "--seconds", "0.1", "--json"]
 SECONDS_MAX = 100

@@ -8,11 +8,10 @@ from tests.unit.cli.conftest import Hop
 
 from hopring.services import Service
 from hopring.session.place import Place
-from hopring.spool.consumers import permit
 from hopring.spool.layout import log_path
-from hopring.spool.options import SpoolOptions
 from hopring.spool.record import NO_VIEW, Facts, Kind, run_of
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.retention import permit
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 from hopring.spooler import away
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.place import Place
-from hopring.spool.options import SpoolOptions
 from hopring.spool.record import Facts, Kind, Run, run_of
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 VIEW = ViewId(3, DaemonId(1), Incarnation(2**63 + 5))
 APPEND = 10

@@ -24,7 +24,7 @@ from hopring.spark.pipeline.bodies import body_columns
 from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of
 from hopring.spark.pipeline.store import Store, on_disk
 from hopring.spark.pipeline.streaming import interrupted
-from hopring.spool.bodies import GapBody, MemberBody, ViewBody, encode_body
+from hopring.spool.record import GapBody, MemberBody, ViewBody, encode_body
 
 
 def run(*words: str) -> tuple[int, str]:

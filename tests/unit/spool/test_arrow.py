@@ -17,10 +17,9 @@ from hopring.spool.archive import archive
 from hopring.spool.arrow import ArrowMissing, read_batches, run_of_array
 from hopring.spool.errors import AppendFailed, SpoolDamaged
 from hopring.spool.layout import archive_path, log_path
-from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import plan, read
 from hopring.spool.record import Facts, Kind, Record, Run, run_of
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.place import Place
-from hopring.spool.block import Block, decode_block
+from hopring.spool.block_format import BLOCK_RECORDS_MAX, HEAD_BYTES
+from hopring.spool.decode import Block, decode_block
 from hopring.spool.encode import BLOCK_BYTES_AIM, Encoded, Mark, encode_append
 from hopring.spool.record import Facts, GroupStep, Kind, Record, Run, run_of
-from hopring.spool.sections import BLOCK_RECORDS_MAX, HEAD_BYTES
 
 KEY = 0xC0FFEE
 

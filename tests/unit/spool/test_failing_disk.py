@@ -11,9 +11,8 @@ from tests.unit.spool.making import FailingDisk, bodies_in, messages
 
 from hopring.spool.encode import Mark
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull, SyncFailed, WriterClosed
-from hopring.spool.options import SpoolOptions
 from hopring.spool.verify import verify
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 GROUP = "trades"
 

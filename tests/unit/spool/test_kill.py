@@ -12,15 +12,14 @@ from tests.unit.spool.making import FailingDisk, bodies_in, messages
 
 from hopring.spool.encode import Mark
 from hopring.spool.layout import bases, directory_of
-from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import bounds, read
 from hopring.spool.verify import verify
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 CHILD = """
 import sys
 from hopring.spool.encode import Mark
-from hopring.spool.options import SpoolOptions
+from hopring.spool.writer import SpoolOptions
 from hopring.spool.record import Facts, Kind, run_of
 from hopring.spool.writer import SpoolWriter
 

@@ -8,12 +8,11 @@ from tests.unit.spool.making import bodies_in, messages
 
 from hopring.spool.encode import Mark
 from hopring.spool.errors import SpoolDamaged
-from hopring.spool.heads import ENTRY_BYTES, INDEX_HEAD_BYTES
 from hopring.spool.layout import bases, index_path, log_path
-from hopring.spool.options import SpoolOptions
 from hopring.spool.reading import bounds, read
+from hopring.spool.segment_format import ENTRY_BYTES, INDEX_HEAD_BYTES
 from hopring.spool.verify import verify
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 GROUP = "trades"
 

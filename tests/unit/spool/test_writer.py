@@ -7,15 +7,14 @@ import pytest
 from tests.unit.spool.making import VIEW, bodies_in, messages
 from tests.waiting import until
 
-from hopring.spool.consumers import consumers, forget, permit
 from hopring.spool.encode import Mark
 from hopring.spool.errors import NotASpool, OffsetMissing, SpoolOwned, WriterClosed
 from hopring.spool.layout import archive_path, bases, directory_of, safe_name, spools
-from hopring.spool.options import Retention, SpoolOptions
 from hopring.spool.reading import Bounds, Slice, after_place, bounds, plan, read, since_time, slice_blocks
 from hopring.spool.record import Kind
+from hopring.spool.retention import Retention, consumers, forget, permit
 from hopring.spool.verify import verify
-from hopring.spool.writer import Appended, SpoolWriter
+from hopring.spool.writer import Appended, SpoolOptions, SpoolWriter
 
 SMALL = SpoolOptions(segment_bytes=1000)
 

@@ -17,7 +17,7 @@ from hopring.client.sequence import EventSequence
 from hopring.errors import HopError
 from hopring.local.blocking import Cluster
 from hopring.local.recorder import Recorder, message_name
-from hopring.spool.options import SpoolOptions
+from hopring.spool.writer import SpoolOptions
 from hopring.spooler import Spooler
 
 NAME: Final = "spooler"

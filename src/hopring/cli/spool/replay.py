@@ -11,11 +11,10 @@ import click
 
 from hopring.cli.completion import spool_names
 from hopring.cli.spool.shared import skip_option, spool_option, telling
-from hopring.spool.bodies import GapBody, TransitionBody, ViewBody, decode_body
 from hopring.spool.errors import OffsetMissing
 from hopring.spool.layout import directory_of
 from hopring.spool.reading import bounds, read
-from hopring.spool.record import Kind, Record
+from hopring.spool.record import GapBody, Kind, Record, TransitionBody, ViewBody, decode_body
 
 POLL_SECONDS: Final = 0.2
 

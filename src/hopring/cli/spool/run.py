@@ -13,7 +13,8 @@ from hopring.client.blocking import connect
 from hopring.client.retrying import Reconnect
 from hopring.config.units import DURATION, SIZE, Quantity
 from hopring.session.options import Slow, SlowPolicy
-from hopring.spool.options import Retention, SpoolOptions
+from hopring.spool.retention import Retention
+from hopring.spool.writer import SpoolOptions
 from hopring.spooler import Spooler
 
 GIVE_UP_SECONDS: Final = 24 * 3600.0

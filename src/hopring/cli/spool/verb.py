@@ -13,9 +13,9 @@ from hopring.cli.spool.replay import replay
 from hopring.cli.spool.run import run
 from hopring.cli.spool.shared import chosen, group_argument, skip_option, spool_option, telling
 from hopring.spool.archive import archive, waiting_bytes
-from hopring.spool.consumers import consumers
 from hopring.spool.layout import bases, index_path, log_path, spools
 from hopring.spool.reading import bounds, read, read_head
+from hopring.spool.retention import consumers
 from hopring.spool.verify import Finding, log_bytes, verify
 
 

@@ -11,7 +11,7 @@ from hopring.check.trace_names import group_view_text
 from hopring.groups.names import GroupViewId
 from hopring.groups.private import private_group
 from hopring.spark.schema import BODIES, ddl
-from hopring.spool.bodies import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
+from hopring.spool.record import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
 
 _KEYS = ("spool", "group", "offset", "timestamp", "kind")
 _TYPES = {

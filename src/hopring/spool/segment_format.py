@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hopring.spool.crc import crc32
+from hopring.spool.block_format import Head, crc32, padded
 from hopring.spool.errors import NotASpool, OtherVersion, SpoolDamaged
-from hopring.spool.sections import Head, padded
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
 
 FORMAT_VERSION: Final = 1
