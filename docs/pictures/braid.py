@@ -10,10 +10,10 @@ from docs.pictures.stage import SECOND, Stage
 from hopring.check import trace
 from hopring.check.picture.svg import element
 from hopring.check.trace_names import view_text
-from hopring.spark.report.braid_picture import draw_braid
-from hopring.spark.report.colours import sheet, site_classes
+from hopring.spark.report.braid_chart import draw_braid
+from hopring.spark.report.gold import Stay
+from hopring.spark.report.html import sheet, site_classes
 from hopring.spark.report.page import HERE as REPORT
-from hopring.spark.report.rows import Stay
 
 FILE = Path(__file__).parent / "braid.svg"
 WIDTH_PX = 860.0

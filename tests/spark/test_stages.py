@@ -153,12 +153,13 @@ HISTORY: tuple[Event, ...] = (
 
 
 def test_times_of_two_machines_are_put_on_one_clock(spark: Any) -> None:
-    from hopring.spark.pipeline.clock import on_the_wall, site  # noqa: PLC0415  Needs the extra.
-    from hopring.spark.pipeline.latency import (  # noqa: PLC0415
+    from hopring.spark.pipeline.measure import (  # noqa: PLC0415
         in_groups,
         journeys,
         latency,
         latency_histogram,
+        on_the_wall,
+        site,
     )
 
     found = journeys(on_the_wall(trace(spark, HISTORY)), {})
@@ -186,7 +187,7 @@ def test_times_of_two_machines_are_put_on_one_clock(spark: Any) -> None:
 
 
 def test_borders_of_buckets_are_exact(spark: Any) -> None:
-    from hopring.spark.pipeline.latency import latency_histogram  # noqa: PLC0415  Needs the extra.
+    from hopring.spark.pipeline.measure import latency_histogram  # noqa: PLC0415  Needs the extra.
 
     edges = [0, 1, 2, 3, 7, 8, 11, 12, 1 << 29, (1 << 31) + 5]
     table = spark.createDataFrame([(us,) for us in edges], "latency_us bigint")
@@ -204,10 +205,7 @@ def test_borders_of_buckets_are_exact(spark: Any) -> None:
 
 
 def test_throughput_links_and_stays_are_told_by_daemon(spark: Any) -> None:
-    from hopring.spark.pipeline.clock import on_the_wall  # noqa: PLC0415  Needs the extra.
-    from hopring.spark.pipeline.links import links  # noqa: PLC0415
-    from hopring.spark.pipeline.stays import membership  # noqa: PLC0415
-    from hopring.spark.pipeline.throughput import throughput  # noqa: PLC0415
+    from hopring.spark.pipeline.measure import links, membership, on_the_wall, throughput  # noqa: PLC0415
 
     placed = on_the_wall(trace(spark, HISTORY))
 
@@ -228,9 +226,7 @@ def test_throughput_links_and_stays_are_told_by_daemon(spark: Any) -> None:
 
 
 def test_views_of_groups_come_from_sessions_and_from_spools(spark: Any) -> None:
-    from hopring.spark.pipeline.clock import on_the_wall  # noqa: PLC0415  Needs the extra.
-    from hopring.spark.pipeline.latency import session_journeys  # noqa: PLC0415
-    from hopring.spark.pipeline.stays import group_views  # noqa: PLC0415
+    from hopring.spark.pipeline.measure import group_views, on_the_wall, session_journeys  # noqa: PLC0415
 
     anna = Process("eu1", 1, 3)
     named, its = GroupViewName(ONE, (), 1), MessageId("eu1", 1, 1, 3)
@@ -261,8 +257,12 @@ def test_a_stream_goes_on_where_it_was_and_a_batch_made_again_is_there_once(
     hopring: Any, tmp_path: Path
 ) -> None:
     from hopring.spark.pipeline import Store, Wish, named_spools  # noqa: PLC0415  Needs the extra.
-    from hopring.spark.pipeline.ingest import bronze_records, read_records, write_records  # noqa: PLC0415
-    from hopring.spark.pipeline.streaming import stream  # noqa: PLC0415
+    from hopring.spark.pipeline.ingest import (  # noqa: PLC0415
+        bronze_records,
+        read_records,
+        stream,
+        write_records,
+    )
 
     fill(tmp_path / "eu", "1", 40)
     store = Store(tmp_path / "out")

@@ -1,7 +1,21 @@
-"""Spark through PySpark: sessions, schemas, the data source, the pipeline's jobs. Needs the extra `spark`."""
+"""Sessions, the data source `hopring`, the pipeline and its audit on PySpark. Needs the extra `spark`."""
+
+from typing import TYPE_CHECKING, Final
 
 from hopring.spark.java import ensure_java
-from hopring.spark.registering import register
 from hopring.spark.session import session
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 __all__ = ["ensure_java", "register", "session"]
+
+_FILTER_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: "SparkSession") -> None:
+    """Makes `format("hopring")` known to the session, and lets Spark push filters down to it."""
+    from hopring.spark.datasource import SpoolDataSource  # noqa: PLC0415  An extra, and slow to load.
+
+    spark.conf.set(_FILTER_PUSHDOWN, "true")
+    spark.dataSource.register(SpoolDataSource)

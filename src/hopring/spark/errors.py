@@ -4,15 +4,16 @@ Spark tells of a mistake in hundreds of lines of Java. Whoever calls a job wants
 `one_line` finds the sentence, and `keep_detail` keeps the rest where it can be read.
 """
 
+import os
 import re
+import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from hopring.errors import HopError
-from hopring.spark.places import log_file
 
 LINE_CHARS_MAX: Final = 300
 _OURS: Final = re.compile(r"^hopring\.[\w.]+: (.+; .+)$", re.MULTILINE)
@@ -135,3 +136,28 @@ _KNOWN: Final = (
         "give a directory that holds only traces, as hop sim --trace or hopd --trace writes them",
     ),
 )
+
+
+LOG_BYTES_MAX: Final = 1 << 20
+"""A log that has grown beyond this begins anew."""
+
+
+def cache_directory(environment: Mapping[str, str]) -> Path:
+    """The user's cache, as desktops agreed on it."""
+    base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", "/tmp")) / ".cache")
+    return Path(base) / "hopring"
+
+
+def log_file() -> Path:
+    """The file for what Spark says: in the cache, or with the temporary files if that cannot be written."""
+    for directory in (cache_directory(os.environ), Path(tempfile.gettempdir()) / f"hopring-{os.getuid()}"):
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            file = directory / "spark.log"
+            with file.open("ab") as log:
+                if log.tell() > LOG_BYTES_MAX:
+                    log.truncate(0)
+        except OSError:
+            continue
+        return file
+    return Path(os.devnull)

@@ -16,8 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from hopring.spark.errors import NoJava
-from hopring.spark.places import cache_directory
+from hopring.spark.errors import NoJava, cache_directory
 from hopring.value import Value
 
 JAVA_MIN: Final = 17

@@ -17,9 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hopring.spark.errors import NoSpark, SparkError, readable
+from hopring.spark.errors import NoSpark, SparkError, log_file, readable
 from hopring.spark.java import ensure_java
-from hopring.spark.places import log_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -53,7 +53,7 @@ def test_an_error_of_ours_from_a_process_of_spark_is_shown_as_we_said_it() -> No
     said = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source hopring in Python: Traceback:
   File "x.py", line 1, in count
     raise WrongOption(option)
-hopring.spark.options.WrongOption: option payload: 'no' is neither true nor false; write true or false
+hopring.spark.source.options.WrongOption: option payload: 'no' is neither true nor false; write true or false
  SQLSTATE: 38000"""
 
     error = explained(ValueError(said), "reading")

@@ -8,10 +8,10 @@ from tests.unit.spark.batches import batch
 
 from hopring.services import Service
 from hopring.spark.errors import DataLost
-from hopring.spark.options import WrongOption
-from hopring.spark.outbox import keep, longest_bytes, rows
-from hopring.spark.staging import Staged, stage
-from hopring.spark.write_options import WriteOptions, write_options
+from hopring.spark.sink.options import WriteOptions, write_options
+from hopring.spark.sink.publish import keep, longest_bytes, rows
+from hopring.spark.sink.staging import Staged, stage
+from hopring.spark.source.options import WrongOption
 from hopring.spool.encode import Mark
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")

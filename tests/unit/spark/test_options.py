@@ -1,6 +1,6 @@
 import pytest
 
-from hopring.spark.options import EARLIEST, LATEST, ReadOptions, WrongOption, read_options, refuse
+from hopring.spark.source.options import EARLIEST, LATEST, ReadOptions, WrongOption, read_options, refuse
 
 
 def test_only_the_path_has_to_be_given() -> None:

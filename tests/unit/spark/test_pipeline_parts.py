@@ -20,10 +20,10 @@ from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.spark.audit import Finding, Report
 from hopring.spark.audit.convert import as_parquet
 from hopring.spark.errors import ForeignInput, SparkError
-from hopring.spark.pipeline.bodies import body_columns
+from hopring.spark.pipeline.ingest import interrupted
 from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of
+from hopring.spark.pipeline.reconcile import body_columns
 from hopring.spark.pipeline.store import Store, on_disk
-from hopring.spark.pipeline.streaming import interrupted
 from hopring.spool.record import GapBody, MemberBody, ViewBody, encode_body
 
 

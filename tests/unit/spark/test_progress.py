@@ -9,11 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.spark.spooling import fill, remove
 
-from hopring.spark.admission import bounded, bounded_by_bytes, reach, shares
 from hopring.spark.errors import DataLost
-from hopring.spark.options import LATEST, ReadOptions
-from hopring.spark.progress import ends, initial, latest, wanted
-from hopring.spark.stock import all_spools, chosen
+from hopring.spark.source.inventory import all_spools, chosen
+from hopring.spark.source.options import LATEST, ReadOptions
+from hopring.spark.source.progress import (
+    bounded,
+    bounded_by_bytes,
+    ends,
+    initial,
+    latest,
+    reach,
+    shares,
+    wanted,
+)
 from hopring.spool.archive import archive
 from hopring.spool.layout import bases
 

@@ -7,10 +7,17 @@ import pytest
 from tests.unit.spark.batches import batch
 
 from hopring.spark.errors import DataLost, ForeignInput, SparkError
-from hopring.spark.options import WrongOption
-from hopring.spark.publishing import publish
-from hopring.spark.staging import ABANDONED_SECONDS, INLINE_BYTES_MAX, Staged, clear, stage, staging_directory
-from hopring.spark.write_options import WriteOptions, check_written, write_options
+from hopring.spark.sink.options import WriteOptions, check_written, write_options
+from hopring.spark.sink.publish import publish
+from hopring.spark.sink.staging import (
+    ABANDONED_SECONDS,
+    INLINE_BYTES_MAX,
+    Staged,
+    clear,
+    stage,
+    staging_directory,
+)
+from hopring.spark.source.options import WrongOption
 from hopring.spool.encode import Mark
 from hopring.spool.reading import read
 from hopring.spool.writer import SpoolWriter

@@ -15,7 +15,7 @@ from tests.unit.spark.report_sample import BEGIN, SCHEMAS, at, stay, write_sampl
 from hopring.spark.audit import NAMES
 from hopring.spark.errors import ForeignInput
 from hopring.spark.report import write_report
-from hopring.spark.report.meanings import MEANINGS, meaning
+from hopring.spark.report.verdicts import MEANINGS, meaning
 
 REPORT_BYTES_MAX = 2_000_000
 VOID = {"meta", "link", "br", "hr", "img", "input"}

@@ -8,12 +8,20 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 from docs.pictures.braid import FILE, picture
 
-from hopring.spark.report.braid import Braid, End, Epoch, Spacing, closed, lay_out
-from hopring.spark.report.braid_labels import placed
-from hopring.spark.report.braid_order import ranks
-from hopring.spark.report.braid_path import course, view_in, views_of
-from hopring.spark.report.braid_words import counted, told, views, what_changed
-from hopring.spark.report.rows import Stay
+from hopring.spark.report.braid import (
+    Braid,
+    End,
+    Epoch,
+    Spacing,
+    closed,
+    course,
+    lay_out,
+    ranks,
+    view_in,
+    views_of,
+)
+from hopring.spark.report.braid_chart import counted, placed, told, views, what_changed
+from hopring.spark.report.gold import Stay
 from hopring.spark.report.scales import Linear
 
 SECOND = 1_000_000

@@ -8,11 +8,19 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
-from hopring.spark.report import words
+from hopring.spark.report import texts
+from hopring.spark.report.gold import Bucket, Latency
 from hopring.spark.report.latency import BUCKETS_MAX, hills, thinned
-from hopring.spark.report.rows import Bucket, Latency
 from hopring.spark.report.scales import Linear, Log, log_ticks, rounded_up, ticks, time_ticks
-from hopring.spark.report.series import OTHERS, SERIES_MAX, series, sites, step_us, totals, window_us
+from hopring.spark.report.throughput import (
+    OTHERS,
+    SERIES_MAX,
+    seconds_window_us,
+    series,
+    sites,
+    step_us,
+    totals,
+)
 
 SECOND = 1_000_000
 BEGIN = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
@@ -60,33 +68,33 @@ def test_ticks_of_time_are_what_people_count_in() -> None:
 
 
 def test_numbers_have_three_digits_and_their_unit() -> None:
-    assert [words.count(value) for value in (0, 7, 1_234, 12_840, 1_284_000)] == [
+    assert [texts.count(value) for value in (0, 7, 1_234, 12_840, 1_284_000)] == [
         "0",
         "7",
         "1,234",
         "12,840",
         "1.28 M",
     ]
-    assert [words.size(value) for value in (12, 2_400, 2_400_000)] == ["12 B", "2.4 kB", "2.4 MB"]
-    assert [words.span(value) for value in (340, 84_000, 12_500_000, 200_000_000, 7_500_000_000, -2_000)] == [
+    assert [texts.size(value) for value in (12, 2_400, 2_400_000)] == ["12 B", "2.4 kB", "2.4 MB"]
+    assert [texts.span(value) for value in (340, 84_000, 12_500_000, 200_000_000, 7_500_000_000, -2_000)] == [
         *("340 µs", "84 ms", "12.5 s", "3 min 20 s", "2 h 5 min", "−2 ms")
     ]
-    assert words.some(None) == words.some(float("nan")) == words.NOTHING
-    assert words.share(0.0123) == "1.23 %"
+    assert texts.some(None) == texts.some(float("nan")) == texts.NOTHING
+    assert texts.share(0.0123) == "1.23 %"
 
 
 def test_names_from_outside_are_cut() -> None:
-    assert len(words.short("x" * 1_000)) == words.NAME_CHARS_MAX
-    assert words.names(["n"] * 100).endswith("and 84 more")
-    assert words.view("000000000003.0001.00000000deadbeef") == "3.1"
-    assert words.view("somewhere.else") == "somewhere.else"
-    assert words.group_view("000000000005.0001.00000000deadbeef-00000002") == "5.2"
-    assert words.process("eu1#00000000000000a7/2") == "eu1/2"
+    assert len(texts.short("x" * 1_000)) == texts.NAME_CHARS_MAX
+    assert texts.names(["n"] * 100).endswith("and 84 more")
+    assert texts.view("000000000003.0001.00000000deadbeef") == "3.1"
+    assert texts.view("somewhere.else") == "somewhere.else"
+    assert texts.group_view("000000000005.0001.00000000deadbeef-00000002") == "5.2"
+    assert texts.process("eu1#00000000000000a7/2") == "eu1/2"
 
 
 def test_a_long_series_is_put_together_and_no_message_is_lost() -> None:
     table = rows(10_000)
-    window = window_us(table)
+    window = seconds_window_us(table)
     assert window is not None
     found = series(table, "service", "sent", window, 100)
 
@@ -96,7 +104,7 @@ def test_a_long_series_is_put_together_and_no_message_is_lost() -> None:
 
 def test_seconds_without_a_row_had_no_messages() -> None:
     table = pa.concat_tables([rows(1), rows(1).set_column(0, "second_us", [[BEGIN_US + 3 * SECOND]])])
-    window = window_us(table)
+    window = seconds_window_us(table)
     assert window is not None
 
     assert series(table, "service", "sent", window, 100).rates["agreed"] == (2.0, 0.0, 0.0, 2.0)

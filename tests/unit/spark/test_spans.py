@@ -7,10 +7,19 @@ import pytest
 from tests.unit.spark.spooling import fill, remove
 
 from hopring.spark.errors import ForeignInput
-from hopring.spark.options import ReadOptions, WrongOption
 from hopring.spark.schema import RECORDS, check_records
-from hopring.spark.spans import Span, cut, read_span, spans_of
-from hopring.spark.stock import Part, all_spools, checked, chosen, earliest_of, parts_of, ranges_of, start_of
+from hopring.spark.source.inventory import (
+    Part,
+    all_spools,
+    checked,
+    chosen,
+    earliest_of,
+    parts_of,
+    ranges_of,
+    start_of,
+)
+from hopring.spark.source.options import ReadOptions, WrongOption
+from hopring.spark.source.spans import Span, cut, read_span, spans_of
 from hopring.spool.archive import archive
 from hopring.spool.arrow import COLUMNS, schema
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged

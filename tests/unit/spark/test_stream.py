@@ -8,8 +8,8 @@ import pytest
 from tests.unit.spark.spooling import fill
 
 from hopring.spark.errors import SparkError
-from hopring.spark.options import ReadOptions, WrongOption
-from hopring.spark.write_options import WriteOptions
+from hopring.spark.sink.options import WriteOptions
+from hopring.spark.source.options import ReadOptions, WrongOption
 from hopring.spool.reading import bounds
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
@@ -18,10 +18,9 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows  # noqa: E402
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType  # noqa: E402
 
-from hopring.spark.reader import SpoolPushReader, SpoolReader  # noqa: E402
-from hopring.spark.source import SpoolDataSource  # noqa: E402
-from hopring.spark.stream import SpoolStreamReader  # noqa: E402
-from hopring.spark.writer import SpoolStreamWriter, SpoolWriter  # noqa: E402
+from hopring.spark.datasource import SpoolDataSource  # noqa: E402
+from hopring.spark.sink.writers import SpoolStreamWriter, SpoolWriter  # noqa: E402
+from hopring.spark.source.readers import SpoolPushReader, SpoolReader, SpoolStreamReader  # noqa: E402
 
 PAYLOADS = StructType([StructField("payload", BinaryType())])
 

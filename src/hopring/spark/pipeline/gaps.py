@@ -13,8 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from hopring.services import services_with
-from hopring.spark.pipeline.names import group_view_text
-from hopring.spark.pipeline.reconcile import PLACED
+from hopring.spark.pipeline.reconcile import PLACED, group_view_text
 from hopring.spark.schema import SILVER, shaped
 
 KEY = ("group", "view")

@@ -8,7 +8,7 @@ from typing import Final
 from hopring.config import Config
 from hopring.spark.audit.ends import Ends
 from hopring.spark.errors import ForeignInput
-from hopring.spark.stock import all_spools
+from hopring.spark.source.inventory import all_spools
 from hopring.value import Value
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

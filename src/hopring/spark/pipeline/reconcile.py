@@ -1,15 +1,81 @@
-"""Reconcile: one table of messages across all spools. The second stage; what is missing where is in gaps.py.
+"""Ids in records as the text that the trace has for them, so that the two can be joined."""
 
-A message is known by its place in the order of all daemons and its number in its bundle: two records with the
-same are copies, in two spools or in the spools of two groups. Messages without a place, Unreliable ones and
-those that programs wrote to spools themselves, cannot be told apart that way, and each record counts.
-"""
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from hopring.spark.pipeline.names import view_text
-from hopring.spark.schema import SILVER, shaped
+from hopring.check.trace import GroupViewName, ViewName
+from hopring.check.trace_names import group_view_text as group_view_name
+from hopring.groups.names import GroupViewId
+from hopring.groups.private import private_group
+from hopring.spark.schema import BODIES, SILVER, ddl, shaped
+from hopring.spool.record import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
+
+
+def _hex(number: str, digits: int) -> str:
+    return f"lpad(lower(hex({number})), {digits}, '0')"
+
+
+def view_text(struct: str) -> Column:
+    """A view of daemons; null where a record has none. It is `check.trace_names.view_text`."""
+    parts = [_hex(f"{struct}.counter", 16), _hex(f"{struct}.representative", 4), _hex(f"{struct}.nonce", 16)]
+    return F.expr(f"CASE WHEN {struct}.counter <> 0 THEN concat_ws('.', {', '.join(parts)}) END")
+
+
+def group_view_text() -> Column:
+    """The view of its group that a record is in, as far as records carry it: of a closing one not the way."""
+    step = F.expr(f"concat(CASE WHEN view.step < 0 THEN '/..-' ELSE '-' END, {_hex('abs(view.step)', 8)})")
+    return F.concat(view_text("view"), step)
+
+
+_KEYS = ("spool", "group", "offset", "timestamp", "kind")
+_TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+}
+_ARROW = pa.schema([(name, _TYPES[kind]) for name, kind in BODIES.items()])
+
+
+def bodies(records: DataFrame) -> DataFrame:
+    """Views, transitions and gaps, with what is in them."""
+    others = records.where("kind <> 'message'").select(*_KEYS, "payload")
+    return others.mapInArrow(_decoded, ddl(BODIES))
+
+
+def _decoded(batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        rows = [row | body_columns(row["kind"], row.pop("payload")) for row in batch.to_pylist()]
+        yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+
+
+def body_columns(kind: str, data: bytes) -> dict[str, Any]:
+    """The columns that one body fills."""
+    match kind:
+        case "view":
+            view = decode_body(data, ViewBody)
+            return {"view": _view(view.id), "members": _members(view.members), "cause": view.cause}
+        case "transition":
+            signal = decode_body(data, TransitionBody)
+            return {"view": _view(signal.id), "members": _members(signal.members)}
+        case _:
+            gap = decode_body(data, GapBody)
+            since = {"since": gap.from_us, "until": gap.to_us, "messages": gap.messages}
+            return {"cause": gap.reason, **since}
+
+
+def _view(view: GroupViewId) -> str:
+    way = tuple([ViewName(*one) for one in view.path])
+    return group_view_name(GroupViewName(ViewName(*view.view), way, view.step))
+
+
+def _members(members: Iterable[MemberBody]) -> list[str]:
+    return [private_group(one.name, one.daemon) for one in members]
+
 
 PLACED = "(place.counter <> 0 OR place.lts <> 0 OR place.nonce <> 0)"
 _SHARED = ("sender", "groups", "service", "type", "size", "payload")

@@ -12,19 +12,7 @@ from hopring.spark.audit.convert import as_parquet
 from hopring.spark.audit.tables import partitions
 from hopring.spark.audit.told import as_json_text
 from hopring.spark.errors import readable
-from hopring.spark.pipeline import (
-    gaps,
-    ingest,
-    latency,
-    links,
-    reconcile,
-    stays,
-    streaming,
-    summary,
-    throughput,
-)
-from hopring.spark.pipeline.bodies import bodies
-from hopring.spark.pipeline.clock import on_the_wall, site
+from hopring.spark.pipeline import gaps, ingest, measure, reconcile
 from hopring.spark.pipeline.inputs import Wish
 from hopring.spark.pipeline.store import AUDIT, REPORT, Store, on_disk, uri
 from hopring.spark.report import write_report
@@ -61,11 +49,11 @@ class Pipeline:
         register(self.spark)
         wish, store = self.wish, self.store
         if wish.stream and wish.spools:
-            streaming.stream(self.spark, wish, store, self.say)
+            ingest.stream(self.spark, wish, store, self.say)
         elif wish.spools:
             self.say("ingest: records")
             ingest.write_records(ingest.read_records(self.spark, wish.spools), store)
-            streaming.forget(store)
+            ingest.forget(store)
         else:
             store.remove("bronze/records")
         if wish.trace is None:
@@ -86,9 +74,9 @@ class Pipeline:
     def measure(self) -> None:
         """gold."""
         records = ingest.bronze_records(self.spark, self.store)
-        trace = on_the_wall(ingest.bronze_trace(self.spark, self.store))
+        trace = measure.on_the_wall(ingest.bronze_trace(self.spark, self.store))
         sites = self.wish.sites
-        journeys = latency.journeys(trace, sites).persist()
+        journeys = measure.journeys(trace, sites).persist()
         for name, make in self._measures(records, trace, journeys).items():
             self.say(f"measure: {name.replace('_', ' ')}")
             self._write("gold", name, make(), files=1)
@@ -96,9 +84,9 @@ class Pipeline:
         self.say("measure: summary")
         tables = {name: self.table("gold", name) for name in ("throughput", "membership")}
         tables |= {name: self.table("silver", name) for name in ("messages", "gaps")}
-        daemons = trace.select("daemon").distinct().withColumn("site", site("daemon", sites))
+        daemons = trace.select("daemon").distinct().withColumn("site", measure.site("daemon", sites))
         self._write(
-            "gold", "summary", summary.summary({**tables, "records": records, "daemons": daemons}), files=1
+            "gold", "summary", measure.summary({**tables, "records": records, "daemons": daemons}), files=1
         )
 
     def _measures(
@@ -109,19 +97,19 @@ class Pipeline:
         def percentiles() -> DataFrame:
             # Spools know which groups a place was for; without them, sessions know their groups.
             if self.wish.spools:
-                by_group = latency.in_groups(journeys, records)
+                by_group = measure.in_groups(journeys, records)
             else:
-                by_group = latency.session_journeys(trace, sites)
-            few = trace.where("kind = 'deliver'").count() <= latency.EXACT_MAX
-            return latency.latency(journeys, by_group, exact=few)
+                by_group = measure.session_journeys(trace, sites)
+            few = trace.where("kind = 'deliver'").count() <= measure.EXACT_MAX
+            return measure.latency(journeys, by_group, exact=few)
 
         return {
-            "throughput": lambda: throughput.throughput(trace, sites),
+            "throughput": lambda: measure.throughput(trace, sites),
             "latency": percentiles,
-            "latency_histogram": lambda: latency.latency_histogram(journeys),
-            "links": lambda: links.links(trace),
-            "membership": lambda: stays.membership(trace),
-            "group_views": lambda: stays.group_views(trace, self._bodies(records)),
+            "latency_histogram": lambda: measure.latency_histogram(journeys),
+            "links": lambda: measure.links(trace),
+            "membership": lambda: measure.membership(trace),
+            "group_views": lambda: measure.group_views(trace, self._bodies(records)),
         }
 
     def audit(self) -> Report | None:
@@ -168,7 +156,7 @@ class Pipeline:
 
     def _bodies(self, records: DataFrame) -> DataFrame:
         """Without spools no worker of Python is started for nothing."""
-        return bodies(records) if self.wish.spools else self.spark.createDataFrame([], ddl(BODIES))
+        return reconcile.bodies(records) if self.wish.spools else self.spark.createDataFrame([], ddl(BODIES))
 
     def _write(self, layer: str, name: str, table: DataFrame, files: int | None = None) -> None:
         with self.store.making(layer, name) as place:

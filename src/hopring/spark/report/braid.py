@@ -1,20 +1,22 @@
 """The braid: where each daemon's strand runs while views part and come together. Pure.
 
 Below       stays of daemons in views, in any order.
-Above       `braid_picture`, which draws it.
+Above       `braid_chart`, which draws it.
 Invariants  strands of one view lie beside each other, with a gap to those of another; between two knots
             nothing moves; a daemon has one place in each epoch in which it is in a view, and none in others.
 Deviation   changes that come within `knot_us` of each other are one knot: daemons install a view within
             milliseconds, and a page has a thousand pixels. A view that lived only inside a knot has no epoch.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import groupby, pairwise
 from math import sqrt
+from typing import Final
 
-from hopring.spark.report.braid_order import ranks
-from hopring.spark.report.rows import Stay
+from hopring.spark.report.gold import Stay
+from hopring.spark.report.scales import Linear
 from hopring.value import Value
 
 
@@ -179,3 +181,180 @@ def _epoch(
         y += spacing.between(len(parts)) - spacing.strand
     bundles = tuple([Bundle(present[part[0]], part) for part in parts])
     return Epoch(begin_us, end_us, bundles, places)
+
+
+Parts = Sequence[tuple[str, ...]]
+
+
+def ranks(daemons: Sequence[str], partitions: Sequence[tuple[int, Parts]]) -> dict[str, int]:
+    """The place of each daemon, from 0; the partitions come with how long they lasted."""
+    lasted: dict[frozenset[tuple[str, ...]], int] = {}
+    for span_us, parts in partitions:
+        key = frozenset(tuple(sorted(part)) for part in parts)
+        lasted[key] = lasted.get(key, 0) + span_us
+    blocks = [list(daemons)] if daemons else []
+    for key in sorted(lasted, key=lambda one: (-lasted[one], sorted(one))):
+        if len(key) > 1:
+            blocks = _refined(blocks, {daemon: part for part in key for daemon in part})
+    return {daemon: at for at, daemon in enumerate([one for block in blocks for one in block])}
+
+
+def _refined(blocks: list[list[str]], part_of: dict[str, tuple[str, ...]]) -> list[list[str]]:
+    """Each block falls apart; what belongs to the blocks beside it goes to that side."""
+    out: list[list[str]] = []
+    for at, block in enumerate(blocks):
+        pieces: dict[tuple[str, ...], list[str]] = {}
+        part = next((part_of[daemon] for daemon in block if daemon in part_of), ())
+        for daemon in block:
+            part = part_of.get(
+                daemon, part
+            )  # Who is not there parts nobody: it stays beside the one before it.
+            pieces.setdefault(part, []).append(daemon)
+        before = {part_of[daemon] for daemon in out[-1] if daemon in part_of} if out else set()
+        behind = {part_of[daemon] for later in blocks[at + 1 :] for daemon in later if daemon in part_of}
+        keyed = [
+            (_block_side(part, before, behind), number, them)
+            for number, (part, them) in enumerate(pieces.items())
+        ]
+        out += [them for _, _, them in sorted(keyed)]
+    return out
+
+
+def _block_side(part: tuple[str, ...], before: set[tuple[str, ...]], behind: set[tuple[str, ...]]) -> int:
+    return 0 if part in before else 2 if part in behind else 1
+
+
+KNOT_PX: Final = 34.0
+HOME_PX: Final = 44.0  # From the names to the first view.
+ROUNDS: Final = 24
+
+Step = tuple[str, tuple[float, ...]]
+"""A letter of a path with its numbers."""
+
+
+class Knot(Value, frozen=True):
+    """A change on the page: its middle, and how far it reaches to both sides."""
+
+    x: float
+    half: float
+
+
+class Course(Value, frozen=True):
+    """Where strands are."""
+
+    braid: Braid
+    knots: tuple[Knot, ...]  # One where each epoch begins.
+    left: float
+    right: float
+
+    def piece(self, daemon: str, first: int, last: int) -> list[Step]:
+        """The strand from the middle of the first epoch's knot to that of the knot behind the last one."""
+        y = self._place(daemon, first)
+        before = self._before(daemon, first)
+        knot = self.knots[first]
+        steps: list[Step] = [("M", (knot.x, (before + y) / 2))]
+        for at in range(first, last + 1):
+            y = self._place(daemon, at)
+            steps += [half_in(self.knots[at], before, y)]
+            if at + 1 == len(self.knots):
+                return [*steps, ("H", (self.right,))]
+            behind = self.braid.epochs[at + 1].places.get(daemon)
+            knot = self.knots[at + 1]
+            if behind is None:
+                return [*steps, ("H", (knot.x,))]
+            steps += [("H", (knot.x - knot.half,)), half_out(knot, y, behind)]
+            before = y
+        return steps
+
+    def way_to(self, daemon: str, first: int) -> list[Step]:
+        """From where it was before, its name or the place where it was lost, into the first epoch's knot."""
+        last = self._last(daemon, first)
+        y = self._before(daemon, first)
+        begin = self.left if last is None else self.knots[last + 1].x
+        knot = self.knots[first]
+        return [
+            ("M", (begin, y)),
+            ("H", (max(begin, knot.x - knot.half),)),
+            half_out(knot, y, self._place(daemon, first)),
+        ]
+
+    def y_at(self, daemon: str, x: float) -> float:
+        """The height of a strand; that of the nearest epoch where it has none."""
+        at = max(bisect_right([knot.x for knot in self.knots], x) - 1, 0)
+        near = self.knots[at]
+        if at + 1 < len(self.knots) and x > self.knots[at + 1].x - self.knots[at + 1].half:
+            at, near = at + 1, self.knots[at + 1]
+        behind = self.braid.epochs[at].places.get(daemon)
+        before = self._before(daemon, at)
+        if behind is None:
+            return before
+        return before + (behind - before) * _eased((x - near.x + near.half) / (2 * near.half or 1.0))
+
+    def _place(self, daemon: str, at: int) -> float:
+        return self.braid.epochs[at].places[daemon]
+
+    def _last(self, daemon: str, at: int) -> int | None:
+        """The last epoch before this one in which it has a place."""
+        return next((n for n in range(at - 1, -1, -1) if daemon in self.braid.epochs[n].places), None)
+
+    def _before(self, daemon: str, at: int) -> float:
+        last = self._last(daemon, at)
+        return self.braid.home[daemon] if last is None else self._place(daemon, last)
+
+
+def course(braid: Braid, scale: Linear, left: float, right: float) -> Course:
+    """Knots where epochs begin, none of which reaches into another."""
+    xs = [scale.at(epoch.begin_us) for epoch in braid.epochs]
+    knots: list[Knot] = []
+    for at, x in enumerate(xs):
+        room_before = (x - xs[at - 1]) / 2 if at else x - left
+        room_behind = (xs[at + 1] - x) / 2 if at + 1 < len(xs) else right - x
+        if at == 0 and x - left <= HOME_PX + 1:
+            knots.append(Knot((left + x) / 2, (x - left) / 2))  # All of the way from the names.
+        else:
+            knots.append(Knot(x, max(min(KNOT_PX / 2, room_before, room_behind), 0.5)))
+    return Course(braid, tuple(knots), left, right)
+
+
+def half_out(knot: Knot, y: float, behind: float) -> Step:
+    """The first half of the curve, from the height before to the middle."""
+    middle = (y + behind) / 2
+    x, half = knot.x, knot.half
+    return "C", (x - half / 2, y, x - half / 4, (y + middle) / 2, x, middle)
+
+
+def half_in(knot: Knot, before: float, y: float) -> Step:
+    """The second half."""
+    middle = (before + y) / 2
+    x, half = knot.x, knot.half
+    return "C", (x + half / 4, (middle + y) / 2, x + half / 2, y, x + half, y)
+
+
+def _eased(part: float) -> float:
+    """How far up the curve is, at a part of its width: its x is a cubic too, so it is found by halving."""
+    if part <= 0 or part >= 1:
+        return 0.0 if part <= 0 else 1.0
+    low, high = 0.0, 1.0
+    for _ in range(ROUNDS):
+        s = (low + high) / 2
+        low, high = (s, high) if 1.5 * s * (1 - s) + s**3 < part else (low, s)
+    return 3 * low**2 - 2 * low**3
+
+
+def views_of(braid: Braid, daemon: str) -> list[tuple[str, int, int]]:
+    """The views that a daemon is in, each with its first and last epoch."""
+    found: list[tuple[str, int, int]] = []
+    for at, epoch in enumerate(braid.epochs):
+        view = view_in(epoch, daemon)
+        if view is None:
+            continue
+        if found and found[-1][0] == view and found[-1][2] == at - 1:
+            found[-1] = (view, found[-1][1], at)
+        else:
+            found.append((view, at, at))
+    return found
+
+
+def view_in(epoch: Epoch, daemon: str) -> str | None:
+    """The view that a daemon is in."""
+    return next((bundle.view for bundle in epoch.bundles if daemon in bundle.daemons), None)

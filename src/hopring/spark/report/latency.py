@@ -6,10 +6,19 @@ from math import floor, log2
 from typing import Final
 
 from hopring.check.picture.svg import Attributes, element, line, path, text, tip
-from hopring.spark.report import words
-from hopring.spark.report.colours import service_class, service_order
-from hopring.spark.report.html import Column, figure, folded, said, svg, table, tag
-from hopring.spark.report.rows import ALL_GROUPS, Bucket, Gold, Latency
+from hopring.spark.report import texts
+from hopring.spark.report.gold import ALL_GROUPS, Bucket, Gold, Latency
+from hopring.spark.report.html import (
+    Column,
+    figure,
+    folded,
+    said,
+    service_class,
+    service_order,
+    svg,
+    table,
+    tag,
+)
 from hopring.spark.report.scales import Log, log_ticks
 from hopring.value import Value
 
@@ -86,7 +95,7 @@ def panels(found: Sequence[Hill], latency: Sequence[Latency]) -> str:
     if len(sums) > len(pairs):
         left_out = len(sums) - len(pairs)
         note = said(
-            f"{words.plural(left_out, 'more pair')} of sites, with fewer messages, left out here.", "note"
+            f"{texts.plural(left_out, 'more pair')} of sites, with fewer messages, left out here.", "note"
         )
     return tag("div", {"class": "three"}, *plots) + note + folded("The same as a table", _table(latency))
 
@@ -107,11 +116,11 @@ def _panel(pair: Pair, found: Sequence[Hill], scale: Log) -> str:
         x = scale.at(value)
         parts.append(line(x, 0, x, bottom + 4, "level"))
         side = "" if x < 18 else " end" if x > scale.end - 30 else " middle"
-        parts.append(text(x, bottom + 17, words.span(value), f"small faint{side}"))
+        parts.append(text(x, bottom + 17, texts.span(value), f"small faint{side}"))
     for number, hill in enumerate(rows):
         parts += _hill(hill, scale, ROW_PX * (number + 1))
     parts.append(line(scale.begin, bottom, scale.end, bottom, "axis"))
-    here, there = (words.short(site, 20) for site in pair)
+    here, there = (texts.short(site, 20) for site in pair)
     told = "; ".join([f"{hill.service}: {_told(hill)}" for hill in rows])
     picture = svg(WIDTH_PX, bottom + 24, f"Latency from {here} to {there}. {told}", parts)
     title = f"{here} → {there}" if here != there else f"within {here}"
@@ -121,18 +130,18 @@ def _panel(pair: Pair, found: Sequence[Hill], scale: Log) -> str:
 def _told(hill: Hill) -> str:
     one = hill.latency
     if one is None:
-        return f"{words.plural(hill.messages, 'message')}"
-    return f"half within {words.some(one.p50_us, words.span)}, 99 % within {words.some(one.p99_us, words.span)}"
+        return f"{texts.plural(hill.messages, 'message')}"
+    return f"half within {texts.some(one.p50_us, texts.span)}, 99 % within {texts.some(one.p99_us, texts.span)}"
 
 
 def _hill(hill: Hill, scale: Log, floor_y: float) -> list[str]:
     """The words, the area, and the marks of the half and of 99 %."""
     colour = service_class(hill.service)
     top = max(one.messages for one in hill.buckets)
-    parts = [text(scale.begin, floor_y - HILL_PX - 13, words.short(hill.service, 18), "small bold")]
+    parts = [text(scale.begin, floor_y - HILL_PX - 13, texts.short(hill.service, 18), "small bold")]
     if hill.latency is not None:
         one = hill.latency
-        marks = f"p50 {words.some(one.p50_us, words.span)}, p99 {words.some(one.p99_us, words.span)}"
+        marks = f"p50 {texts.some(one.p50_us, texts.span)}, p99 {texts.some(one.p99_us, texts.span)}"
         parts.append(text(scale.end, floor_y - HILL_PX - 13, marks, "small faint end"))
     parts.append(_area(hill, scale, floor_y, top, colour))
     parts += _hits(hill, scale, floor_y, top)
@@ -163,9 +172,9 @@ def _hits(hill: Hill, scale: Log, floor_y: float, top: int) -> list[str]:
     parts = []
     for one in hill.buckets:
         begin, end = scale.at(max(one.low_us, LOW_US)), scale.at(one.high_us)
-        part = words.share(one.messages / hill.messages)
-        told = f"{hill.service}: {words.span(max(one.low_us, 0))} to {words.span(one.high_us)}, "
-        told += f"{words.plural(one.messages, 'message')} ({part})"
+        part = texts.share(one.messages / hill.messages)
+        told = f"{hill.service}: {texts.span(max(one.low_us, 0))} to {texts.span(one.high_us)}, "
+        told += f"{texts.plural(one.messages, 'message')} ({part})"
         box: Attributes = {"x": begin, "y": floor_y - HILL_PX, "width": max(end - begin, 1), "height": HILL_PX}
         parts.append(element("rect", {**box, "class": "hit"}, tip(told)))
     return parts if top else []
@@ -179,14 +188,14 @@ def _table(latency: Sequence[Latency]) -> str:
     rows = []
     for one in sorted(latency, key=lambda row: (row.group != ALL_GROUPS, row)):
         times = (one.p50_us, one.p90_us, one.p99_us, one.max_us, one.mean_us)
-        group = words.short(one.group) if one.group != ALL_GROUPS else "all"
-        names = [words.short(name) for name in (one.service, one.from_site, one.to_site)]
-        shown = [words.some(value, words.span) for value in times]
-        rows.append((*names, group, words.count(one.messages), *shown, words.count(one.negative)))
+        group = texts.short(one.group) if one.group != ALL_GROUPS else "all"
+        names = [texts.short(name) for name in (one.service, one.from_site, one.to_site)]
+        shown = [texts.some(value, texts.span) for value in times]
+        rows.append((*names, group, texts.count(one.messages), *shown, texts.count(one.negative)))
     return table("Latency from multicast to delivery", columns, rows)
 
 
-def section(gold: Gold) -> tuple[str, str, str, str]:
+def latency_section(gold: Gold) -> tuple[str, str, str, str]:
     """The panels; only the table where distributions were not made."""
     rows = gold.latency or []
     found = hills(gold.histogram or [], rows)
@@ -201,5 +210,5 @@ def section(gold: Gold) -> tuple[str, str, str, str]:
         "everywhere. Half of the messages are faster than the filled mark, 99 % than the hollow one."
     )
     if negative:
-        told += f" {words.plural(negative, 'message')} seemed to arrive before they were sent: clocks differ."
+        told += f" {texts.plural(negative, 'message')} seemed to arrive before they were sent: clocks differ."
     return *key, told, panels(found, rows)

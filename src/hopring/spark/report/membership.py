@@ -1,15 +1,15 @@
 """Membership: the braid of daemons, and its views as a table."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from hopring.spark.report import words
+from hopring.spark.report import texts
 from hopring.spark.report.braid import closed, lay_out
-from hopring.spark.report.braid_picture import STRANDS_MAX, draw_braid
-from hopring.spark.report.braid_words import ViewFacts, views, what_changed
-from hopring.spark.report.html import Column, at_widths, folded, said, table
-from hopring.spark.report.rows import Gold, Stay
-from hopring.spark.report.widths import WIDTHS
+from hopring.spark.report.braid_chart import STRANDS_MAX, ViewFacts, draw_braid, views, what_changed
+from hopring.spark.report.gold import Gold, GroupStay, Stay
+from hopring.spark.report.html import WIDTHS, Cell, Column, at_widths, bar, figure, folded, said, table
+from hopring.value import Value
 
 MOMENTS_MAX: Final = 40
 SECTION: Final = ("membership", "Membership")
@@ -25,7 +25,7 @@ COLUMNS: Final = (
 )
 
 
-def section(
+def membership_section(
     gold: Gold, window: tuple[int, int] | None, site_class: dict[str, str]
 ) -> tuple[str, str, str, str]:
     """The braid and the table."""
@@ -33,12 +33,12 @@ def section(
     if not stays or window is None:
         return *SECTION, "", said("No views of daemons were recorded.", "empty")
     chosen, left_out = _chosen(stays)
-    label = f"Membership of {words.plural(len({stay.daemon for stay in chosen}), 'daemon')} over time"
+    label = f"Membership of {texts.plural(len({stay.daemon for stay in chosen}), 'daemon')} over time"
     found = views(closed(stays, window[1]))
-    label += f", {words.plural(len(found), 'view')}; the table below has them all"
+    label += f", {texts.plural(len(found), 'view')}; the table below has them all"
     picture = at_widths(lambda width: draw_braid(chosen, window, width, site_class, label), WIDTHS)
     if left_out:
-        picture += said(f"{words.plural(left_out, 'more daemon')} left out of the picture.", "note")
+        picture += said(f"{texts.plural(left_out, 'more daemon')} left out of the picture.", "note")
     rows = [_row(one) for one in found]
     more = gold.left_out.get("membership", 0)
     return (
@@ -72,14 +72,134 @@ def _chosen(stays: Sequence[Stay]) -> tuple[list[Stay], int]:
 
 
 def _row(one: ViewFacts) -> tuple[str, ...]:
-    lasted = words.span(one.end_us - one.first_us) + (", to the end" if one.lasts else "")
+    lasted = texts.span(one.end_us - one.first_us) + (", to the end" if one.lasts else "")
     return (
         f"{one.letter} ({one.name})",
-        words.moment(one.first_us, 3),
-        words.span(one.last_us - one.first_us),
+        texts.moment(one.first_us, 3),
+        texts.span(one.last_us - one.first_us),
         lasted,
-        words.some(one.closing_us, words.span),
-        words.count(len(one.members)),
-        words.names(one.members),
-        words.short("; ".join(one.causes), 120),
+        texts.some(one.closing_us, texts.span),
+        texts.count(len(one.members)),
+        texts.names(one.members),
+        texts.short("; ".join(one.causes), 120),
     )
+
+
+PICTURES_MAX: Final = 3
+GROUP_STRANDS_MAX: Final = 24
+GROUP_COLUMNS: Final = (
+    *(Column("group", number=False), Column("view", number=False), Column("installed", number=False)),
+    *(Column("lasted"), Column("members"), Column("who", number=False), Column("cause", number=False)),
+)
+
+
+class GroupView(Value, frozen=True, order=True):
+    """A view of a group, from all sessions that were in it."""
+
+    group: str
+    begin_us: int
+    view: str
+    end_us: int | None
+    members: tuple[str, ...]
+    cause: str
+
+
+def group_views(stays: Sequence[GroupStay]) -> list[GroupView]:
+    """Each view once: from the first that installed it to the last that left."""
+    found: dict[tuple[str, str], list[GroupStay]] = {}
+    for stay in stays:
+        found.setdefault((stay.group, stay.view), []).append(stay)
+    out = []
+    for (group, view), them in found.items():
+        ends = [stay.end_us for stay in them]
+        end_us = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+        first = min(them, key=lambda stay: (stay.begin_us, stay.session))
+        out.append(GroupView(group, first.begin_us, view, end_us, first.members, first.cause))
+    return sorted(out)
+
+
+def group_table(stays: Sequence[GroupStay], end_us: int, more: int = 0) -> str:
+    """All views of all groups, in the order of time within a group."""
+    found = group_views(stays)
+    most = max([len(one.members) for one in found], default=1)
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(texts.short(one.group), texts.group_view(one.view), texts.moment(one.begin_us, 3)),
+            _lasted(one, end_us),
+            bar(len(one.members) / max(most, 1), texts.count(len(one.members))),
+            *(texts.names([texts.process(name) for name in one.members], 8), texts.short(one.cause)),
+        )
+        for one in found
+    ]
+    return table("Views of groups", GROUP_COLUMNS, rows, more)
+
+
+def _lasted(one: GroupView, end_us: int) -> str:
+    if one.end_us is None:
+        return f"{texts.span(max(end_us - one.begin_us, 0))}, to the end"
+    return texts.span(one.end_us - one.begin_us)
+
+
+def groups_section(
+    gold: Gold, window: tuple[int, int] | None, site_class: dict[str, str]
+) -> tuple[str, str, str, str] | None:
+    """Views of groups; nothing if the table was not made."""
+    if gold.group_views is None:
+        return None
+    if not gold.group_views:
+        return "groups", "Groups", "", said("No views of groups were recorded.", "empty")
+    window = window or groups_window_us(gold.group_views)
+    found = len({stay.group for stay in gold.group_views})
+    told = (
+        f"Views of {texts.plural(found, 'group')}, as their members were shown them: a strand for each member."
+    )
+    listed = group_table(gold.group_views, window[1], gold.left_out.get("group_views", 0))
+    pictures = braids(gold.group_views, window, site_class)
+    return "groups", "Groups", told, pictures + folded("The same as a table", listed)
+
+
+def groups_window_us(stays: Sequence[GroupStay]) -> tuple[int, int]:
+    """From the first view to the last end that is known."""
+    times = [at for stay in stays for at in (stay.begin_us, stay.end_us) if at is not None]
+    return min(times), max(*times, min(times) + 1)
+
+
+def braids(stays: Sequence[GroupStay], window: tuple[int, int], site_class: dict[str, str]) -> str:
+    """The groups with most members, each as a braid of its sessions."""
+    # A clock that is far off would squeeze all others into a corner.
+    inside = [stay for stay in stays if window[0] <= stay.begin_us <= window[1]]
+    members: dict[str, set[str]] = {}
+    for stay in inside:
+        members.setdefault(stay.group, set()).add(stay.session)
+    order = sorted(members, key=lambda group: (-len(members[group]), group))
+    parts = []
+    for group in order[:PICTURES_MAX]:
+        shown = set(sorted(members[group])[:GROUP_STRANDS_MAX])
+        them = [_as_stay(stay) for stay in inside if stay.group == group and stay.session in shown]
+        classes = {stay.daemon: _class(stay.daemon, site_class) for stay in them}
+        label = f"Views of the group {texts.short(group)} over time; the table below has them all"
+        draw = partial(draw_braid, them, window, site_class=classes, label=label)
+        left_out = len(members[group]) - len(shown)
+        note = f"{texts.plural(left_out, 'more member')} left out of the picture." if left_out else ""
+        parts.append(figure(texts.short(group), note, at_widths(draw, WIDTHS)))
+    more = len(order) - PICTURES_MAX
+    note = said(f"{texts.plural(more, 'more group')} in the table only.", "note") if more > 0 else ""
+    if len(inside) < len(stays):
+        away = len(stays) - len(inside)
+        note += said(f"{texts.plural(away, 'stay')} outside the time of this page in the table only.", "note")
+    return "".join(parts) + note
+
+
+def _as_stay(stay: GroupStay) -> Stay:
+    members = tuple([texts.process(one) for one in stay.members])
+    session = texts.process(stay.session)
+    return Stay(session, stay.begin_us, stay.view, stay.end_us, members, (), stay.cause)
+
+
+def _class(session: str, site_class: dict[str, str]) -> str:
+    """The colour of its daemon: sessions are called `daemon/number` or `#name#daemon`, spools by their site."""
+    for daemon in (session.rpartition("/")[0], session.rpartition("#")[2]):
+        if daemon in site_class:
+            return site_class[daemon]
+    same = [colour for daemon, colour in sorted(site_class.items()) if daemon.rstrip("0123456789") == session]
+    return same[0] if same else "site7"

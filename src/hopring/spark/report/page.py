@@ -6,23 +6,11 @@ from typing import Final
 
 from hopring import __version__
 from hopring.check.picture.svg import escape
-from hopring.spark.report import (
-    colours,
-    gaps,
-    groups,
-    latency,
-    links,
-    membership,
-    summary,
-    throughput,
-    verdicts,
-    words,
-)
+from hopring.spark.report import html, latency, membership, summary, texts, throughput, verdicts
+from hopring.spark.report.gold import Gold, read_gold
 from hopring.spark.report.html import said, tag
-from hopring.spark.report.read import read_gold
-from hopring.spark.report.rows import Gold
-from hopring.spark.report.series import sites as sites_of_table
-from hopring.spark.report.series import window_us as seconds_of_table
+from hopring.spark.report.throughput import seconds_window_us as seconds_of_table
+from hopring.spark.report.throughput import sites as sites_of_table
 from hopring.value import Value
 
 REPORT_FILE: Final = "report.html"
@@ -77,7 +65,7 @@ def render(gold: Gold) -> str:
 
 
 def _document(title: str, body: list[str]) -> str:
-    style = colours.sheet() + (HERE / "page.css").read_text(encoding="utf-8")
+    style = html.sheet() + (HERE / "page.css").read_text(encoding="utf-8")
     head = (
         '<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -96,17 +84,17 @@ def _section(one: Section) -> str:
 
 
 def _sections(gold: Gold, window: tuple[int, int] | None, sites: dict[str, str]) -> list[Section]:
-    site_class = colours.site_classes(sites.values())
+    site_class = html.site_classes(sites.values())
     by_daemon = {daemon: site_class[site] for daemon, site in sites.items()}
     found = [
-        membership.section(gold, window, by_daemon),
-        throughput.section(gold, window, membership.moments(gold, window), site_class),
-        latency.section(gold),
-        links.section(gold),
-        groups.section(gold, window, by_daemon),
-        gaps.section(gold),
-        verdicts.section(gold.audit),
-        summary.section(gold),
+        membership.membership_section(gold, window, by_daemon),
+        throughput.throughput_section(gold, window, membership.moments(gold, window), site_class),
+        latency.latency_section(gold),
+        summary.links_section(gold),
+        membership.groups_section(gold, window, by_daemon),
+        summary.gaps_section(gold),
+        verdicts.verdicts_section(gold.audit),
+        summary.figures_section(gold),
     ]
     return [Section(*one) for one in found if one is not None]
 
@@ -129,8 +117,8 @@ def _period(window: tuple[int, int] | None) -> str:
     if window is None:
         return "No times were recorded."
     begin, end = window
-    until = f"{words.day(end)}, " if words.day(begin) != words.day(end) else ""
-    return f"{words.day(begin)}, {words.moment(begin)} to {until}{words.moment(end)} UTC"
+    until = f"{texts.day(end)}, " if texts.day(begin) != texts.day(end) else ""
+    return f"{texts.day(begin)}, {texts.moment(begin)} to {until}{texts.moment(end)} UTC"
 
 
 def _sign(kind: str) -> str:

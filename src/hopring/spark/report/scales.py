@@ -3,7 +3,8 @@
 from math import ceil, floor, log10
 from typing import Final
 
-from hopring.spark.report import words
+from hopring.check.picture.svg import line, text
+from hopring.spark.report import texts
 from hopring.value import Value
 
 SECOND_US: Final = 1_000_000
@@ -92,7 +93,28 @@ def time_ticks(begin_us: int, end_us: int, most: int) -> list[tuple[int, str]]:
 
 def _tick(at_us: int, step_us: int) -> str:
     if step_us >= 24 * 3_600 * SECOND_US:
-        return words.day(at_us).rpartition(" ")[0]
+        return texts.day(at_us).rpartition(" ")[0]
     if step_us >= 60 * SECOND_US:
-        return words.moment(at_us)[:5]
-    return words.moment(at_us, 0 if step_us >= SECOND_US else 3)
+        return texts.moment(at_us)[:5]
+    return texts.moment(at_us, 0 if step_us >= SECOND_US else 3)
+
+
+TICK_PX: Final = 92.0
+
+
+def time_axis(scale: Linear, y: float, width: float) -> list[str]:
+    """Times of day below a plot."""
+    most = max(2, int((scale.end - scale.begin) / TICK_PX))
+    parts = [line(scale.begin, y, scale.end, y, "axis")]
+    for at_us, words in time_ticks(int(scale.low), int(scale.high), most):
+        x = scale.at(at_us)
+        parts.append(line(x, y, x, y + 4, "axis"))
+        # Half of the words would be beyond the edge.
+        side = "end" if x + 26 > width else "middle"
+        parts.append(text(min(x, width), y + 16, words, f"small faint {side}"))
+    return parts
+
+
+def level(y: float, begin: float, end: float, words: str) -> list[str]:
+    """A faint line across a plot at a round value, with the value before it."""
+    return [line(begin, y, end, y, "level"), text(begin - 6, y + 4, words, "small faint end")]

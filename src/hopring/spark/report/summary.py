@@ -1,16 +1,17 @@
 """The figures on top of the page, and all others in a table at its end."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from math import isfinite
+from typing import Any, Final
 
 from hopring.check.picture.svg import escape
-from hopring.spark.report import words
+from hopring.spark.report import texts
 from hopring.spark.report.braid import lay_out
-from hopring.spark.report.braid_words import counted, views
-from hopring.spark.report.gaps import unexplained
-from hopring.spark.report.html import Column, table, tag
-from hopring.spark.report.links import worst
-from hopring.spark.report.rows import ALL_GROUPS, Gold, Latency
-from hopring.spark.report.series import totals
+from hopring.spark.report.braid_chart import counted, views
+from hopring.spark.report.gold import ALL_GROUPS, Gold, Latency, Link
+from hopring.spark.report.html import Cell, Column, bar, said, table, tag
+from hopring.spark.report.throughput import totals
 from hopring.value import Value
 
 KNOT_US = 250_000
@@ -29,15 +30,15 @@ def tiles(gold: Gold, window_us: tuple[int, int] | None, sites: dict[str, str]) 
     """What is known; a table that is missing has no tile."""
     found = []
     if window_us is not None:
-        found.append(Tile("Observed", words.span(window_us[1] - window_us[0]), words.day(window_us[0])))
+        found.append(Tile("Observed", texts.span(window_us[1] - window_us[0]), texts.day(window_us[0])))
     if sites:
         count = len(set(sites.values()))
-        found.append(Tile("Daemons", words.count(len(sites)), f"in {words.plural(count, 'site')}"))
+        found.append(Tile("Daemons", texts.count(len(sites)), f"in {texts.plural(count, 'site')}"))
     if gold.throughput is not None and gold.throughput.num_rows:
         sums = totals(gold.throughput, "service").values()
         sent, delivered = sum(one.sent for one in sums), sum(one.delivered for one in sums)
-        found.append(Tile("Messages sent", words.count(sent), words.size(sum(one.bytes for one in sums))))
-        found.append(Tile("Delivered", words.count(delivered), "one for each receiver"))
+        found.append(Tile("Messages sent", texts.count(sent), texts.size(sum(one.bytes for one in sums))))
+        found.append(Tile("Delivered", texts.count(delivered), "one for each receiver"))
     return found + _of_latency(gold) + _of_membership(gold) + _of_links(gold) + _of_gaps(gold)
 
 
@@ -47,10 +48,10 @@ def _of_latency(gold: Gold) -> list[Tile]:
     if not rows:
         return []
     worst_one: Latency = max(rows, key=lambda one: (one.p99_us or 0.0, one))
-    half = words.some(worst_one.p50_us, words.span)
-    way = f"{words.short(worst_one.service, 12)}, {words.short(worst_one.from_site, 12)} → "
-    way += f"{words.short(worst_one.to_site, 12)}; half within {half}"
-    return [Tile("Slowest p99", words.some(worst_one.p99_us, words.span), way)]
+    half = texts.some(worst_one.p50_us, texts.span)
+    way = f"{texts.short(worst_one.service, 12)}, {texts.short(worst_one.from_site, 12)} → "
+    way += f"{texts.short(worst_one.to_site, 12)}; half within {half}"
+    return [Tile("Slowest p99", texts.some(worst_one.p99_us, texts.span), way)]
 
 
 def _of_membership(gold: Gold) -> list[Tile]:
@@ -61,11 +62,11 @@ def _of_membership(gold: Gold) -> list[Tile]:
     braid = lay_out(stays, end_us, KNOT_US)
     changes = counted(braid.knots)
     told = [
-        words.plural(changes[what], one, many)
+        texts.plural(changes[what], one, many)
         for what, one, many in (("split", "split", "splits"), ("merge", "merge", "merges"))
         if changes[what]
     ]
-    return [Tile("Views of daemons", words.count(len(views(braid.legs))), ", ".join(told) or "no split")]
+    return [Tile("Views of daemons", texts.count(len(views(braid.legs))), ", ".join(told) or "no split")]
 
 
 def _of_links(gold: Gold) -> list[Tile]:
@@ -73,9 +74,9 @@ def _of_links(gold: Gold) -> list[Tile]:
         return []
     one = worst(gold.links)
     if one is None:
-        return [Tile("Loss", "none", f"on {words.plural(len(gold.links), 'link')}")]
-    way = f"{words.short(one.daemon, 14)} → {words.short(one.peer, 14)}"
-    return [Tile("Most loss", words.share(one.loss_ratio or 0.0), way)]
+        return [Tile("Loss", "none", f"on {texts.plural(len(gold.links), 'link')}")]
+    way = f"{texts.short(one.daemon, 14)} → {texts.short(one.peer, 14)}"
+    return [Tile("Most loss", texts.share(one.loss_ratio or 0.0), way)]
 
 
 def _of_gaps(gold: Gold) -> list[Tile]:
@@ -85,7 +86,7 @@ def _of_gaps(gold: Gold) -> list[Tile]:
         return [Tile("Gaps", "none", "in spools")]
     open_ones = unexplained(gold.gaps)
     told = {None: "", 0: ", all explained"}.get(open_ones, f", {open_ones} unexplained")
-    return [Tile("Gaps", words.count(gold.gaps.num_rows), f"in spools{told}")]
+    return [Tile("Gaps", texts.count(gold.gaps.num_rows), f"in spools{told}")]
 
 
 def tile_list(found: list[Tile]) -> str:
@@ -110,19 +111,123 @@ def figure_table(summary: dict[str, float]) -> str:
 
 
 def _figure(name: str, value: float) -> tuple[str, str]:
-    shown = {"us": words.span, "bytes": words.size, "ratio": words.share, "share": words.share}
+    shown = {"us": texts.span, "bytes": texts.size, "ratio": texts.share, "share": texts.share}
     if name.startswith("bytes "):
-        return words.short(name), words.some(value, words.size)
+        return texts.short(name), texts.some(value, texts.size)
     stem, _, unit = name.rpartition("_")
     if isfinite(value) and unit == "seconds":
-        return words.short(stem.replace("_", " ")), words.span(value * 1e6)
+        return texts.short(stem.replace("_", " ")), texts.span(value * 1e6)
     if stem and unit in shown:
-        return words.short(stem.replace("_", " ")), words.some(value, shown[unit])
-    return words.short(name.replace("_", " ")), words.some(value)
+        return texts.short(stem.replace("_", " ")), texts.some(value, shown[unit])
+    return texts.short(name.replace("_", " ")), texts.some(value)
 
 
-def section(gold: Gold) -> tuple[str, str, str, str] | None:
+def figures_section(gold: Gold) -> tuple[str, str, str, str] | None:
     """All figures."""
     if not gold.summary:
         return None
     return "figures", "Figures", "", figure_table(gold.summary)
+
+
+LINK_COLUMNS = (
+    *(Column("from", number=False), Column("to", number=False), Column("link", number=False)),
+    *(Column("sent"), Column("received"), Column("lost"), Column("loss"), Column("NACKs")),
+    *(Column("sent again"), Column("round trip")),
+)
+
+
+def link_table(links: Sequence[Link], more: int = 0) -> str:
+    """The worst first. Bars are parts of the greatest in their column; a round trip of 0 was never measured."""
+    order = sorted(links, key=lambda one: (-(one.loss_ratio or 0.0), -one.retransmissions, one))
+    loss = max([one.loss_ratio or 0.0 for one in links], default=0.0)
+    nacks = max([one.nacks for one in links], default=0)
+    again = max([one.retransmissions for one in links], default=0)
+    trip = max([one.round_trip_us or 0.0 for one in links], default=0.0)
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(texts.short(one.daemon), texts.short(one.peer) or texts.NOTHING, texts.short(one.link)),
+            *(texts.count(one.sent), texts.count(one.received), texts.count(one.lost)),
+            bar(_link_part(one.loss_ratio, loss), texts.some(one.loss_ratio, texts.share), "bad"),
+            bar(_link_part(one.nacks, nacks), texts.count(one.nacks)),
+            bar(_link_part(one.retransmissions, again), texts.count(one.retransmissions)),
+            bar(_link_part(one.round_trip_us, trip), texts.some(one.round_trip_us or None, texts.span)),
+        )
+        for one in order
+    ]
+    return table("Links, the one with most loss first", LINK_COLUMNS, rows, more)
+
+
+def worst(links: Sequence[Link]) -> Link | None:
+    """The one that lost the greatest part, if one lost anything."""
+    lossy = [one for one in links if (one.loss_ratio or 0.0) > 0]
+    return max(lossy, key=lambda one: (one.loss_ratio or 0.0, one.lost, one), default=None)
+
+
+def _link_part(value: float | None, greatest: float) -> float:
+    return (value or 0.0) / greatest if greatest else 0.0
+
+
+def links_section(gold: Gold) -> tuple[str, str, str, str]:
+    """The table, or a word that there is none."""
+    if not gold.links:
+        return "links", "Links", "", said("No links were recorded.", "empty")
+    told = "What each daemon counted of its links. Bars are parts of the greatest value in their column."
+    return "links", "Links", told, link_table(gold.links, gold.left_out.get("links", 0))
+
+
+GAP_COLUMNS_MAX: Final = 12
+EXPLAINED: Final = "explained"
+GAP_ROWS_MAX: Final = 2_000
+
+
+def unexplained(gaps: Any) -> int | None:
+    """How many have no reason; None if the table does not say."""
+    if EXPLAINED not in gaps.column_names:
+        return None
+    return sum(value is False for value in gaps[EXPLAINED].to_pylist())
+
+
+def gap_table(gaps: Any) -> str:
+    """Without columns that are empty throughout; those without a reason first."""
+    names = [name for name in gaps.column_names if gaps[name].null_count < gaps.num_rows][:GAP_COLUMNS_MAX]
+    few = gaps.select(names).slice(0, GAP_ROWS_MAX)
+    found = few.to_pylist()
+    # Sorted by their text, so that the page does not depend on the order of the files.
+    found.sort(key=lambda row: (row.get(EXPLAINED) is not False, [str(row[name]) for name in names]))
+    rows = [[_gap_cell(name, row[name]) for name in names] for row in found]
+    columns = [Column(texts.short(name).replace("_", " "), number=_is_number(gaps, name)) for name in names]
+    return table("Gaps: what is missing in which spool", columns, rows, gaps.num_rows - few.num_rows)
+
+
+def _is_number(gaps: Any, name: str) -> bool:
+    return str(gaps.schema.field(name).type) in ("int32", "int64", "double", "float")
+
+
+def _gap_cell(name: str, value: object) -> str:
+    match value:
+        case None:
+            return texts.NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case int() | float():
+            return texts.some(value)
+        case datetime():
+            return value.strftime("%H:%M:%S.%f")[:-3]
+        case list():
+            return texts.names([str(one) for one in value], 8)
+        case str() if name == "view":
+            return texts.group_view(value)
+        case _:
+            return texts.short(str(value), 120)
+
+
+def gaps_section(gold: Gold) -> tuple[str, str, str, str] | None:
+    """The table; nothing if it was not made."""
+    if gold.gaps is None:
+        return None
+    if not gold.gaps.num_rows:
+        return "gaps", "Gaps", "", said("No gaps: every spool has all that the others have.", "empty")
+    told = "What is missing in which spool, and why."
+    if unexplained(gold.gaps) == 0:
+        told += " All of it is explained: a spool on one side of a split has nothing of the other side."
+    return "gaps", "Gaps", told, gap_table(gold.gaps)

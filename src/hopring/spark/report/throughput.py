@@ -1,18 +1,61 @@
 """Throughput over time: messages a second by service and by site, and a table with the sums."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from hopring.check.picture.svg import Attributes, element, escape, line, path, text, tip
-from hopring.spark.report import words
-from hopring.spark.report.axis import level, time_axis
-from hopring.spark.report.colours import service_class, service_order
-from hopring.spark.report.html import Column, at_widths, figure, folded, said, svg, table, tag
-from hopring.spark.report.rows import Gold
-from hopring.spark.report.scales import Linear, rounded_up, ticks
-from hopring.spark.report.series import OTHERS, Series, series, totals
-from hopring.spark.report.widths import HALVES
+from hopring.spark.report import texts
+from hopring.spark.report.gold import Gold
+from hopring.spark.report.html import (
+    HALVES,
+    Column,
+    at_widths,
+    figure,
+    folded,
+    said,
+    service_class,
+    service_order,
+    svg,
+    table,
+    tag,
+)
+from hopring.spark.report.scales import SECOND_US, STEPS_US, Linear, level, rounded_up, ticks, time_axis
+from hopring.value import Value
+
+MEASURES: Final = ("sent", "delivered", "bytes")
+
+
+SERIES_MAX: Final = 7
+
+
+OTHERS: Final = "others"
+
+
+class Series(Value, frozen=True):
+    """Messages a second in each step of time, by name; the steps are the same for all."""
+
+    begin_us: int
+    step_us: int
+    rates: Mapping[str, tuple[float, ...]]
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return max([len(one) for one in self.rates.values()], default=0)
+
+
+class Totals(Value, frozen=True):
+    """What passed in all, and in the busiest second."""
+
+    sent: int
+    delivered: int
+    bytes: int
+    peak_delivered: int
+
 
 HEIGHT_PX: Final = 190.0
 LEFT_PX: Final = 52.0
@@ -45,7 +88,7 @@ def _panel(
 
     few = series(rows, by, measure, window_us, 1)
     legend = [
-        tag("span", {"class": f"key {_class(name, classes)}"}, escape(words.short(name) or "(none)"))
+        tag("span", {"class": f"key {_class(name, classes)}"}, escape(texts.short(name) or "(none)"))
         for name in _order(few, by)
     ]
     return figure(title, "", tag("p", {"class": "legend"}, *legend), at_widths(draw, HALVES))
@@ -70,7 +113,7 @@ def _plot(
     y = Linear(0, rounded_up(peak), bottom, top)
     parts = []
     for value in ticks(y.high, 4):
-        parts += level(y.at(value), LEFT_PX, width - 6, words.count(value))
+        parts += level(y.at(value), LEFT_PX, width - 6, texts.count(value))
     parts += [line(x.at(at_us), top, x.at(at_us), bottom, "knot") for at_us, _ in moments]
     for name in sorted(found.rates):
         parts.append(_line(found, name, x, y, _class(name, classes)))
@@ -81,7 +124,7 @@ def _plot(
 
 def _label(found: Series, label: str) -> str:
     peaks = [
-        f"{words.short(name)} up to {words.count(round(max(rates)))}" for name, rates in found.rates.items()
+        f"{texts.short(name)} up to {texts.count(round(max(rates)))}" for name, rates in found.rates.items()
     ]
     return f"{label}: {', '.join(peaks) or 'nothing'}"
 
@@ -106,11 +149,11 @@ def _hits(found: Series, x: Linear, top: float, bottom: float) -> list[str]:
     edges = [found.begin_us + at * found.step_us for at in range(found.steps + 1)]
     for at, (begin, end) in enumerate(pairwise(edges)):
         rates = [
-            f"{words.short(name, 20)} {words.count(round(line[at], 1))}/s" for name, line in found.rates.items()
+            f"{texts.short(name, 20)} {texts.count(round(line[at], 1))}/s" for name, line in found.rates.items()
         ]
         box: Attributes = {"x": x.at(begin), "y": top, "width": x.at(end) - x.at(begin)}
         box |= {"height": bottom - top, "class": "hit"}
-        parts.append(element("rect", box, tip(" · ".join([words.moment(begin), *rates]))))
+        parts.append(element("rect", box, tip(" · ".join([texts.moment(begin), *rates]))))
     return parts
 
 
@@ -120,7 +163,7 @@ def step_note(window_us: tuple[int, int], rows: Any) -> str:
     step = series(rows, "service", "sent", window_us, int((width - LEFT_PX) / STEP_PX_MIN)).step_us
     if step == 1_000_000:
         return "Each point is a second."
-    return f"Each point is the mean of {words.span(step)}; the peaks in the table are of single seconds."
+    return f"Each point is the mean of {texts.span(step)}; the peaks in the table are of single seconds."
 
 
 def _table(rows: Any) -> str:
@@ -132,8 +175,8 @@ def _table(rows: Any) -> str:
     for by in ("service", "site", "daemon"):
         lines = [
             (
-                *(words.short(name) or "(none)", words.count(one.sent), words.count(one.delivered)),
-                *(words.size(one.bytes), words.count(one.peak_delivered)),
+                *(texts.short(name) or "(none)", texts.count(one.sent), texts.count(one.delivered)),
+                *(texts.size(one.bytes), texts.count(one.peak_delivered)),
             )
             for name, one in totals(rows, by).items()
         ]
@@ -141,7 +184,7 @@ def _table(rows: Any) -> str:
     return found
 
 
-def section(
+def throughput_section(
     gold: Gold, window: tuple[int, int] | None, moments: Moments, site_class: dict[str, str]
 ) -> tuple[str, str, str, str]:
     """The plots, or a word that there is nothing to plot."""
@@ -151,3 +194,72 @@ def section(
     told = "Messages a second. A delivery is one message at one receiver. "
     told += "Dotted lines are changes of membership. " if moments else ""
     return "throughput", "Throughput", told + step_note(window, rows), panels(rows, window, moments, site_class)
+
+
+def seconds_window_us(table: Any) -> tuple[int, int] | None:
+    """From the first second to the end of the last."""
+    if table is None or table.num_rows == 0:
+        return None
+    ends = pc.min_max(table["second_us"]).as_py()
+    return ends["min"], ends["max"] + SECOND_US
+
+
+def step_us(window: tuple[int, int], steps_max: int) -> int:
+    """Whole seconds, and as many of them as are needed."""
+    span_us = window[1] - window[0]
+    round_ones = (step for step in STEPS_US if step >= SECOND_US)
+    least = -(-span_us // steps_max)
+    return next((step for step in round_ones if step >= least), -(-least // SECOND_US) * SECOND_US)
+
+
+def series(table: Any, by: str, measure: str, window: tuple[int, int], steps_max: int) -> Series:
+    """A measure by service or site. Seconds without a row had no messages."""
+    step = step_us(window, steps_max)
+    place = pc.divide(pc.subtract(table["second_us"], window[0]), step)
+    small = pa.table({"name": _few(table, by, measure), "at": place, "value": table[measure]})
+    sums = small.group_by(["name", "at"]).aggregate([("value", "sum")]).to_pylist()
+    steps = max(1, -(-(window[1] - window[0]) // step))
+    rates: dict[str, list[float]] = {}
+    for row in sorted(sums, key=lambda row: (row["name"], row["at"])):
+        line = rates.setdefault(row["name"], [0.0] * steps)
+        seconds = min(step, window[1] - window[0] - row["at"] * step) / SECOND_US
+        line[row["at"]] = (row["value_sum"] or 0) / seconds
+    return Series(window[0], step, {name: tuple(line) for name, line in rates.items()})
+
+
+def _few(table: Any, by: str, measure: str) -> Any:
+    """The names, of which the smallest are put together if there are too many for one plot."""
+    names = pc.fill_null(table[by], "").combine_chunks()
+    sums = pa.table({"name": names, "value": table[measure]}).group_by("name").aggregate([("value", "sum")])
+    ranked = sorted(sums.to_pylist(), key=lambda row: (-(row["value_sum"] or 0), row["name"]))
+    if len(ranked) <= SERIES_MAX:
+        return names
+    kept = pa.array([row["name"] for row in ranked[: SERIES_MAX - 1]])
+    return pc.if_else(pc.is_in(names, value_set=kept), names, OTHERS)
+
+
+def totals(table: Any, by: str) -> dict[str, Totals]:
+    """By service, site or daemon."""
+    names = pc.fill_null(table[by], "")
+    plain = pa.table({"name": names, "second": table["second_us"], **{one: table[one] for one in MEASURES}})
+    seconds = plain.group_by(["name", "second"]).aggregate([(one, "sum") for one in MEASURES])
+    sums = seconds.group_by("name").aggregate(
+        [*[(f"{one}_sum", "sum") for one in MEASURES], ("delivered_sum", "max")]
+    )
+    return {
+        row["name"]: Totals(
+            row["sent_sum_sum"] or 0,
+            row["delivered_sum_sum"] or 0,
+            row["bytes_sum_sum"] or 0,
+            row["delivered_sum_max"] or 0,
+        )
+        for row in sorted(sums.to_pylist(), key=lambda row: str(row["name"]))
+    }
+
+
+def sites(table: Any) -> dict[str, str]:
+    """The site of each daemon."""
+    if table is None:
+        return {}
+    pairs = table.group_by(["daemon", "site"]).aggregate([]).to_pylist()
+    return {row["daemon"] or "": row["site"] or "" for row in sorted(pairs, key=str)}

@@ -3,10 +3,9 @@
 from typing import Final
 
 from hopring.check.picture.svg import escape
-from hopring.spark.report import words
+from hopring.spark.report import texts
+from hopring.spark.report.gold import Audit, Finding
 from hopring.spark.report.html import Cell, Column, Raw, said, table, tag
-from hopring.spark.report.meanings import meaning
-from hopring.spark.report.rows import Audit, Finding
 
 BROKEN_MAX: Final = 12
 COLUMNS: Final = (
@@ -43,7 +42,7 @@ def alarm(audit: Audit | None) -> str:
         return ""
     items = [tag("li", None, tag("b", None, escape(_named(one))), " ", _witness(one)) for one in audit.broken]
     more = len(items) - BROKEN_MAX
-    rest = said(f"{words.plural(more, 'more broken verdict')} in the table below.") if more > 0 else ""
+    rest = said(f"{texts.plural(more, 'more broken verdict')} in the table below.") if more > 0 else ""
     return tag("div", {"class": "alarm", "role": "note"}, tag("ul", None, *items[:BROKEN_MAX]), rest)
 
 
@@ -53,44 +52,80 @@ def verdict_table(audit: Audit) -> str:
     for name in properties(audit):
         broken = [one for one in audit.broken if one.property == name]
         told = Raw(escape(meaning(name)) + _witnesses(broken))
-        rows.append((words.short(name, 90), told, _verdict(audit, name, broken)))
+        rows.append((texts.short(name, 90), told, _verdict(audit, name, broken)))
     return table("Properties of extended virtual synchrony", COLUMNS, rows)
 
 
 def _verdict(audit: Audit, name: str, broken: list[Finding]) -> Raw:
     judged = sum(name in names for names in audit.judged.values())
     if not broken:
-        where = f" in {words.plural(judged, 'run')}" if len(audit.runs) > 1 else ""
+        where = f" in {texts.plural(judged, 'run')}" if len(audit.runs) > 1 else ""
         return Raw(tag("span", {"class": "good sign"}, escape(f"✓ holds{where}")))
-    where = f" in {len(broken)} of {words.plural(judged, 'run')}" if len(audit.runs) > 1 else ""
+    where = f" in {len(broken)} of {texts.plural(judged, 'run')}" if len(audit.runs) > 1 else ""
     return Raw(tag("span", {"class": "bad sign"}, escape(f"✗ broken{where}")))
 
 
 def _witnesses(broken: list[Finding]) -> str:
     if not broken:
         return ""
-    more = f" And in {words.plural(len(broken) - 1, 'more run')}." if len(broken) > 1 else ""
+    more = f" And in {texts.plural(len(broken) - 1, 'more run')}." if len(broken) > 1 else ""
     return tag("p", {"class": "told"}, _witness(broken[0]) + escape(more))
 
 
 def _witness(one: Finding) -> str:
-    run = f"run {words.short(one.run)}: " if one.run else ""
-    many = f" ({words.plural(one.violations, 'violation')})" if one.violations > 1 else ""
+    run = f"run {texts.short(one.run)}: " if one.run else ""
+    many = f" ({texts.plural(one.violations, 'violation')})" if one.violations > 1 else ""
     return tag(
-        "span", {"class": "witness"}, escape(words.short(f"{run}{one.witness}{many}", words.WITNESS_CHARS_MAX))
+        "span", {"class": "witness"}, escape(texts.short(f"{run}{one.witness}{many}", texts.WITNESS_CHARS_MAX))
     )
 
 
 def _named(one: Finding) -> str:
     sentence = meaning(one.property)
-    return f"{words.short(one.property, 90)}." + (f" {sentence}" if sentence else "")
+    return f"{texts.short(one.property, 90)}." + (f" {sentence}" if sentence else "")
 
 
-def section(audit: Audit | None) -> tuple[str, str, str, str]:
+def verdicts_section(audit: Audit | None) -> tuple[str, str, str, str]:
     """The table, or a word that nothing was audited."""
     if audit is None or not properties(audit):
         return "audit", "Audit", "", said("No audit was made of this run.", "empty")
     told = "Each property of extended virtual synchrony, judged by a query over the whole trace, causes first."
     if len(audit.runs) > 1:
-        told += f" {words.plural(len(audit.runs), 'history', 'histories')} were judged, each by itself."
+        told += f" {texts.plural(len(audit.runs), 'history', 'histories')} were judged, each by itself."
     return "audit", "Audit", told, verdict_table(audit)
+
+
+MEANINGS: Final = {
+    "assumption 2.1": "A process lives once.",
+    "assumption 2.3": "A message is sent once.",
+    "definition 2.7": "A message has one place in the order.",
+    "2.1": "Everything happens in a view.",
+    "2.2": "You are in your own view.",
+    "2.3": "Views move forward.",
+    "2.4": "Coming along is coming from the same view.",
+    "2.5": "Nothing comes twice.",
+    "2.6": "Nothing comes from nowhere.",
+    "2.7": "Who moves together has seen the same.",
+    "2.8": "Companions see the signal at the same point.",
+    "2.11": "A sender's messages keep their order.",
+    "2.12": "Causes come first.",
+    "2.13(2)": "Agreed messages come in order.",
+    "2.13(3)": "Before the signal there are no gaps.",
+    "2.13(4)": "After the signal there are none among companions.",
+    "2.14(2)": "Before the signal, safe is safe for all.",
+    "2.14(3)": "After the signal, safe is safe for companions.",
+    "2.15": "You get your own messages.",
+    "2.16": "Views become true.",
+    "2.17": "In a lasting view everything arrives.",
+    "2.18": "One message, one view.",
+    "2.19": "A message stays in its view.",
+    "2.20": "A view id means one membership.",
+    "one order": "There is one order.",
+}
+
+
+def meaning(name: str) -> str:
+    """The sentence of a property, by the longest beginning of its name that is known; or nothing."""
+    plain = name.removeprefix("EVS-C ")
+    found = [key for key in MEANINGS if plain == key or plain.startswith(f"{key} ")]
+    return MEANINGS[max(found, key=len)] if found else ""

@@ -4,11 +4,11 @@ Invariant   the spans of a batch are a function of its start and end, so a batch
             crash has the same records.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -17,11 +17,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from hopring.spark.admission import bounded, bounded_by_bytes
-from hopring.spark.options import ReadOptions
-from hopring.spark.progress import Offsets, ends, initial, latest, wanted
-from hopring.spark.spans import read_span, spans_of
-from hopring.spark.stock import all_spools, chosen
+from hopring.spark.source.filters import Pushed, push
+from hopring.spark.source.inventory import all_spools, chosen, ranges_of
+from hopring.spark.source.options import ReadOptions
+from hopring.spark.source.progress import Offsets, bounded, bounded_by_bytes, ends, initial, latest, wanted
+from hopring.spark.source.spans import read_span, spans_of
 
 
 class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -74,3 +74,36 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offsets) -> None:
         """Spark is done with what is before this. It may never say so, so nothing here depends on it."""
+
+
+class SpoolReader(DataSourceReader):
+    """A batch over the spools that are there when it is planned."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        """Nothing is looked at yet."""
+        self.options = options
+        self.pushed = Pushed()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each span."""
+        spools = chosen(self.options)
+        wanted = {
+            spools[group]: self.pushed.applied(group, its)
+            for group, its in ranges_of(spools, self.options).items()
+        }
+        fail, least = self.options.fail_on_data_loss, self.options.partitions_min
+        return [InputPartition(span) for span in spans_of(wanted, fail=fail, partitions_min=least)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The record batches of a span."""
+        its = self.options
+        return read_span(partition.value, payload=its.payload, fail=its.fail_on_data_loss)
+
+
+class SpoolPushReader(SpoolReader):
+    """The same with filters. A class of its own: the method is an error where Spark pushes none."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Takes those on offsets and groups, gives the others back."""
+        self.pushed, left = push(filters)
+        return left

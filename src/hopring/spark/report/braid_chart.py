@@ -1,21 +1,158 @@
-"""The braid drawn: bands of views, strands of daemons, knots with what changed, signals and ends."""
+"""What the braid tells: of each knot what changed, of each view its members and its times. Pure."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
-from hopring.check.picture.drawing import cross, triangle
+from hopring.check.picture.drawing import cross, letter, triangle
 from hopring.check.picture.style import view_class
 from hopring.check.picture.svg import Attributes, element, line, path, text, tip
-from hopring.spark.report import words
-from hopring.spark.report.axis import time_axis
-from hopring.spark.report.braid import Braid, End, Leg, Spacing, lay_out
-from hopring.spark.report.braid_labels import placed
-from hopring.spark.report.braid_path import HOME_PX, KNOT_PX, Course, Step, course, views_of
-from hopring.spark.report.braid_words import ViewFacts, told, views, what_changed
+from hopring.spark.report import texts
+from hopring.spark.report.braid import (
+    HOME_PX,
+    KNOT_PX,
+    Braid,
+    Course,
+    End,
+    Epoch,
+    Leg,
+    Spacing,
+    Step,
+    course,
+    lay_out,
+    views_of,
+)
+from hopring.spark.report.gold import Stay
 from hopring.spark.report.html import svg
-from hopring.spark.report.rows import Stay
-from hopring.spark.report.scales import Linear
+from hopring.spark.report.scales import Linear, time_axis
+from hopring.value import Value
+
+
+class ViewFacts(Value, frozen=True):
+    """A view, from all daemons that were in it."""
+
+    view: str
+    letter: str
+    number: int
+    name: str
+    members: tuple[str, ...]
+    causes: tuple[str, ...]
+    first_us: int  # Installed at the first of them,
+    last_us: int  # and at the last.
+    end_us: int  # When the last of them left it.
+    lasts: bool
+    closing_us: int | None  # The longest time from the signal to the end.
+
+
+def views(legs: Iterable[Leg]) -> list[ViewFacts]:
+    """All views in the order of time."""
+    by_view = {
+        view: list(them) for view, them in groupby(sorted(legs, key=lambda leg: leg.stay.view), _view_of_leg)
+    }
+    order = sorted(by_view, key=lambda view: (min(leg.stay.begin_us for leg in by_view[view]), view))
+    return [_facts(number, view, by_view[view]) for number, view in enumerate(order)]
+
+
+def _view_of_leg(leg: Leg) -> str:
+    return leg.stay.view
+
+
+def _facts(number: int, view: str, legs: list[Leg]) -> ViewFacts:
+    closing = [leg.end_us - leg.stay.signalled_us for leg in legs if leg.stay.signalled_us is not None]
+    causes = Counter([leg.stay.cause for leg in legs if leg.stay.cause])
+    return ViewFacts(
+        view,
+        letter(number),
+        number,
+        texts.view(view),
+        tuple(sorted({one for leg in legs for one in leg.stay.members} or {leg.stay.daemon for leg in legs})),
+        tuple(sorted(causes, key=lambda cause: (-causes[cause], cause))),
+        min(leg.stay.begin_us for leg in legs),
+        max(leg.stay.begin_us for leg in legs),
+        max(leg.end_us for leg in legs),
+        any(leg.end == "lasts" for leg in legs),
+        max(closing, default=None),
+    )
+
+
+def told(view: ViewFacts) -> str:
+    """All of a view in one line."""
+    parts = [
+        f"View {view.letter} ({view.name})",
+        f"{texts.plural(len(view.members), 'member')}: {texts.names(view.members)}",
+        f"{texts.span(view.end_us - view.first_us)}" + (", to the end" if view.lasts else ""),
+    ]
+    parts += [f"cause: {texts.short(view.causes[0], 90)}"] if view.causes else []
+    parts += [f"closing for {texts.span(view.closing_us)}"] if view.closing_us is not None else []
+    return " · ".join(parts)
+
+
+def what_changed(before: Epoch | None, behind: Epoch) -> str:
+    """In a word or two."""
+    if before is None:
+        return "start"
+    now = {daemon: bundle.view for bundle in behind.bundles for daemon in bundle.daemons}
+    then = {daemon: bundle.view for bundle in before.bundles for daemon in bundle.daemons}
+    changes = []
+    if any(len({now[one] for one in bundle.daemons if one in now}) > 1 for bundle in before.bundles):
+        changes.append("split")
+    if any(len({then[one] for one in bundle.daemons if one in then}) > 1 for bundle in behind.bundles):
+        changes.append("merge")
+    changes += _who(sorted(set(then) - set(now)), "gone") + _who(sorted(set(now) - set(then)), "comes")
+    return ", ".join(changes) or "new view"
+
+
+def _who(daemons: Sequence[str], what: str) -> list[str]:
+    if not daemons:
+        return []
+    if len(daemons) == 1:
+        return [f"{texts.short(daemons[0], 16)} {what}"]
+    return [f"{len(daemons)} {what.removesuffix('s')}"]
+
+
+def counted(knots: Iterable[tuple[Epoch | None, Epoch]]) -> Counter[str]:
+    """How many splits and merges there were."""
+    return Counter(word for pair in knots for word in what_changed(*pair).split(", "))
+
+
+LABEL_LETTER_PX: Final = 6.6
+GAP_PX: Final = 10.0
+TIME_LETTERS: Final = 8
+FIRST: Final = ("split", "merge")
+
+
+class Label(Value, frozen=True):
+    """A name at its place; `side` says which end of it that place is."""
+
+    x: float
+    what: str
+    when: str
+    side: str
+
+
+def placed(knots: Sequence[tuple[float, str, str]], right: float) -> list[Label]:
+    """Splits and merges first, then the others from left to right; of a long name perhaps its beginning."""
+    taken: list[tuple[float, float]] = []
+    found: list[Label] = []
+    for x, what, when in sorted(knots, key=lambda knot: (not knot[1].startswith(FIRST), knot[0])):
+        for shown in dict.fromkeys((what, what.partition(",")[0])):
+            width = LABEL_LETTER_PX * max(len(shown), TIME_LETTERS)
+            side = _label_side(x, width, right)
+            begin = x - {"begin": 0.0, "middle": width / 2, "end": width}[side]
+            if all(begin > other_end + GAP_PX or begin + width + GAP_PX < other for other, other_end in taken):
+                taken.append((begin, begin + width))
+                found.append(Label(x, shown, when, side))
+                break
+    return sorted(found, key=lambda label: label.x)
+
+
+def _label_side(x: float, width: float, right: float) -> str:
+    if x - width / 2 < 0:
+        return "begin"
+    return "end" if x + width / 2 > right else "middle"
+
 
 TOP_PX: Final = 62.0
 BOTTOM_PX: Final = 40.0
@@ -32,7 +169,7 @@ def draw_braid(
 ) -> str:
     """The picture at this width."""
     daemons = {stay.daemon for stay in stays}
-    left = min(8 + LETTER_PX * max(len(words.short(one, 14)) for one in daemons), width / 4) + 6
+    left = min(8 + LETTER_PX * max(len(texts.short(one, 14)) for one in daemons), width / 4) + 6
     right = width - RIGHT_PX
     scale = Linear(*window_us, left + HOME_PX, right)
     knot_px = max(KNOT_PX * 0.75, (right - left) * len(daemons) / PIECES_MAX)
@@ -81,11 +218,11 @@ class _Picture:
             what = what_changed(*pair)
             x = knot.x if pair[0] is not None else knot.x + knot.half
             now = "; ".join([told(self._facts[bundle.view]) for bundle in pair[1].bundles[:4]])
-            words_of_it = tip(f"{words.moment(pair[1].begin_us, 3)}: {what}. {now}")
+            words_of_it = tip(f"{texts.moment(pair[1].begin_us, 3)}: {what}. {now}")
             parts.append(line(x, TOP_PX - 22, x, TOP_PX + height + 8, "knot"))
             space: Attributes = {"x": x - 16, "y": 0, "width": 32, "height": TOP_PX - 14, "class": "hit"}
             parts.append(element("rect", space, words_of_it))
-            labels.append((x, what, words.moment(pair[1].begin_us)))
+            labels.append((x, what, texts.moment(pair[1].begin_us)))
         for label in placed(labels, self.course.right + RIGHT_PX):
             parts.append(text(label.x, 14, label.what, f"what {label.side}"))
             parts.append(text(label.x, 14 + 13, label.when, f"small faint {label.side}"))
@@ -149,7 +286,7 @@ class _Picture:
 
     def _strand(self, daemon: str) -> list[str]:
         colour = self.site_class.get(daemon, "site7")
-        parts = [text(self.course.left - 6, self.braid.home[daemon] + 4, words.short(daemon, 14), "small end")]
+        parts = [text(self.course.left - 6, self.braid.home[daemon] + 4, texts.short(daemon, 14), "small end")]
         legs = {leg.stay.view: leg for leg in self._legs[daemon]}
         seen: int | None = None
         for view, first, last in views_of(self.braid, daemon):
@@ -162,12 +299,12 @@ class _Picture:
 
     def _told(self, leg: Leg) -> str:
         stay, facts = leg.stay, self._facts[leg.stay.view]
-        since = f"from {words.moment(stay.begin_us, 3)} for {words.span(leg.end_us - stay.begin_us)}"
-        with_whom = f"{words.plural(len(stay.members), 'member')}: {words.names(stay.members)}"
-        parts = [f"{words.short(stay.daemon)} in view {facts.letter} ({facts.name})", since, with_whom]
-        parts += [f"cause: {words.short(stay.cause, 90)}"] if stay.cause else []
+        since = f"from {texts.moment(stay.begin_us, 3)} for {texts.span(leg.end_us - stay.begin_us)}"
+        with_whom = f"{texts.plural(len(stay.members), 'member')}: {texts.names(stay.members)}"
+        parts = [f"{texts.short(stay.daemon)} in view {facts.letter} ({facts.name})", since, with_whom]
+        parts += [f"cause: {texts.short(stay.cause, 90)}"] if stay.cause else []
         if stay.transitional:
-            parts.append(f"came together: {words.names(stay.transitional)}")
+            parts.append(f"came together: {texts.names(stay.transitional)}")
         return " · ".join(parts)
 
     def _marks(self, daemon: str) -> list[str]:
@@ -190,8 +327,8 @@ class _Picture:
 
     def _signal(self, leg: Leg, at_us: int) -> str:
         daemon = leg.stay.daemon
-        closing = words.span(leg.end_us - at_us)
-        said = f"{words.short(daemon)}: transitional signal at {words.moment(at_us, 3)}; "
+        closing = texts.span(leg.end_us - at_us)
+        said = f"{texts.short(daemon)}: transitional signal at {texts.moment(at_us, 3)}; "
         said += f"view {self._facts[leg.stay.view].letter} was closing for {closing}"
         x = self.scale.at(at_us)
         colour = self.site_class.get(daemon, "site7")
@@ -201,12 +338,12 @@ class _Picture:
     def _end(self, leg: Leg) -> str:
         x = self.scale.at(leg.end_us)
         how = "ended" if leg.end is End.STOPPED else "was lost: the others went on without it"
-        said = tip(f"{words.short(leg.stay.daemon)} {how}, {words.moment(leg.end_us, 3)}")
+        said = tip(f"{texts.short(leg.stay.daemon)} {how}, {texts.moment(leg.end_us, 3)}")
         return element("g", None, cross(x, self.course.y_at(leg.stay.daemon, x)), said)
 
     def _start(self, leg: Leg) -> str:
         x = self.scale.at(leg.stay.begin_us)
-        said = tip(f"{words.short(leg.stay.daemon)} is back, {words.moment(leg.stay.begin_us, 3)}")
+        said = tip(f"{texts.short(leg.stay.daemon)} is back, {texts.moment(leg.stay.begin_us, 3)}")
         return element("g", None, triangle(x, self.course.y_at(leg.stay.daemon, x)), said)
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from hopring.spark.stock import Part, checked, parts_of
+from hopring.spark.source.inventory import Part, checked, parts_of
 from hopring.spool.arrow import load_arrow, read_batches, schema
 from hopring.spool.errors import OffsetMissing, SpoolDamaged
 from hopring.spool.layout import archive_path, log_path

@@ -10,7 +10,7 @@ from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.spark.errors import ForeignInput
-from hopring.spark.options import Parsers, WrongOption, parsed, text
+from hopring.spark.source.options import Parsers, WrongOption, parsed, text
 from hopring.spool.encode import Mark
 from hopring.value import Value
 from hopring.wire.batch_mark import APP_BYTES_MAX, BATCH_MAX, is_legal_app

@@ -10,12 +10,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hopring.spark.errors import SparkError
-from hopring.spark.options import BATCHES_ONLY, STREAMS_ONLY, read_options, refuse
-from hopring.spark.reader import SpoolPushReader, SpoolReader
 from hopring.spark.schema import check_records, records_ddl
-from hopring.spark.stream import SpoolStreamReader
-from hopring.spark.write_options import WriteOptions, check_written, write_options
-from hopring.spark.writer import SpoolStreamWriter, SpoolWriter
+from hopring.spark.sink.options import WriteOptions, check_written, write_options
+from hopring.spark.sink.writers import SpoolStreamWriter, SpoolWriter
+from hopring.spark.source.options import BATCHES_ONLY, STREAMS_ONLY, read_options, refuse
+from hopring.spark.source.readers import SpoolPushReader, SpoolReader, SpoolStreamReader
 
 NAME = "hopring"
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from hopring.spark.options import EARLIEST, LATEST, Offsets, ReadOptions, WrongOption
+from hopring.spark.source.options import EARLIEST, LATEST, Offsets, ReadOptions, WrongOption
 from hopring.spool.errors import NoSpool, OffsetMissing
 from hopring.spool.layout import ARCHIVE, DIGITS, PARQUET, archive_path, bases, spools
 from hopring.spool.reading import bounds, read_head, since_time

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from hopring.spark.multicasting import multicast
-from hopring.spark.publishing import publish
-from hopring.spark.staging import Staged, clear, stage, staging_directory
-from hopring.spark.write_options import WriteOptions
+from hopring.spark.sink.options import WriteOptions
+from hopring.spark.sink.publish import multicast, publish
+from hopring.spark.sink.staging import Staged, clear, stage, staging_directory
 from hopring.spool.encode import Mark
 from hopring.spool.layout import directory_of
 

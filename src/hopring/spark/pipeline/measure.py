@@ -1,0 +1,250 @@
+"""The time of the trace on one clock, and the sites of daemons: what all measures begin with.
+
+A daemon's times count from the start of its machine, and its `recover` row says what the wall clock showed
+then. Where it says nothing, as in the simulator, times are of one clock already. A session's times are those of
+its daemon's machine: clients that record a trace are on it.
+
+Limit       a wall clock that is set while a daemon runs is not noticed: its times stay on that of its start.
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from hopring.spark.pipeline.reconcile import PLACED, view_text
+from hopring.spark.schema import GOLD, RUN, shaped
+
+
+def on_the_wall(trace: DataFrame) -> DataFrame:
+    """The trace with `at_us` and `at`, in microseconds since 1970 and as a moment."""
+    life = F.substring_index("process", "/", 1)
+    anchors = trace.where("kind = 'recover' AND wall_us IS NOT NULL").groupBy(RUN, life.alias("life"))
+    shifts = anchors.agg(F.min(F.col("wall_us") - F.col("time_us")).alias("shift"))
+    placed = trace.withColumn("life", life).join(F.broadcast(shifts), [RUN, "life"], "left")
+    at_us = F.col("time_us") + F.coalesce("shift", F.lit(0))
+    return placed.withColumn("at_us", at_us).withColumn("at", F.timestamp_micros("at_us")).drop("shift")
+
+
+def of_daemons() -> Column:
+    """Whether a row of a send or delivery is a daemon's own, and not of one of its sessions."""
+    return (F.col("group") == "") & F.col("groups").isNull()
+
+
+def site(daemon: str, sites: Mapping[str, str]) -> Column:
+    """A daemon's site: what the configuration says, or else its name without the digits behind it."""
+    name = F.col(daemon)
+    bare = F.regexp_replace(name, "[0-9]+$", "")
+    if not sites:
+        return bare
+    known = F.create_map(*[F.lit(text) for pair in sorted(sites.items()) for text in pair])
+    return F.coalesce(F.try_element_at(known, name), bare)
+
+
+def throughput(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
+    """Of daemons; the bytes are those that were sent."""
+    sent = F.col("kind") == "send"
+    moved = trace.where(of_daemons() & F.col("kind").isin("send", "deliver"))
+    found = moved.groupBy(F.date_trunc("second", "at").alias("second"), "daemon", "service").agg(
+        F.count_if(sent).alias("sent"),
+        F.count_if(~sent).alias("delivered"),
+        F.coalesce(F.sum(F.when(sent, F.col("size"))), F.lit(0)).alias("bytes"),
+    )
+    return shaped(found.withColumn("site", site("daemon", sites)), GOLD["throughput"])
+
+
+EXACT_MAX: Final = 10_000_000
+"""Above so many deliveries percentiles are estimated, each to within a ten-thousandth of the rank."""
+
+LATENCY_US_MAX: Final = 2**31 - 1
+_STAMP: Final = ("ord_view", "ord_lts", "ord_site")
+_WHERE: Final = ("service", "from_site", "to_site")
+
+
+def journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
+    """A row for each delivery by a daemon of a message whose send is in the trace too."""
+    own = trace.where(of_daemons())
+    sends = own.where("kind = 'send'").select(
+        RUN, "message", "service", *_STAMP, F.col("at_us").alias("sent_us"), F.col("daemon").alias("from")
+    )
+    got = own.where("kind = 'deliver'").select(RUN, "message", "at_us", F.col("daemon").alias("to"))
+    both = got.join(sends, [RUN, "message"])
+    return both.select(
+        *_STAMP,
+        "service",
+        site("from", sites).alias("from_site"),
+        site("to", sites).alias("to_site"),
+        (F.col("at_us") - F.col("sent_us")).alias("latency_us"),
+    )
+
+
+def session_journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
+    """The same from session to session, by group: once for each group of the message."""
+    own = trace.where(F.col("groups").isNotNull())
+    sends = own.where("kind = 'send'").select(
+        RUN, "message", "service", F.col("at_us").alias("sent_us"), F.col("daemon").alias("from")
+    )
+    got = own.where("kind = 'deliver'").select(
+        RUN, "message", "at_us", F.col("daemon").alias("to"), F.explode("groups").alias("in_group")
+    )
+    return got.join(sends, [RUN, "message"]).select(
+        F.col("in_group").alias("group"),
+        "service",
+        site("from", sites).alias("from_site"),
+        site("to", sites).alias("to_site"),
+        (F.col("at_us") - F.col("sent_us")).alias("latency_us"),
+    )
+
+
+def in_groups(all_journeys: DataFrame, records: DataFrame) -> DataFrame:
+    """The same by group: spools know which groups the messages at a place of the order were for."""
+    placed = records.where(f"kind = 'message' AND {PLACED}")
+    places = placed.select(
+        view_text("place").alias("ord_view"),
+        F.col("place.lts").alias("ord_lts"),
+        F.col("place.site").cast("bigint").alias("ord_site"),
+        "group",
+    ).distinct()
+    return all_journeys.join(places, list(_STAMP))
+
+
+def latency(all_journeys: DataFrame, by_group: DataFrame, *, exact: bool) -> DataFrame:
+    """Percentiles by service and sites: of all messages, and of each group by itself."""
+    whole = all_journeys.withColumn("group", F.lit(""))
+    columns = [*_WHERE, "group", "latency_us"]
+    found = whole.select(*columns).unionByName(by_group.select(*columns))
+    found = found.groupBy(*_WHERE, "group").agg(
+        F.count("*").alias("messages"),
+        _percentiles(exact).alias("percentiles"),
+        F.max("latency_us").alias("max_us"),
+        F.avg("latency_us").alias("mean_us"),
+        F.count_if(F.col("latency_us") < 0).alias("negative"),
+    )
+    named = {f"p{name}_us": F.col("percentiles")[at] for at, name in enumerate((50, 90, 99))}
+    return shaped(found.withColumns(named), GOLD["latency"])
+
+
+def _percentiles(exact: bool) -> Column:
+    ranks = "array(0.5D, 0.9D, 0.99D)"
+    return F.expr(
+        f"percentile(latency_us, {ranks})" if exact else f"percentile_approx(latency_us, {ranks}, 10000)"
+    )
+
+
+def latency_histogram(all_journeys: DataFrame) -> DataFrame:
+    """How many took how long, in buckets of which two make a doubling; all below a microsecond are in one."""
+    short = F.least(F.greatest("latency_us", F.lit(0)), F.lit(LATENCY_US_MAX))
+    # In whole numbers: a logarithm may fall short of a border that is exactly reached.
+    octave = F.expr("length(bin(us)) - 1")
+    upper = F.expr("CASE WHEN us * us >= shiftleft(1L, CAST(2 * octave + 1 AS INT)) THEN 1 ELSE 0 END")
+    found = all_journeys.withColumn("us", short).withColumn("octave", octave)
+    found = found.withColumn("step", F.when(F.col("us") < 1, -1).otherwise(2 * F.col("octave") + upper))
+    counted = found.groupBy(*_WHERE, "step").agg(F.count("*").alias("messages"))
+    low = F.when(F.col("step") < 0, 0).otherwise(F.ceil(F.pow(F.lit(2.0), F.col("step") / 2)))
+    high = F.when(F.col("step") < 0, 1).otherwise(F.ceil(F.pow(F.lit(2.0), (F.col("step") + 1) / 2)))
+    return shaped(counted.withColumns({"low_us": low, "high_us": high}), GOLD["latency_histogram"])
+
+
+_COUNTS = ("sent", "received", "lost", "nacks", "retransmissions", "round_trip_us")
+
+
+def links(trace: DataFrame) -> DataFrame:
+    """One row for each link of each daemon; a link is made anew for every network."""
+    last = trace.where("kind = 'counters'").groupBy(RUN, "process", "daemon", "link")
+    found = last.agg(
+        F.max_by("peer", "position").alias("named"),
+        *[F.max_by(name, "position").alias(name) for name in _COUNTS],
+    )
+    # Files from before there was a column for the peer have it in the link's name.
+    peer = F.coalesce("named", F.substring_index("link", "@", 1))
+    ratio = F.when(F.col("received") > 0, F.col("lost") / F.col("received")).otherwise(0.0)
+    return shaped(found.withColumns({"peer": peer, "loss_ratio": ratio}), GOLD["links"])
+
+
+def _names(processes: str) -> Column:
+    """The daemons of processes, which are written as `name#incarnation/0`."""
+    return F.transform(processes, lambda one: F.substring_index(one, "#", 1))
+
+
+def membership(trace: DataFrame) -> DataFrame:
+    """Daemons in views, until the next view or their own end; null if neither came."""
+    order = Window.partitionBy(RUN, "process").orderBy("position")
+    own = trace.where((F.col("group") == "") & F.col("kind").isin("view", "crash"))
+    stays = own.withColumn("ended", F.lead("at").over(order)).where("kind = 'view'")
+    signals = trace.where("`group` = '' AND kind = 'transitional'")
+    signals = signals.groupBy(RUN, "process", "view").agg(F.min("at").alias("signalled"))
+    found = stays.join(signals, [RUN, "process", "view"], "left").withColumns(
+        {
+            "installed": F.col("at"),
+            "seconds": F.expr("(unix_micros(ended) - unix_micros(at)) / 1000000.0D"),
+            "members": _names("members"),
+            "transitional": _names("transitional_set"),
+        }
+    )
+    return shaped(found, GOLD["membership"])
+
+
+def group_views(trace: DataFrame, bodies: DataFrame) -> DataFrame:
+    """The views of groups that sessions were shown; a spooler has the name of its spool."""
+    return _of_sessions(trace).unionByName(_of_spools(bodies))
+
+
+def _of_sessions(trace: DataFrame) -> DataFrame:
+    order = Window.partitionBy(RUN, "process", "group").orderBy("position")
+    # A session that is gone has left all its groups; that it is gone is written down once.
+    groups = trace.where("kind = 'view' AND `group` <> ''").select(RUN, "process", "group").distinct()
+    gone = trace.where("kind = 'gone'").drop("group").join(groups, [RUN, "process"])
+    own = trace.where("kind IN ('view', 'left') AND `group` <> ''").unionByName(gone)
+    found = own.withColumn("ended", F.lead("at").over(order)).where("kind = 'view'")
+    return shaped(
+        found.withColumnRenamed("process", "session").withColumnRenamed("at", "installed"), GOLD["group_views"]
+    )
+
+
+def _of_spools(bodies: DataFrame) -> DataFrame:
+    order = Window.partitionBy("spool", "group").orderBy("offset")
+    found = bodies.where("kind = 'view'").withColumn("ended", F.lead("timestamp").over(order))
+    return shaped(
+        found.withColumnRenamed("spool", "session").withColumnRenamed("timestamp", "installed"),
+        GOLD["group_views"],
+    )
+
+
+Tables = Mapping[str, DataFrame]
+
+
+def summary(tables: Tables) -> DataFrame:
+    """Of the tables by their names: the records of bronze, those of silver, and those of gold."""
+    parts = [
+        _row(
+            tables["throughput"],
+            {
+                "messages sent": F.sum("sent"),
+                "messages delivered": F.sum("delivered"),
+                "bytes sent": F.sum("bytes"),
+            },
+        ),
+        _row(
+            tables["daemons"],
+            {"daemons": F.count_distinct("daemon"), "sites": F.count_distinct("site")},
+        ),
+        _row(tables["membership"], {"views": F.count_distinct("view")}),
+        _row(tables["records"], {"spools": F.count_distinct("spool"), "records": F.count("*")}),
+        _row(
+            tables["messages"],
+            {"messages spooled": F.count("*"), "duplicates removed": F.sum(F.col("copies") - 1)},
+        ),
+        _row(tables["gaps"], {"gaps": F.count("*"), "gaps unexplained": F.count_if(~F.col("explained"))}),
+    ]
+    return shaped(reduce(DataFrame.unionByName, parts), GOLD["summary"])
+
+
+def _row(table: DataFrame, figures: Mapping[str, object]) -> DataFrame:
+    one = table.agg(*[F.coalesce(what, F.lit(0)).alias(name) for name, what in figures.items()])
+    entries = [
+        F.struct(F.lit(name).alias("name"), F.col(f"`{name}`").cast("double").alias("value"))
+        for name in figures
+    ]
+    return one.select(F.inline(F.array(*entries)))

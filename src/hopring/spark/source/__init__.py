@@ -1,0 +1,1 @@
+"""Reading spools in Spark: options, plans, and the readers that Spark calls."""
