@@ -93,13 +93,13 @@ lint:
 	$(BIN)/mypy
 
 bench: setup ## measure; figures are printed, never asserted in tests
-	$(BIN)/python -m bench
+	$(BIN)/python -m hopring.bench
 
 bench-cpu: compile ## whether a message costs the daemons no more than recorded, with 30 % head-room
-	$(BIN)/hop bench cpu --baseline bench/cpu_baseline.json
+	$(BIN)/hop bench cpu --baseline src/hopring/bench/cpu_baseline.json
 
 bench-peers: $(PEERS) compile ## measure us beside other systems that are installed here; what is missing is named
-	$(BIN)/python -m bench.peers
+	$(BIN)/python -m hopring.bench.peers
 
 fuzz: setup ## a million fuzzed frames of clients, and as many of Spread clients
 	$(BIN)/python -m tests.fuzz_clients

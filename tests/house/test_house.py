@@ -81,6 +81,7 @@ ROOMS = (
         "sync",
         "spark",
         "cli",
+        "bench",
     ),
 )
 

@@ -1,7 +1,7 @@
-"""A short version of bench/fairness.py: neither flow starves the other."""
+"""A short version of tests/netns/fairness.py: neither flow starves the other."""
 
 import pytest
-from bench.fairness import Setting, run
+from tests.netns.fairness import Setting, run
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.usefixtures("namespaces")]
 

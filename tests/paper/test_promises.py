@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from bench.order import HOP_US, LOAD_BYTES, Load, chain, deliver_us, mesh, promises, round_trips
 
+from hopring.bench.suite.order import HOP_US, LOAD_BYTES, Load, chain, deliver_us, mesh, promises, round_trips
 from hopring.config import Config, Daemon, Link, LinkProtocol, Site
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service

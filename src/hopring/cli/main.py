@@ -25,7 +25,7 @@ VERBS: Final = {
     "doctor": "hopring.cli.doctor:doctor",
     "shell": "hopring.cli.shell:shell",
     "up": "hopring.cli.up:up",
-    "bench": "hopring.cli.bench.verb:bench",
+    "bench": "hopring.bench.command:bench",
     "demo": "hopring.cli.demo.verb:demo",
     "sim": "hopring.cli.sim:sim",
     "trace": "hopring.cli.trace:trace",

@@ -4,13 +4,13 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
-from bench.peers.__main__ import present, summaries
-from bench.peers.all import PEERS
-from bench.peers.over_jgroups import JGroups
-from bench.peers.peer import Peer
-from bench.peers.report import as_picture, as_table, ratio_to_ours
 
-from hopring.cli.bench.job import Case, Job
+from hopring.bench.harness.workload import Case, Job
+from hopring.bench.peers.__main__ import present, summaries
+from hopring.bench.peers.jgroups import JGroups
+from hopring.bench.peers.peer import Peer
+from hopring.bench.peers.report import as_picture, as_table, ratio_to_ours
+from hopring.bench.peers.worker import PEERS
 
 
 class Absent(Peer):

@@ -1,8 +1,8 @@
-"""What a change of daemons inside a site costs the link to another site (bench/view_change.py has figures)."""
+"""What a change of daemons inside a site costs the link to another one; figures: bench/suite/view_change.py."""
 
 import pytest
-from bench.view_change import Trial
 
+from hopring.bench.suite.view_change import Trial
 from hopring.config.local import local_config
 from hopring.config.model import LinkProtocol
 from hopring.links.hop import Hop

@@ -1,1 +1,0 @@
-"""Benches: each module measures one thing and runs by itself; `python -m bench` runs them all."""

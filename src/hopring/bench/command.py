@@ -1,0 +1,22 @@
+"""`hop bench` and its commands."""
+
+import click
+
+from hopring.bench.cpu import cpu
+from hopring.bench.failover import failover
+from hopring.bench.groups import groups
+from hopring.bench.latency import latency
+from hopring.bench.many_daemons import daemons
+from hopring.bench.throughput import throughput
+
+
+@click.group()
+def bench() -> None:
+    """Measure throughput, latency and cost on this machine.
+
+    Daemons and clients are started for it and end with it. Progress is on stderr, figures are on stdout.
+    """
+
+
+for _command in (throughput, latency, groups, daemons, failover, cpu):
+    bench.add_command(_command)

@@ -1,0 +1,237 @@
+"""CPU per message, as a multiple of a fixed piece of work that was measured beside it.
+
+Rates move with whatever else a machine does; processor time moves less, and its ratio to work that never
+changes takes out how fast the machine is. So a baseline can be recorded of it; docs/performance.md has how far
+it still moves.
+"""
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from struct import Struct
+from typing import Final
+
+import click
+import msgspec
+
+from hopring import compiled
+from hopring.bench.harness.daemons import Daemons
+from hopring.bench.harness.process_stats import read
+from hopring.bench.harness.processes import Say, of_runs, unsaid
+from hopring.bench.harness.workload import Case
+from hopring.bench.options import seconds_option
+from hopring.bench.throughput import Throughput, measure_throughput
+from hopring.cli.asking import json_option
+from hopring.cli.exits import Failure
+from hopring.cli.progress_line import Steps
+from hopring.value import Value
+
+HEAD_ROOM: Final = 1.3
+OTHERS_SHARE_MAX: Final = 0.1
+SETTLE_SECONDS: Final = 1.0
+CALIBRATE_EVERY_SECONDS: Final = 0.05
+_LOOPS: Final = 500
+_HEAD: Final = Struct("<IQHH")
+GATED: Final = ("sending_ratio", "receiving_ratio")
+_PLAIN: Final = ("sending_us", "receiving_us", "calibration_us", "idle_percent")
+
+
+class Cpu(Value, frozen=True):
+    """Of 1 KB messages in bundles, at three daemons of one site."""
+
+    sending_us: float  # At the daemon of the sender.
+    receiving_us: float  # The mean of the others.
+    calibration_us: float
+    sending_ratio: float  # To the calibration.
+    receiving_ratio: float
+    idle_percent: float  # Of a processor, the busiest daemon while nobody says anything.
+    others_cpu_share: float  # What the machine did besides; above a tenth, record nothing.
+    lost: int
+    order_ok: bool
+    compiled: bool
+
+
+def calibrate() -> float:
+    """Microseconds of processor time for a loop of work like ours: heads, columns, and copies of 1 KB."""
+    body, kept = bytes(1024), dict[int, bytes]()
+    begin = time.process_time_ns()
+    for number in range(_LOOPS):
+        kept[number & 63] = b"".join([_HEAD.pack(number, number, 1, 2), body])
+        if _HEAD.unpack_from(kept[number & 63])[0] != number:
+            raise AssertionError("a copy is a copy")
+    return (time.process_time_ns() - begin) / 1000 / _LOOPS
+
+
+def measure_cpu(daemons: Daemons, case: Case, runs: int, idle_seconds: float, say: Say = unsaid) -> Cpu:
+    """Medians of some runs, over the least of the calibrations that were made all the while.
+
+    The least calibration hardly moves and tells how fast the machine is; their median doubles now and then, on
+    a machine that shares its processors, and the daemons' cost does not.
+    """
+    say(f"measuring idle daemons for {idle_seconds:g} s")
+    idle_percent = _idle_percent(daemons, idle_seconds)
+    results: list[Throughput] = []
+    calibrations: list[float] = []
+    for number in range(runs):
+        group, told = f"cpu-{time.monotonic_ns()}", of_runs(say, number, runs)
+        results.append(measure_throughput(daemons, case, group, partial(_calibrate_for, calibrations), told))
+    first, *others = daemons.names
+    cpu_us = [one.daemon_cpu_us_per_message for one in results]
+    sending_us = median([one[first] for one in cpu_us])
+    receiving_us = median([fmean([one[name] for name in others]) for one in cpu_us])
+    calibration_us = min(calibrations)
+    return Cpu(
+        sending_us=round(sending_us, 3),
+        receiving_us=round(receiving_us, 3),
+        calibration_us=round(calibration_us, 4),
+        sending_ratio=round(sending_us / calibration_us, 2),
+        receiving_ratio=round(receiving_us / calibration_us, 2),
+        idle_percent=round(idle_percent, 2),
+        others_cpu_share=max([one.others_cpu_share for one in results]),
+        lost=max([one.lost for one in results]),
+        order_ok=all(one.order_ok for one in results),
+        compiled=compiled.active(),
+    )
+
+
+def _calibrate_for(calibrations: list[float], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left_s := end - time.monotonic()) > 0:
+        calibrations.append(calibrate())
+        time.sleep(min(left_s, CALIBRATE_EVERY_SECONDS))
+
+
+def least(one: Cpu, other: Cpu) -> Cpu:
+    """Of two measurements the lesser of each figure; losses stay losses."""
+    lesser = {name: min(getattr(one, name), getattr(other, name)) for name in (*GATED, *_PLAIN)}
+    return one.but(**lesser, lost=max(one.lost, other.lost), order_ok=one.order_ok and other.order_ok)
+
+
+def _idle_percent(daemons: Daemons, seconds: float) -> float:
+    time.sleep(SETTLE_SECONDS)
+    before = read(daemons.servers())
+    time.sleep(seconds)
+    after = read(daemons.servers())
+    taken = [after.taken_s[name] - before.taken_s[name] for name in after.taken_s]
+    return max(taken) / (after.at_s - before.at_s) * 100
+
+
+def too_dear(cpu: Cpu, baseline: dict[str, dict[str, float]]) -> list[str]:
+    """What takes more than the baseline and its head-room, in words; none if all is well."""
+    kind = _kind(cpu)
+    if not set(GATED) <= set(baseline.get(kind, {})):
+        return [f"the baseline has nothing of {kind} daemons; record it with --record"]
+    out = []
+    for name in GATED:
+        now, then = getattr(cpu, name), baseline[kind][name]
+        if now > then * HEAD_ROOM:
+            percent = (now / then - 1) * 100
+            out.append(f"{kind} {name} is {now}, {percent:.0f} % above the baseline {then}; 30 % is the limit")
+    if out and cpu.others_cpu_share > OTHERS_SHARE_MAX:
+        out.append(f"others took {cpu.others_cpu_share:.0%} of the machine, so measure again when it is quiet")
+    return out
+
+
+def record(cpu: Cpu, file: Path) -> None:
+    """Makes these figures the baseline of their kind; the other kind stays."""
+    baseline = json.loads(file.read_text()) if file.exists() else {}
+    baseline[_kind(cpu)] = {name: getattr(cpu, name) for name in GATED}
+    file.write_text(json.dumps(baseline, indent=2, sort_keys=True) + "\n")
+
+
+def _kind(cpu: Cpu) -> str:
+    return "compiled" if cpu.compiled else "interpreted"
+
+
+Baseline = dict[str, dict[str, float]]
+"""Ratios by name, for each kind of build."""
+
+AGAIN = 4
+"""How often it is measured again if it seems too dear."""
+
+
+@click.command()
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="Number of runs; figures are their medians.",
+)
+@seconds_option(2.0)
+@click.option(
+    "--idle-seconds",
+    type=click.FloatRange(min=0.1),
+    default=3.0,
+    show_default=True,
+    help="Time for measuring idle daemons.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Exit with 1 if a message costs 30 % more than this file says.",
+)
+@click.option(
+    "--record",
+    "into",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the figures to this file, as a baseline.",
+)
+@json_option
+def cpu(
+    runs: int, seconds: float, idle_seconds: float, baseline: Path | None, into: Path | None, as_json: bool
+) -> None:
+    """CPU time of daemons per message, and of idle daemons.
+
+    Messages are Agreed, of 1 KB, in bundles, with three daemons in one site.
+    Figures are microseconds by the process CPU clock, and their ratios to a fixed piece of work that is
+    measured in the same seconds; medians of the runs. A baseline compares ratios, because machines differ;
+    what seems too dear is measured again before it is called so.
+    """
+    known = _read_baseline(baseline)
+    if into is not None and not into.parent.is_dir():
+        raise click.BadParameter(
+            f"there is no directory {into.parent}; choose another file", param_hint="--record"
+        )
+    with Steps(plain=True) as steps, Daemons({"a": 3}, say=steps.say) as daemons:
+        seen = measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds, steps.say)
+        problems = _problems(seen, known)
+        tries = AGAIN
+        while problems and tries:
+            tries -= 1
+            steps.say(f"too much CPU; measuring again, {tries + 1} times at most")
+            seen = least(seen, measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds, steps.say))
+            problems = _problems(seen, known)
+    click.echo(json.dumps({"bench": "cpu", **msgspec.to_builtins(seen)}) if as_json else _text(seen))
+    if seen.lost or not seen.order_ok:
+        raise Failure(f"{seen.lost} messages were lost, order {'ok' if seen.order_ok else 'WRONG'}")
+    if into is not None:
+        record(seen, into)
+    if problems:
+        raise Failure("\n".join(problems))
+
+
+def _problems(seen: Cpu, baseline: Baseline | None) -> list[str]:
+    return [] if baseline is None else too_dear(seen, baseline)
+
+
+def _read_baseline(file: Path | None) -> Baseline | None:
+    """Before anything is measured; Failure if it is none."""
+    try:
+        return None if file is None else msgspec.json.decode(file.read_bytes(), type=Baseline)
+    except msgspec.DecodeError as error:
+        raise Failure(f"{file}: not a baseline ({error}); make one with --record") from None
+
+
+def _text(seen: Cpu) -> str:
+    return "\n".join(
+        [
+            f"daemon of the sender: {seen.sending_us:.2f} us of CPU each, {seen.sending_ratio} calibrations",
+            f"daemons of receivers: {seen.receiving_us:.2f} us, {seen.receiving_ratio} calibrations",
+            f"a calibration is {seen.calibration_us:.3f} us; {'compiled' if seen.compiled else 'interpreted'}",
+            f"an idle daemon takes {seen.idle_percent} % of a processor",
+            f"others took {seen.others_cpu_share:.0%} of the machine",
+        ]
+    )

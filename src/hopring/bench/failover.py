@@ -1,0 +1,126 @@
+"""Failover: a daemon is killed under load; when do the others' clients have a new view, and messages again?"""
+
+import json
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import click
+import msgspec
+
+from hopring.bench.harness import shared_counters as slots
+from hopring.bench.harness.daemons import Daemons, sites_of
+from hopring.bench.harness.figures import Figures, summary
+from hopring.bench.harness.processes import READY_SECONDS, Crew, Say, of_runs, unsaid
+from hopring.bench.harness.workload import Case, Job
+from hopring.bench.options import runs_option, seconds_option, size_option
+from hopring.bench.throughput import order_is_ok, set_board, start_flood, stop_flood
+from hopring.cli.asking import json_option
+from hopring.cli.at_daemon import service_option
+from hopring.cli.exits import Exit
+from hopring.cli.progress_line import Steps
+from hopring.value import Value
+
+VIEW_SECONDS_MAX: Final = 30.0
+
+
+class Failover(Value, frozen=True):
+    """What one crash has shown, at the slowest of the clients at daemons that live on."""
+
+    view_ms: float  # From the kill to the group's new view.
+    resumed_ms: float  # From the kill to the first message in it.
+    rejoined_ms: float  # From the start of the daemon's next life to a view of all.
+    lost: int
+    order_ok: bool
+    sent: int
+
+
+def measure_failover(daemons: Daemons, case: Case, group: str, say: Say = unsaid) -> Failover:
+    """Kills the last daemon, at which a member is, and starts it again in the end."""
+    victim = daemons.names[-1]
+    case = case.but(receivers=len(daemons.names) - 1)
+    with TemporaryDirectory(prefix="hop-bench-") as name, Crew(daemons, Path(name)) as crew:
+        file = Path(name) / "board"
+        board = set_board(file, case)
+        job = Job("receive", case.receivers, str(file), group, case, watch=True)
+        crew.start(job)  # Of the victim; nobody counts what it gets.
+        ready = slots.RECEIVER_READY + case.receivers
+        crew.wait(lambda: bool(board[ready]), READY_SECONDS, "the receiver at the victim is not ready")
+        start_flood(crew, daemons, board, job, say)
+        time.sleep(case.warm_seconds)
+        say(f"killing {victim}; waiting for the new view and messages in it")
+        board[slots.FAULT_AT] = time.monotonic_ns()
+        daemons.kill(victim)
+        resumed = slice(slots.RESUMED_AT, slots.RESUMED_AT + case.receivers)
+        crew.wait(lambda: all(board[resumed]), VIEW_SECONDS_MAX, "no messages in a new view")
+        time.sleep(case.seconds)
+        sent, lost = stop_flood(crew, board)
+        order_ok = order_is_ok(board, sent)
+        views = slice(slots.VIEW_AT, slots.VIEW_AT + case.receivers)
+        view_ns, resumed_ns = max(board[views]), max(board[resumed])
+        fault_ns = board[slots.FAULT_AT]
+    say(f"starting {victim} again")
+    begin = time.monotonic()
+    daemons.start(victim)
+    daemons.wait()
+    rejoined_s = time.monotonic() - begin
+    return Failover(
+        view_ms=round((view_ns - fault_ns) / 1e6, 1),
+        resumed_ms=round((resumed_ns - fault_ns) / 1e6, 1),
+        rejoined_ms=round(rejoined_s * 1000, 1),
+        lost=lost,
+        order_ok=order_ok,
+        sent=sent,
+    )
+
+
+@click.command()
+@click.option("--daemons", type=click.IntRange(2, 8), default=3, show_default=True, help="Number of daemons.")
+@click.option("--sites", type=click.IntRange(1, 8), default=1, show_default=True, help="Number of sites.")
+@size_option(1024)
+@service_option
+@click.option(
+    "--load",
+    "pace_per_second",
+    type=click.IntRange(0),
+    default=2000,
+    show_default=True,
+    help="Messages a second; 0 is as fast as possible.",
+)
+@seconds_option(0.5)
+@runs_option
+@json_option
+@click.pass_context
+def failover(
+    context: click.Context, /, daemons: int, sites: int, runs: int, as_json: bool, **wishes: object
+) -> None:
+    """Time to a new view after a daemon is killed under load.
+
+    The daemon is killed with SIGKILL; nothing that clients of the others sent may be lost.
+    All figures are those of the slowest client at a daemon that lives on. The daemon then starts again; that
+    takes from the start of its process to a view of all. Exit code 1 means that a message was lost or swapped.
+    """
+    case = msgspec.convert(wishes, Case)
+    with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:
+        results = []
+        for number in range(runs):
+            say = of_runs(steps.say, number, runs)
+            results.append(msgspec.to_builtins(measure_failover(system, case, f"fault{number}", say)))
+    figures: Figures = {"bench": "failover", "daemons": daemons, "sites": sites, **msgspec.to_builtins(case)}
+    figures |= summary(results) | {"runs": results}
+    click.echo(json.dumps(figures) if as_json else _text(figures))
+    if figures["lost"] or not figures["order_ok"]:
+        context.exit(Exit.FAILURE)
+
+
+def _text(figures: Figures) -> str:
+    order = "ok" if figures["order_ok"] else "WRONG"
+    return "\n".join(
+        [
+            f"new view at all clients after {figures['view_ms']:,.0f} ms, "
+            f"messages again after {figures['resumed_ms']:,.0f} ms",
+            f"lost {figures['lost']} of {figures['sent']:,.0f}, order {order}",
+            f"the daemon started again: in a view of all after {figures['rejoined_ms']:,.0f} ms",
+        ]
+    )

@@ -1,0 +1,1 @@
+"""Parts that all benches share: workloads, worker processes, daemons, counters in shared memory, figures."""

@@ -1,0 +1,152 @@
+"""Daemons of a bench: processes on loopback that end with it, and what they take of the processor."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from hopring.bench.harness.process_stats import cpu_seconds
+from hopring.bench.harness.processes import Say, end_all, environment, unsaid
+from hopring.bench.harness.workload import Job
+from hopring.cli.exits import Failure
+from hopring.client.aio import Session, connect
+from hopring.config import dump_toml, local_config
+from hopring.local.plan import Plan
+from hopring.local.ports import free_base_port
+
+START_SECONDS: Final = 30.0
+START_SECONDS_EACH: Final = 1.0
+"""Many processes share few processors."""
+
+LOOK_SECONDS: Final = 0.01
+HOLDERS: Final = 10
+"""Sessions that the groups are spread over."""
+AT_ONCE: Final = 50
+TWO_SITES: Final[Mapping[str, int]] = {"eu": 1, "us": 1}
+_PORTS_EACH: Final = 2
+
+
+def sites_of(daemons: int, sites: int) -> dict[str, int]:
+    """So many daemons in so many sites, as evenly as can be."""
+    return {chr(ord("a") + at): daemons // sites + (at < daemons % sites) for at in range(sites)}
+
+
+class Daemons:
+    """So many daemons for each site; use it as `with Daemons() as daemons`. A system of a bench: ours."""
+
+    name = "hopring"
+    members_send = False
+
+    def __init__(self, sites: Mapping[str, int] = TWO_SITES, patience: str = "", say: Say = unsaid) -> None:
+        """With the configuration's defaults; for as long as the patience, if any, daemons may be silent."""
+        self._say = say
+        self._directory = TemporaryDirectory(prefix="hop-bench-")
+        if patience:
+            config = Plan(sites, patience=patience).config()
+        else:
+            config = local_config(sites, base_port=free_base_port(_PORTS_EACH * sum(sites.values())))
+        self.names = [daemon.name for daemon in config.daemons]
+        self.urls = [f"hop://127.0.0.1:{daemon.client_port}" for daemon in config.daemons]
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._file = Path(self._directory.name) / "hop.toml"
+        self._file.write_text(dump_toml(config))
+
+    def __enter__(self) -> Self:
+        count = len(self.names)
+        self._say(f"starting {count} daemon{'s' * (count > 1)}, until all are in one view")
+        try:
+            for name in self.names:
+                self.start(name)
+            self.wait()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def start(self, name: str) -> None:
+        """Starts a daemon, for the first time or again."""
+        command = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(self._file), "--name", name]
+        with self._log(name).open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                [*command, "--state", self._directory.name], stderr=log, env=environment()
+            )
+
+    def kill(self, name: str) -> None:
+        """Ends a daemon without a word."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def servers(self) -> dict[str, int]:
+        """The processes by name."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    def command(self, job: Job) -> list[str]:
+        """A role at a daemon: receivers one for each, in turn; who answers is elsewhere than who asks."""
+        place = job.number + (job.role == "answer")
+        url = self.urls[place % len(self.urls)]
+        return [
+            sys.executable,
+            "-P",
+            "-m",
+            "hopring.bench.harness.worker",
+            url,
+            msgspec.json.encode(job).decode(),
+        ]
+
+    def cpu_seconds(self) -> float:
+        """What all of them have taken so far."""
+        return sum([cpu_seconds(pid) for pid in self.servers().values()])
+
+    def views(self) -> int:
+        """How many they have installed in their present lives, all together."""
+        return sum([self._log(name).read_text().count("size=") for name in self.names])
+
+    def _log(self, name: str) -> Path:
+        return Path(self._directory.name) / f"{name}.log"
+
+    def wait(self) -> None:
+        """Until each has seen a view of all in its present life."""
+        end = time.monotonic() + START_SECONDS + START_SECONDS_EACH * len(self.names)
+        while not all(f"size={len(self.names)}" in self._log(name).read_text() for name in self.names):
+            if time.monotonic() > end or any(one.poll() is not None for one in self._processes.values()):
+                said = "".join(self._log(name).read_text() for name in self.names)
+                raise Failure(f"the daemons do not come together:\n{said}")
+            time.sleep(LOOK_SECONDS)
+
+    def _end(self) -> None:
+        end_all(self._processes.values())
+        self._directory.cleanup()
+
+
+@asynccontextmanager
+async def held_session(url: str) -> AsyncIterator[Session]:
+    """A session that is there for as long as the block."""
+    session = await connect(url, membership=False)
+    try:
+        yield session
+    finally:
+        session.abort()  # All at once, and the daemons end anyway.
+
+
+async def join_all(wanted: list[tuple[Session, str]]) -> None:
+    """Joins, some at a time."""
+    for at in range(0, len(wanted), AT_ONCE):
+        await asyncio.gather(*[_join(*one) for one in wanted[at : at + AT_ONCE]])
+
+
+async def _join(session: Session, name: str) -> None:
+    await session.join(name)

@@ -1,0 +1,161 @@
+"""Latency: one probe at a time, to a group of one's own and back, or to a client elsewhere that answers."""
+
+import json
+import time
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import click
+import msgspec
+
+from hopring.bench.harness import shared_counters as slots
+from hopring.bench.harness.daemons import Daemons, sites_of
+from hopring.bench.harness.figures import Figures, spread_percent, summary
+from hopring.bench.harness.processes import READY_SECONDS, Crew, Say, System, of_runs, part_of, unsaid
+from hopring.bench.harness.workload import Case, Job
+from hopring.bench.options import receivers_option, runs_option, size_option, topology_options
+from hopring.bench.throughput import measure_throughput, set_board, start_flood, stop_flood
+from hopring.cli.asking import json_option
+from hopring.cli.at_daemon import service_option
+from hopring.cli.exits import Failure
+from hopring.cli.progress_line import Steps
+from hopring.value import Value
+
+PROBE_SECONDS_MAX: Final = 0.2
+"""So long a probe may take on the average, before the bench gives up."""
+
+
+class RoundTrip(Value, frozen=True):
+    """What some probes took."""
+
+    p50_us: float
+    p99_us: float
+    max_us: float
+    probes: int
+
+
+class Probing(Value, frozen=True):
+    """How it is probed."""
+
+    probes: int = 2000
+    pause_us: int = 0
+    to_itself: bool = False
+    load: Case | None = None  # What flows meanwhile, in another group.
+
+
+def measure_latency(system: System, case: Case, probing: Probing, group: str, say: Say = unsaid) -> RoundTrip:
+    """One run, at servers that are there; `group` has not been used before."""
+    with TemporaryDirectory(prefix="hop-bench-") as name, Crew(system, Path(name)) as crew:
+        if probing.load is None:
+            return _probe(crew, Path(name), case, probing, group, say)
+        file = Path(name) / "load"
+        board = set_board(file, probing.load)
+        start_flood(crew, system, board, Job("", 0, str(file), f"{group}-load", probing.load), say)
+        time.sleep(probing.load.warm_seconds)
+        trip = _probe(crew, Path(name), case, probing, group, say)
+        sent, lost = stop_flood(crew, board)
+        if lost:
+            raise Failure(f"{system.name}: {lost} of {sent} messages of the load are lost")
+        return trip
+
+
+def _probe(crew: Crew, directory: Path, case: Case, probing: Probing, group: str, say: Say) -> RoundTrip:
+    answering = 0 if probing.to_itself else case.receivers
+    file = directory / "board"
+    board = set_board(file, case.but(receivers=answering))
+    job = Job("answer", 0, str(file), group, case, probing.probes, probing.pause_us, probing.to_itself)
+    for number in range(answering):
+        crew.start(job.but(number=number))
+    ready = slots.RECEIVER_READY
+    crew.wait(lambda: all(board[ready : ready + answering]), READY_SECONDS, "who answers is not ready")
+    say(f"sending {probing.probes} probes, one at a time")
+    name = crew.start(job.but(role="ping"))
+    seconds = READY_SECONDS + (PROBE_SECONDS_MAX + probing.pause_us / 1e6) * probing.probes
+    taken_us: list[float] = json.loads(crew.result(name, seconds))
+    return RoundTrip(
+        p50_us=round(median(taken_us), 1),
+        p99_us=round(quantiles(taken_us, n=100)[-1], 1),
+        max_us=round(max(taken_us), 1),
+        probes=len(taken_us),
+    )
+
+
+LOAD = Case(size_bytes=1024, seconds=1.0, warm_seconds=0.5)
+
+
+@click.command()
+@topology_options
+@receivers_option(1)
+@size_option(100)
+@service_option
+@click.option("--probes", type=click.IntRange(100), default=2000, show_default=True, help="Probes in each run.")
+@click.option(
+    "--every-ms", type=click.FloatRange(0), default=0.0, show_default=True, help="Pause between two probes."
+)
+@click.option("--half-load", is_flag=True, help="Meanwhile send 1 KB messages at half of the highest rate.")
+@click.option(
+    "--load",
+    "load_per_second",
+    type=click.IntRange(0),
+    default=0,
+    help="Meanwhile send this many 1 KB messages a second.",
+)
+@runs_option
+@json_option
+def latency(
+    daemons: int,
+    sites: int,
+    receivers: int,
+    size_bytes: int,
+    service: str,
+    probes: int,
+    every_ms: float,
+    half_load: bool,
+    load_per_second: int,
+    runs: int,
+    as_json: bool,
+) -> None:
+    """Round-trip times, one message at a time.
+
+    pong: to a client of another daemon that answers. own: until a member receives its own message. p50_us and
+    p99_us are those of pong.
+    """
+    case = Case(size_bytes=size_bytes, service=service, receivers=receivers)
+    with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:
+        if half_load:
+            most = measure_throughput(system, LOAD, "most", say=part_of(steps.say, "full load"))
+            load_per_second = int(most.messages_per_second / 2)
+        # The flood itself at a lower rate: sent as it comes, in smaller bundles, it would be another load.
+        load = LOAD.but(pace_per_second=load_per_second, bundle=LOAD.at_once) if load_per_second else None
+        results: list[Figures] = []
+        for number in range(runs):
+            trips, say = {}, of_runs(steps.say, number, runs)
+            for kind in ("pong", "own"):
+                probing = Probing(probes, int(every_ms * 1000), kind == "own", load)
+                trip = measure_latency(system, case, probing, f"{kind}{number}", say)
+                trips[kind] = msgspec.to_builtins(trip)
+            results.append(trips)
+    figures: Figures = {
+        "bench": "latency",
+        **{"daemons": daemons, "sites": sites, "size_bytes": size_bytes, "service": service},
+        "load_per_second": load_per_second,
+        **summary([one["pong"] for one in results]),
+        "spread_percent": spread_percent([one["pong"]["p50_us"] for one in results]),
+        **summary(results),
+    }
+    click.echo(json.dumps(figures) if as_json else _text(figures))
+
+
+def _text(figures: Figures) -> str:
+    lines = []
+    for kind, words in (("pong", "answered at another daemon"), ("own", "own messages")):
+        trip = figures[kind]
+        lines.append(
+            f"{words}: p50 {trip['p50_us']:,.0f} us, p99 {trip['p99_us']:,.0f} us, max {trip['max_us']:,.0f} us"
+        )
+    lines.append(
+        f"{figures['service']}, {figures['size_bytes']} B, beside {figures['load_per_second']:,} messages/s"
+    )
+    return "\n".join(lines)

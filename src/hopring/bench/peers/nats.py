@@ -1,0 +1,145 @@
+"""NATS, and JetStream with its store in files: one server, nats-py under uvloop, subscriptions by callback."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar
+
+from hopring.bench.harness.shared_counters import MARK_BYTES, Tally
+from hopring.bench.harness.workload import Job
+from hopring.bench.peers.peer import Peer, board_of, flood_async, probe_async, ready
+
+PENDING_MAX = 4000
+"""Of JetStream's publishes that are not acknowledged."""
+
+Heard = Callable[[Any], Awaitable[None]]
+
+
+class Nats(Peer):
+    """Core: at most once, no order among senders."""
+
+    name = "nats"
+    programs: ClassVar = {"nats-server": "nats-server"}
+    modules = ("nats", "uvloop")
+    promise = "at most once; one server"
+    options: ClassVar[list[str]] = []
+
+    def start(self) -> None:
+        """One server on loopback."""
+        self.serve("server", ["nats-server", "-a", "127.0.0.1", "-p", str(self.port), *self.options], self.port)
+
+    async def connect(self) -> Any:
+        """A connection."""
+        import nats  # noqa: PLC0415
+
+        return await nats.connect(f"nats://127.0.0.1:{self.port}")
+
+    async def subscribe(self, connection: Any, subject: str, heard: Heard) -> None:
+        """Is heard from when this returns."""
+        await connection.subscribe(subject, cb=heard)
+        await connection.flush()
+
+    def put(self, connection: Any, subject: str) -> Callable[[bytes], Awaitable[object]]:
+        """How a message is sent."""
+        return lambda body: connection.publish(subject, body)
+
+    def send(self, job: Job) -> None:
+        """Floods."""
+
+        async def run() -> None:
+            connection = await self.connect()
+            await flood_async(job, self.put(connection, subject(job)))
+            await connection.drain()
+
+        _run(run())
+
+    def receive(self, job: Job) -> None:
+        """Counts."""
+
+        async def run() -> None:
+            tally, connection = Tally(board_of(job), job.number), await self.connect()
+
+            async def heard(message: Any) -> None:
+                tally.add(message.data[:MARK_BYTES])
+
+            await self.subscribe(connection, subject(job), heard)
+            ready(job)
+            await asyncio.Event().wait()
+
+        _run(run())
+
+    def answer(self, job: Job) -> None:
+        """Sends back."""
+
+        async def run() -> None:
+            connection = await self.connect()
+            put = self.put(connection, subject(job, "back"))
+
+            async def heard(message: Any) -> None:
+                if job.number == 0:
+                    await put(message.data)
+
+            await self.subscribe(connection, subject(job, "there"), heard)
+            ready(job)
+            await asyncio.Event().wait()
+
+        _run(run())
+
+    def ping(self, job: Job) -> None:
+        """Probes."""
+
+        async def run() -> None:
+            connection, back = await self.connect(), asyncio.Queue[bytes]()
+            put = self.put(connection, subject(job, "there"))
+
+            async def heard(message: Any) -> None:
+                back.put_nowait(message.data)
+
+            await self.subscribe(connection, subject(job, "back"), heard)
+
+            async def trip(body: bytes) -> None:
+                await put(body)
+                await back.get()
+
+            await probe_async(job, trip)
+
+        _run(run())
+
+
+class JetStream(Nats):
+    """A stream that keeps all in files; consumers that see it in its order."""
+
+    name = "jetstream"
+    promise = "one order, on one disk"
+    options: ClassVar = ["-js", "-sd", "store"]
+
+    def start(self) -> None:
+        """The server, and the stream."""
+        super().start()
+
+        async def make() -> None:
+            connection = await self.connect()
+            await connection.jetstream().add_stream(name="bench", subjects=["peers.>"], storage="file")
+            await connection.close()
+
+        asyncio.run(make())
+
+    async def subscribe(self, connection: Any, subject: str, heard: Heard) -> None:
+        """A consumer of all from now on."""
+        await connection.jetstream().subscribe(subject, ordered_consumer=True, cb=heard)
+        await connection.flush()
+
+    def put(self, connection: Any, subject: str) -> Callable[[bytes], Awaitable[object]]:
+        """Acknowledged, with many under way."""
+        stream = connection.jetstream(publish_async_max_pending=PENDING_MAX)
+        return lambda body: stream.publish_async(subject, body)
+
+
+def subject(job: Job, part: str = "0") -> str:
+    """Where messages go."""
+    return f"peers.{job.group}.{part}"
+
+
+def _run(story: Coroutine[Any, Any, None]) -> None:
+    import uvloop  # noqa: PLC0415
+
+    uvloop.run(story)

@@ -1,0 +1,235 @@
+"""What all peers share: servers that end with the run, and the command line of a role."""
+
+import asyncio
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import ClassVar, Final, Self
+
+import msgspec
+
+from hopring.bench.harness.processes import end_all, environment
+from hopring.bench.harness.shared_counters import (
+    GO,
+    MARK_BYTES,
+    RECEIVER_READY,
+    SENDER_READY,
+    SENT,
+    STOP,
+    Slots,
+    mark,
+    open_board,
+    room,
+)
+from hopring.bench.harness.worker import LOOK_SECONDS, WARM_PROBES
+from hopring.bench.harness.workload import Job
+from hopring.cli.exits import Failure
+from hopring.local.ports import free_base_port
+
+START_SECONDS: Final = 30.0
+PORTS: Final = 16
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Servers are in directories that not everybody's path has."""
+LOOK_BLOCKING_SECONDS: Final = 0.0002
+"""Between two looks at the board without an event loop."""
+SOURCES: Final = Path(__file__).parent
+"""The directory of the clients that are not in Python."""
+
+BUILT: Final = Path("out").resolve()
+"""Compiled clients and results, below the working directory."""
+
+
+class Peer:
+    """A system; use it as `with Peer() as system`. Roles run in processes of their own, from its methods."""
+
+    name: ClassVar[str]
+    members_send: ClassVar[bool] = False
+    programs: ClassVar[dict[str, str]] = {}  # By file or program, the Debian package that has it.
+    modules: ClassVar[tuple[str, ...]] = ()  # Of the dependency group `peers`.
+    promise: ClassVar[str]  # What it keeps, in a few words, for the table.
+
+    def __init__(self, base_port: int | None = None) -> None:
+        self.port = free_base_port(PORTS) if base_port is None else base_port
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @classmethod
+    def missing(cls) -> list[str]:
+        """What it needs and is not here, with the remedy."""
+        gone = [package for what, package in cls.programs.items() if not _is_here(what)]
+        out = [f"apt-get install --no-install-recommends {' '.join(sorted(set(gone)))}"] if gone else []
+        if any(find_spec(module) is None for module in cls.modules):
+            out.append("pip install --group peers")
+        return out
+
+    def __enter__(self) -> Self:
+        self._temporary = TemporaryDirectory(prefix="hop-peer-")
+        self.directory = Path(self._temporary.name)
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        end_all(self._processes.values())
+        self._processes = {}
+        self.stop()
+        self._temporary.cleanup()
+
+    def start(self) -> None:
+        """Starts the servers, if it has any, and returns when they serve."""
+
+    def stop(self) -> None:
+        """Puts away what is no process; also after half a start."""
+
+    def serve(self, name: str, command: list[str], port: int = 0) -> None:
+        """Starts a server; with a port, waits until it listens there."""
+        with (self.directory / f"{name}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.directory, env=environment()
+            )
+        end = time.monotonic() + START_SECONDS
+        while port and not listens(port):
+            if time.monotonic() > end or self._processes[name].poll() is not None:
+                raise Failure(f"{self.name}: {name} does not serve:\n{self._said(name)}")
+            time.sleep(0.02)
+
+    def _said(self, name: str) -> str:
+        return (self.directory / f"{name}.log").read_text(errors="replace")[-2000:]
+
+    def servers(self) -> dict[str, int]:
+        """The processes by name."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    def command(self, job: Job) -> list[str]:
+        """A role in Python."""
+        words = [
+            "-P",
+            "-m",
+            "hopring.bench.peers.worker",
+            self.name,
+            str(self.port),
+            msgspec.json.encode(job).decode(),
+        ]
+        return ["env", f"PYTHONPATH={environment()['PYTHONPATH']}", sys.executable, *words]
+
+    def send(self, job: Job) -> None:
+        """Floods, or goes at a pace."""
+        raise NotImplementedError
+
+    def receive(self, job: Job) -> None:
+        """Counts."""
+        raise NotImplementedError
+
+    def answer(self, job: Job) -> None:
+        """Number 0 sends probes back."""
+        raise NotImplementedError
+
+    def ping(self, job: Job) -> None:
+        """Probes, and prints what each took."""
+        raise NotImplementedError
+
+
+def listens(port: int) -> bool:
+    """Whether somebody takes connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _is_here(what: str) -> bool:
+    return Path(what).exists() if what.startswith("/") else shutil.which(what, path=_PATH) is not None
+
+
+def board_of(job: Job) -> Slots:
+    """The board of this run."""
+    return open_board(Path(job.board))
+
+
+def flood(job: Job, put: Callable[[bytes], object], flush: Callable[[], object] | None = None) -> None:
+    """Sends in bursts until the stop, for a library that blocks."""
+    board = board_of(job)
+    board[SENDER_READY + job.number] = 1
+    while not board[GO]:
+        time.sleep(LOOK_BLOCKING_SECONDS)
+    sent = 0
+    for allowed in _bursts(job, board):
+        if not allowed:
+            time.sleep(LOOK_BLOCKING_SECONDS)
+            continue
+        for body in bodies(job, sent, allowed):
+            put(body)
+        if flush is not None:
+            flush()
+        sent += allowed
+        board[SENT + job.number] = sent
+
+
+async def flood_async(job: Job, put: Callable[[bytes], Awaitable[object]]) -> None:
+    """The same for one with an event loop, which gets a turn after each burst."""
+    board = board_of(job)
+    board[SENDER_READY + job.number] = 1
+    while not board[GO]:
+        await asyncio.sleep(LOOK_SECONDS)
+    sent = 0
+    for allowed in _bursts(job, board):
+        if not allowed:
+            await asyncio.sleep(LOOK_SECONDS)
+            continue
+        for body in bodies(job, sent, allowed):
+            await put(body)
+        sent += allowed
+        board[SENT + job.number] = sent
+        await asyncio.sleep(0)
+
+
+def _bursts(job: Job, board: Slots) -> Iterator[int]:
+    """How many messages may go now, again and again until the stop; 0 is to wait a little."""
+    while not board[STOP]:
+        yield job.case.at_once if room(board) >= job.case.at_once else 0
+
+
+def bodies(job: Job, first: int, count: int) -> Iterator[bytes]:
+    """The next messages of a sender."""
+    rest = bytes(job.case.size_bytes - MARK_BYTES)
+    for number in range(first, first + count):
+        yield mark(job.number, number) + rest
+
+
+def ready(job: Job) -> None:
+    """A receiver, or who answers, is there."""
+    board_of(job)[RECEIVER_READY + job.number] = 1
+
+
+def probe(job: Job, trip: Callable[[bytes], object]) -> None:
+    """Round trips one by one, for a library that blocks."""
+    data, taken_us = bytes(job.case.size_bytes), []
+    for _ in range(WARM_PROBES + job.probes):
+        begin = time.perf_counter_ns()
+        trip(data)
+        taken_us.append((time.perf_counter_ns() - begin) / 1000)
+        if job.pause_us:
+            time.sleep(job.pause_us / 1e6)
+    print(json.dumps(taken_us[WARM_PROBES:]), flush=True)
+
+
+async def probe_async(job: Job, trip: Callable[[bytes], Awaitable[object]]) -> None:
+    """The same for one with an event loop."""
+    data, taken_us = bytes(job.case.size_bytes), []
+    for _ in range(WARM_PROBES + job.probes):
+        begin = time.perf_counter_ns()
+        await trip(data)
+        taken_us.append((time.perf_counter_ns() - begin) / 1000)
+        if job.pause_us:
+            await asyncio.sleep(job.pause_us / 1e6)
+    print(json.dumps(taken_us[WARM_PROBES:]), flush=True)

@@ -1,0 +1,32 @@
+"""One process of a peer's client: `python -m hopring.bench.peers.worker PEER PORT JOB`."""
+
+import gc
+import sys
+from typing import Final
+
+import msgspec
+
+from hopring.bench.harness.workload import Job
+from hopring.bench.peers.corosync import Corosync
+from hopring.bench.peers.jgroups import JGroups
+from hopring.bench.peers.nats import JetStream, Nats
+from hopring.bench.peers.peer import Peer
+from hopring.bench.peers.redis import RedisStreams
+from hopring.bench.peers.zenoh import Zenoh
+from hopring.bench.peers.zeromq import ZeroMq
+
+PEERS: Final[dict[str, type[Peer]]] = {
+    one.name: one for one in (Corosync, JGroups, Nats, JetStream, RedisStreams, ZeroMq, Zenoh)
+}
+
+
+def main() -> None:
+    """Does the job."""
+    name, port, text = sys.argv[1:]
+    job = msgspec.json.decode(text, type=Job)
+    gc.freeze()
+    getattr(PEERS[name](int(port)), job.role)(job)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""ZeroMQ: PUB and SUB over TCP without a broker; no order among senders, no membership."""
+
+import time
+from typing import Any
+
+from hopring.bench.harness.shared_counters import MARK_BYTES, Tally
+from hopring.bench.harness.workload import Job
+from hopring.bench.peers.peer import Peer, board_of, flood, probe, ready
+
+SETTLE_SECONDS = 1.5
+"""Until subscriptions are known; nothing says so."""
+
+PING, PONG = 8, 9
+"""Ports of those who probe, behind those of the senders."""
+
+
+class ZeroMq(Peer):
+    """No servers."""
+
+    name = "zeromq"
+    modules = ("zmq",)
+    promise = "at most once; no broker"
+
+    def _publish(self, at: int) -> Any:
+        sock = _socket("PUB")
+        sock.bind(f"tcp://127.0.0.1:{self.port + at}")
+        return sock
+
+    def _subscribe(self, *places: int) -> Any:
+        sock = _socket("SUB")
+        sock.subscribe(b"")
+        for at in places:
+            sock.connect(f"tcp://127.0.0.1:{self.port + at}")
+        return sock
+
+    def send(self, job: Job) -> None:
+        """Floods."""
+        sock = self._publish(job.number)
+        time.sleep(SETTLE_SECONDS)
+        flood(job, sock.send)
+        sock.close(linger=5000)
+
+    def receive(self, job: Job) -> None:
+        """Counts."""
+        sock, tally = self._subscribe(*range(job.case.senders)), Tally(board_of(job), job.number)
+        ready(job)
+        while True:
+            tally.add(sock.recv()[:MARK_BYTES])
+
+    def answer(self, job: Job) -> None:
+        """Sends back."""
+        heard, back = self._subscribe(PING), self._publish(PONG) if job.number == 0 else None
+        ready(job)
+        while True:
+            body = heard.recv()
+            if back is not None:
+                back.send(body)
+
+    def ping(self, job: Job) -> None:
+        """Probes."""
+        there, back = self._publish(PING), self._subscribe(PONG)
+        time.sleep(2 * SETTLE_SECONDS)
+
+        def trip(body: bytes) -> None:
+            there.send(body)
+            back.recv()
+
+        probe(job, trip)
+
+
+def _socket(kind: str) -> Any:
+    import zmq  # noqa: PLC0415
+
+    sock = zmq.Context.instance().socket(getattr(zmq, kind))
+    sock.sndhwm = sock.rcvhwm = 0  # The board is the limit.
+    return sock

@@ -1,0 +1,143 @@
+"""The data source on Spark beside Parquet as Spark reads it itself: the same records, turn by turn in one run.
+
+    python -m hopring.bench.suite.spark_source [--records N] [--directory DIR] [--turns N]
+
+Records are messages of 1 KB, in bundles of 200, that do not compress. `tail` is a spool as it is written,
+`archive` the same in its archive (zstd), `parquet` the same columns as uncompressed Parquet, a file for each
+segment. All columns are read, into nothing; files are in the page cache. A stream reads 100000 records in a
+batch; its seconds have the start and the end of the query in them.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from hopring.bench.suite.spool import BATCH, BODY_BYTES, batch_of
+from hopring.spark import register, session
+from hopring.spool.archive import archive
+from hopring.spool.arrow import load_arrow, read_batches, schema
+from hopring.spool.layout import bases
+from hopring.spool.reading import bounds, plan
+from hopring.spool.writer import SpoolOptions, SpoolWriter
+
+PER_BATCH: Final = 100_000
+
+
+def make_spool(root: Path, records: int) -> Path:
+    """A spool of so many records."""
+    with SpoolWriter(root, "load", SpoolOptions(sync_seconds=1000.0)) as writer:
+        for number in range(records // BATCH):
+            whole = os.urandom(BATCH * BODY_BYTES)
+            bodies = [whole[at : at + BODY_BYTES] for at in range(0, len(whole), BODY_BYTES)]
+            writer.append(batch_of(number, bodies))
+    return writer.directory
+
+
+def make_parquet(directory: Path, target: Path) -> None:
+    """The same as uncompressed Parquet, a file for each segment."""
+    import pyarrow.parquet  # noqa: PLC0415  An extra.
+
+    target.mkdir()
+    arrow = load_arrow(str(directory))
+    known = bounds(directory)
+    for base in bases(directory):
+        portions = [one for one in plan(directory, known.start, known.end) if one.base == base]
+        path = target / f"{base}.parquet"
+        with pyarrow.parquet.ParquetWriter(path, schema(arrow), compression="none") as file:
+            for portion in portions:
+                for batch in read_batches(portion, batch_bytes=16 * 1024 * 1024):
+                    file.write_batch(batch)
+
+
+def seconds_of(act: Callable[[], None]) -> float:
+    """How long it takes."""
+    begin = time.perf_counter()
+    act()
+    return time.perf_counter() - begin
+
+
+def batch_reads(spark: Any, root: Path, records: int, turns: int) -> dict[str, object]:
+    """Each way in turns, after one that does not count."""
+
+    def drain(found: Any) -> None:
+        found.write.format("noop").mode("overwrite").save()
+
+    def load(place: str, **options: str) -> Callable[[], None]:
+        reader = spark.read.format("hopring").options(**options)
+        return lambda: drain(reader.load(str(root / place)))
+
+    native = str(root / "parquet")
+    ways: dict[str, Callable[[], None]] = {
+        "parquet": lambda: drain(spark.read.parquet(native)),
+        "tail": load("tail"),
+        "archive": load("archived"),
+        "tail_no_payload": load("tail", payload="false"),
+        "parquet_no_payload": lambda: drain(spark.read.parquet(native).drop("payload")),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(turns + 1):
+        for name, way in ways.items():
+            seconds = seconds_of(way)
+            if turn:
+                taken[name].append(seconds)
+    rates = {name: records / median(its) for name, its in taken.items()}
+    return {
+        **{f"{name}_rows_per_s": round(rate) for name, rate in rates.items()},
+        **{f"{name}_least": round(records / max(its)) for name, its in taken.items()},
+        "tail_to_parquet": round(rates["tail"] / rates["parquet"], 2),
+        "archive_to_parquet": round(rates["archive"] / rates["parquet"], 2),
+    }
+
+
+def stream_reads(spark: Any, root: Path, records: int, turns: int) -> dict[str, object]:
+    """All of the tail as a stream, into nothing."""
+
+    def run(turn: int) -> None:
+        reader = spark.readStream.format("hopring").option("maxOffsetsPerTrigger", PER_BATCH)
+        writer = reader.load(str(root / "tail")).writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(root / f"checkpoint-{turn}"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    taken = [seconds_of(lambda turn=turn: run(turn)) for turn in range(turns + 1)][1:]  # type: ignore[misc]
+    return {
+        "rows_per_s": round(records / median(taken)),
+        "least": round(records / max(taken)),
+        "batches": -(-records // PER_BATCH),
+    }
+
+
+def main() -> None:
+    """Prints the figures."""
+    parser = argparse.ArgumentParser(
+        prog="python -m hopring.bench.suite.spark_source", description="Measure the data source."
+    )
+    parser.add_argument("--records", type=int, default=500_000)
+    parser.add_argument("--directory", type=Path, default=None, help="on the disk that is meant")
+    parser.add_argument("--turns", type=int, default=5)
+    wish = parser.parse_args()
+    records = wish.records // BATCH * BATCH
+    root = Path(tempfile.mkdtemp(prefix="hopring-bench-spark-", dir=wish.directory))
+    try:
+        directory = make_spool(root / "tail", records)
+        make_parquet(directory, root / "parquet")
+        shutil.copytree(root / "tail", root / "archived")
+        list(archive(root / "archived" / directory.name))
+        spark = session("bench", "local[2]")
+        register(spark)
+        print(json.dumps({"case": "batch", **batch_reads(spark, root, records, wish.turns)}), flush=True)
+        found = stream_reads(spark, root, records, wish.turns)
+        print(json.dumps({"case": f"stream, {PER_BATCH} a batch", **found}), flush=True)
+        spark.stop()
+    finally:
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""`hop bench`: figures of this machine, on daemons and clients that are started for it, each a process."""

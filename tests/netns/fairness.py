@@ -1,0 +1,234 @@
+"""One Hop link and one TCP flow share a bottleneck: who gets how much?
+
+    python -m tests.netns.fairness --seconds 60 --rtt-ms 40
+
+Needs root. Builds two hosts and a router in network namespaces: the way out of the router has a rate and a
+queue (tbf), and the link behind it half the round trip each way. Both flows always have something to send.
+Prints JSON: what the applications at the far end received, and the ratio of Hop to TCP.
+"""
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+
+from tests.netns.lab import Lab, die_with_parent, inside
+
+from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.loop.layer_driver import LayerDriver
+from hopring.daemon.net.shaper import Shape
+from hopring.daemon.net.udp import Address, UdpEndpoint
+from hopring.errors import PeerError
+from hopring.ids import DaemonId, Generation, Incarnation
+from hopring.links.events import Deliver, LinkFailed, Submit, Transmit
+from hopring.links.hop import Hop, Input, Output
+from hopring.wire.data import Data, Segment
+from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.hop import Ack, Nack
+from hopring.wire.train import decode_train, encode
+
+CLUSTER = 0xFA
+NEAR, ROUTER, ROUTER_FAR, FAR = "10.79.1.1", "10.79.1.2", "10.79.2.1", "10.79.2.2"
+PORT = 7777
+OBJECT_BYTES = 1_000
+BACKLOG_BYTES = 500_000
+REFILL_US = 2_000
+_fork = multiprocessing.get_context("fork")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is shared, for how long, and with whom."""
+
+    seconds: int = 60
+    rtt_ms: int = 40
+    rate_mbit: int = 20
+    queue_bytes: int = 0  # 0 is one round trip at the full rate.
+    congestion: str = ""  # Empty is the kernel's default.
+    control: str = ""  # A second TCP flow with this congestion control instead of Hop, to compare with.
+
+    @property
+    def queue(self) -> int:
+        """The bottleneck's queue in bytes."""
+        return self.queue_bytes or self.rate_mbit * self.rtt_ms * 125
+
+
+@dataclass(slots=True)
+class Meter:
+    """Bytes that one flow's receiver has handed to its application."""
+
+    total: "Synchronized[int]"
+
+    def add(self, count: int) -> None:
+        """Counts; only one process does."""
+        self.total.value += count
+
+
+def hop_end(namespace: str, me: int, meter: Meter, fill: bool) -> None:
+    """A daemon's worth of a Hop link, at either end."""
+    loop, link = Loop(), Hop()
+    here, there = (NEAR, FAR) if me == 1 else (FAR, NEAR)
+    head = encode_header(Header(Family.HOP, CLUSTER, DaemonId(me), Incarnation(me), Generation(1)))
+
+    def receive(buffer: memoryview, segment_bytes: int, _address: Address) -> None:
+        for packet in decode_train(buffer, segment_bytes, CLUSTER):
+            for frame in () if isinstance(packet, PeerError) else packet.frames:
+                assert isinstance(frame, Data | Segment | Ack | Nack), "only Hop speaks here"
+                port.give(frame)
+
+    def carry_out(outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Transmit(frames=frames):
+                    for train in encode(head, frames, link.options.segment_bytes):
+                        endpoint.send(train, (there, PORT))
+                case Deliver(payload=payload):
+                    meter.add(len(payload))
+                case LinkFailed(reason=reason):
+                    raise RuntimeError(reason)
+
+    with inside(namespace):
+        endpoint = UdpEndpoint(loop, (here, PORT), receive)
+    port: LayerDriver[Input, Output] = LayerDriver(loop, link, carry_out)
+
+    def refill() -> None:
+        while link.backlog_bytes < BACKLOG_BYTES:
+            port.give(Submit(bytes(OBJECT_BYTES)))
+        alarm.set(loop.now_us() + REFILL_US)
+
+    alarm = loop.alarm(refill)
+    if fill:
+        refill()
+    loop.run()
+
+
+def tcp_receiver(namespace: str, port: int, meter: Meter) -> None:
+    """Takes in one connection's bytes."""
+    with inside(namespace), socket.create_server((FAR, port)) as listener:
+        connection, _ = listener.accept()
+        buffer = bytearray(1 << 18)
+        while size := connection.recv_into(buffer):
+            meter.add(size)
+
+
+def tcp_sender(namespace: str, port: int, congestion: str) -> None:
+    """Sends without end."""
+    with inside(namespace), socket.socket() as sock:
+        if congestion:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+        while sock.connect_ex((FAR, port)):
+            time.sleep(0.01)
+        while True:
+            sock.sendall(bytes(1 << 16))
+
+
+def build(lab: Lab, setting: Setting) -> None:
+    """A host, a router with the bottleneck, and a host far away."""
+    lab.host("near", "far")
+    lab.host("router", forwarding=True)
+    lab.cable(("near", "eth0", f"{NEAR}/24"), ("router", "eth0", f"{ROUTER}/24"))
+    delay = Shape(delay_us=setting.rtt_ms * 500)
+    lab.wan(("router", "wan0", f"{ROUTER_FAR}/24"), ("far", "wan0", f"{FAR}/24"), delay, delay)
+    lab.limit("router", "wan0", setting.rate_mbit * 1_000_000, setting.queue)
+    lab.ip("near", "route", "add", "default", "via", ROUTER)
+    lab.ip("far", "route", "add", "default", "via", ROUTER_FAR)
+
+
+def start(lab: Lab, setting: Setting, hop: Meter, tcp: Meter) -> "list[multiprocessing.Process]":
+    """Both ends of both flows."""
+    near, far = lab.namespace("near"), lab.namespace("far")
+    jobs: list[tuple[Callable[..., None], tuple[object, ...]]] = [
+        (tcp_receiver, (far, PORT, tcp)),
+        (tcp_sender, (near, PORT, setting.congestion)),
+    ]
+    if setting.control:
+        jobs.append((tcp_receiver, (far, PORT + 1, hop)))
+        jobs.append((tcp_sender, (near, PORT + 1, setting.control)))
+    else:
+        jobs.append((hop_end, (far, 2, hop, False)))
+        jobs.append((hop_end, (near, 1, hop, True)))
+    processes = [_fork.Process(target=_quiet, args=(job, arguments)) for job, arguments in jobs]
+    for process in processes:
+        process.start()
+    return processes  # type: ignore[return-value]
+
+
+def _quiet(job: Callable[..., None], arguments: tuple[object, ...]) -> None:
+    """Runs a flow's end until it is told to stop."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(ConnectionError):
+        job(*arguments)
+
+
+def measure(setting: Setting, hop: Meter, tcp: Meter) -> tuple[float, float]:
+    """Mbit/s of both, from the moment at which both run; a line on stderr every five seconds."""
+    deadline = time.monotonic() + 10
+    while not (hop.total.value and tcp.total.value):
+        if time.monotonic() > deadline:
+            raise RuntimeError("the flows did not start")
+        time.sleep(0.01)
+    start_s, start_bytes = time.monotonic(), (hop.total.value, tcp.total.value)
+    last_s, last_bytes = start_s, start_bytes
+    for second in range(1, setting.seconds + 1):
+        time.sleep(max(0.0, start_s + second - time.monotonic()))
+        if second % 5 == 0 or second == setting.seconds:
+            now_s, now_bytes = time.monotonic(), (hop.total.value, tcp.total.value)
+            hop_now, tcp_now = _rates(last_bytes, now_bytes, now_s - last_s)
+            print(f"{second:3d} s  hop {hop_now:5.2f}  tcp {tcp_now:5.2f} Mbit/s", file=sys.stderr)
+            last_s, last_bytes = now_s, now_bytes
+    return _rates(start_bytes, last_bytes, last_s - start_s)
+
+
+def _rates(before: tuple[int, int], after: tuple[int, int], seconds: float) -> tuple[float, float]:
+    hop, tcp = ((late - early) * 8e-6 / seconds for early, late in zip(before, after, strict=True))
+    return hop, tcp
+
+
+def run(setting: Setting) -> dict[str, object]:
+    """The whole experiment."""
+    hop = Meter(_fork.Value("q", 0))
+    tcp = Meter(_fork.Value("q", 0))
+    with Lab() as lab:
+        build(lab, setting)
+        processes = start(lab, setting, hop, tcp)
+        try:
+            hop_mbit, tcp_mbit = measure(setting, hop, tcp)
+        finally:
+            for process in processes:
+                process.terminate()
+                process.join()
+    default = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    return asdict(setting) | {
+        "queue_bytes": setting.queue,
+        "congestion": setting.congestion or default,
+        "hop_mbit_per_s": round(hop_mbit, 2),
+        "tcp_mbit_per_s": round(tcp_mbit, 2),
+        "total_mbit_per_s": round(hop_mbit + tcp_mbit, 2),
+        "ratio": round(hop_mbit / tcp_mbit, 3) if tcp_mbit else None,
+    }
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--rtt-ms", type=int, default=40)
+    parser.add_argument("--rate-mbit", type=int, default=20)
+    parser.add_argument("--queue-bytes", type=int, default=0, help="default: one round trip at the full rate")
+    parser.add_argument("--congestion", default="", help="TCP's congestion control; default: the kernel's")
+    parser.add_argument("--control", default="", help="instead of Hop, a TCP flow with this congestion control")
+    arguments = parser.parse_args()
+    print(json.dumps(run(Setting(**vars(arguments)))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""`hop bench`, small: what it prints, that nothing is lost, and that nothing is left behind."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import Hop
+
+from hopring.bench.harness.daemons import Daemons
+from hopring.bench.harness.process_stats import memory_bytes
+from hopring.bench.harness.workload import Case
+from hopring.bench.throughput import measure_throughput
+from hopring.cli.exits import Failure
+
+
+def run_bench(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hopring.cli.main", "bench", *words, "--json"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def bench(*words: str) -> dict[str, Any]:
+    done = run_bench(*words)
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+@pytest.mark.slow
+def test_rows_come_for_groups_and_sessions_with_ratios_to_the_first() -> None:
+    words = ["--rounds", "1", "--joins", "20", "--probes", "20", "--messages", "200"]
+    done = run_bench("groups", "--groups", "10,30", "--sessions", "2,4", *words)
+    *rows, memory = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert [(row["beside"], row["groups"], row["sessions"]) for row in rows] == [
+        ("groups", 10, 10),
+        ("groups", 30, 10),
+        ("sessions", 2, 2),
+        ("sessions", 4, 4),
+    ]
+    assert set(rows[0]["ratios"].values()) == {1.0}
+    for row in rows:
+        assert row["joins_per_s"] > 0
+        assert 0 < row["p50_ms"] <= row["p99_ms"]
+        assert row["message_cpu_us"] > 0
+        assert row["ratios"]["join_cpu_us"] > 0
+    assert memory["rss_bytes"] >= memory["pss_bytes"] > 0
+    assert [(one["what"], one["count"]) for one in memory["growths"]] == [("group", 30), ("session", 4)]
+
+
+@pytest.mark.slow
+def test_a_row_of_daemons_has_latencies_where_there_are_pairs_and_loses_nothing() -> None:
+    done = run_bench("daemons", "--shapes", "1x2,2x1", "--seconds", "0.2", "--probes", "10", "--pace", "50")
+    site, sites = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert [(row["daemons"], row["sites"]) for row in (site, sites)] == [(2, 1), (2, 2)]
+    assert (site["far"], sites["near"]) == (None, None)
+    assert 0 < site["near"]["p50_ms"] <= site["near"]["p99_ms"]
+    assert 0 < sites["far"]["p50_ms"] <= sites["far"]["p99_ms"]
+    for row in (site, sites):
+        assert row["together_s"] > 0
+        assert row["rss_mb_each"] >= row["pss_mb_each"] > 0
+        assert row["lost"] == 0
+
+
+@pytest.mark.parametrize("shapes", ["3", "0x1", "27x1", "1x0", "axb", "1x2x3"])
+def test_shapes_are_sites_and_daemons(hop: Hop, shapes: str) -> None:
+    assert hop("bench", "daemons", "--shapes", shapes).exit_code == 2
+
+
+@pytest.mark.parametrize("patience", ["soon", "10ms"])
+def test_patience_is_a_duration_that_is_long_enough(hop: Hop, patience: str) -> None:
+    assert hop("bench", "daemons", "--patience", patience).exit_code == 2
+
+
+def test_the_memory_of_a_process_is_its_own_and_what_it_shares() -> None:
+    own, share, whole = [memory_bytes(os.getpid(), kind) for kind in ("Anonymous", "Pss", "Rss")]
+    assert 0 < own <= whole
+    assert 0 < share <= whole
+
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with pytest.raises(ProcessLookupError):
+        memory_bytes(ended.pid, "Rss")
+
+
+@pytest.mark.slow
+def test_its_daemons_end_with_it() -> None:
+    with Daemons() as daemons:
+        assert daemons.cpu_seconds() > 0
+        processes = list(daemons._processes.values())
+
+    assert [process.returncode for process in processes] == [0, 0]
+
+
+@pytest.mark.parametrize("counts", ["100,10", "0,1", "many", "1,1"])
+def test_rows_have_to_rise(hop: Hop, counts: str) -> None:
+    assert hop("bench", "groups", "--groups", counts).exit_code == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "wish",
+    [
+        [],
+        ["--bundle", "16"],
+        ["--by-one"],
+        ["--each", "--single"],
+        ["--groups", "3", "--sites", "2", "--senders", "2"],
+    ],
+)
+def test_a_short_flood_loses_nothing_and_has_one_order(wish: list[str]) -> None:
+    figures = bench("throughput", "--daemons", "2", "--receivers", "2", "--seconds", "0.2", *wish)
+
+    assert figures["messages_per_second"] > 0
+    assert figures["sent"] > 0
+    assert (figures["lost"], figures["order_ok"]) == (0, True)
+    assert len(figures["daemon_cpu_us_per_message"]) == 2
+    assert all(one > 0 for one in figures["daemon_cpu_us_per_message"].values())
+    assert figures["sender_cpu_us_per_message"] > 0
+    assert figures["receiver_cpu_us_per_message"] > 0
+
+
+@pytest.mark.slow
+def test_round_trips_are_of_answers_and_of_own_messages_also_beside_a_load() -> None:
+    figures = bench("latency", "--daemons", "2", "--probes", "100", "--load", "200", "--service", "safe")
+
+    assert 0 < figures["p50_us"] <= figures["p99_us"]
+    assert figures["pong"]["probes"] == figures["own"]["probes"] == 100
+    assert 0 < figures["own"]["p50_us"] <= figures["own"]["p99_us"]
+
+
+@pytest.mark.slow
+def test_a_killed_daemon_costs_no_message_of_the_others() -> None:
+    figures = bench("failover", "--daemons", "2", "--seconds", "0.1")
+
+    assert 0 < figures["view_ms"] <= figures["resumed_ms"]
+    assert figures["rejoined_ms"] > 0
+    assert (figures["lost"], figures["order_ok"]) == (0, True)
+
+
+@pytest.mark.slow
+def test_cpu_per_message_is_held_against_a_baseline(tmp_path: Path) -> None:
+    file = tmp_path / "baseline.json"
+    short = ["--runs", "1", "--seconds", "0.2", "--idle-seconds", "0.1"]
+    figures = bench("cpu", *short, "--record", str(file))
+    assert figures["sending_ratio"] > 0
+    assert figures["receiving_ratio"] > 0
+
+    file.write_text(file.read_text().replace(str(figures["sending_ratio"]), "0.001"))
+    done = run_bench("cpu", *short, "--baseline", str(file))
+    assert done.returncode == 1
+    assert "above the baseline 0.001; 30 % is the limit" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_role_that_fails_is_told_with_what_it_said() -> None:
+    with Daemons({"a": 1}) as daemons, pytest.raises(Failure, match="ended with 1") as caught:
+        measure_throughput(daemons, Case(service="sure", receivers=1), "g")
+
+    assert "SURE" in caught.value.message
+
+
+def test_a_bundle_goes_to_one_group(hop: Hop) -> None:
+    assert hop("bench", "throughput", "--bundle", "8", "--groups", "2").exit_code == 2

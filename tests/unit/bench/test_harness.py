@@ -1,0 +1,205 @@
+"""The parts of `hop bench` that need no daemons: the board, the order, the columns, tables and baselines."""
+
+import os
+from itertools import accumulate
+from pathlib import Path
+from struct import Struct
+from zlib import crc32
+
+import pytest
+
+from hopring.bench.cpu import Cpu, least, record, too_dear
+from hopring.bench.harness import shared_counters as slots
+from hopring.bench.harness.daemons import sites_of
+from hopring.bench.harness.figures import spread_percent, summary, table
+from hopring.bench.harness.process_stats import cpu_seconds, others_share, read
+from hopring.bench.harness.shared_counters import (
+    PLACES,
+    Tally,
+    make_board,
+    mark,
+    open_board,
+    order_of_one,
+    room,
+)
+from hopring.bench.harness.worker import marks_of, run_marks
+from hopring.bench.harness.workload import Case, Job
+from hopring.bench.throughput import order_is_ok, set_board
+from hopring.client.runs import MessageRun
+from hopring.client.sequence import EventSequence
+from hopring.client.stream import Stream
+from hopring.groups.private import private_group
+from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.services import AGREED
+from hopring.session.messages import Messages
+from hopring.session.place import Place
+from hopring.wire.bundle import Bundle, Run, decode_bundle, encode_bundle
+
+PLACE = Place(ViewId(1, DaemonId(0), Incarnation(1)), 1, 0)
+
+
+def bundle_of(bodies: list[bytes]) -> Bundle:
+    run = Run(DaemonId(0), 1, AGREED, (GroupName("g"),))
+    return decode_bundle(encode_bundle(run, bodies, [0] * len(bodies), bytes(len(bodies))))
+
+
+def test_all_who_open_a_board_see_the_same_numbers(tmp_path: Path) -> None:
+    one = make_board(tmp_path / "board")
+    other = open_board(tmp_path / "board")
+
+    one[slots.WINDOW] = -7
+
+    assert other[slots.WINDOW] == -7
+    assert len(other) == slots.SLOTS
+
+
+def test_the_window_is_counted_from_the_slowest_receiver(tmp_path: Path) -> None:
+    board = set_board(tmp_path / "board", Case(window=100, senders=2, receivers=3))
+    board[slots.SENT], board[slots.SENT + 1] = 30, 20
+    board[slots.RECEIVED], board[slots.RECEIVED + 1], board[slots.RECEIVED + 2] = 50, 10, 40
+
+    assert room(board) == 100 - (30 + 20 - 10)
+
+
+def test_equal_orders_have_equal_sums_however_they_came_in_batches(tmp_path: Path) -> None:
+    board = set_board(tmp_path / "board", Case(receivers=2))
+    marks = [mark(0, number) for number in range(1000)]
+    one, other = Tally(board, 0), Tally(board, 1)
+
+    for single in marks:
+        one.add(single)
+    for first, last in ((0, 1), (1, 600), (600, 1000)):
+        other.add(b"".join(marks[first:last]))
+
+    assert board[slots.ORDER] == board[slots.ORDER + 1] == order_of_one(1000)
+    assert board[slots.RECEIVED] == board[slots.RECEIVED + 1] == 1000
+    assert order_is_ok(board, 1000)
+
+
+def test_messages_that_are_swapped_twice_or_missing_are_noticed(tmp_path: Path) -> None:
+    for seen in ([1, 0, 2], [0, 0, 1, 2], [0, 2]):
+        board = set_board(tmp_path / "board", Case(receivers=1))
+        tally = Tally(board, 0)
+        for number in seen:
+            tally.add(mark(0, number))
+        assert not order_is_ok(board, 3)
+
+
+def test_of_several_senders_all_receivers_have_to_see_one_order(tmp_path: Path) -> None:
+    board = set_board(tmp_path / "board", Case(receivers=2, senders=2))
+    one, other = Tally(board, 0), Tally(board, 1)
+    one.add(mark(0, 0) + mark(1, 0))
+    other.add(mark(0, 0) + mark(1, 0))
+    assert order_is_ok(board, 2)
+
+    one.add(mark(0, 1) + mark(1, 1))
+    other.add(mark(1, 1) + mark(0, 1))
+    assert not order_is_ok(board, 4)
+
+
+def test_the_sum_of_one_sender_does_not_depend_on_how_it_is_made() -> None:
+    count = (1 << 16) + 3
+    whole = Struct(f"<{count}I").pack(*range(0, count * PLACES, PLACES))
+
+    assert order_of_one(count) == crc32(whole)
+    assert order_of_one(0) == 0
+
+
+@pytest.mark.parametrize("sizes", [[100] * 5, [8] * 3, [5] * 4, [4, 12, 8], [12, 4], [8, 4, 12, 8]])
+def test_marks_of_a_bundle_are_what_its_bodies_begin_with(sizes: list[int]) -> None:
+    bodies = [mark(3, number) + bytes(size - 4) for number, size in enumerate(sizes)]
+
+    came = Messages(private_group("anna", "a1"), PLACE, bundle_of(bodies))
+    for start in (0, 1):
+        run = MessageRun(1, 0, start, len(bodies), came)
+        assert run_marks(run) == b"".join([mark(3, number) for number in range(start, len(bodies))])
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7, 100])
+def test_marks_of_batches_go_on_where_the_last_batch_ended(at_once: int) -> None:
+    stream = Stream()
+    ends = list(accumulate([4, 1, 5]))
+    for first, last in zip([0, *ends], ends, strict=False):
+        bundle = bundle_of([mark(0, number) + bytes(96) for number in range(first, last)])
+        stream.put_messages(Messages(private_group("anna", "a1"), PLACE, bundle), 0, len(bundle), 1)
+
+    seen = b""
+    while taken := stream.take_many(at_once)[0]:
+        seen += marks_of(EventSequence(tuple(taken)))
+
+    assert seen == b"".join([mark(0, number) for number in range(10)])
+
+
+def test_windows_and_bursts_follow_the_size_within_limits() -> None:
+    assert [Case(size_bytes=size).in_flight for size in (100, 1024, 65536, 140_000)] == [41943, 4096, 64, 64]
+    assert [Case(size_bytes=size).at_once for size in (100, 1024, 65536)] == [579, 60, 1]
+    assert Case(single=True, bundle=9).at_once == 1
+    assert Case(window=4).at_once == 4
+    assert Case().many
+    assert not any([Case(by_one=True).many, Case(single=True).many, Case(groups=2).many])
+    assert Job("send", 0, "", "g", Case(groups=2)).groups == ["g-0", "g-1"]
+
+
+def test_the_clock_of_a_process_runs_with_its_work() -> None:
+    before = read({"me": os.getpid()})
+    while cpu_seconds(os.getpid()) < before.taken_s["me"] + 0.002:
+        pass
+    after = read({"me": os.getpid()})
+
+    assert after.taken_s["me"] >= before.taken_s["me"] + 0.002
+    assert others_share(before, after, os.cpu_count() or 1) >= 0
+    with pytest.raises(ProcessLookupError):
+        cpu_seconds(2**22 + 1)  # Above what Linux gives out.
+
+
+def test_several_runs_are_their_median_but_losses_their_worst() -> None:
+    runs = [
+        {"rate": 10.0, "lost": 0, "ok": True, "cpu": {"a": 1.0}},
+        {"rate": 30.0, "lost": 2, "ok": False, "cpu": {"a": 3.0}},
+        {"rate": 20.0, "lost": 0, "ok": True, "cpu": {"a": 2.0}},
+    ]
+
+    assert summary(runs) == {"rate": 20.0, "lost": 2, "ok": False, "cpu": {"a": 2.0}}
+    assert spread_percent([10.0, 30.0, 20.0]) == 100.0
+
+
+def test_daemons_are_spread_over_sites() -> None:
+    assert sites_of(3, 1) == {"a": 3}
+    assert sites_of(3, 3) == {"a": 1, "b": 1, "c": 1}
+    assert sites_of(5, 2) == {"a": 3, "b": 2}
+
+
+def test_a_table_is_in_line_and_is_markdown() -> None:
+    assert table(["NAME", "RATE"], [["hopring", "100"], ["x", "2"]]).splitlines() == [
+        "| NAME    | RATE |",
+        "| :------ | ---: |",
+        "| hopring |  100 |",
+        "| x       |    2 |",
+    ]
+
+
+def cpu(sending: float, receiving: float, compiled: bool = True) -> Cpu:
+    return Cpu(1.0, 1.0, 1.0, sending, receiving, 0.5, 0.0, 0, True, compiled)
+
+
+def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
+    file = tmp_path / "baseline.json"
+    record(cpu(10.0, 8.0), file)
+    record(cpu(40.0, 30.0, compiled=False), file)
+    baseline = {"compiled": {"sending_ratio": 10.0, "receiving_ratio": 8.0}}
+
+    assert '"sending_ratio": 40.0' in file.read_text()
+    assert '"sending_ratio": 10.0' in file.read_text()
+    assert too_dear(cpu(13.0, 10.4), baseline) == []
+    (problem,) = too_dear(cpu(13.1, 10.4), baseline)
+    assert "sending_ratio is 13.1, 31 % above" in problem
+    _, doubt = too_dear(cpu(13.1, 10.4).but(others_cpu_share=0.4), baseline)
+    assert doubt == "others took 40% of the machine, so measure again when it is quiet"
+    (problem,) = too_dear(cpu(1.0, 1.0, compiled=False), baseline)
+    assert "nothing of interpreted" in problem
+
+
+def test_what_is_measured_again_counts_by_the_lesser_but_its_losses_too() -> None:
+    both = least(cpu(10.0, 9.0), cpu(12.0, 8.0).but(lost=3))
+
+    assert (both.sending_ratio, both.receiving_ratio, both.lost) == (10.0, 8.0, 3)
