@@ -75,11 +75,11 @@ HOT = (
 LEFT_OUT = frozenset(
     {
         *(
-            "membership/words.py",
+            "membership/messages.py",
             "wire/word.py",
         ),
         "routing/weights.py",
-        *("groups/words.py", "groups/names.py", "groups/options.py"),
+        *("groups/messages.py", "groups/names.py"),
         *(
             "session/words.py",
             "session/answers.py",

@@ -61,7 +61,10 @@ def test_only_bugs_of_groups_need_clients() -> None:
 
     assert set(CAUGHT) <= need
     assert all(
-        all(patch.place.startswith(("hopring.groups.", "hopring.membership.traffic:")) for patch in one.patches)
+        all(
+            patch.place.startswith(("hopring.groups.", "hopring.membership.message_flow:"))
+            for patch in one.patches
+        )
         for one in all_bugs().values()
         if one.clients
     )

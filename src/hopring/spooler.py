@@ -26,7 +26,7 @@ from hopring.client.once import LIVE
 from hopring.client.runs import MessageRun
 from hopring.client.sequence import EventSequence, Taken, microseconds
 from hopring.groups.names import GroupViewId
-from hopring.groups.private import is_private
+from hopring.groups.private_groups import is_private
 from hopring.ids import GroupName
 from hopring.session.place import Place
 from hopring.spool.encode import Mark

@@ -8,7 +8,7 @@ import msgspec
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId, ViewCause
-from hopring.groups.private import private_group
+from hopring.groups.private_groups import private_group
 from hopring.services import Service
 from hopring.session import words
 from hopring.session.messages import Messages

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from hopring.client.errors import MessageTooLarge, RequestRefused
-from hopring.groups.private import PRIVATE, is_private, split_private
+from hopring.groups.private_groups import PRIVATE, is_private, split_private
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, GROUPS_MAX, MESSAGES_MAX

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
+from hopring.groups.group_table import Group
+from hopring.groups.messages import GroupsPart, LocalGroup
 from hopring.groups.names import GroupViewId, Member
-from hopring.groups.table import Group
-from hopring.groups.words import GroupsPart, LocalGroup
 from hopring.ids import GroupName, Process, ViewId
 
 PARTS_MAX: Final = 1 << 16

@@ -11,12 +11,13 @@ Deviations  see docs/protocols/groups.md.
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.delivery import Delivery, groups_of
-from hopring.groups.early import Early
+from hopring.groups.backpressure import Holding
+from hopring.groups.delivery import Delivery, Early, groups_of
 from hopring.groups.events import (
     Cause,
     Connect,
@@ -30,16 +31,9 @@ from hopring.groups.events import (
     Send,
 )
 from hopring.groups.exchange import Gathered, groups_words
-from hopring.groups.holding import Holding
+from hopring.groups.group_table import Table
 from hopring.groups.interest import InterestTable, OwnInterest
-from hopring.groups.names import Member, is_legal_group, is_legal_session
-from hopring.groups.numbering import Numbering
-from hopring.groups.options import GroupsOptions
-from hopring.groups.payloads import is_word
-from hopring.groups.requests import Requests
-from hopring.groups.table import Table
-from hopring.groups.views import GroupViews
-from hopring.groups.words import (
+from hopring.groups.messages import (
     CHANGES_BY,
     GroupsPart,
     Hold,
@@ -53,6 +47,10 @@ from hopring.groups.words import (
     encode,
     service_of,
 )
+from hopring.groups.names import Member, is_legal_group, is_legal_session
+from hopring.groups.payloads import is_word
+from hopring.groups.requests import Requests
+from hopring.groups.views import GroupViews, Numbering
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import (
@@ -66,6 +64,7 @@ from hopring.membership.events import (
     Withdraw,
 )
 from hopring.ordering.entry import CONTROL_SESSION, Position
+from hopring.wire.bundle import with_daemon
 
 NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
 """Before the first view."""
@@ -78,6 +77,15 @@ class GState(Enum):
     GTRANS = "gtrans"  # The daemons' view is closing.
     GGATHER = "ggather"  # They have a new one, and tell each other of their groups.
     GGT = "ggt"  # That one is closing before they were through.
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsOptions:
+    """Limits and times."""
+
+    session_queue_bytes_max: int = 4 * 1024 * 1024  # Of requests that wait, for each session.
+    groups_bytes_max: int = 48 * 1024  # Of one part of GROUPS, about.
+    linger_us: int = 120_000_000  # So long a daemon stays interested in a group that nobody here is in.
 
 
 class Groups:
@@ -392,3 +400,35 @@ class Groups:
 
 def _control(word: Word) -> Submit:
     return Submit(service_of(word), encode(word), CONTROL_SESSION)
+
+
+def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], names: Sequence[str]) -> None:
+    """From now on the daemon is this process, among daemons of these names."""
+    assert groups.state is GState.GOP, "nothing is closing or being gathered"
+    assert groups.members == {groups.me}, "nobody else is in the view"
+    assert names[me.daemon] == groups.names[groups.me.daemon], "its name is what stays"
+    table = [
+        (
+            one.name,
+            one.id,
+            [member._replace(daemon=me.daemon, incarnation=me.incarnation) for member in one.members],
+        )
+        for one in groups.table.in_order()
+    ]
+    groups.me = groups.table.me = groups.views.me = groups.delivery.me = me
+    groups.table.replace(table)
+    groups.members = frozenset([me])
+    groups.names = groups.delivery.names = tuple(names)
+    groups.requests.daemon = groups.early.me = me.daemon
+    # Where others are is told anew when they come; until then nothing is pruned.
+    groups.interest = InterestTable(me.daemon, site_of, {name: DaemonId(at) for at, name in enumerate(names)})
+    groups._site_of = dict(site_of)
+    for session in groups.requests.sessions.by_number.values():
+        for at, request in enumerate(session.requests):
+            if isinstance(request, Send):
+                session.requests[at] = _of(request, me.daemon)
+
+
+def _of(request: Send, daemon: DaemonId) -> Send:
+    run = request.run.replace(daemon=daemon)
+    return Send(request.session, run, with_daemon(request.bundle, daemon))

@@ -15,9 +15,9 @@ from itertools import takewhile
 from typing import Final
 
 from hopring.errors import Drop, PeerError
+from hopring.groups.messages import Interest, decode
 from hopring.groups.payloads import is_interest, is_word
-from hopring.groups.private import is_private, split_private
-from hopring.groups.words import Interest, decode
+from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId, SiteMask, mask_of
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message

@@ -5,7 +5,7 @@ The values here, in words.py and in events.py are read by msgspec at run time, s
 
 from typing import Final, Literal, NamedTuple
 
-from hopring.groups.private import PRIVATE, is_private, private_group
+from hopring.groups.private_groups import PRIVATE, is_private, private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
 

@@ -16,12 +16,12 @@ from hopring.groups.events import (
     Refused,
     Send,
 )
+from hopring.groups.group_table import Table
 from hopring.groups.interest import OwnInterest
+from hopring.groups.messages import Interest, Kill
 from hopring.groups.names import is_legal_group, is_legal_session
-from hopring.groups.private import private_group
+from hopring.groups.private_groups import private_group
 from hopring.groups.sessions import Session, Sessions
-from hopring.groups.table import Table
-from hopring.groups.words import Interest, Kill
 from hopring.ids import DaemonId, GroupName
 from hopring.membership.events import Submit
 from hopring.ordering.entry import CONTROL_SESSION

@@ -14,16 +14,79 @@ Deviations  whatever is shown while the daemons' view is closing is closing itse
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from hopring.groups.aside import Aside
 from hopring.groups.events import Cause, GroupView, Left, Output, ShowSignal, ShowView
 from hopring.groups.exchange import Merged, Origin
+from hopring.groups.group_table import Group, Table
 from hopring.groups.names import GroupViewId, Member
-from hopring.groups.numbering import Numbering, parting
-from hopring.groups.table import Group, Table
-from hopring.ids import DaemonId, GroupName, Process, SiteId, ViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.membership.events import Rift
 from hopring.ordering.entry import Position
+
+NETWORK_STEP: Final = 0
+"""Of the view that a change of network brings."""
+
+
+@dataclass(slots=True)
+class Numbering:
+    """Gives out ids in one view of daemons, from when all know the same to its end."""
+
+    view: ViewId
+    path: tuple[ViewId, ...] = ()
+    floor: int = 0  # No group that is gone had a higher step: it may come back, and must go on above.
+
+    def close(self, next_view: ViewId) -> None:
+        """From here on ids belong to those who go on to this view."""
+        self.path = (next_view,)
+
+    @property
+    def network(self) -> GroupViewId:
+        """The id that follows a change of network."""
+        return GroupViewId(self.view, (), NETWORK_STEP)
+
+    def after(self, last: GroupViewId | None, place: Position) -> GroupViewId:
+        """The id that follows this one of a group, if there was one, by what stands at this place."""
+        if self.path:
+            # No view of daemons has counter 0, so this stands before whatever may follow on a way.
+            stamp = ViewId(0, DaemonId(0), Incarnation(place.lts))
+            return GroupViewId(self.view, (*self.path, stamp), place.site + 1)
+        return GroupViewId(self.view, (), 1 + max(self.floor, self._step(last)))
+
+    def retire(self, last: GroupViewId) -> None:
+        """The group is gone."""
+        self.floor = max(self.floor, self._step(last))
+
+    def _step(self, last: GroupViewId | None) -> int:
+        return last.step if last is not None and last.view == self.view else NETWORK_STEP
+
+
+def parting(way: tuple[ViewId, ...], view: ViewId, step: int) -> GroupViewId:
+    """The id for those who came this way from a view, to where others came from it another way.
+
+    Members with other last views may have come the same way, so the step has to tell them apart.
+    """
+    return GroupViewId(way[0], (*way[1:], view), step)
+
+
+@dataclass(slots=True)
+class Aside:
+    """What is shown here of such a group."""
+
+    together: frozenset[Process]
+    view: ViewId  # The daemons' that is closing; not all of them know the same id of the group's last view.
+    id: GroupViewId  # Of the last view that was shown.
+    next_view: ViewId
+    rift: Position
+
+    def step(self) -> None:
+        """There is another view to show."""
+        # No view of daemons has counter 0, so this stands before whatever may follow the next view on a way.
+        place = ViewId(0, DaemonId(self.rift.site), Incarnation(self.rift.lts))
+        # Twice: who joins from elsewhere, and knows of no rift, is shown an id with one such place.
+        path = (self.next_view, place, place)
+        step = self.id.step + 1 if self.id.path == path else 1
+        self.id = GroupViewId(self.view, path, step)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from typing import Final, final
 
 from hopring.ids import DaemonId, Generation, Process, SiteMask, ViewId
 from hopring.links.events import Tick
-from hopring.membership.words import Datagram
+from hopring.membership.messages import Datagram
 from hopring.native import Value
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service

@@ -18,15 +18,14 @@ from enum import Enum
 from itertools import count, product
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
-from hopring.membership.component import (
+from hopring.membership.connectivity import (
+    Reach,
     component_of,
     leave_out_unreached,
     lowest_of_sites,
     missing_links,
 )
-from hopring.membership.options import MembershipOptions
-from hopring.membership.reach import Reach
-from hopring.membership.words import (
+from hopring.membership.messages import (
     Alive,
     Datagram,
     Decline,
@@ -37,6 +36,7 @@ from hopring.membership.words import (
     SitePair,
     joins,
 )
+from hopring.membership.options import MembershipOptions
 from hopring.routing.trees import Pair
 
 FRESH_JOINS = 4

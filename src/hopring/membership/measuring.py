@@ -23,7 +23,7 @@ from typing import Final
 
 from hopring.ids import NEVER, SiteId
 from hopring.links.pinging import LinkSample
-from hopring.membership.words import LinkWeight
+from hopring.membership.messages import LinkWeight
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
 from hopring.routing.weights import LinkMeasure, LinkMeter, settled

@@ -16,8 +16,10 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX, DaemonId, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership import gather as gathering
-from hopring.membership.attempt import Attempt
-from hopring.membership.component import lowest_of_sites
+from hopring.membership.aru_updates import updates_of
+from hopring.membership.connectivity import lowest_of_sites
+from hopring.membership.current_network import Present, Who, pairs
+from hopring.membership.discovery import Search
 from hopring.membership.events import (
     Arrived,
     FromStream,
@@ -35,14 +37,8 @@ from hopring.membership.events import (
     Withdraw,
 )
 from hopring.membership.gather import Form, Rest
-from hopring.membership.options import MembershipOptions
-from hopring.membership.outbox import Outbox
-from hopring.membership.present import Present, Who, pairs
-from hopring.membership.search import Search
-from hopring.membership.traffic import Traffic, closing, delivered
-from hopring.membership.updates import updates_of
-from hopring.membership.view import View
-from hopring.membership.words import (
+from hopring.membership.message_flow import Outbox, Traffic, closing, delivered
+from hopring.membership.messages import (
     Alive,
     Datagram,
     Decline,
@@ -57,6 +53,9 @@ from hopring.membership.words import (
     encode,
     newmemb,
 )
+from hopring.membership.options import MembershipOptions
+from hopring.membership.view import View
+from hopring.membership.view_attempt import Attempt
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, decode_message
 from hopring.ordering.order import new_order

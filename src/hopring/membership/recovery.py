@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
-from hopring.membership.words import SiteState, StateTrans
+from hopring.membership.messages import SiteState, StateTrans
 from hopring.ordering.entry import Position
 
 NOWHERE = Position(NUMBER_MAX + 1, 0)

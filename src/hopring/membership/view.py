@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
+from hopring.membership.messages import Resend, Run, SiteState, StateTrans
 from hopring.membership.recovery import Decision
-from hopring.membership.words import Resend, Run, SiteState, StateTrans
 from hopring.ordering.entry import Entry, decode_message, encode_message
 from hopring.ordering.order import Order
 from hopring.routing.trees import Pair

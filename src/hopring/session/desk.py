@@ -28,10 +28,9 @@ from hopring.groups.events import (
     ShowSignal,
     ShowView,
 )
-from hopring.groups.groups import Groups
+from hopring.groups.groups import Groups, renumber
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.payloads import is_word
-from hopring.groups.renumber import renumber
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick

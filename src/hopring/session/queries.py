@@ -12,7 +12,7 @@ from typing import Final
 
 from hopring.groups.groups import Groups
 from hopring.groups.names import Member
-from hopring.groups.private import split_private
+from hopring.groups.private_groups import split_private
 from hopring.ids import NEVER, DaemonId, GroupName, ViewId
 from hopring.membership.events import Installed
 from hopring.session.answers import (

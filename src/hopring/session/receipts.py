@@ -17,7 +17,7 @@ from hopring.groups.events import PresenceTold
 from hopring.groups.groups import Groups, GState
 from hopring.groups.names import Member
 from hopring.groups.payloads import unseal
-from hopring.groups.private import is_private, split_private
+from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position

@@ -7,7 +7,7 @@ Invariants  a client is warned before its policy acts; whoever waits for a block
 from collections.abc import Callable, Collection, Mapping
 
 from hopring.groups.groups import Groups
-from hopring.groups.private import private_group
+from hopring.groups.private_groups import private_group
 from hopring.ids import NEVER, GroupName
 from hopring.session.backlog import Backlog, Spills
 from hopring.session.held import Held, Pool

@@ -21,11 +21,11 @@ from hopring.groups.events import (
     ShowSignal,
     ShowView,
 )
-from hopring.groups.groups import Groups
+from hopring.groups.groups import Groups, GroupsOptions
 from hopring.groups.names import Member
-from hopring.groups.options import GroupsOptions
 from hopring.groups.payloads import is_word
 from hopring.ids import DaemonId, GroupName, Incarnation
+from hopring.membership.current_network import Who
 from hopring.membership.events import (
     Delivered,
     Input,
@@ -39,7 +39,6 @@ from hopring.membership.events import (
 )
 from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
-from hopring.membership.present import Who
 from hopring.sim.client_names import NAME, Key, Watched, first_name, group_view_name
 from hopring.sim.cluster import Cluster, Host, stamp, view_name
 from hopring.sim.drive import Driver

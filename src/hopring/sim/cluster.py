@@ -11,6 +11,7 @@ from hopring.check import trace
 from hopring.config.model import Config, LinkProtocol
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId
+from hopring.membership.current_network import Who
 from hopring.membership.events import (
     Arrived,
     Delivered,
@@ -29,9 +30,8 @@ from hopring.membership.events import (
 )
 from hopring.membership.events import Network as FromNetwork
 from hopring.membership.membership import Membership, Phase
+from hopring.membership.messages import decode_datagram, encode
 from hopring.membership.options import MembershipOptions
-from hopring.membership.present import Who
-from hopring.membership.words import decode_datagram, encode
 from hopring.naming import named
 from hopring.ordering.entry import Message, Position
 from hopring.routing.topology import topology_of

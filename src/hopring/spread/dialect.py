@@ -10,7 +10,7 @@ from typing import Final
 from hopring.groups.events import Cause, Deliver, GroupView, Left, ShowSignal, ShowView
 from hopring.groups.groups import Groups
 from hopring.groups.names import Member
-from hopring.groups.private import private_group
+from hopring.groups.private_groups import private_group
 from hopring.session.held import Held, Loss, held
 from hopring.session.options import SessionOptions
 from hopring.spread.bits import FREE_BITS_AT, SERVICE_BITS, Bits

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import blake2s
 from typing import Final
 
-from hopring.groups.private import PRIVATE, split_private
+from hopring.groups.private_groups import PRIVATE, split_private
 from hopring.ids import GroupName
 from hopring.spread.frames import NAME_BYTES, encode_names
 

@@ -28,7 +28,7 @@ from hopring.bench.throughput import order_is_ok, set_board
 from hopring.client.runs import MessageRun
 from hopring.client.sequence import EventSequence
 from hopring.client.stream import Stream
-from hopring.groups.private import private_group
+from hopring.groups.private_groups import private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.services import AGREED
 from hopring.session.messages import Messages

@@ -1,11 +1,10 @@
 """One daemon's groups, fed by hand: daemons 0 and 1 of site 0, daemon 2 of site 1."""
 
 from hopring.groups.events import Connect, Deliver, JoinGroup, Output, Send, ShowSignal, ShowView
-from hopring.groups.groups import Groups
+from hopring.groups.groups import Groups, GroupsOptions
+from hopring.groups.messages import GroupsPart, Word, encode, service_of
 from hopring.groups.names import Member
-from hopring.groups.options import GroupsOptions
 from hopring.groups.payloads import seal
-from hopring.groups.words import GroupsPart, Word, encode, service_of
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.membership.events import Delivered, Installed, Submit, TransitionalSignal
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position

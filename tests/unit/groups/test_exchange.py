@@ -7,11 +7,11 @@ from tests.unit.groups.literal import FAR, ME, NEAR, member, view_id
 
 from hopring.errors import PeerError
 from hopring.groups.exchange import Gathered, groups_words
+from hopring.groups.group_table import Group, Table
+from hopring.groups.messages import GroupsPart, LocalGroup, decode, encode
 from hopring.groups.names import GroupViewId
-from hopring.groups.numbering import Numbering, parting
 from hopring.groups.payloads import seal, unseal
-from hopring.groups.table import Group, Table
-from hopring.groups.words import GroupsPart, LocalGroup, decode, encode
+from hopring.groups.views import Numbering, parting
 from hopring.ids import NUMBER_MAX, SITES_MAX, GroupName
 from hopring.ordering.entry import Position
 from hopring.services import Service

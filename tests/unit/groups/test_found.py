@@ -10,8 +10,7 @@ from hopring.check.trace import GroupInstalled
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
 from hopring.groups.groups import Groups
 from hopring.groups.names import GroupViewId
-from hopring.groups.numbering import Numbering
-from hopring.groups.views import GroupViews
+from hopring.groups.views import GroupViews, Numbering
 from hopring.ids import DaemonId, GroupName, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Rift

@@ -31,8 +31,8 @@ from hopring.groups.events import (
     ShowSignal,
 )
 from hopring.groups.groups import GState
+from hopring.groups.messages import GroupsPart, Interest, Join, Kill, Leave, LocalGroup, decode, encode
 from hopring.groups.names import GroupViewId
-from hopring.groups.words import GroupsPart, Interest, Join, Kill, Leave, LocalGroup, decode, encode
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.membership.events import Delivered, Resume, Submit, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position

@@ -13,8 +13,8 @@ from hopring.groups.events import (
     ShowView,
 )
 from hopring.groups.interest import InterestTable, OwnInterest
+from hopring.groups.messages import GroupsPart, Interest, Join, Leave, decode, encode
 from hopring.groups.payloads import seal
-from hopring.groups.words import GroupsPart, Interest, Join, Leave, decode, encode
 from hopring.ids import NEVER, DaemonId, GroupName, SiteId, SiteMask
 from hopring.links.events import Tick
 from hopring.membership.events import Submit

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from hopring.groups.events import Send
-from hopring.groups.merging import MERGED_BYTES_MAX, Merger
+from hopring.groups.sessions import MERGED_BYTES_MAX, Merger
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.wire.batch_mark import BatchMark

@@ -7,15 +7,14 @@ import pytest
 from tests.unit.groups.play import play
 from tests.unit.groups.world import DaemonView, Host, Plan, World
 
-from hopring.groups.early import Early, Gets
+from hopring.groups.delivery import Early, Gets
 from hopring.groups.events import Deliver
 from hopring.groups.exchange import Gathered, Merged, Origin
 from hopring.groups.groups import Groups, GState
 from hopring.groups.interest import InterestTable
 from hopring.groups.names import Member
-from hopring.groups.numbering import Numbering
 from hopring.groups.requests import Requests
-from hopring.groups.views import GroupViews
+from hopring.groups.views import GroupViews, Numbering
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
 from hopring.membership.events import TransitionalSignal
 from hopring.ordering.entry import Message, Position

@@ -1,12 +1,12 @@
 """Daemons tell for receipts which of their sessions were there when a message to a private group came."""
 
 from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk, view_id
-from tests.unit.groups.test_holding import words
+from tests.unit.groups.test_backpressure import words
 
 from hopring.groups.delivery import TOLD_MAX
 from hopring.groups.events import Connect, Disconnect, Output, PresenceTold
+from hopring.groups.messages import BundlePresence, PresentSessions
 from hopring.groups.payloads import seal
-from hopring.groups.words import BundlePresence, PresentSessions
 from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position

@@ -4,10 +4,9 @@ import pytest
 from tests.unit.groups.literal import ALL, ME, RED, Desk, member, views
 
 from hopring.groups.events import Deliver
-from hopring.groups.groups import GState
+from hopring.groups.groups import GState, renumber
+from hopring.groups.messages import GroupsPart, LocalGroup
 from hopring.groups.payloads import unseal
-from hopring.groups.renumber import renumber
-from hopring.groups.words import GroupsPart, LocalGroup
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
 from hopring.membership.events import Delivered, Installed, TransitionalSignal
 from hopring.ordering.entry import Message, Position

@@ -5,9 +5,9 @@ from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, membe
 from hopring.errors import Drop
 from hopring.groups.events import LeaveGroup, Output
 from hopring.groups.groups import GState
+from hopring.groups.messages import GroupsPart, Join, Kill, Leave, decode
 from hopring.groups.names import GroupViewId
-from hopring.groups.numbering import Numbering
-from hopring.groups.words import GroupsPart, Join, Kill, Leave, decode
+from hopring.groups.views import Numbering
 from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask, ViewId
 from hopring.membership.events import Installed, Rift
 from hopring.ordering.entry import Position

@@ -22,8 +22,7 @@ from hopring.groups.events import (
     Output,
     Send,
 )
-from hopring.groups.groups import Groups
-from hopring.groups.options import GroupsOptions
+from hopring.groups.groups import Groups, GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position, encode_message

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
-from hopring.membership.words import Place, Run, SiteState, StateTrans
+from hopring.membership.messages import Place, Run, SiteState, StateTrans
 
 OLD = ViewId(7, DaemonId(0), Incarnation(1))
 ELSEWHERE = ViewId(7, DaemonId(3), Incarnation(1))

@@ -6,10 +6,10 @@ Daemons 0 and 1 are in site 0, daemon 2 in site 1, daemon 3 in site 2.
 import msgspec
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
+from hopring.membership.connectivity import Reach
 from hopring.membership.gather import FRESH_ALIVES, FRESH_JOINS, Form, Gather, Phase, Rest, Say
+from hopring.membership.messages import Alive, Decline, Join, Record, Refer
 from hopring.membership.options import MembershipOptions
-from hopring.membership.reach import Reach
-from hopring.membership.words import Alive, Decline, Join, Record, Refer
 from hopring.routing.trees import Pair
 
 OPTIONS = MembershipOptions()

@@ -8,11 +8,11 @@ from hopring.config.local import local_config
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
 from hopring.links.ring_options import RingOptions
+from hopring.membership.current_network import ROUTING_BYTES
 from hopring.membership.events import Heard, Say, Stalled, Stop, Submit
 from hopring.membership.membership import LEAVE_COPIES
+from hopring.membership.messages import Join, Leave, NewMemb, Record
 from hopring.membership.options import MembershipOptions
-from hopring.membership.present import ROUTING_BYTES
-from hopring.membership.words import Join, Leave, NewMemb, Record
 from hopring.ordering.entry import Message, encode_message
 from hopring.routing.trees import pair
 from hopring.services import Service

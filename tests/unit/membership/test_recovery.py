@@ -23,8 +23,8 @@ from tests.unit.membership.states import (
 )
 
 from hopring.ids import NUMBER_MAX, SiteId
+from hopring.membership.messages import Run, StateTrans
 from hopring.membership.recovery import NOWHERE, Pruned, decide
-from hopring.membership.words import Run, StateTrans
 from hopring.ordering.entry import Position
 
 APART = sites(0, 1, 2, 3)

@@ -6,10 +6,10 @@ from tests.unit.membership.states import ATTEMPT, OLD, A, B, C, holes
 
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
 from hopring.membership.events import Delivered, Rift
+from hopring.membership.message_flow import closing
+from hopring.membership.messages import check_state
 from hopring.membership.recovery import NOWHERE, Decision, decide
-from hopring.membership.traffic import closing
 from hopring.membership.view import View, runs_of
-from hopring.membership.words import check_state
 from hopring.ordering.entry import Entry, Message, Position, encode_message
 from hopring.ordering.order import new_order
 from hopring.services import Service

@@ -3,8 +3,8 @@
 from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk
 
 from hopring.groups.events import PresenceTold
+from hopring.groups.messages import Join
 from hopring.groups.payloads import seal
-from hopring.groups.words import Join
 from hopring.ids import GroupName
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Message, Position

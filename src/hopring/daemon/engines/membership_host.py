@@ -20,6 +20,7 @@ from hopring.daemon.net.tcp import ConnectionEvent
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process
 from hopring.links.ring_options import RingOptions
+from hopring.membership.current_network import Who
 from hopring.membership.events import (
     Arrived,
     Delivered,
@@ -41,9 +42,8 @@ from hopring.membership.events import (
     Withdraw,
 )
 from hopring.membership.membership import LEAVE_COPIES, Membership, Phase
+from hopring.membership.messages import Leave, decode_datagram, encode
 from hopring.membership.options import MembershipOptions
-from hopring.membership.present import Who
-from hopring.membership.words import Leave, decode_datagram, encode
 from hopring.naming import named
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES

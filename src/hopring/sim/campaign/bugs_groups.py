@@ -11,7 +11,7 @@ from hopring.groups.names import GroupViewId, Member
 from hopring.groups.views import GroupViews
 from hopring.ids import GroupName, Process, ViewId
 from hopring.membership.events import TransitionalSignal
-from hopring.membership.traffic import Traffic
+from hopring.membership.message_flow import Traffic
 from hopring.sim.campaign.bugs import Bug, client_bug
 
 
@@ -143,7 +143,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "group-begins-anew",
         "property 2.3",
         "a group that comes back in the same view of daemons begins with its first id again",
-        ("hopring.groups.numbering:Numbering.retire", _nothing_retired),
+        ("hopring.groups.views:Numbering.retire", _nothing_retired),
     ),
     client_bug(
         "signal-in-ggather",
@@ -173,7 +173,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "clients-not-held",
         "rule 57",
         "clients' messages go out in a new view before all daemons have told of their groups",
-        ("hopring.membership.traffic:Traffic.begin", _never_held),
+        ("hopring.membership.message_flow:Traffic.begin", _never_held),
     ),
     client_bug(
         "request-lost",
@@ -185,7 +185,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "lost-members-kept",
         "property 2.16",
         "members at daemons that did not come along stay in the lists",
-        ("hopring.groups.table:Table.keep", _all_kept),
+        ("hopring.groups.group_table:Table.keep", _all_kept),
     ),
     client_bug(
         "once-for-each-group",

@@ -6,7 +6,7 @@ from typing import Any, Final
 from hopring.errors import Drop, PeerError
 from hopring.links.ring_events import Release
 from hopring.links.ring_state import RingState
-from hopring.membership.traffic import Traffic
+from hopring.membership.message_flow import Traffic
 from hopring.membership.view import View
 from hopring.ordering.order import Order
 from hopring.ordering.stamps import Stamps
@@ -102,7 +102,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "promise-from-clock",
         "rule 10",
         "a representative promises from its own clock, without the token: another daemon may yet stamp lower",
-        ("hopring.membership.traffic:Traffic.wish", _promise_from_clock),
+        ("hopring.membership.message_flow:Traffic.wish", _promise_from_clock),
     ),
     bug(
         "one-value-aru",

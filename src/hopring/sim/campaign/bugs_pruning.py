@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from hopring.groups.early import Early, Gets
+from hopring.groups.delivery import Early, Gets
 from hopring.groups.events import Deliver
 from hopring.groups.groups import Groups
 from hopring.groups.interest import InterestTable
+from hopring.groups.messages import Interest
 from hopring.groups.requests import Requests
-from hopring.groups.words import Interest
 from hopring.ids import DaemonId, GroupName
 from hopring.membership.events import Rift, Submit
 from hopring.ordering.entry import Message, Position
@@ -82,13 +82,13 @@ BUGS: Final[tuple[Bug, ...]] = (
         "early-missed",
         "rule 28",
         "a Reliable message that overtakes a join is not kept for the joiner",
-        ("hopring.groups.early:Early.take", _nothing_owed),
+        ("hopring.groups.delivery:Early.take", _nothing_owed),
     ),
     client_bug(
         "fifo-passes-early",
         "rules 28 and 58",
         "a FIFO message passes one of the same sender that a joiner is still owed",
-        ("hopring.groups.early:Early._behind", _never_behind),
+        ("hopring.groups.delivery:Early._behind", _never_behind),
     ),
     client_bug(
         "idle-while-joining",

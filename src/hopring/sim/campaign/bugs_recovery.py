@@ -7,12 +7,12 @@ from typing import Any, Final
 import msgspec
 
 from hopring.ids import DaemonId, SiteId, ViewId
-from hopring.membership.attempt import Attempt
 from hopring.membership.events import Arrived, Input, Output
 from hopring.membership.membership import Membership
+from hopring.membership.messages import StateTrans, Told
 from hopring.membership.recovery import Decision, Key
 from hopring.membership.view import View
-from hopring.membership.words import StateTrans, Told
+from hopring.membership.view_attempt import Attempt
 from hopring.ordering.entry import Entry, Position, decode_message
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack_events import Arrived as PacketArrived
@@ -142,7 +142,7 @@ def _last_not_resent(resends: Callable[..., list[tuple[Key, bool]]]) -> Any:
     return lambda *args: resends(*args)[:-1]
 
 
-DECIDE: Final = "hopring.membership.attempt:decide"
+DECIDE: Final = "hopring.membership.view_attempt:decide"
 VIEW: Final = "hopring.membership.view:View"
 MEMBERSHIP: Final = "hopring.membership.membership:Membership"
 
@@ -169,7 +169,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "dummies-kept",
         "rule 34",
         "the dummies of an attempt's holes enter the store, and stay there when the attempt fails",
-        ("hopring.membership.attempt:Attempt._advance", _dummies_kept),
+        ("hopring.membership.view_attempt:Attempt._advance", _dummies_kept),
     ),
     bug(
         "companions-skipped",

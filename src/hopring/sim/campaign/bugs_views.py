@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from hopring.ids import Incarnation, SiteId, ViewId
-from hopring.membership.attempt import Attempt
+from hopring.membership.current_network import Who
 from hopring.membership.measuring import Measuring
 from hopring.membership.membership import Membership
+from hopring.membership.messages import LinkWeight, NewMemb
 from hopring.membership.options import MembershipOptions
-from hopring.membership.present import Who
-from hopring.membership.words import LinkWeight, NewMemb
+from hopring.membership.view_attempt import Attempt
 from hopring.ordering.destinations import Destinations
 from hopring.routing.topology import Topology
 from hopring.routing.weights import settled
@@ -86,7 +86,7 @@ def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight]], Topology]) -
     return begin_with_own
 
 
-ATTEMPT: Final = "hopring.membership.attempt:Attempt"
+ATTEMPT: Final = "hopring.membership.view_attempt:Attempt"
 MEMBERSHIP: Final = "hopring.membership.membership:Membership"
 
 BUGS: Final[tuple[Bug, ...]] = (

@@ -5,8 +5,7 @@ from hopring.check.evs.order import fifo_order
 from hopring.check.evs_c import check_evs_c
 from hopring.check.trace import Delivered, Sent
 from hopring.check.verdict import Verdict, broken
-from hopring.groups.groups import GState
-from hopring.groups.options import GroupsOptions
+from hopring.groups.groups import GroupsOptions, GState
 from hopring.sim.campaign.motion import Run
 from hopring.sim.campaign.sending import Sending
 from hopring.sim.campaign.sending_clients import ClientSending

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from hopring.groups.private import private_group
+from hopring.groups.private_groups import private_group
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.sim.campaign.draw import Clients, World

@@ -3,7 +3,7 @@
 from typing import Final
 
 from hopring.errors import PeerError
-from hopring.membership.words import decode_datagram
+from hopring.membership.messages import decode_datagram
 from hopring.sim.tcp.segment import TcpSegment
 from hopring.wire.data import Data
 from hopring.wire.flood import decode_control

@@ -1,7 +1,7 @@
 import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.membership.outbox import MESSAGE_COST_BYTES, Outbox
+from hopring.membership.message_flow import MESSAGE_COST_BYTES, Outbox
 from hopring.ordering.entry import CONTROL_SESSION, Entry, Message
 from hopring.services import Service
 

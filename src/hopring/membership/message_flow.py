@@ -7,20 +7,20 @@ Above       the membership, which hands the view in, and passes on what comes ou
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
+from hopring.membership.aru_updates import Updates, updates_of
 from hopring.membership.events import Delivered, Output, Rift, Stamped
-from hopring.membership.loose import NO_PLACE, loose_message, submit_loose
 from hopring.membership.options import MembershipOptions
-from hopring.membership.outbox import Outbox
 from hopring.membership.recovery import Decision
-from hopring.membership.updates import Updates, updates_of
 from hopring.membership.view import View
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, decode_message, encode_message
+from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, Position, decode_message, encode_message
 from hopring.ordering.order import Order
 from hopring.stack import Stack
 from hopring.stack_events import (
@@ -33,6 +33,106 @@ from hopring.stack_events import (
     Visited,
     WishVisit,
 )
+
+MESSAGE_COST_BYTES: Final = 256
+"""What keeping a message costs beside its payload; counted, so that many tiny ones do not go unseen."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What waits, and what is out and not stable."""
+
+    window_bytes: int
+    window_bundles: int
+    queue_bytes_max: int
+    waiting: deque[Message] = field(default_factory=deque)
+    waiting_bytes: int = 0  # Of the clients.
+    control: deque[Message] = field(default_factory=deque)
+    held: bool = False  # The clients' messages have to wait.
+    out_bytes: int = 0
+    out_bundles: int = 0
+    # Unreliable and out: the clock at the send, and bytes.
+    loose: deque[tuple[int, int]] = field(default_factory=deque)
+    loose_bytes: int = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether another message may be put."""
+        return self.waiting_bytes < self.queue_bytes_max
+
+    @property
+    def ready(self) -> bool:
+        """Whether a message waits and the window lets it through; one is always let through."""
+        if self.control:
+            return True
+        if self.held or not self.waiting:
+            return False
+        return not self.out_bundles or (
+            self.out_bytes < self.window_bytes and self.out_bundles < self.window_bundles
+        )
+
+    def put(self, message: Message) -> None:
+        """Queues a message."""
+        if message.session == CONTROL_SESSION:
+            self.control.append(message)
+            return
+        assert self.open, "look at queue_open before Submit"
+        self.waiting.append(message)
+        self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
+
+    def take(self) -> Message:
+        """The next message, which is now out."""
+        if self.control:
+            message = self.control.popleft()
+        else:
+            message = self.waiting.popleft()
+            self.waiting_bytes -= len(message.payload) + MESSAGE_COST_BYTES
+        self.out_bytes += len(message.payload)
+        self.out_bundles += 1
+        return message
+
+    def stable(self, entries: Iterable[Entry], me: int) -> None:
+        """Everybody has these."""
+        for entry in entries:
+            if entry.message is not None and entry.message.daemon == me:
+                self.out_bytes -= len(entry.message.payload)
+                self.out_bundles -= 1
+
+    @property
+    def loose_crowded(self) -> bool:
+        """Whether Unreliable messages have so much of the window that they should soon leave it."""
+        return 4 * len(self.loose) >= self.window_bundles or 4 * self.loose_bytes >= self.window_bytes
+
+    def left(self, message: Message, lts: int) -> None:
+        """An Unreliable message that was taken has left, when the clock was there."""
+        self.loose.append((lts, len(message.payload)))
+        self.loose_bytes += len(message.payload)
+
+    def overtaken(self, aru: int) -> None:
+        """Everybody has all that is stamped below the line; what left loosely before it is past."""
+        while self.loose and self.loose[0][0] < aru:
+            size = self.loose.popleft()[1]
+            self.loose_bytes -= size
+            self.out_bytes -= size
+            self.out_bundles -= 1
+
+    def put_back(self, messages: Iterable[Message]) -> None:
+        """The oldest first: these were taken and have not gone anywhere."""
+        for message in reversed(list(messages)):
+            if message.session == CONTROL_SESSION:
+                self.control.appendleft(message)
+                continue
+            self.waiting.appendleft(message)
+            self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
+
+    def settle(self) -> None:
+        """A new view begins: what was out in the old one is dealt with."""
+        self.out_bytes = self.out_bundles = self.loose_bytes = 0
+        self.loose.clear()
+
+
+NO_PLACE: Final = Position(0, 0)
+"""What stands for the place in the order of a message that has none."""
 
 
 @dataclass(slots=True)
@@ -172,3 +272,23 @@ def delivered(view: View, entries: list[Entry]) -> list[Output]:
         if message is not None:
             out.append(Delivered(view.id, message, view.processes[message.daemon], entry.position))
     return out
+
+
+def submit_loose(
+    message: Message, sites: SiteMask, destinations: Destinations, outbox: Outbox, order: Order
+) -> MulticastLoose:
+    """The message for the network; from here on it is out."""
+    lts = order.clock + 1
+    outbox.left(message, lts)
+    bundle = encode_message(message)
+    return MulticastLoose(destinations.mask(bundle, sites), bundle, lts, outbox.loose_crowded)
+
+
+def loose_message(received: ReceiveLoose) -> Message:
+    """What came; the daemon that numbered it is the one that speaks in it, and nothing else travels so."""
+    message = decode_message(received.bundle)
+    if message.daemon != received.daemon:
+        raise PeerError(Drop.FOREIGN_SENDER, f"daemon {received.daemon} numbers for daemon {message.daemon}")
+    if message.service.reliable:
+        raise PeerError(Drop.INCONSISTENT, f"{message.service.name} outside the order")
+    return message

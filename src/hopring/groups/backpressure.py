@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from hopring.groups.messages import Hold
 from hopring.groups.sessions import Sessions
-from hopring.groups.words import Hold
 from hopring.ids import DaemonId, GroupName
 
 TOLD_MAX: Final = 256

@@ -10,7 +10,7 @@ from tests.unit.membership.states import A, B, C, D, body, meta, site, sites, st
 from hopring.config.model import WEIGHT_MAX
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, NUMBER_MAX, SITES_MAX, DaemonId, Incarnation, Process, SiteId, ViewId
-from hopring.membership.words import (
+from hopring.membership.messages import (
     Alive,
     Datagram,
     Done,

@@ -4,9 +4,9 @@ from tests.unit.membership.states import ATTEMPT, ELSEWHERE, OLD, A, B, C, body,
 
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
-from hopring.membership.attempt import Attempt
+from hopring.membership.messages import Done, NewMemb, Resend, SiteState, StateTrans, Told
 from hopring.membership.view import View
-from hopring.membership.words import Done, NewMemb, Resend, SiteState, StateTrans, Told
+from hopring.membership.view_attempt import Attempt
 from hopring.ordering.entry import Message
 from hopring.ordering.order import STAMP_AHEAD_MAX, new_order
 from hopring.services import Service

@@ -9,12 +9,12 @@ Invariants  a record is never newer than another because a later search heard of
 from itertools import count
 
 from hopring.ids import DaemonId, Process, SiteId
+from hopring.membership.connectivity import Reach
+from hopring.membership.current_network import Present, Who
 from hopring.membership.gather import Form, Gather, Known, Rest, Say, is_news
-from hopring.membership.present import Present, Who
-from hopring.membership.reach import Reach
+from hopring.membership.messages import Alive, Join, Record, SitePair
 from hopring.membership.suspicions import Suspicions
 from hopring.membership.view import View
-from hopring.membership.words import Alive, Join, Record, SitePair
 from hopring.routing.trees import pair
 
 RECORDS_PER_DAEMON_MAX = 4

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId
+from hopring.membership.messages import Done, NewMemb, Resend, StateTrans, Told, check_state
 from hopring.membership.recovery import Decision, Key, decide
 from hopring.membership.view import View
-from hopring.membership.words import Done, NewMemb, Resend, StateTrans, Told, check_state
 from hopring.ordering.order import STAMP_AHEAD_MAX
 
 

@@ -1,6 +1,6 @@
 from hopring.ids import NEVER, SiteId, SiteMask, mask_of
+from hopring.membership.aru_updates import DELTA_US_MIN, SAMPLES, Distance, Updates, updates_of
 from hopring.membership.options import MembershipOptions
-from hopring.membership.updates import DELTA_US_MIN, SAMPLES, Distance, Updates, updates_of
 from hopring.stack_events import Visited
 from hopring.wire.flood import Update
 

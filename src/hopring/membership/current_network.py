@@ -9,15 +9,15 @@ Invariants  an event that comes up while the outputs of another are taken in wai
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Final
 
-from hopring.ids import DaemonId, Process, SiteId
+from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
 from hopring.links import hop, tcp
 from hopring.membership.events import NetworkStarted
-from hopring.membership.generation import generation_of
 from hopring.membership.measuring import Measuring
+from hopring.membership.messages import NewMemb, SitePair
 from hopring.membership.options import MembershipOptions
-from hopring.membership.words import NewMemb, SitePair
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Message, decode_message
 from hopring.routing.topology import Topology
@@ -44,6 +44,12 @@ class Who:
     me: Process
     cluster: int
     topology: Topology
+
+
+def generation_of(view: ViewId) -> Generation:
+    """The same at all members; unlike that of any other attempt, but for a chance of one in 2**64."""
+    text = b"%d/%d/%d" % view
+    return Generation(int.from_bytes(blake2b(text, digest_size=8).digest(), "little"))
 
 
 @dataclass(slots=True)

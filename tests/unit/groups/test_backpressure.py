@@ -2,9 +2,9 @@
 
 from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, delivers
 
+from hopring.groups.backpressure import TOLD_MAX
 from hopring.groups.groups import NOWHERE
-from hopring.groups.holding import TOLD_MAX
-from hopring.groups.words import Hold, decode
+from hopring.groups.messages import Hold, decode
 from hopring.ids import GroupName
 from hopring.membership.events import Submit
 from hopring.ordering.entry import CONTROL_SESSION
