@@ -14,7 +14,7 @@ import hopring
 from hopring import sync
 from hopring.client import aio
 from hopring.groups.events import Cause
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 from hopring.session.options import Slow
 
 PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
@@ -104,7 +104,7 @@ def test_texts_with_few_values_have_a_type_that_is_exported() -> None:
 def test_they_are_the_values_that_daemons_know() -> None:
     assert set(get_args(hopring.SlowPolicy)) == {one.value for one in Slow}
     assert set(get_args(hopring.ViewCause)) == {one.value for one in Cause}
-    assert set(get_args(hopring.DaemonPhase)) == {one.value for one in Phase}
+    assert set(get_args(hopring.DaemonPhase)) == {one.value for one in MembershipPhase}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=["asyncio", "blocking"])

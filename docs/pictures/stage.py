@@ -2,7 +2,7 @@
 
 from hopring.check.trace import Event, Process
 from hopring.config.local import local_config
-from hopring.groups.groups import GState
+from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.sim.clients import ClientCluster
@@ -48,7 +48,7 @@ class Stage:
         for _ in range(SETTLE_SECONDS_MAX):
             self.run(SECOND)
             states = {self.cluster.client_host(name).groups.state for name in self.cluster.hosts}
-            if self.cluster.settled() and states == {GState.GOP}:
+            if self.cluster.settled() and states == {GroupsState.GOP}:
                 return
         raise AssertionError("the cluster does not settle")
 

@@ -72,7 +72,7 @@ class LoadedCluster(Cluster):
     def feed(self) -> None:
         """Nobody's queue runs dry."""
         for _, host in sorted(self.hosts.items()):
-            while len(host.membership.traffic.outbox.waiting) < 2 * WINDOW_BUNDLES:
+            while len(host.membership.flow.window.waiting) < 2 * WINDOW_BUNDLES:
                 host.submit(SERVICES[host.sent % len(SERVICES)], BODY_BYTES)
         self.engine.after(FEED_US, self.feed)
 
@@ -146,8 +146,8 @@ def look(cluster: LoadedCluster) -> Sample:
         rss_kb=rss_kb(),
         entries=most,
         counted=cluster.most_counted,
-        out=[host.membership.traffic.outbox.out_bundles for host in hosts],
-        waiting=[len(host.membership.traffic.outbox.waiting) for host in hosts],
+        out=[host.membership.flow.window.out_bundles for host in hosts],
+        waiting=[len(host.membership.flow.window.waiting) for host in hosts],
         views=cluster.seen["Installed"],
         delivered=cluster.seen["Delivered"],
         lengths=lengths,

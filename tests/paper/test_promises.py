@@ -63,7 +63,7 @@ def world_of(name: str) -> Cluster:
 
 
 def delta_us(cluster: Cluster, name: str) -> int:
-    return cluster.hosts[name].membership.traffic.updates.delta_us
+    return cluster.hosts[name].membership.flow.updates.delta_us
 
 
 def loaded(cluster: Cluster, service: Service, per_second: int, duration_us: int = 20_000_000) -> int:

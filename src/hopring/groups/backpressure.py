@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.groups.messages import Hold
-from hopring.groups.sessions import Sessions
+from hopring.groups.messages import GroupHold
+from hopring.groups.sessions import LocalSessions
 from hopring.ids import DaemonId, GroupName
 
 TOLD_MAX: Final = 256
@@ -20,10 +20,10 @@ TOLD_MAX: Final = 256
 
 
 @dataclass(slots=True)
-class Holding:
+class Backpressure:
     """What receivers here and elsewhere want senders here to wait for."""
 
-    sessions: Sessions
+    sessions: LocalSessions
     own: Counter[GroupName] = field(default_factory=Counter)  # By group, receivers here that are behind.
     told: set[GroupName] = field(default_factory=set)  # What others have heard of that.
     due: dict[GroupName, None] = field(default_factory=dict)  # What may have to be told.
@@ -44,7 +44,7 @@ class Holding:
         self.due.update(dict.fromkeys(groups))
         self.sessions.unblock(groups)
 
-    def word(self) -> Hold | None:
+    def word(self) -> GroupHold | None:
         """What is to be told now, if anything."""
         if not self.due:
             return None
@@ -59,9 +59,9 @@ class Holding:
                 off.append(group)
         self.told.update(on)
         self.told.difference_update(off)
-        return Hold(tuple(on), tuple(off)) if on or off else None
+        return GroupHold(tuple(on), tuple(off)) if on or off else None
 
-    def heard(self, daemon: DaemonId, word: Hold) -> None:
+    def heard(self, daemon: DaemonId, word: GroupHold) -> None:
         """Receivers at another daemon are behind, or have caught up."""
         held = self.others.setdefault(daemon, set())
         on = {GroupName(group) for group in word.on} - held

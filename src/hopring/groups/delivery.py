@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.events import Deliver
-from hopring.groups.group_table import Table
-from hopring.groups.messages import BundlePresence, PresentSessions
+from hopring.groups.events import DeliverBundle
+from hopring.groups.group_table import GroupTable
+from hopring.groups.messages import BundlePresence, GroupPresence
 from hopring.groups.payloads import unseal
 from hopring.groups.private_groups import is_private, private_group, split_private
-from hopring.groups.sessions import Sessions
+from hopring.groups.sessions import LocalSessions
 from hopring.ids import DaemonId, GroupName, Process, ViewId
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
@@ -27,18 +27,20 @@ TOLD_MAX: Final = 256
 """Most bundles in one PRESENT."""
 
 
-Gets = Callable[[int, Deliver], bool]
+Gets = Callable[[int, DeliverBundle], bool]
 """Whether a session is in one of the groups of a message now."""
 
 
 @dataclass(slots=True)
-class Early:
+class EarlyMessages:
     """The joins that are stamped and not delivered, and what overtook them."""
 
     me: DaemonId
     joins: dict[Position, tuple[int, GroupName]] = field(default_factory=dict)  # Session and group.
-    kept: list[Deliver] = field(default_factory=list)  # With the sessions that have got it.
-    withheld: list[tuple[int, Deliver]] = field(default_factory=list)  # By session, in the sender's order.
+    kept: list[DeliverBundle] = field(default_factory=list)  # With the sessions that have got it.
+    withheld: list[tuple[int, DeliverBundle]] = field(
+        default_factory=list
+    )  # By session, in the sender's order.
 
     def stamped(self, session: int, group: GroupName, position: Position) -> None:
         """A join of this daemon has its place."""
@@ -50,11 +52,11 @@ class Early:
             return False
         return any(group in groups and at < position for at, (_, group) in self.joins.items())
 
-    def keep(self, deliver: Deliver) -> None:
+    def keep(self, deliver: DeliverBundle) -> None:
         """It may be owed to a joiner; who is named in it has got it."""
         self.kept.append(deliver)
 
-    def withhold(self, deliver: Deliver) -> Deliver:
+    def withhold(self, deliver: DeliverBundle) -> DeliverBundle:
         """Takes out those for whom it has to wait; their turn comes with a join."""
         if not self.joins:
             return deliver
@@ -65,7 +67,7 @@ class Early:
         rest = tuple([one for one in deliver.sessions if one not in waiting])
         return deliver.replace(sessions=rest)
 
-    def take(self, at: Position, gets: Gets) -> list[Deliver]:
+    def take(self, at: Position, gets: Gets) -> list[DeliverBundle]:
         """The join at this place is delivered: what its session is owed, in order.
 
         What waited for a session that is in none of its groups now is not for it, unless a later join owes it.
@@ -76,7 +78,7 @@ class Early:
         waiting = {one.position for number, one in self.withheld if number == session}
         owed = [one for one in self.kept if self._owes(one, session, group, at)]
         self.withheld.extend([(session, one) for one in owed if one.position not in waiting])
-        out: dict[Position, Deliver] = {}
+        out: dict[Position, DeliverBundle] = {}
         withheld, self.withheld = self.withheld, []
         for number, one in withheld:
             if number != session or self._behind(session, one):
@@ -95,10 +97,10 @@ class Early:
         self.kept.clear()
         assert not self.withheld, "all joins of the view are delivered"
 
-    def _waits(self, session: int, deliver: Deliver) -> bool:
+    def _waits(self, session: int, deliver: DeliverBundle) -> bool:
         return self._behind(session, deliver)
 
-    def _behind(self, session: int, deliver: Deliver) -> bool:
+    def _behind(self, session: int, deliver: DeliverBundle) -> bool:
         """Whether the session is still owed a message of this sender that this one may not pass."""
         return deliver.bundle.run.service.by_session and any(
             number == session and one.position < deliver.position and self._owes(one, session, group, at)
@@ -107,36 +109,36 @@ class Early:
             if _same_sender(one, deliver)
         )
 
-    def _owes(self, deliver: Deliver, session: int, group: GroupName, at: Position) -> bool:
+    def _owes(self, deliver: DeliverBundle, session: int, group: GroupName, at: Position) -> bool:
         run = deliver.bundle.run
         discards = run.self_discard and (run.daemon, run.session) == (self.me, session)
         new = session not in deliver.sessions
         return group in run.groups and deliver.position > at and new and not discards
 
 
-def _also(deliver: Deliver, session: int) -> Deliver:
+def _also(deliver: DeliverBundle, session: int) -> DeliverBundle:
     return deliver.replace(sessions=(*deliver.sessions, session))
 
 
-def _same_sender(one: Deliver, other: Deliver) -> bool:
+def _same_sender(one: DeliverBundle, other: DeliverBundle) -> bool:
     mine, others = one.bundle.run, other.bundle.run
     return (mine.daemon, mine.session) == (others.daemon, others.session)
 
 
 @dataclass(slots=True)
-class Delivery:
+class GroupDelivery:
     """From the order to the sessions."""
 
     me: Process
     names: tuple[str, ...]  # Of daemons, by number.
-    table: Table
-    sessions: Sessions
-    early: Early
+    table: GroupTable
+    sessions: LocalSessions
+    early: EarlyMessages
     presences: list[BundlePresence] = field(
         default_factory=list
     )  # To be told, of messages in the present view.
 
-    def take(self, event: Delivered) -> list[Deliver]:
+    def take(self, event: Delivered) -> list[DeliverBundle]:
         """A client's bundle, for those here that are to get it."""
         message = event.message
         name, payload = unseal(message.payload)
@@ -154,7 +156,7 @@ class Delivery:
         if run.self_discard and event.sender == self.me:
             sessions = tuple([one for one in sessions if one != run.session])
         sender = private_group(name, self.names[message.daemon])
-        deliver = Deliver(sessions, sender, bundle, event.view, event.position)
+        deliver = DeliverBundle(sessions, sender, bundle, event.view, event.position)
         if run.mixed:
             return self._apart(deliver)
         deliver = self.early.withhold(deliver)
@@ -173,14 +175,14 @@ class Delivery:
             BundlePresence(event.message.daemon, event.message.session, lts, site, tuple(present))
         )
 
-    def presence_word(self, view: ViewId) -> PresentSessions | None:
+    def presence_word(self, view: ViewId) -> GroupPresence | None:
         """What is to be told now of messages that were delivered in this view, if anything."""
         if not self.presences:
             return None
         told, self.presences = self.presences[:TOLD_MAX], self.presences[TOLD_MAX:]
-        return PresentSessions(view, tuple(told))
+        return GroupPresence(view, tuple(told))
 
-    def _apart(self, deliver: Deliver) -> list[Deliver]:
+    def _apart(self, deliver: DeliverBundle) -> list[DeliverBundle]:
         """A mixed bundle: together those who get the same messages, which mostly is all of them.
 
         If there are many kinds of them, it is cut once for all, as if it had not been mixed. No join can be
@@ -202,7 +204,7 @@ class Delivery:
         indexes: list[list[int]] = [[] for _ in members]
         for index, place in enumerate(bundle.places.tolist()):
             indexes[place].append(index)
-        out: list[Deliver] = []
+        out: list[DeliverBundle] = []
         for some, alike_numbers in alike.items():
             only = sorted([index for place in some for index in indexes[place]])
             if only:
@@ -210,11 +212,11 @@ class Delivery:
                 out.append(deliver.replace(sessions=tuple(alike_numbers), only=None if every else tuple(only)))
         return out
 
-    def joined(self, at: Position) -> list[Deliver]:
+    def joined(self, at: Position) -> list[DeliverBundle]:
         """What is owed to who joined there, but for what it would have got as a member that it is no more."""
         return self.early.take(at, self._gets)
 
-    def _gets(self, session: int, deliver: Deliver) -> bool:
+    def _gets(self, session: int, deliver: DeliverBundle) -> bool:
         return session in self._recipients(deliver.bundle.run.groups)
 
     def _recipients(self, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
@@ -239,10 +241,10 @@ class Delivery:
         return is_private(group) and split_private(group)[1] == self.names[self.me.daemon]
 
 
-def _in_pieces(deliver: Deliver, members: list[tuple[int, ...]]) -> list[Deliver]:
+def _in_pieces(deliver: DeliverBundle, members: list[tuple[int, ...]]) -> list[DeliverBundle]:
     """Messages in a row to the same group, for all who are in it."""
     wanting = frozenset(deliver.sessions)
-    out: list[Deliver] = []
+    out: list[DeliverBundle] = []
     for place, start, end in rows_of(deliver.bundle, 0, len(deliver.bundle)):
         sessions = tuple([one for one in members[place] if one in wanting])
         if sessions:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, final
 
-from hopring.groups.names import GroupViewId, Member
+from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
@@ -69,7 +69,7 @@ class Cause(StrEnum):
     NETWORK = "network"
 
 
-class Refusal(StrEnum):
+class RefusalReason(StrEnum):
     """Why a request is not carried out."""
 
     ILLEGAL_NAME = "illegal name"
@@ -80,7 +80,7 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class SessionConnected:
     """The session is there."""
 
     session: int
@@ -88,11 +88,11 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RequestRefused:
     """A request that nothing comes of; a session whose name is refused is not there."""
 
     session: int
-    refusal: Refusal
+    refusal: RefusalReason
     name: str  # Of the session or the group.
 
 
@@ -102,11 +102,13 @@ class GroupView:
 
     group: GroupName
     id: GroupViewId
-    members: tuple[Member, ...]
-    together: tuple[Member, ...]  # Those who come from the same view as the receiver, itself included.
+    members: tuple[GroupMember, ...]
+    together: tuple[GroupMember, ...]  # Those who come from the same view as the receiver, itself included.
     cause: Cause
-    who: Member | None = None  # Who joined, left or disconnected.
-    sets: tuple[tuple[Member, ...], ...] = ()  # After a change of network: the members by where they came from.
+    who: GroupMember | None = None  # Who joined, left or disconnected.
+    sets: tuple[
+        tuple[GroupMember, ...], ...
+    ] = ()  # After a change of network: the members by where they came from.
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +126,11 @@ class ShowSignal:
     sessions: tuple[int, ...]
     group: GroupName
     id: GroupViewId
-    together: tuple[Member, ...]
+    together: tuple[GroupMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftGroup:
     """The session's own leave has its place here."""
 
     session: int
@@ -136,7 +138,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class SessionGone:
     """The session's end has its place here; nothing follows, and the name is free."""
 
     session: int
@@ -144,7 +146,7 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class PresenceTold:
+class PresenceReport:
     """Another daemon tells which of the private groups of a session's bundle were of sessions there."""
 
     session: int  # That sent the bundle.
@@ -154,7 +156,7 @@ class PresenceTold:
 
 
 @final
-class Deliver(Value):
+class DeliverBundle(Value):
     """A bundle for these sessions, each once."""
 
     def __init__(
@@ -181,4 +183,15 @@ class Deliver(Value):
 Request = Connect | Disconnect | JoinGroup | LeaveGroup | Send
 FromBelow = Delivered | Stamped | Rift | TransitionalSignal | Installed
 Input = Request | FromBelow | Tick
-Output = Connected | Refused | ShowView | ShowSignal | Left | Gone | PresenceTold | Deliver | Resume | Withdraw
+Output = (
+    SessionConnected
+    | RequestRefused
+    | ShowView
+    | ShowSignal
+    | LeftGroup
+    | SessionGone
+    | PresenceReport
+    | DeliverBundle
+    | Resume
+    | Withdraw
+)

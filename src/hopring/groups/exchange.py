@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.group_table import Group
+from hopring.groups.group_table import GroupEntry
 from hopring.groups.messages import GroupsPart, LocalGroup
-from hopring.groups.names import GroupViewId, Member
+from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
 
 PARTS_MAX: Final = 1 << 16
@@ -31,20 +31,20 @@ class Origin(NamedTuple):
     """Where members come from: their last view, and the way from its signal to here. Alike means together."""
 
     last: GroupViewId
-    way: tuple[ViewId, ...]
+    closing_path: tuple[ViewId, ...]
 
 
 @dataclass(slots=True)
-class Merged:
+class MergedGroup:
     """A group as all daemons of the view know it now."""
 
     name: GroupName
-    origins: dict[Origin, set[Member]] = field(default_factory=dict)
+    origins: dict[Origin, set[GroupMember]] = field(default_factory=dict)
 
     @property
     def changed(self) -> bool:
         """Whether there has to be a new view."""
-        return len(self.origins) > 1 or any(origin.way for origin in self.origins)
+        return len(self.origins) > 1 or any(origin.closing_path for origin in self.origins)
 
     def is_torn(self, last: GroupViewId) -> bool:
         """Whether members of this view came different ways."""
@@ -55,22 +55,22 @@ class Merged:
         return max([one.last.step for one in self.origins]) + 1 + sorted(self.origins).index(origin)
 
     @property
-    def members(self) -> set[Member]:
+    def members(self) -> set[GroupMember]:
         """All of them."""
         return {one for members in self.origins.values() for one in members}
 
     @property
-    def sets(self) -> tuple[tuple[Member, ...], ...]:
+    def sets(self) -> tuple[tuple[GroupMember, ...], ...]:
         """The members by where they come from, in the same order everywhere."""
         return tuple([tuple(sorted(self.origins[one])) for one in sorted(self.origins)])
 
-    def together(self, origin: Origin) -> tuple[Member, ...]:
+    def together(self, origin: Origin) -> tuple[GroupMember, ...]:
         """Those who come from there."""
         return tuple(sorted(self.origins.get(origin, ())))
 
 
 @dataclass(slots=True)
-class Gathered:
+class GroupsExchange:
     """The GROUPS of one view, as they come in."""
 
     view: ViewId
@@ -101,16 +101,16 @@ class Gathered:
         if len(parts) == word.parts:
             self.whole += 1
 
-    def merge(self) -> list[Merged]:
+    def merge(self) -> list[MergedGroup]:
         """All groups by name: what ComputeNotify goes through."""
-        merged: dict[GroupName, Merged] = {}
+        merged: dict[GroupName, MergedGroup] = {}
         for sender, parts in self.parts.items():
             for part in parts.values():
                 for entry in part.groups:
-                    group = merged.setdefault(GroupName(entry.group), Merged(GroupName(entry.group)))
-                    members = group.origins.setdefault(Origin(entry.id, entry.way), set())
+                    group = merged.setdefault(GroupName(entry.group), MergedGroup(GroupName(entry.group)))
+                    members = group.origins.setdefault(Origin(entry.id, entry.closing_path), set())
                     for session, name in entry.members:
-                        members.add(Member(sender.daemon, name, sender.incarnation, session))
+                        members.add(GroupMember(sender.daemon, name, sender.incarnation, session))
         return [merged[name] for name in sorted(merged)]
 
     def interests(self) -> list[tuple[Process, int, set[GroupName]]]:
@@ -125,10 +125,10 @@ class Gathered:
         return out
 
 
-def groups_words(
+def groups_parts(
     view: ViewId,
     me: Process,
-    groups: Iterable[Group],
+    groups: Iterable[GroupEntry],
     interested: Collection[GroupName],
     version: int,
     bytes_max: int,
@@ -152,7 +152,7 @@ def groups_words(
         known.add(group.name)
         local = [(one.session, one.name) for one in sorted(group.members) if one.process == me]
         for some in _chunks(local, bytes_max):
-            entry = LocalGroup(group.name, group.id, group.way, tuple(some))
+            entry = LocalGroup(group.name, group.id, group.closing_path, tuple(some))
             place(_cost(group.name) + sum([MEMBER_COST_BYTES + _cost(name) for _, name in some]))[0].append(
                 entry
             )

@@ -3,27 +3,27 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from hopring.groups.names import GroupViewId, Member
+from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
 
 
 @dataclass(slots=True)
-class Group:
+class GroupEntry:
     """A group that has members."""
 
     name: GroupName
     id: GroupViewId  # Of the last view that was made; who is here and in it has been shown it.
-    members: set[Member] = field(default_factory=set)
+    members: set[GroupMember] = field(default_factory=set)
     local: tuple[int, ...] = ()  # The sessions of this daemon among them, sorted.
     # The daemons' views that were left since the group's own is closing, if it is; then another has to come.
-    way: tuple[ViewId, ...] = ()
+    closing_path: tuple[ViewId, ...] = ()
 
     @property
     def signalled(self) -> bool:
         """Whether its view is closing."""
-        return bool(self.way)
+        return bool(self.closing_path)
 
-    def listed(self) -> tuple[Member, ...]:
+    def listed(self) -> tuple[GroupMember, ...]:
         """The members, in the order that is the same everywhere."""
         return tuple(sorted(self.members))
 
@@ -31,20 +31,20 @@ class Group:
         """Whether it loses members if only these daemons come along."""
         return any(one.process not in together for one in self.members)
 
-    def established(self, together: Collection[Process]) -> tuple[Member, ...]:
+    def established(self, together: Collection[Process]) -> tuple[GroupMember, ...]:
         """The members whose daemons come along; the others are what the thesis calls partitioned."""
         return tuple(sorted([one for one in self.members if one.process in together]))
 
 
 @dataclass(slots=True)
-class Table:
+class GroupTable:
     """All groups, and by session the groups it is in."""
 
     me: Process
-    groups: dict[GroupName, Group] = field(default_factory=dict)
-    sessions: dict[tuple[Process, int], dict[GroupName, Member]] = field(default_factory=dict)
+    groups: dict[GroupName, GroupEntry] = field(default_factory=dict)
+    sessions: dict[tuple[Process, int], dict[GroupName, GroupMember]] = field(default_factory=dict)
 
-    def add(self, group: Group, member: Member) -> None:
+    def add(self, group: GroupEntry, member: GroupMember) -> None:
         """One more member."""
         self.groups[group.name] = group
         group.members.add(member)
@@ -52,7 +52,7 @@ class Table:
             group.local = tuple(sorted([*group.local, member.session]))
         self.sessions.setdefault((member.process, member.session), {})[group.name] = member
 
-    def remove(self, group: Group, member: Member) -> bool:
+    def remove(self, group: GroupEntry, member: GroupMember) -> bool:
         """One member less; returns whether the group is gone with it."""
         group.members.remove(member)
         if member.process == self.me:
@@ -65,7 +65,7 @@ class Table:
             del self.groups[group.name]
         return not group.members
 
-    def member(self, process: Process, session: int, group: GroupName) -> Member | None:
+    def member(self, process: Process, session: int, group: GroupName) -> GroupMember | None:
         """The session as a member of this group."""
         return self.sessions.get((process, session), {}).get(group)
 
@@ -79,13 +79,13 @@ class Table:
             for member in [one for one in group.members if one.process not in together]:
                 self.remove(group, member)
 
-    def replace(self, groups: Iterable[tuple[GroupName, GroupViewId, Collection[Member]]]) -> None:
+    def replace(self, groups: Iterable[tuple[GroupName, GroupViewId, Collection[GroupMember]]]) -> None:
         """Everything anew, as it was agreed on."""
         self.groups.clear()
         self.sessions.clear()
         for name, view_id, members in groups:
             local = sorted([one.session for one in members if one.process == self.me])
-            self.groups[name] = Group(name, view_id, set(members), tuple(local))
+            self.groups[name] = GroupEntry(name, view_id, set(members), tuple(local))
             for member in members:
                 self.sessions.setdefault((member.process, member.session), {})[name] = member
 
@@ -94,6 +94,6 @@ class Table:
         found = self.groups.get(group)
         return () if found is None else found.local
 
-    def in_order(self) -> list[Group]:
+    def in_order(self) -> list[GroupEntry]:
         """All groups by name."""
         return [self.groups[name] for name in sorted(self.groups)]

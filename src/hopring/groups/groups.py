@@ -16,41 +16,41 @@ from enum import Enum
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.backpressure import Holding
-from hopring.groups.delivery import Delivery, Early, groups_of
+from hopring.groups.backpressure import Backpressure
+from hopring.groups.delivery import EarlyMessages, GroupDelivery, groups_of
 from hopring.groups.events import (
     Cause,
     Connect,
     Disconnect,
-    Gone,
     Input,
     JoinGroup,
     LeaveGroup,
     Output,
-    PresenceTold,
+    PresenceReport,
     Send,
+    SessionGone,
 )
-from hopring.groups.exchange import Gathered, groups_words
-from hopring.groups.group_table import Table
+from hopring.groups.exchange import GroupsExchange, groups_parts
+from hopring.groups.group_table import GroupTable
 from hopring.groups.interest import InterestTable, OwnInterest
 from hopring.groups.messages import (
     CHANGES_BY,
+    GroupHold,
+    GroupInterest,
+    GroupJoin,
+    GroupKill,
+    GroupLeave,
+    GroupMessage,
+    GroupPresence,
     GroupsPart,
-    Hold,
-    Interest,
-    Join,
-    Kill,
-    Leave,
-    PresentSessions,
-    Word,
-    decode,
-    encode,
+    decode_group_message,
+    encode_group_message,
     service_of,
 )
-from hopring.groups.names import Member, is_legal_group, is_legal_session
-from hopring.groups.payloads import is_word
+from hopring.groups.names import GroupMember, is_legal_group, is_legal_session
+from hopring.groups.payloads import is_group_message
 from hopring.groups.requests import Requests
-from hopring.groups.views import GroupViews, Numbering
+from hopring.groups.views import GroupViews, ViewNumbering
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import (
@@ -59,7 +59,7 @@ from hopring.membership.events import (
     Resume,
     Rift,
     Stamped,
-    Submit,
+    SubmitMessage,
     TransitionalSignal,
     Withdraw,
 )
@@ -70,7 +70,7 @@ NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
 """Before the first view."""
 
 
-class GState(Enum):
+class GroupsState(Enum):
     """The states of the thesis."""
 
     GOP = "gop"
@@ -102,28 +102,28 @@ class Groups:
         self.me = me
         self.names = tuple(names)
         self.options = options or GroupsOptions()
-        self.state = GState.GOP
+        self.state = GroupsState.GOP
         self.view: ViewId | None = None  # RMemb_id; None until the first.
         self.members: frozenset[Process] = frozenset()  # RMemb.
         self.drops: Counter[Drop] = Counter()
         numbers = {name: DaemonId(at) for at, name in enumerate(names)}
         self.interest = InterestTable(me.daemon, site_of, numbers)
         self.own = OwnInterest(self.options.linger_us)
-        self.table = Table(me)
-        self.views = GroupViews(me, self.table, Numbering(NOWHERE))
+        self.table = GroupTable(me)
+        self.views = GroupViews(me, self.table, ViewNumbering(NOWHERE))
         limit = self.options.session_queue_bytes_max
         self.requests = Requests(me.daemon, self.names[me.daemon], limit, self.table, self.own)
-        self.holding = Holding(self.requests.sessions)
-        self.early = Early(me.daemon)
-        self.delivery = Delivery(me, self.names, self.table, self.requests.sessions, self.early)
+        self.backpressure = Backpressure(self.requests.sessions)
+        self.early = EarlyMessages(me.daemon)
+        self.delivery = GroupDelivery(me, self.names, self.table, self.requests.sessions, self.early)
         self._site_of = dict(site_of)
         self._one_site = True
         self._signal: TransitionalSignal | None = None  # Of the view that is closing.
-        self._gathered: Gathered | None = None  # In GGATHER and GGT.
+        self._gathered: GroupsExchange | None = None  # In GGATHER and GGT.
         # Reliable and FIFO messages from daemons that have all GROUPS already; the senders' windows bound them.
         self._ahead: list[Delivered] = []
         self._told: list[GroupName] = []  # The interest that our GROUPS tells.
-        self._control: deque[Submit] = deque()
+        self._control: deque[SubmitMessage] = deque()
 
     @property
     def wake_at_us(self) -> int:
@@ -152,34 +152,34 @@ class Groups:
 
     def block(self, groups: Collection[GroupName]) -> None:
         """Messages for these groups wait, here and elsewhere; as often as this is said, `unblock` has to be."""
-        self.holding.hold(groups)
+        self.backpressure.hold(groups)
 
     def unblock(self, groups: Collection[GroupName]) -> None:
         """They need not wait any more."""
-        self.holding.release(groups)
+        self.backpressure.release(groups)
 
     @property
     def idle(self) -> bool:
         """Whether nothing of any session waits here."""
         return not self._control and self.requests.idle
 
-    def take(self, queue_open: bool, bulk_open: bool = True) -> Submit | None:
+    def take(self, queue_open: bool, bulk_open: bool = True) -> SubmitMessage | None:
         """The next message for the membership, if there is one; clients' only while its queue is open.
 
         Sessions without priority have to wait also while `bulk_open` is false.
         """
         if self._control:
             return self._control.popleft()
-        if self.state is not GState.GOP or self.view is None:
+        if self.state is not GroupsState.GOP or self.view is None:
             return None
-        held = self.holding.word()
+        held = self.backpressure.word()
         if held is not None:
             return _control(held)
         present = self.delivery.presence_word(self.view)
         if present is not None:
             return _control(present)
         taken = self.requests.take(self._one_site, queue_open, bulk_open)
-        return _control(taken) if isinstance(taken, Interest) else taken
+        return _control(taken) if isinstance(taken, GroupInterest) else taken
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event; what a peer should not have sent is dropped and counted."""
@@ -221,39 +221,39 @@ class Groups:
 
     def _stamped(self, event: Stamped) -> None:
         message = event.message
-        if message.service is CHANGES_BY and is_word(message.payload):
-            word = decode(message.payload, message.service)
-            if isinstance(word, Join):
+        if message.service is CHANGES_BY and is_group_message(message.payload):
+            word = decode_group_message(message.payload, message.service)
+            if isinstance(word, GroupJoin):
                 self.early.stamped(message.session, GroupName(word.group), event.position)
 
     def _delivered(self, event: Delivered, now_us: int) -> None:
         message = event.message
-        if not is_word(message.payload):
+        if not is_group_message(message.payload):
             if self._gathered is not None and message.service.early:
                 self._ahead.append(event)
                 return
-            if self.state is GState.GTRANS and message.service.total:
+            if self.state is GroupsState.GTRANS and message.service.total:
                 self.views.touch(groups_of(message.payload))
             self.views.out.extend(self.delivery.take(event))
             return
-        word = decode(message.payload, message.service)
-        if isinstance(word, GroupsPart | Interest | Hold | PresentSessions) is not (
+        word = decode_group_message(message.payload, message.service)
+        if isinstance(word, GroupsPart | GroupInterest | GroupHold | GroupPresence) is not (
             message.session == CONTROL_SESSION
         ):
             raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} of session {message.session}")
         match word:
             case GroupsPart():
                 self._groups(event.sender, word)
-            case Interest():
+            case GroupInterest():
                 self.interest.delivered(event.sender.daemon, word)
                 if event.sender == self.me:
                     self.requests.known(self.own.announced(word))
-            case Hold():
+            case GroupHold():
                 if event.sender != self.me:
-                    self.holding.heard(event.sender.daemon, word)
-            case PresentSessions():
+                    self.backpressure.heard(event.sender.daemon, word)
+            case GroupPresence():
                 self._present(event.sender, word)
-            case Join() | Leave() | Kill():
+            case GroupJoin() | GroupLeave() | GroupKill():
                 if self._gathered is not None:
                     # Clients wait until all GROUPS are delivered, and these are Safe.
                     raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
@@ -265,33 +265,33 @@ class Groups:
         for event in ahead:
             self.views.out.extend(self.delivery.take(event))
 
-    def _present(self, sender: Process, word: PresentSessions) -> None:
+    def _present(self, sender: Process, word: GroupPresence) -> None:
         if word.view != self.view or sender == self.me:
             return
         for one in word.answers:
             if one.daemon == self.me.daemon:
-                self._put(PresenceTold(one.session, Position(one.lts, one.site), sender, one.present))
+                self._put(PresenceReport(one.session, Position(one.lts, one.site), sender, one.present))
 
-    def _change(self, word: Join | Leave | Kill, event: Delivered, now_us: int) -> None:
+    def _change(self, word: GroupJoin | GroupLeave | GroupKill, event: Delivered, now_us: int) -> None:
         sender, message = event.sender, event.message
         match word:
-            case Join():
+            case GroupJoin():
                 self._join(word, event)
-            case Leave(group):
+            case GroupLeave(group):
                 self._remove(event, GroupName(group), Cause.LEAVE, now_us)
-            case Kill():
+            case GroupKill():
                 for name in self.table.groups_of(sender, message.session):
                     self._remove(event, name, Cause.DISCONNECT, now_us)
                 if sender == self.me:
-                    self._put(Gone(message.session, self.requests.sessions.end(message.session)))
+                    self._put(SessionGone(message.session, self.requests.sessions.end(message.session)))
 
-    def _join(self, word: Join, event: Delivered) -> None:
+    def _join(self, word: GroupJoin, event: Delivered) -> None:
         sender, message, name = event.sender, event.message, GroupName(word.group)
         if not is_legal_group(name) or not is_legal_session(word.name, self.names[sender.daemon]):
             raise PeerError(Drop.INCONSISTENT, f"JOIN of {word.name!r} to {name!r}")
         if self.table.member(sender, message.session, name) is not None:
             return
-        joiner = Member(sender.daemon, word.name, sender.incarnation, message.session)
+        joiner = GroupMember(sender.daemon, word.name, sender.incarnation, message.session)
         self.views.join(joiner, name, event.position)
         if sender == self.me:
             self.requests.joined(name)
@@ -316,14 +316,14 @@ class Groups:
     def _signalled(self, event: TransitionalSignal) -> None:
         assert self._signal is None, "a view closes once"
         self._signal = event
-        if self.state is GState.GGATHER:
+        if self.state is GroupsState.GGATHER:
             # Whether the groups' views close before or after the ones that GROUPS bring is not known yet.
-            self.state = GState.GGT
+            self.state = GroupsState.GGT
         else:
             self._trans(event)
 
     def _trans(self, event: TransitionalSignal) -> None:
-        self.state = GState.GTRANS
+        self.state = GroupsState.GTRANS
         self.views.close(frozenset(event.together), event.next_view)
 
     def _installed(self, event: Installed) -> None:
@@ -331,7 +331,7 @@ class Groups:
         together = frozenset(event.together)
         left, self.view = self.view, event.view
         self.members = frozenset(event.members)
-        self.holding.begin()
+        self.backpressure.begin()
         self._one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
         if signal is None or left is None:
             assert self.views.ids.view == NOWHERE, "every view but the first follows a signal"
@@ -340,13 +340,13 @@ class Groups:
             return
         # GROUPS came to nothing, for all that come along: the views of groups are still the ones before.
         self._catch_up()
-        if self.state is GState.GGT:
+        if self.state is GroupsState.GGT:
             self.views.close_again(together, left)
         self.views.begin()
         self.early.clear()
         self.delivery.presences.clear()  # Senders do not wait for them beyond the view.
         self.interest.keep({one.daemon for one in together})
-        alike = together == self.members and self.state is GState.GTRANS and not event.uneven
+        alike = together == self.members and self.state is GroupsState.GTRANS and not event.uneven
         if alike and len(self.members) == 1:
             self.views.go_on(event.view)
             self._resume()
@@ -355,22 +355,22 @@ class Groups:
 
     def _resume(self) -> None:
         assert self.view is not None, "there is a view"
-        self.state = GState.GOP
+        self.state = GroupsState.GOP
         self._put(Resume(self.view))
 
     # The exchange of GROUPS.
 
     def _gather(self, view: ViewId, alike: bool) -> None:
         """If all know the same, they only tell each other that they are here."""
-        self.state = GState.GGATHER
-        self._gathered = Gathered(view, self.members, alike)
+        self.state = GroupsState.GGATHER
+        self._gathered = GroupsExchange(view, self.members, alike)
         if alike:
             self._control.append(_control(GroupsPart(view, 0, 1, self.own.version)))
             return
         self._told = sorted(self.own.told())
         self.interest.wait()
         local, version = self.table.in_order(), self.own.version
-        words = groups_words(view, self.me, local, self._told, version, self.options.groups_bytes_max)
+        words = groups_parts(view, self.me, local, self._told, version, self.options.groups_bytes_max)
         # What is left is of an exchange that came to nothing, or an interest that these words tell too.
         self._control.clear()
         self._put(Withdraw())
@@ -398,13 +398,13 @@ class Groups:
             self._trans(self._signal)
 
 
-def _control(word: Word) -> Submit:
-    return Submit(service_of(word), encode(word), CONTROL_SESSION)
+def _control(word: GroupMessage) -> SubmitMessage:
+    return SubmitMessage(service_of(word), encode_group_message(word), CONTROL_SESSION)
 
 
 def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], names: Sequence[str]) -> None:
     """From now on the daemon is this process, among daemons of these names."""
-    assert groups.state is GState.GOP, "nothing is closing or being gathered"
+    assert groups.state is GroupsState.GOP, "nothing is closing or being gathered"
     assert groups.members == {groups.me}, "nobody else is in the view"
     assert names[me.daemon] == groups.names[groups.me.daemon], "its name is what stays"
     table = [

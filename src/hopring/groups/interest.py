@@ -15,8 +15,8 @@ from itertools import takewhile
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.messages import Interest, decode
-from hopring.groups.payloads import is_interest, is_word
+from hopring.groups.messages import GroupInterest, decode_group_message
+from hopring.groups.payloads import is_group_message, is_interest
 from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId, SiteMask, mask_of
 from hopring.ordering.destinations import Destinations
@@ -45,7 +45,7 @@ class InterestTable(Destinations):
     def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:
         """The sites of the daemons that want it; words go everywhere."""
         payload = memoryview(bundle)[MESSAGE_HEAD_BYTES:]
-        if not self._agreed or is_word(payload):
+        if not self._agreed or is_group_message(payload):
             return sites
         groups = peek_groups(payload)
         mask = self._masks.get(groups)
@@ -59,8 +59,8 @@ class InterestTable(Destinations):
     def heard(self, message: Message) -> None:
         """Others' interest counts from its receipt."""
         if is_interest(message.payload):
-            word = decode(message.payload, message.service)
-            if not isinstance(word, Interest):
+            word = decode_group_message(message.payload, message.service)
+            if not isinstance(word, GroupInterest):
                 raise PeerError(Drop.INCONSISTENT, "a word that is not what it seems")
             self._apply(message.daemon, word)
 
@@ -77,7 +77,7 @@ class InterestTable(Destinations):
 
     # What the groups tell.
 
-    def delivered(self, daemon: DaemonId, word: Interest) -> None:
+    def delivered(self, daemon: DaemonId, word: GroupInterest) -> None:
         """Nothing older can come from now on, so what is over can be forgotten."""
         self._apply(daemon, word)
         for group in word.off:
@@ -87,7 +87,7 @@ class InterestTable(Destinations):
             if not said:
                 self._said.pop(GroupName(group), None)
 
-    def _apply(self, daemon: DaemonId, word: Interest) -> None:
+    def _apply(self, daemon: DaemonId, word: GroupInterest) -> None:
         self._masks.clear()
         for group in word.on:
             self._say(daemon, GroupName(group), word.version, word.version)
@@ -149,7 +149,7 @@ class OwnInterest:
         if group not in self.known and group not in self.announcing:
             self.wanted[group] = None
 
-    def word(self) -> Interest | None:
+    def word(self) -> GroupInterest | None:
         """What is to be said now, if anything."""
         on = list(self.wanted)[:ANNOUNCED_MAX]
         off = list(self.over)[:ANNOUNCED_MAX]
@@ -162,7 +162,7 @@ class OwnInterest:
         for group in off:
             del self.over[group]
             self.known.discard(group)
-        return Interest(self.version, tuple(on), tuple(off))
+        return GroupInterest(self.version, tuple(on), tuple(off))
 
     def alone(self) -> list[GroupName]:
         """In a view of one site nothing is pruned and nothing announced; returns what is known by that."""
@@ -173,7 +173,7 @@ class OwnInterest:
         self.over.clear()
         return out
 
-    def announced(self, word: Interest) -> list[GroupName]:
+    def announced(self, word: GroupInterest) -> list[GroupName]:
         """Everybody has received this word of ours; what it says that is still meant."""
         return [GroupName(name) for name in word.on if self.announcing.get(GroupName(name)) == word.version]
 

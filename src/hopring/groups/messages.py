@@ -21,24 +21,24 @@ Group = Annotated[str, msgspec.Meta(min_length=1, max_length=GROUP_NAME_BYTES_MA
 SessionName = Annotated[str, msgspec.Meta(min_length=1, max_length=SESSION_NAME_BYTES_MAX)]
 
 
-class Join(msgspec.Struct, frozen=True, array_like=True, tag="J"):
+class GroupJoin(msgspec.Struct, frozen=True, array_like=True, tag="J"):
     """The session is a member from here on. Agreed."""
 
     name: SessionName
     group: Group
 
 
-class Leave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
+class GroupLeave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
     """The session is no member from here on. Agreed."""
 
     group: Group
 
 
-class Kill(msgspec.Struct, frozen=True, array_like=True, tag="K"):
+class GroupKill(msgspec.Struct, frozen=True, array_like=True, tag="K"):
     """The session is nowhere a member from here on, and its name is free. Agreed."""
 
 
-class Interest(msgspec.Struct, frozen=True, array_like=True, tag="I"):
+class GroupInterest(msgspec.Struct, frozen=True, array_like=True, tag="I"):
     """The daemon wants the bodies of these groups' messages, and no longer of those. Safe."""
 
     version: Count  # Rises with each word of this daemon; links may change their order.
@@ -46,7 +46,7 @@ class Interest(msgspec.Struct, frozen=True, array_like=True, tag="I"):
     off: tuple[Group, ...] = ()
 
 
-class Hold(msgspec.Struct, frozen=True, array_like=True, tag="H"):
+class GroupHold(msgspec.Struct, frozen=True, array_like=True, tag="H"):
     """Receivers at this daemon are behind in these groups, and in those no longer: senders wait. FIFO."""
 
     on: tuple[Group, ...] = ()
@@ -63,7 +63,7 @@ class BundlePresence(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
     present: tuple[tuple[Count, Count], ...]  # The group's place in the bundle's list, and the session.
 
 
-class PresentSessions(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
+class GroupPresence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
     """What daemons want to know for receipts of messages to private groups here. Agreed."""
 
     view: ViewId  # In which the bundles were delivered.
@@ -75,7 +75,7 @@ class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
 
     group: Group
     id: GroupViewId  # Of the last view that these members were shown.
-    way: tuple[ViewId, ...]  # If they had a signal since, the daemons' views that were left since then.
+    closing_path: tuple[ViewId, ...]  # The daemons' views left since a signal in that view, if there was one.
     members: tuple[tuple[Count, SessionName], ...]  # Session and name.
 
 
@@ -90,13 +90,13 @@ class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
     interested: tuple[Group, ...] = ()  # Further groups whose messages the sender wants.
 
 
-Word = Join | Leave | Kill | Interest | Hold | PresentSessions | GroupsPart
+GroupMessage = GroupJoin | GroupLeave | GroupKill | GroupInterest | GroupHold | GroupPresence | GroupsPart
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
+_decoder: msgspec.msgpack.Decoder[GroupMessage] = msgspec.msgpack.Decoder(GroupMessage)
 
 
-def encode(word: Word) -> bytes:
+def encode_group_message(word: GroupMessage) -> bytes:
     """A word as the payload of a message."""
     return _encoder.encode(word)
 
@@ -105,14 +105,14 @@ CHANGES_BY: Final = Service.AGREED
 """Joins, leaves and kills need a place in the order."""
 
 
-def service_of(word: Word) -> Service:
+def service_of(word: GroupMessage) -> Service:
     """The service that a word travels with: states and interests must be everywhere."""
-    if isinstance(word, Hold):
+    if isinstance(word, GroupHold):
         return Service.FIFO
-    return Service.SAFE if isinstance(word, Interest | GroupsPart) else CHANGES_BY
+    return Service.SAFE if isinstance(word, GroupInterest | GroupsPart) else CHANGES_BY
 
 
-def decode(payload: bytes | memoryview, service: Service) -> Word:
+def decode_group_message(payload: bytes | memoryview, service: Service) -> GroupMessage:
     """The word in a message of this service."""
     try:
         word = _decoder.decode(payload)

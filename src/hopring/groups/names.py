@@ -16,7 +16,7 @@ ViewCause = Literal["join", "leave", "disconnect", "network"]
 """Why a group has a new view, as clients and spools spell it: a `Cause`."""
 
 
-class Member(NamedTuple):
+class GroupMember(NamedTuple):
     """A session in a group. Members are listed by daemon, then by name, in the same order everywhere."""
 
     daemon: DaemonId

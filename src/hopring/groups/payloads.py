@@ -9,7 +9,7 @@ _WORD: Final = 0x80  # The first byte of every word has this bit, that of no bun
 _INTEREST_TAG: Final = ord("I")
 
 
-def is_word(payload: bytes | memoryview) -> bool:
+def is_group_message(payload: bytes | memoryview) -> bool:
     """Whether this is a word; otherwise it is a client's bundle."""
     if not payload:
         raise PeerError(Drop.TRUNCATED, "an empty message")

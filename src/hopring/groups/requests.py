@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 
 from hopring.groups.events import (
     Connect,
-    Connected,
     JoinGroup,
     LeaveGroup,
-    Refusal,
-    Refused,
+    RefusalReason,
+    RequestRefused,
     Send,
+    SessionConnected,
 )
-from hopring.groups.group_table import Table
+from hopring.groups.group_table import GroupTable
 from hopring.groups.interest import OwnInterest
-from hopring.groups.messages import Interest, Kill
+from hopring.groups.messages import GroupInterest, GroupKill
 from hopring.groups.names import is_legal_group, is_legal_session
 from hopring.groups.private_groups import private_group
-from hopring.groups.sessions import Session, Sessions
+from hopring.groups.sessions import LocalSession, LocalSessions
 from hopring.ids import DaemonId, GroupName
-from hopring.membership.events import Submit
+from hopring.membership.events import SubmitMessage
 from hopring.ordering.entry import CONTROL_SESSION
 
 
@@ -34,9 +34,9 @@ class Requests:
     daemon: DaemonId
     daemon_name: str
     queue_bytes_max: int  # For each session.
-    table: Table
+    table: GroupTable
     own: OwnInterest
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: LocalSessions = field(default_factory=LocalSessions)
 
     def accepts(self, number: int) -> bool:
         """Whether this session may ask for more; an end is always accepted."""
@@ -54,24 +54,24 @@ class Requests:
         sessions = self.sessions
         return not (sessions.turn or sessions.expedited or sessions.parked or sessions.held)
 
-    def connect(self, event: Connect) -> Connected | Refused:
+    def connect(self, event: Connect) -> SessionConnected | RequestRefused:
         """A session begins, if its name is legal and free."""
         assert 0 <= event.session < CONTROL_SESSION, "no such number"
         assert event.session not in self.sessions.by_number, "numbers are not used twice"
         if not is_legal_session(event.name, self.daemon_name):
-            return Refused(event.session, Refusal.ILLEGAL_NAME, event.name)
+            return RequestRefused(event.session, RefusalReason.ILLEGAL_NAME, event.name)
         if event.name in self.sessions.by_name:
-            return Refused(event.session, Refusal.NAME_IN_USE, event.name)
+            return RequestRefused(event.session, RefusalReason.NAME_IN_USE, event.name)
         self.sessions.begin(event.session, event.name, event.priority)
-        return Connected(event.session, private_group(event.name, self.daemon_name))
+        return SessionConnected(event.session, private_group(event.name, self.daemon_name))
 
-    def ask(self, event: JoinGroup | LeaveGroup) -> Refused | None:
+    def ask(self, event: JoinGroup | LeaveGroup) -> RequestRefused | None:
         """A session wants to join or to leave."""
         session = self.sessions.by_number[event.session]
         assert self.accepts(event.session), "look at accepts before asking for more"
         refusal = _refusal(session, event)
         if refusal is not None:
-            return Refused(event.session, refusal, event.group)
+            return RequestRefused(event.session, refusal, event.group)
         if isinstance(event, JoinGroup):
             session.wants.add(event.group)
             # At once: the announcements of many joins travel together.
@@ -96,7 +96,7 @@ class Requests:
             return
         session.ends = True
         session.wants.clear()
-        self.sessions.put(session, Kill())
+        self.sessions.put(session, GroupKill())
         for group in self.sessions.give_up(session, self.own.known):
             self.look_idle(group, now_us)
 
@@ -109,7 +109,7 @@ class Requests:
         if not self.sessions.joining[group] and not self.table.local(group):
             self.own.idle(group, now_us)
 
-    def take(self, one_site: bool, queue_open: bool, bulk_open: bool) -> Interest | Submit | None:
+    def take(self, one_site: bool, queue_open: bool, bulk_open: bool) -> GroupInterest | SubmitMessage | None:
         """The next thing to be sent in a view in which all is settled; bulk is all without priority."""
         if self.own.wanted or self.own.over:
             if one_site:
@@ -125,10 +125,10 @@ class Requests:
         self.sessions.unpark(groups)
 
 
-def _refusal(session: Session, event: JoinGroup | LeaveGroup) -> Refusal | None:
+def _refusal(session: LocalSession, event: JoinGroup | LeaveGroup) -> RefusalReason | None:
     if not is_legal_group(event.group):
-        return Refusal.ILLEGAL_GROUP
+        return RefusalReason.ILLEGAL_GROUP
     member = event.group in session.wants
     if isinstance(event, JoinGroup):
-        return Refusal.ALREADY_MEMBER if member else None
-    return None if member else Refusal.NOT_A_MEMBER
+        return RefusalReason.ALREADY_MEMBER if member else None
+    return None if member else RefusalReason.NOT_A_MEMBER

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.groups.events import JoinGroup, LeaveGroup, Send
-from hopring.groups.messages import CHANGES_BY, Join, Kill, Leave, encode
+from hopring.groups.messages import CHANGES_BY, GroupJoin, GroupKill, GroupLeave, encode_group_message
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName
-from hopring.membership.events import Submit
+from hopring.membership.events import SubmitMessage
 from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, Run, decode_bundle
 
@@ -24,7 +24,7 @@ REQUEST_COST_BYTES: Final = 256
 EXPEDITED_IN_A_ROW: Final = 16
 """So many requests with priority go before one without has its turn."""
 
-Queued = JoinGroup | LeaveGroup | Send | Kill
+Queued = JoinGroup | LeaveGroup | Send | GroupKill
 
 
 MERGED_BYTES_MAX: Final = 16 * 1024
@@ -32,7 +32,7 @@ MERGED_BYTES_MAX: Final = 16 * 1024
 
 
 @dataclass(slots=True)
-class Merger:
+class BundleMerger:
     """A bundle, and what is behind it as far as it may go with it."""
 
     first: Send
@@ -86,7 +86,7 @@ def _append(builder: BundleBuilder, bundle: Bundle) -> None:
 
 
 @dataclass(slots=True)
-class Session:
+class LocalSession:
     """A client at this daemon."""
 
     number: int
@@ -102,11 +102,11 @@ class Session:
 
 
 @dataclass(slots=True)
-class Sessions:
+class LocalSessions:
     """All sessions, and whose turn it is."""
 
-    by_number: dict[int, Session] = field(default_factory=dict)
-    by_name: dict[str, Session] = field(default_factory=dict)
+    by_number: dict[int, LocalSession] = field(default_factory=dict)
+    by_name: dict[str, LocalSession] = field(default_factory=dict)
     joining: Counter[GroupName] = field(
         default_factory=Counter
     )  # Joins that were asked for and are not delivered.
@@ -119,7 +119,7 @@ class Sessions:
 
     def begin(self, number: int, name: str, priority: bool = False) -> None:
         """A new session."""
-        session = Session(number, name, priority=priority)
+        session = LocalSession(number, name, priority=priority)
         self.by_number[number] = session
         self.by_name[name] = session
 
@@ -129,7 +129,7 @@ class Sessions:
         del self.by_name[session.name]
         return session.name
 
-    def put(self, session: Session, request: Queued) -> None:
+    def put(self, session: LocalSession, request: Queued) -> None:
         """Queues a request."""
         session.requests.append(request)
         session.queued_bytes += _cost(request)
@@ -167,7 +167,7 @@ class Sessions:
                 for number in self.held.pop(group, []):
                     self._line_up(number)
 
-    def give_up(self, session: Session, known: Collection[GroupName]) -> list[GroupName]:
+    def give_up(self, session: LocalSession, known: Collection[GroupName]) -> list[GroupName]:
         """A session that ends waits for no announcement; returns the groups that it will not join."""
         for group in [name for name, numbers in self.parked.items() if session.number in numbers]:
             self.parked[group].remove(session.number)
@@ -186,7 +186,7 @@ class Sessions:
         session.requests = kept
         return given_up
 
-    def take(self, known: Collection[GroupName], bulk_open: bool = True) -> Submit | None:
+    def take(self, known: Collection[GroupName], bulk_open: bool = True) -> SubmitMessage | None:
         """The next request as a message; joins only of groups that everybody knows to be wanted here."""
         while self.expedited or (self.turn and bulk_open):
             session = self.by_number[self._next(bulk_open)]
@@ -207,9 +207,9 @@ class Sessions:
             return _submit(session, request)
         return None
 
-    def _merged(self, session: Session, first: Send) -> Send:
+    def _merged(self, session: LocalSession, first: Send) -> Send:
         """The bundle with those behind it that may go with it."""
-        merger = Merger(first)
+        merger = BundleMerger(first)
         while session.requests:
             request = session.requests[0]
             if not isinstance(request, Send) or (self.blocked and self._awaited(request) is not None):
@@ -238,13 +238,15 @@ def _cost(request: Queued) -> int:
     return REQUEST_COST_BYTES + (len(request.bundle) if isinstance(request, Send) else 0)
 
 
-def _submit(session: Session, request: Queued) -> Submit:
+def _submit(session: LocalSession, request: Queued) -> SubmitMessage:
     match request:
         case JoinGroup():
-            return Submit(CHANGES_BY, encode(Join(session.name, request.group)), session.number)
+            return SubmitMessage(
+                CHANGES_BY, encode_group_message(GroupJoin(session.name, request.group)), session.number
+            )
         case LeaveGroup():
-            return Submit(CHANGES_BY, encode(Leave(request.group)), session.number)
-        case Kill():
-            return Submit(CHANGES_BY, encode(request), session.number)
+            return SubmitMessage(CHANGES_BY, encode_group_message(GroupLeave(request.group)), session.number)
+        case GroupKill():
+            return SubmitMessage(CHANGES_BY, encode_group_message(request), session.number)
         case Send():
-            return Submit(request.run.service, seal(request.bundle, session.name), session.number)
+            return SubmitMessage(request.run.service, seal(request.bundle, session.name), session.number)

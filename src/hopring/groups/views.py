@@ -16,10 +16,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.groups.events import Cause, GroupView, Left, Output, ShowSignal, ShowView
-from hopring.groups.exchange import Merged, Origin
-from hopring.groups.group_table import Group, Table
-from hopring.groups.names import GroupViewId, Member
+from hopring.groups.events import Cause, GroupView, LeftGroup, Output, ShowSignal, ShowView
+from hopring.groups.exchange import MergedGroup, Origin
+from hopring.groups.group_table import GroupEntry, GroupTable
+from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.membership.events import Rift
 from hopring.ordering.entry import Position
@@ -29,7 +29,7 @@ NETWORK_STEP: Final = 0
 
 
 @dataclass(slots=True)
-class Numbering:
+class ViewNumbering:
     """Gives out ids in one view of daemons, from when all know the same to its end."""
 
     view: ViewId
@@ -70,7 +70,7 @@ def parting(way: tuple[ViewId, ...], view: ViewId, step: int) -> GroupViewId:
 
 
 @dataclass(slots=True)
-class Aside:
+class DivergedGroup:
     """What is shown here of such a group."""
 
     together: frozenset[Process]
@@ -94,25 +94,25 @@ class GroupViews:
     """The table of groups, the ids of its views, and what is to be shown."""
 
     me: Process
-    table: Table
-    ids: Numbering
+    table: GroupTable
+    ids: ViewNumbering
     together: frozenset[Process] | None = None  # TMemb; None while the daemons' view is whole.
-    aside: dict[GroupName, Aside] = field(default_factory=dict)  # Groups that closed at a rift.
+    diverged: dict[GroupName, DivergedGroup] = field(default_factory=dict)  # Groups that closed at a rift.
     out: list[Output] = field(default_factory=list)
 
     # Changes that have their place in the order.
 
-    def join(self, member: Member, name: GroupName, place: Position) -> None:
+    def join(self, member: GroupMember, name: GroupName, place: Position) -> None:
         """One more member, who comes from no view."""
         group = self.table.groups.get(name)
         before = () if group is None else self._established(group)
         if group is None:
-            group = Group(name, self.ids.after(None, place))
+            group = GroupEntry(name, self.ids.after(None, place))
         else:
             group.id = self.ids.after(group.id, place)
         self.table.add(group, member)
-        if name in self.aside:
-            self.aside[name].step()
+        if name in self.diverged:
+            self.diverged[name].step()
         others = group.local
         if member.process == self.me:
             others = tuple([one for one in group.local if one != member.session])
@@ -123,30 +123,30 @@ class GroupViews:
         """After a join, and after what the joiner is owed."""
         self._close_anew(self.table.groups[name])
 
-    def remove(self, member: Member, name: GroupName, cause: Cause, place: Position) -> None:
+    def remove(self, member: GroupMember, name: GroupName, cause: Cause, place: Position) -> None:
         """One member less."""
         group = self.table.groups[name]
         if cause is Cause.LEAVE and member.process == self.me:
-            self.out.append(Left(member.session, name))
+            self.out.append(LeftGroup(member.session, name))
         if self.table.remove(group, member):
             self.ids.retire(group.id)
             return
         # Also if its view is closing: somebody who is not here may have sent in the view that this brings.
         group.id = self.ids.after(group.id, place)
-        if name in self.aside:
-            self.aside[name].step()
+        if name in self.diverged:
+            self.diverged[name].step()
         self._show(group.local, group, self._established(group), cause, member)
         self._close_anew(group)
 
-    def _close_anew(self, group: Group) -> None:
+    def _close_anew(self, group: GroupEntry) -> None:
         """A view that is made while the one of the group or of the daemons is closing is closing too."""
-        if group.name in self.aside:
+        if group.name in self.diverged:
             self._signal(group)
         if self.together is not None:
             self._close(group)
 
-    def _established(self, group: Group) -> tuple[Member, ...]:
-        aside = self.aside.get(group.name)
+    def _established(self, group: GroupEntry) -> tuple[GroupMember, ...]:
+        aside = self.diverged.get(group.name)
         together = self.together if aside is None else aside.together
         return group.listed() if together is None else group.established(together)
 
@@ -160,10 +160,12 @@ class GroupViews:
         """
         together = frozenset(rift.together)
         for group in self.table.in_order():
-            if group.name in self.aside or not (rift.lost or group.breaks(together)):
+            if group.name in self.diverged or not (rift.lost or group.breaks(together)):
                 continue
             if all(rift.mask >> site_of[one.daemon] & 1 for one in group.members):
-                self.aside[group.name] = Aside(together, self.ids.view, group.id, rift.next_view, rift.position)
+                self.diverged[group.name] = DivergedGroup(
+                    together, self.ids.view, group.id, rift.next_view, rift.position
+                )
                 self._signal(group)
 
     def close(self, together: frozenset[Process], next_view: ViewId) -> None:
@@ -185,22 +187,22 @@ class GroupViews:
         """The daemons had another view, and left it before all had told of their groups."""
         self.together = together
         for group in self.table.in_order():
-            if group.way:
-                group.way = (*group.way, left)
+            if group.closing_path:
+                group.closing_path = (*group.closing_path, left)
             elif group.breaks(together):
                 self._close(group, left)
 
-    def _close(self, group: Group, left: ViewId | None = None) -> None:
-        group.way = (left or self.ids.view,)
-        if group.name not in self.aside:
+    def _close(self, group: GroupEntry, left: ViewId | None = None) -> None:
+        group.closing_path = (left or self.ids.view,)
+        if group.name not in self.diverged:
             self._signal(group)
 
-    def _signal(self, group: Group) -> None:
+    def _signal(self, group: GroupEntry) -> None:
         if group.local:
             self.out.append(ShowSignal(group.local, group.name, self._shown(group), self._established(group)))
 
-    def _shown(self, group: Group) -> GroupViewId:
-        aside = self.aside.get(group.name)
+    def _shown(self, group: GroupEntry) -> GroupViewId:
+        aside = self.diverged.get(group.name)
         return group.id if aside is None else aside.id
 
     def begin(self) -> None:
@@ -208,26 +210,30 @@ class GroupViews:
         assert self.together is not None, "a view follows a signal"
         self.table.keep(self.together)
         self.together = None
-        for name, aside in self.aside.items():
+        for name, aside in self.diverged.items():
             if name in self.table.groups:
                 group = self.table.groups[name]
-                group.id, group.way = aside.id, (self.ids.view,)
-        self.aside.clear()
+                group.id, group.closing_path = aside.id, (self.ids.view,)
+        self.diverged.clear()
 
     def go_on(self, view: ViewId) -> None:
         """Nobody new came, and all are here: they know the same."""
-        self.ids = Numbering(view)
+        self.ids = ViewNumbering(view)
         for group in self.table.in_order():
-            if group.way:
-                group.way = ()
+            if group.closing_path:
+                group.closing_path = ()
                 group.id = self.ids.network
                 members = group.listed()
                 self._show(group.local, group, members, Cause.NETWORK, sets=(members,))
 
-    def compute_notify(self, view: ViewId, merged: Collection[Merged]) -> None:
+    def compute_notify(self, view: ViewId, merged: Collection[MergedGroup]) -> None:
         """All daemons have told of their groups; a group that nothing happened to keeps its view."""
-        self.ids = Numbering(view)
-        mine = {name: Origin(group.id, group.way) for name, group in self.table.groups.items() if group.local}
+        self.ids = ViewNumbering(view)
+        mine = {
+            name: Origin(group.id, group.closing_path)
+            for name, group in self.table.groups.items()
+            if group.local
+        }
         new_id = self.ids.network
         self.table.replace(
             [(one.name, new_id if one.changed else next(iter(one.origins)).last, one.members) for one in merged]
@@ -236,24 +242,24 @@ class GroupViews:
             if one.changed and one.name in mine:
                 group, origin = self.table.groups[one.name], mine[one.name]
                 together = one.together(origin)
-                if origin.way and one.is_torn(origin.last):
+                if origin.closing_path and one.is_torn(origin.last):
                     self._part(group, origin, together, one.parting_step(origin))
                 self._show(group.local, group, together, Cause.NETWORK, sets=one.sets)
 
-    def _part(self, group: Group, origin: Origin, together: tuple[Member, ...], step: int) -> None:
+    def _part(self, group: GroupEntry, origin: Origin, together: tuple[GroupMember, ...], step: int) -> None:
         """Others come from the same view another way; those who came this way see each other first."""
-        last = parting(origin.way, self.ids.view, step)
+        last = parting(origin.closing_path, self.ids.view, step)
         view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,))
         self.out.append(ShowView(group.local, view))
 
     def _show(
         self,
         sessions: tuple[int, ...],
-        group: Group,
-        together: tuple[Member, ...],
+        group: GroupEntry,
+        together: tuple[GroupMember, ...],
         cause: Cause,
-        who: Member | None = None,
-        sets: tuple[tuple[Member, ...], ...] = (),
+        who: GroupMember | None = None,
+        sets: tuple[tuple[GroupMember, ...], ...] = (),
     ) -> None:
         if sessions:
             view = GroupView(group.name, self._shown(group), group.listed(), together, cause, who, sets)

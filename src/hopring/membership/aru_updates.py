@@ -61,7 +61,7 @@ class Distance:
 
 
 @dataclass(slots=True)
-class Updates:
+class AruUpdates:
     """The last promise, and what has happened since."""
 
     delta_us_max: int
@@ -142,12 +142,14 @@ class Updates:
         return self.sent_at_us + (self.delta_us if self._awaited else self.delta_us_max)
 
 
-def updates_of(options: MembershipOptions, site: SiteId, sites: Collection[SiteId], first_lts: int) -> Updates:
+def aru_updates(
+    options: MembershipOptions, site: SiteId, sites: Collection[SiteId], first_lts: int
+) -> AruUpdates:
     """For a view of these sites whose stamps begin there.
 
     All hear what each site says, so each hurries the less the more there are.
     """
-    return Updates(
+    return AruUpdates(
         options.update_delta_us,
         options.update_floor_us,
         options.update_hurry_bytes * len(sites),

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hopring.ids import DaemonId, Process, SiteId
-from hopring.membership.messages import Alive, Join, Record, SitePair
+from hopring.membership.messages import DaemonAlive, DaemonJoin, GatherRecord, SitePair
 from hopring.routing.trees import Pair, build_trees, pair
 
-Records = Mapping[DaemonId, Record]
+Records = Mapping[DaemonId, GatherRecord]
 
 
 @dataclass(slots=True)
-class Reach:
+class SiteConnectivity:
     """What one daemon knows of its site; it outlives searches and views."""
 
     me: Process
@@ -24,12 +24,12 @@ class Reach:
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)
     said: dict[DaemonId, dict[DaemonId, int]] = field(default_factory=dict)  # Who says it hears whom, and when.
 
-    def take(self, word: Alive | Join, now_us: int) -> None:
+    def take(self, word: DaemonAlive | DaemonJoin, now_us: int) -> None:
         """A daemon is heard; ALIVE says whom it hears, and a search that speaks for me hears me."""
         sender = word.sender.daemon
         if sender not in self.others:
             return
-        if isinstance(word, Alive):
+        if isinstance(word, DaemonAlive):
             hears = [DaemonId(one) for one in word.hears]
         else:
             hears = [self.me.daemon] if not word.active and self.me in word.records[0].members else []
@@ -78,7 +78,9 @@ class Reach:
         return self.said.get(one, {}).get(other, never_us)
 
 
-def component_of(me: DaemonId, records: Records, site_of: Mapping[DaemonId, SiteId]) -> dict[DaemonId, Record]:
+def component_of(
+    me: DaemonId, records: Records, site_of: Mapping[DaemonId, SiteId]
+) -> dict[DaemonId, GatherRecord]:
     """The representatives that hear each other, directly or through others, me among them."""
     lowest = {rep: _lowest_by_site(record, site_of) for rep, record in records.items()}
     found = {me: records[me]}
@@ -111,7 +113,7 @@ def _fits(
     return True
 
 
-def _lowest_by_site(record: Record, site_of: Mapping[DaemonId, SiteId]) -> dict[SiteId, DaemonId]:
+def _lowest_by_site(record: GatherRecord, site_of: Mapping[DaemonId, SiteId]) -> dict[SiteId, DaemonId]:
     """Of the daemons that a record speaks for, the lowest of each site."""
     daemons = sorted([record.rep.daemon, *[one.daemon for one in record.members]], reverse=True)
     return {site_of[one]: one for one in daemons}

@@ -38,7 +38,7 @@ STEADY_ROUND_TRIPS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class LocalDaemon:
     """What a daemon knows of itself and of the cluster."""
 
     me: Process
@@ -53,10 +53,10 @@ def generation_of(view: ViewId) -> Generation:
 
 
 @dataclass(slots=True)
-class Present:
+class CurrentNetwork:
     """A daemon's network, or none, and what it has learned of the paths."""
 
-    who: Who
+    local: LocalDaemon
     options: MembershipOptions
     stack_options: StackOptions
     site_of: Mapping[DaemonId, SiteId]
@@ -71,16 +71,16 @@ class Present:
     _progress: int = 0  # What the network had carried when it was last looked at.
 
     def __post_init__(self) -> None:
-        mine = self.site_of[self.who.me.daemon]
-        self.measuring = Measuring(self.who.topology, mine, self.options.measure_us)
+        mine = self.site_of[self.local.me.daemon]
+        self.measuring = Measuring(self.local.topology, mine, self.options.measure_us)
 
     # From the beginning to the end.
 
     def start(self, word: NewMemb, now_us: int) -> NetworkStarted:
         """The network of this attempt begins."""
-        me = self.who.me
+        me = self.local.me
         members = {one.daemon: one.incarnation for one in word.members}
-        own = Identity(me.daemon, me.incarnation, self.who.cluster, generation_of(word.view))
+        own = Identity(me.daemon, me.incarnation, self.local.cluster, generation_of(word.view))
         cut = frozenset(pairs(word.cut))
         options = self._roomy(len(members))
         topology = self.measuring.begin(word.weights)
@@ -147,7 +147,7 @@ class Present:
         if self.stack is None:
             return [], None
         failed = [daemon for daemon, link in self.stack.links.items() if link.state.failure]
-        mine = self.site_of[self.who.me.daemon]
+        mine = self.site_of[self.local.me.daemon]
         stuck = self.stack.stuck if late else []
         links = {pair(mine, self.site_of[one]) for one in [*failed, *stuck]}
         return sorted(links), self.stack.ring.suspect
@@ -196,7 +196,7 @@ class Present:
 
         In a network that ended soon after a pause of this host, even the least may be that pause.
         """
-        mine = self.site_of[self.who.me.daemon]
+        mine = self.site_of[self.local.me.daemon]
         for daemon, link in stack.links.items():
             least_us = link.state.round_trip.least_us if isinstance(link, hop.Hop) else 0
             if 0 < LIFE_IN_ROUND_TRIPS * least_us < now_us - self.started_at_us:
@@ -209,7 +209,7 @@ class Present:
 
     def round_trip_to_us(self, members: Iterable[Process]) -> int:
         """The same for these members; a path that nobody has measured is taken to be long."""
-        mine = self.site_of[self.who.me.daemon]
+        mine = self.site_of[self.local.me.daemon]
         sites = {self.site_of[one.daemon] for one in members} - {mine}
         unknown_us = max(self.round_trip_us, self.options.round_trip_us)
         return max([self.round_trips_us.get(pair(mine, site), unknown_us) for site in sites], default=0)

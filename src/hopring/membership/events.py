@@ -4,7 +4,7 @@ from typing import Final, final
 
 from hopring.ids import DaemonId, Generation, Process, SiteMask, ViewId
 from hopring.links.events import Tick
-from hopring.membership.messages import Datagram
+from hopring.membership.messages import DaemonMessage
 from hopring.native import Value
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
@@ -13,7 +13,7 @@ from hopring.wire.train import Packet
 
 
 @final
-class Submit(Value):
+class SubmitMessage(Value):
     """A message of one of this daemon's sessions, for all daemons of the view."""
 
     def __init__(self, service: Service, payload: bytes, session: int = 0) -> None:
@@ -36,7 +36,7 @@ class Withdraw(Value):
 
 
 @final
-class Arrived(Value):
+class PacketReceived(Value):
     """A packet from the wire, for whichever network it belongs to."""
 
     def __init__(self, packet: Packet) -> None:
@@ -44,12 +44,12 @@ class Arrived(Value):
 
 
 @final
-class Heard(Value):
+class ControlReceived(Value):
     """A membership word from the wire, and who its packet says that it is from."""
 
-    def __init__(self, sender: Process, word: Datagram) -> None:
+    def __init__(self, sender: Process, message: DaemonMessage) -> None:
         self.sender: Final = sender
-        self.word: Final = word
+        self.message: Final = message
 
 
 @final
@@ -66,7 +66,7 @@ class Stalled(Value):
 
 
 @final
-class FromStream(Value):
+class StreamChanged(Value):
     """What happened to a connection of that network's TCP link with this neighbour."""
 
     def __init__(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
@@ -76,16 +76,16 @@ class FromStream(Value):
 
 
 @final
-class Say(Value):
+class SendControl(Value):
     """A membership word for these daemons, as datagrams."""
 
-    def __init__(self, to: tuple[DaemonId, ...], word: Datagram) -> None:
+    def __init__(self, to: tuple[DaemonId, ...], message: DaemonMessage) -> None:
         self.to: Final = to
-        self.word: Final = word
+        self.message: Final = message
 
 
 @final
-class Network(Value):
+class NetworkOutput(Value):
     """What a network wants to have sent; the identity goes into the heads."""
 
     def __init__(self, own: Identity, output: Sending) -> None:
@@ -182,5 +182,9 @@ class Installed(Value):
     # messages behind the signal that are not for all their sites.
 
 
-Input = Submit | Resume | Withdraw | Arrived | Heard | FromStream | Stalled | Stop | Tick
-Output = Say | Network | NetworkStarted | Stamped | Delivered | Rift | TransitionalSignal | Installed
+Input = (
+    SubmitMessage | Resume | Withdraw | PacketReceived | ControlReceived | StreamChanged | Stalled | Stop | Tick
+)
+Output = (
+    SendControl | NetworkOutput | NetworkStarted | Stamped | Delivered | Rift | TransitionalSignal | Installed
+)

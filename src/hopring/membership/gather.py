@@ -19,20 +19,20 @@ from itertools import count, product
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.connectivity import (
-    Reach,
+    SiteConnectivity,
     component_of,
     leave_out_unreached,
     lowest_of_sites,
     missing_links,
 )
+from hopring.membership.events import SendControl
 from hopring.membership.messages import (
-    Alive,
-    Datagram,
-    Decline,
-    Join,
+    DaemonAlive,
+    DaemonDecline,
+    DaemonJoin,
+    DaemonRefer,
+    GatherRecord,
     LinkWeight,
-    Record,
-    Refer,
     SitePair,
     joins,
 )
@@ -46,7 +46,7 @@ FRESH_ALIVES = 10
 """A daemon of the site that was not heard for so many of its intervals is gone."""
 
 
-class Phase(Enum):
+class GatherPhase(Enum):
     """The three ways of looking around."""
 
     SEG = "seg"
@@ -55,15 +55,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """A word for these daemons."""
-
-    to: tuple[DaemonId, ...]
-    word: Datagram
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
+class FormView:
     """These processes should form a view."""
 
     members: tuple[Process, ...]
@@ -72,15 +64,18 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class KeepView:
     """There is nobody new: the view goes on."""
 
 
+GatherOutput = SendControl | FormView | KeepView
+
+
 @dataclass(slots=True)
-class Known:
+class KnownRecord:
     """A representative's record, and when something new of it came."""
 
-    record: Record
+    record: GatherRecord
     at_us: int
 
 
@@ -94,14 +89,14 @@ class Gather:
     options: MembershipOptions
     round_trip_us: int
     counter: int  # The highest view counter heard of.
-    reach: Reach  # Outlives the search, too.
+    connectivity: SiteConnectivity  # Outlives the search, too.
     active: bool = False  # A whole view stands behind this daemon, which only probes.
     wide: bool = False  # Active, and the lowest daemons of the view's other sites take part.
-    phase: Phase = Phase.SEG
+    phase: GatherPhase = GatherPhase.SEG
     segment: dict[DaemonId, Process] = field(default_factory=dict)  # Whom this daemon speaks for.
     alive_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Of the segment, when last heard.
     # These two outlive the search: what is old stays old.
-    known: dict[Process, Known] = field(default_factory=dict)
+    known: dict[Process, KnownRecord] = field(default_factory=dict)
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Representatives, directly.
     cut: tuple[SitePair, ...] = ()  # What this daemon knows to be cut.
     view_cut: tuple[SitePair, ...] = ()  # What the whole view does without.
@@ -135,23 +130,23 @@ class Gather:
 
     # The ways in.
 
-    def seek(self, now_us: int) -> list[Say | Form | Rest]:
+    def seek(self, now_us: int) -> list[GatherOutput]:
         """The view is broken: look for the daemons of the site."""
-        self.phase = Phase.SEG
+        self.phase = GatherPhase.SEG
         self.active = False
         self.segment = {self.me.daemon: self.me}
         self.deadline_us = now_us + self.options.seg_us
         return self._say_alive(now_us)
 
-    def probe(self, members: Iterable[Process], now_us: int, wide: bool = False) -> list[Say | Form | Rest]:
+    def probe(self, members: Iterable[Process], now_us: int, wide: bool = False) -> list[GatherOutput]:
         """The view is whole: look for others on its behalf."""
         self.active = True
         self.wide = wide
         self.segment = {one.daemon: one for one in members}
         return self._gather(now_us)
 
-    def _gather(self, now_us: int) -> list[Say | Form | Rest]:
-        self.phase = Phase.GATHER
+    def _gather(self, now_us: int) -> list[GatherOutput]:
+        self.phase = GatherPhase.GATHER
         self.deadline_us = now_us + self.gather_us
         self.limit_us = now_us + 3 * self.gather_us
         self.pairs_known = 0
@@ -160,7 +155,7 @@ class Gather:
 
     # What is heard.
 
-    def alive(self, word: Alive, now_us: int) -> list[Say | Form | Rest]:
+    def alive(self, word: DaemonAlive, now_us: int) -> list[GatherOutput]:
         """A daemon of the site looks around."""
         self.counter = max(self.counter, word.counter)
         if self.active or word.sender in self.excluded:
@@ -168,7 +163,7 @@ class Gather:
         if self.site_of[word.sender.daemon] != self.site_of[self.me.daemon]:
             return []
         represented = word.rep is not None and word.rep != self.me.daemon
-        if self.phase is Phase.REP:
+        if self.phase is GatherPhase.REP:
             chosen = word.sender.daemon == self.representative and (represented or word.active)
             return self._declined_by(word.sender.daemon, now_us) if chosen else []
         if represented:
@@ -181,48 +176,50 @@ class Gather:
             self._news(now_us)
         return []
 
-    def join(self, word: Join, now_us: int) -> list[Say | Form | Rest]:
+    def join(self, word: DaemonJoin, now_us: int) -> list[GatherOutput]:
         """A representative looks around."""
         sender = word.sender
         self.counter = max([self.counter, *[record.counter for record in word.records]])
         if sender in self.excluded:
             return []
-        if self.phase is Phase.GATHER:
+        if self.phase is GatherPhase.GATHER:
             return self._hear_records(word, now_us)
         if self.site_of[sender.daemon] != self.site_of[self.me.daemon]:
             return self._say_refer(sender)
         if word.active:
-            return self._say_alive_to(self.reach.others, now_us)  # Whether its view and we all hear each other.
+            # Tells whether its view and this site's daemons all hear each other.
+            return self._say_alive_to(self.connectivity.others, now_us)
         if sender.daemon <= self._lowest(now_us) and self._speaks_for_me(word, now_us):
             return self._represented_by(sender, now_us)
         return []
 
     def _lowest(self, now_us: int) -> DaemonId:
         """Who is to represent me: the lowest of those heard in the site that also hear me."""
-        hear_me = [one for one in self.segment if self.reach.mutual(self.me.daemon, one, now_us)]
+        hear_me = [one for one in self.segment if self.connectivity.mutual(self.me.daemon, one, now_us)]
         return min([self.me.daemon, *[one for one in hear_me if one not in self.declined]])
 
-    def _speaks_for_me(self, word: Join, now_us: int) -> bool:
+    def _speaks_for_me(self, word: DaemonJoin, now_us: int) -> bool:
         """Whether a lower representative of the site takes me, or may yet do so."""
         sender = word.sender.daemon
         if sender > self.me.daemon or sender in self.declined:
             return False
-        hears_me = self.phase is not Phase.REP and self.reach.mutual(self.me.daemon, sender, now_us)
-        return hears_me or self.me in word.records[0].members
+        if self.phase is not GatherPhase.REP and self.connectivity.mutual(self.me.daemon, sender, now_us):
+            return True
+        return self.me in word.records[0].members
 
-    def decline(self, word: Decline, now_us: int) -> list[Say | Form | Rest]:
+    def decline(self, word: DaemonDecline, now_us: int) -> list[GatherOutput]:
         """A representative forms a view without me."""
         return self._declined_by(word.sender.daemon, now_us)
 
-    def _declined_by(self, one: DaemonId, now_us: int) -> list[Say | Form | Rest]:
+    def _declined_by(self, one: DaemonId, now_us: int) -> list[GatherOutput]:
         """It does not represent me: there may be others in the same position."""
         self.declined.add(one)
-        return self.seek(now_us) if self.phase is Phase.REP and self.representative == one else []
+        return self.seek(now_us) if self.phase is GatherPhase.REP and self.representative == one else []
 
-    def _say_refer(self, sender: Process) -> list[Say | Form | Rest]:
-        if self.phase is not Phase.REP or self.representative is None:
+    def _say_refer(self, sender: Process) -> list[GatherOutput]:
+        if self.phase is not GatherPhase.REP or self.representative is None:
             return []
-        return [Say((sender.daemon,), Refer(self.me, self.representative))]
+        return [SendControl((sender.daemon,), DaemonRefer(self.me, self.representative))]
 
     def forget(self, process: Process) -> None:
         """This one is gone."""
@@ -233,18 +230,18 @@ class Gather:
         """Who has been heard in this search."""
         return [*self.segment.values(), *self.known]
 
-    def refer(self, word: Refer) -> None:
+    def refer(self, word: DaemonRefer) -> None:
         """A daemon that is represented by another need not be asked any more."""
         self.referred[word.sender.daemon] = DaemonId(word.rep)
 
-    def _represented_by(self, sender: Process, now_us: int) -> list[Say | Form | Rest]:
-        self.phase = Phase.REP
+    def _represented_by(self, sender: Process, now_us: int) -> list[GatherOutput]:
+        self.phase = GatherPhase.REP
         self.representative = sender.daemon
         self.segment.setdefault(sender.daemon, sender)
         self.deadline_us = now_us + self.options.represented_us
         return []
 
-    def _hear_records(self, word: Join, now_us: int) -> list[Say | Form | Rest]:
+    def _hear_records(self, word: DaemonJoin, now_us: int) -> list[GatherOutput]:
         own_site = self.site_of[self.me.daemon]
         sender = word.sender
         if not self.active and not word.active and self.site_of[sender.daemon] == own_site:
@@ -265,25 +262,25 @@ class Gather:
             self._learn(record, now_us)
         return []
 
-    def _learn(self, record: Record, now_us: int) -> None:
+    def _learn(self, record: GatherRecord, now_us: int) -> None:
         if record.rep.daemon == self.me.daemon or record.rep in self.excluded:
             return
         if is_news(record, self.known):
             known = self.known.get(record.rep)
             if known is None or known.record.members != record.members or not self._is_fresh(known, now_us):
                 self._news(now_us)
-            self.known[record.rep] = Known(record, now_us)
+            self.known[record.rep] = KnownRecord(record, now_us)
 
     @property
     def _fresh_us(self) -> int:
         return FRESH_JOINS * self.options.join_us + self.round_trip_us
 
-    def _fresh_records(self, now_us: int) -> list[Record]:
+    def _fresh_records(self, now_us: int) -> list[GatherRecord]:
         """What is worth passing on; of two lives of a daemon, the one that was heard of last comes last."""
         fresh = [known for known in self.known.values() if self._is_fresh(known, now_us)]
         return [known.record for known in sorted(fresh, key=lambda known: known.at_us)]
 
-    def _is_fresh(self, known: Known, now_us: int) -> bool:
+    def _is_fresh(self, known: KnownRecord, now_us: int) -> bool:
         return now_us - known.at_us <= self._fresh_us
 
     def _hears(self, one: DaemonId, now_us: int) -> bool:
@@ -292,36 +289,36 @@ class Gather:
 
     def _news(self, now_us: int) -> None:
         """Something changed: wait a little longer, for there may be more."""
-        if self.phase is Phase.GATHER:
+        if self.phase is GatherPhase.GATHER:
             self.deadline_us = min(max(self.deadline_us, now_us + self.gather_us), self.limit_us)
 
     # What is said, and decided.
 
-    def tick(self, now_us: int) -> list[Say | Form | Rest]:
+    def tick(self, now_us: int) -> list[GatherOutput]:
         """Time passes."""
         if now_us >= self.deadline_us:
             return self._late(now_us)
         if now_us < self.say_at_us:
             return []
-        return self._say_join(now_us) if self.phase is Phase.GATHER else self._say_alive(now_us)
+        return self._say_join(now_us) if self.phase is GatherPhase.GATHER else self._say_alive(now_us)
 
-    def _late(self, now_us: int) -> list[Say | Form | Rest]:
+    def _late(self, now_us: int) -> list[GatherOutput]:
         match self.phase:
-            case Phase.SEG:
+            case GatherPhase.SEG:
                 lowest = self._lowest(now_us)
                 if lowest == self.me.daemon:
                     return self._gather(now_us)
-                self.phase = Phase.REP
+                self.phase = GatherPhase.REP
                 self.representative = lowest
                 self.deadline_us = now_us + self.options.represented_us
                 self.say_at_us = now_us + self.options.alive_us
-                return self._say_alive_to(self.reach.others, now_us)  # All shall know who represents me.
-            case Phase.REP:
+                return self._say_alive_to(self.connectivity.others, now_us)  # All shall know who represents me.
+            case GatherPhase.REP:
                 return self.seek(now_us)
-            case Phase.GATHER:
+            case GatherPhase.GATHER:
                 return self._stay(now_us) if self._comes_closer(now_us) else self._decide(now_us)
 
-    def _stay(self, now_us: int) -> list[Say | Form | Rest]:
+    def _stay(self, now_us: int) -> list[GatherOutput]:
         """What is missing may just have been lost: the search goes on for two more JOINs."""
         self.deadline_us = min(self.limit_us, now_us + 2 * self.options.join_us)
         return self._say_join(now_us) if now_us >= self.say_at_us else []
@@ -330,8 +327,8 @@ class Gather:
         """Whether it is about to be known of more and more daemons of the site that they hear each other."""
         near = self._near(self._members(now_us))
         pairs = [
-            self.reach.says(one, other, now_us)
-            for rep in self.reach.others
+            self.connectivity.says(one, other, now_us)
+            for rep in self.connectivity.others
             if rep not in near and self._hears(rep, now_us) and not self._linked(near, rep, now_us)
             for far in [self._far(rep)]
             for one, other in [*product(near, far), *product(far, near)]
@@ -344,34 +341,34 @@ class Gather:
         said = [known.record for known in self.known.values() if known.record.rep.daemon == rep]
         return self._all_hear(near, rep, now_us) and any(self.me.daemon in record.hears for record in said)
 
-    def _decide(self, now_us: int) -> list[Say | Form | Rest]:
+    def _decide(self, now_us: int) -> list[GatherOutput]:
         component = self._component(now_us)
         # For a whole view its lowest daemon decides, be it heard at the moment or not.
         if min([*component, *(self.segment if self.active else ())]) != self.me.daemon:
             return self._wait_for_the_smallest(now_us)
         form = self._form(component, now_us)
         if self.active:
-            return [form] if self._is_better(form) else [Rest()]
+            return [form] if self._is_better(form) else [KeepView()]
         taken = set(form.members)
         declined = tuple(sorted(one.daemon for one in self._living(now_us) if one not in taken))
-        return [Say(declined, Decline(self.me)), form] if declined else [form]
+        return [SendControl(declined, DaemonDecline(self.me)), form] if declined else [form]
 
-    def _is_better(self, form: Form) -> bool:
+    def _is_better(self, form: FormView) -> bool:
         """Whether a whole view is given up for it: all its daemons stay, others come or a link works again."""
         if not {one.daemon for one in form.members} >= set(self.segment):
             return False
         return set(form.members) != set(self.segment.values()) or set(form.cut) < set(self.view_cut)
 
-    def _wait_for_the_smallest(self, now_us: int) -> list[Say | Form | Rest]:
+    def _wait_for_the_smallest(self, now_us: int) -> list[GatherOutput]:
         """Keeps speaking, or the one that decides would take us for gone."""
         if not self.active:
             return self._gather(now_us)
         if now_us >= self.limit_us:
-            return [Rest()]
+            return [KeepView()]
         self.deadline_us = min(self.limit_us, now_us + self.gather_us)
         return []
 
-    def _component(self, now_us: int) -> dict[DaemonId, Record]:
+    def _component(self, now_us: int) -> dict[DaemonId, GatherRecord]:
         """The representatives that hear each other, directly or through others; myself among them."""
         own = self._own_record(now_us)
         fresh = [record for record in self._fresh_records(now_us) if record.rep not in self.excluded]
@@ -383,7 +380,7 @@ class Gather:
             return {self.me.daemon: own}
         return self._with_whom(records)
 
-    def _with_whom(self, records: dict[DaemonId, Record]) -> dict[DaemonId, Record]:
+    def _with_whom(self, records: dict[DaemonId, GatherRecord]) -> dict[DaemonId, GatherRecord]:
         """My component; but who will form a view without me is not waited for."""
         while True:
             found = component_of(self.me.daemon, records, self.site_of)
@@ -405,15 +402,15 @@ class Gather:
                 if one == first or one in taken:
                     records.pop(one, None)
 
-    def _form(self, component: Mapping[DaemonId, Record], now_us: int) -> Form:
+    def _form(self, component: Mapping[DaemonId, GatherRecord], now_us: int) -> FormView:
         """All that the component speaks for; of two lives of a daemon, the one that was heard of last."""
         by_age = sorted(component.values(), key=lambda record: self._age_us(record, now_us), reverse=True)
         members, cut = self._who_fits(component, self.me.daemon, by_age)
         reports = tuple([one for record in by_age for one in record.weights])
-        return Form(tuple(sorted(members.values())), tuple(sorted(cut)), reports)
+        return FormView(tuple(sorted(members.values())), tuple(sorted(cut)), reports)
 
     def _who_fits(
-        self, component: Mapping[DaemonId, Record], decider: DaemonId, records: Iterable[Record]
+        self, component: Mapping[DaemonId, GatherRecord], decider: DaemonId, records: Iterable[GatherRecord]
     ) -> tuple[dict[DaemonId, Process], set[Pair]]:
         """Whom the decider of a component would take, and the links to do without."""
         members: dict[DaemonId, Process] = {}
@@ -425,29 +422,29 @@ class Gather:
         cut = leave_out_unreached(members, cut, self.site_of[decider], self.site_of, self.weights)
         return members, cut
 
-    def _left_out(self, records: Iterable[Record]) -> set[Process]:
+    def _left_out(self, records: Iterable[GatherRecord]) -> set[Process]:
         """Whom any of these leaves out, while it says so; passed on as one's own, it would never end."""
         return {one for record in records for one in record.left_out} - {self.me}
 
-    def _age_us(self, record: Record, now_us: int) -> int:
+    def _age_us(self, record: GatherRecord, now_us: int) -> int:
         known = self.known.get(record.rep)
         return now_us - known.at_us if known is not None else 0
 
-    def _own_record(self, now_us: int) -> Record:
+    def _own_record(self, now_us: int) -> GatherRecord:
         members = self._members(now_us)
         near = self._near(members)
         heard = [one for one in self.heard_at_us if self._hears(one, now_us)]
         hears = sorted(one for one in heard if self._all_hear(near, one, now_us))
         left_out = tuple(sorted(self.excluded))
         who = tuple(sorted(members)), tuple(hears)
-        return Record(self.me, self.seq, *who, self.counter, self.cut, left_out, self.reports)
+        return GatherRecord(self.me, self.seq, *who, self.counter, self.cut, left_out, self.reports)
 
     def _members(self, now_us: int) -> list[Process]:
         """Whom I speak for: a whole view, or those of the site that all hear each other."""
         members = [one for one in self._living(now_us) if one not in self.excluded]
         if self.active:
             return members
-        together = self.reach.pairwise([one.daemon for one in members], now_us)
+        together = self.connectivity.pairwise([one.daemon for one in members], now_us)
         return [one for one in members if one.daemon in together]
 
     def _near(self, members: Iterable[Process]) -> list[DaemonId]:
@@ -463,9 +460,9 @@ class Gather:
 
     def _all_hear(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:
         """Whether those of the site that I represent hear those of the site that another one represents."""
-        if rep in near or rep not in self.reach.others:
+        if rep in near or rep not in self.connectivity.others:
             return True
-        return all(self.reach.says(one, far, now_us) for one in near for far in self._far(rep) - {one})
+        return all(self.connectivity.says(one, far, now_us) for one in near for far in self._far(rep) - {one})
 
     def _living(self, now_us: int) -> list[Process]:
         """Those of the segment that were heard lately; in a whole view the network watches over them."""
@@ -476,28 +473,29 @@ class Gather:
             if self.active or one == self.me or self.alive_at_us.get(daemon, since_us) >= since_us
         ]
 
-    def _say_alive(self, now_us: int) -> list[Say | Form | Rest]:
+    def _say_alive(self, now_us: int) -> list[GatherOutput]:
         self.say_at_us = now_us + self.options.alive_us
-        if self.phase is Phase.REP and self.representative is not None:
-            to = {self.representative, *self.reach.unsure(now_us)}
+        if self.phase is GatherPhase.REP and self.representative is not None:
+            to = {self.representative, *self.connectivity.unsure(now_us)}
             return self._say_alive_to(tuple(sorted(to)), now_us)
-        return self._say_alive_to(self.reach.others, now_us)
+        return self._say_alive_to(self.connectivity.others, now_us)
 
-    def _say_alive_to(self, to: tuple[DaemonId, ...], now_us: int) -> list[Say | Form | Rest]:
-        rep = self.representative if self.phase is Phase.REP else None
-        return (
-            [Say(to, Alive(self.me, self.counter, self.suspects, self.reach.hears(now_us), rep))] if to else []
-        )
+    def _say_alive_to(self, to: tuple[DaemonId, ...], now_us: int) -> list[GatherOutput]:
+        rep = self.representative if self.phase is GatherPhase.REP else None
+        if not to:
+            return []
+        hears = self.connectivity.hears(now_us)
+        return [SendControl(to, DaemonAlive(self.me, self.counter, self.suspects, hears, rep))]
 
-    def _say_join(self, now_us: int) -> list[Say | Form | Rest]:
+    def _say_join(self, now_us: int) -> list[GatherOutput]:
         self.say_at_us = now_us + self.options.join_us
         self.seq = next(self.numbers)
         records = sorted(self._fresh_records(now_us), key=lambda record: record.rep)
         targets = self._targets(now_us)
-        out: list[Say | Form | Rest] = [
-            Say(targets, word) for word in joins(self._own_record(now_us), records, self.active)
+        out: list[GatherOutput] = [
+            SendControl(targets, word) for word in joins(self._own_record(now_us), records, self.active)
         ]
-        return out if self.active else [*out, *self._say_alive_to(self.reach.unsure(now_us), now_us)]
+        return out if self.active else [*out, *self._say_alive_to(self.connectivity.unsure(now_us), now_us)]
 
     def _targets(self, now_us: int) -> tuple[DaemonId, ...]:
         """Everybody who may be a representative, and those I represent, so that they know that I live."""
@@ -509,7 +507,7 @@ class Gather:
         return tuple(one for one in sorted(self.site_of) if one != self.me.daemon and one not in skip)
 
 
-def is_news(record: Record, known: Mapping[Process, Known]) -> bool:
+def is_news(record: GatherRecord, known: Mapping[Process, KnownRecord]) -> bool:
     """Whether a record says more than what was known of its representative."""
     before = known.get(record.rep)
     return before is None or before.record.seq < record.seq

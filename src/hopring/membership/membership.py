@@ -15,47 +15,46 @@ from enum import Enum
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX, DaemonId, Process, ViewId
 from hopring.links.events import Tick
-from hopring.membership import gather as gathering
-from hopring.membership.aru_updates import updates_of
+from hopring.membership.aru_updates import aru_updates
 from hopring.membership.connectivity import lowest_of_sites
-from hopring.membership.current_network import Present, Who, pairs
-from hopring.membership.discovery import Search
+from hopring.membership.current_network import CurrentNetwork, LocalDaemon, pairs
+from hopring.membership.discovery import Discovery
 from hopring.membership.events import (
-    Arrived,
-    FromStream,
-    Heard,
+    ControlReceived,
     Input,
     Installed,
-    Network,
+    NetworkOutput,
     Output,
+    PacketReceived,
     Resume,
-    Say,
+    SendControl,
     Stalled,
     Stop,
-    Submit,
+    StreamChanged,
+    SubmitMessage,
     TransitionalSignal,
     Withdraw,
 )
-from hopring.membership.gather import Form, Rest
-from hopring.membership.message_flow import Outbox, Traffic, closing, delivered
+from hopring.membership.gather import FormView, GatherOutput, KeepView
+from hopring.membership.message_flow import MessageFlow, SendWindow, closing, delivered
 from hopring.membership.messages import (
-    Alive,
-    Datagram,
-    Decline,
-    Join,
-    Leave,
+    DaemonAlive,
+    DaemonDecline,
+    DaemonJoin,
+    DaemonLeave,
+    DaemonMessage,
+    DaemonRefer,
     NewMemb,
-    Refer,
-    Told,
+    RecoveryMessage,
+    check_daemon_message,
     check_weights,
-    check_word,
-    decode_told,
-    encode,
+    decode_recovery_message,
+    encode_control,
     newmemb,
 )
 from hopring.membership.options import MembershipOptions
-from hopring.membership.view import View
-from hopring.membership.view_attempt import Attempt
+from hopring.membership.view import DaemonView
+from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, decode_message
 from hopring.ordering.order import new_order
@@ -91,7 +90,7 @@ STALL_PATIENCES = 2
 """For so many times a link's patience after a stall, the loss of the view is put down to the stall."""
 
 
-class Phase(Enum):
+class MembershipPhase(Enum):
     """The states of the thesis; SEG, REP and GATHER are the search's own."""
 
     OP = "op"
@@ -106,7 +105,7 @@ class Membership:
 
     def __init__(
         self,
-        who: Who,
+        local: LocalDaemon,
         counter: int,
         now_us: int,
         options: MembershipOptions,
@@ -118,27 +117,27 @@ class Membership:
 
         A process that begins anew with another configuration goes on with its counter and its clock.
         """
-        self.who = who
+        self.local = local
         self.options = options
-        self.site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
-        self.site = self.site_of[who.me.daemon]
+        self.site_of = {DaemonId(at): site for at, site in enumerate(local.topology.site_of)}
+        self.site = self.site_of[local.me.daemon]
         self.counter = counter
-        self.phase = Phase.SEARCH
+        self.phase = MembershipPhase.SEARCH
         self.drops: Counter[Drop] = Counter()
         self.view = self._first_view(clock)
         everywhere = destinations or Destinations()
-        self.present = Present(who, options, stack, self.site_of, everywhere)
-        self.search = Search(who, self.site_of, self.present)
-        self.traffic = Traffic(
-            who.me.daemon,
+        self.network = CurrentNetwork(local, options, stack, self.site_of, everywhere)
+        self.discovery = Discovery(local, self.site_of, self.network)
+        self.flow = MessageFlow(
+            local.me.daemon,
             self.site,
             self.site_of,
-            Outbox(options.window_bytes, options.window_bundles, options.queue_bytes_max),
-            updates_of(options, self.site, (self.site,), self.view.order.agreed_line),
+            SendWindow(options.window_bytes, options.window_bundles, options.queue_bytes_max),
+            aru_updates(options, self.site, (self.site,), self.view.order.agreed_line),
             everywhere,
             holds=destinations is not None,
         )
-        self.attempt: Attempt | None = None
+        self.attempt: ViewAttempt | None = None
         self.highest = self.view.id  # Of all attempts accepted.
         self.deadline_us = NEVER
         self.repeat_at_us = NEVER
@@ -149,23 +148,25 @@ class Membership:
         self.patience = 0  # How many attempts in a row ended for want of time.
         self.stall_us = 0  # For how long this daemon did not run,
         self.stall_until_us = 0  # and until when the view may be lost because of that.
-        self._untold: deque[Told] = deque()
+        self._untold: deque[RecoveryMessage] = deque()
         self._out: list[Output] = []
         self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
         self._search(now_us)
 
-    def _first_view(self, clock: int) -> View:
+    def _first_view(self, clock: int) -> DaemonView:
         """Alone, and above every view of an earlier life."""
         self.counter += 1
-        me = self.who.me
-        view = View(ViewId(self.counter, me.daemon, me.incarnation), me, (me,), new_order([self.site], clock))
+        me = self.local.me
+        view = DaemonView(
+            ViewId(self.counter, me.daemon, me.incarnation), me, (me,), new_order([self.site], clock)
+        )
         view.break_up()
         return view
 
     @property
     def stack(self) -> Stack | None:
         """The present network, if there is one."""
-        return self.present.stack
+        return self.network.stack
 
     @property
     def wake_at_us(self) -> int:
@@ -175,14 +176,14 @@ class Membership:
         wake_us = min(self.deadline_us, self.repeat_at_us)
         wake_us = min(wake_us, self.probe_at_us)
         wake_us = min(wake_us, self.hears_at_us)
-        gather, stack = self.search.gather, self.present.stack
+        gather, stack = self.discovery.gather, self.network.stack
         if gather is not None:
             wake_us = min(wake_us, gather.wake_at_us)
         if stack is not None:
             wake_us = min(wake_us, stack.wake_at_us)
-            wake_us = min(wake_us, self.present.measuring.wake_at_us)
-            if self.phase is Phase.OP:
-                wake_us = min(wake_us, self.traffic.updates.wake_at_us)
+            wake_us = min(wake_us, self.network.measuring.wake_at_us)
+            if self.phase is MembershipPhase.OP:
+                wake_us = min(wake_us, self.flow.updates.wake_at_us)
         return wake_us
 
     def step(self, event: Input, now_us: int) -> list[Output]:
@@ -195,23 +196,23 @@ class Membership:
         return out
 
     def _take(self, event: Input, now_us: int) -> None:
-        if self.phase is Phase.GONE:
+        if self.phase is MembershipPhase.GONE:
             return
         match event:
-            case Arrived(packet=packet):
+            case PacketReceived(packet=packet):
                 if self.stack is not None:
                     self._stack(PacketArrived(packet), now_us)
             case Tick():
                 self._tick(now_us)
-            case Submit():
+            case SubmitMessage():
                 self._submit(event)
             case Resume(view=view) if view == self.view.id:
-                self.traffic.outbox.held = False
+                self.flow.window.held = False
             case Withdraw():
-                self.traffic.outbox.control.clear()
-            case Heard(sender=sender, word=word):
-                self._heard(sender, word, now_us)
-            case FromStream(generation=generation, neighbour=neighbour, event=happening):
+                self.flow.window.control.clear()
+            case ControlReceived(sender=sender, message=message):
+                self._heard(sender, message, now_us)
+            case StreamChanged(generation=generation, neighbour=neighbour, event=happening):
                 if self.stack is not None and self.stack.own.generation == generation:
                     self._stack(StreamHappened(neighbour, happening), now_us)
             case Stalled(for_us=for_us):
@@ -223,27 +224,27 @@ class Membership:
 
     # Messages.
 
-    def _submit(self, event: Submit) -> None:
-        room = self.present.stack_options.bundle_bytes_max - MESSAGE_HEAD_BYTES
+    def _submit(self, event: SubmitMessage) -> None:
+        room = self.network.stack_options.bundle_bytes_max - MESSAGE_HEAD_BYTES
         assert len(event.payload) <= room, "check the size where the message is made"
-        message = Message(event.service, self.who.me.daemon, event.session, event.payload)
-        self.traffic.outbox.put(message)
+        message = Message(event.service, self.local.me.daemon, event.session, event.payload)
+        self.flow.window.put(message)
 
     @property
     def queue_open(self) -> bool:
         """Whether `Submit` may bring another message."""
-        return self.traffic.outbox.open
+        return self.flow.window.open
 
     def _flush(self, now_us: int) -> None:
         """In a whole view: sends what the window lets through, delivers what has come to its turn."""
         self._send(now_us)
         stack = self.stack
-        if self.phase is not Phase.OP or stack is None:
+        if self.phase is not MembershipPhase.OP or stack is None:
             return
-        self._out.extend(self.traffic.turn(self.view, stack))
+        self._out.extend(self.flow.turn(self.view, stack))
         # What became stable has opened the window, and the next event may be long in coming.
         self._send(now_us)
-        wish = None if self.stack is not stack else self.traffic.wish(self.view, stack, now_us)
+        wish = None if self.stack is not stack else self.flow.wish(self.view, stack, now_us)
         if wish is not None:
             self._stack(wish, now_us)
 
@@ -251,9 +252,12 @@ class Membership:
         stack = self.stack
         # Sending may show that the network is over.
         while (
-            self.traffic.outbox.ready and self.phase is Phase.OP and stack is not None and self.stack is stack
+            self.flow.window.ready
+            and self.phase is MembershipPhase.OP
+            and stack is not None
+            and self.stack is stack
         ):
-            self._stack(self.traffic.send(self.view, stack), now_us)
+            self._stack(self.flow.send(self.view, stack), now_us)
 
     # The present network.
 
@@ -262,10 +266,10 @@ class Membership:
 
         All that a step puts out is taken in before anything else happens, the network's failure last.
         """
-        more = self.present.put(event)
+        more = self.network.put(event)
         while more:
             failure = self._run(now_us)
-            more = self.present.ran()
+            more = self.network.ran()
             if failure is not None:
                 self._blame(now_us)
                 if failure.absence:
@@ -279,7 +283,7 @@ class Membership:
         stack = self.stack
         failure: NetworkFailed | None = None
         assert stack is not None, "events go to a network"
-        for output in self.present.run(now_us):
+        for output in self.network.run(now_us):
             if isinstance(output, NetworkFailed):
                 failure = output
                 continue
@@ -295,16 +299,16 @@ class Membership:
     def _from_stack(self, stack: Stack, output: StackOutput, now_us: int) -> None:
         match output:
             case SendTo() | SendSite() | WriteTo() | ObserveStream():
-                self._out.append(Network(stack.own, output))
-            case Receive() if self.phase is Phase.OP:
-                self._out.extend(self.traffic.receive(self.view, output, now_us))
+                self._out.append(NetworkOutput(stack.own, output))
+            case Receive() if self.phase is MembershipPhase.OP:
+                self._out.extend(self.flow.receive(self.view, output, now_us))
             case Visited():
-                if self.phase is Phase.OP:
-                    promise = self.traffic.visited(self.view, stack, output, now_us)
+                if self.phase is MembershipPhase.OP:
+                    promise = self.flow.visited(self.view, stack, output, now_us)
                     if promise is not None:
                         self._stack(promise, now_us)
-            case Promised() if self.phase is Phase.OP:
-                self.traffic.promised(self.view, output, now_us)
+            case Promised() if self.phase is MembershipPhase.OP:
+                self.flow.promised(self.view, output, now_us)
             case WordTold(daemon=daemon, word=word):
                 self._told(daemon, word, now_us)
             case ReceiveLoose():
@@ -316,9 +320,9 @@ class Membership:
         """Delivered in a whole view or not at all; a bad one is dropped, and so is as good as lost."""
         if self.attempt is not None and self.attempt.bound:
             self._early(received, now_us)
-        elif self.phase is Phase.OP:
+        elif self.phase is MembershipPhase.OP:
             try:
-                self._out.extend(self.traffic.receive_loose(self.view, received))
+                self._out.extend(self.flow.receive_loose(self.view, received))
             except PeerError as error:
                 self.drops[error.reason] += 1
 
@@ -327,41 +331,41 @@ class Membership:
         daemon = sender_of(output)
         for process in self.view.members if self.attempt is None else self.attempt.new.members:
             if process.daemon == daemon:
-                self.search.leave_out(process, now_us)
+                self.discovery.leave_out(process, now_us)
 
     # Words.
 
-    def _heard(self, sender: Process, word: Datagram, now_us: int) -> None:
-        if sender.daemon == self.who.me.daemon:
+    def _heard(self, sender: Process, word: DaemonMessage, now_us: int) -> None:
+        if sender.daemon == self.local.me.daemon:
             raise PeerError(Drop.FOREIGN_SENDER, "somebody speaks as this daemon")
         if not isinstance(word, NewMemb) and word.sender != sender:
             raise PeerError(
                 Drop.FOREIGN_SENDER, f"daemon {sender.daemon} speaks as daemon {word.sender.daemon}"
             )
-        check_word(word, self.site_of, self.counter + self.options.counter_ahead_max)
-        if isinstance(word, NewMemb | Join):
-            check_weights(word, self.who.topology)
+        check_daemon_message(word, self.site_of, self.counter + self.options.counter_ahead_max)
+        if isinstance(word, NewMemb | DaemonJoin):
+            check_weights(word, self.local.topology)
         match word:
             case NewMemb():
                 self._newmemb(word, now_us)
-            case Alive() | Join():
+            case DaemonAlive() | DaemonJoin():
                 self._looks_around(word, now_us)
-            case Leave():
+            case DaemonLeave():
                 self._left(word.sender, now_us)
-            case Refer():
-                if self.search.gather is not None:
-                    self.search.gather.refer(word)
-            case Decline():
-                if self.search.gather is not None:
-                    self._carry_out(self.search.gather.decline(word, now_us), now_us)
+            case DaemonRefer():
+                if self.discovery.gather is not None:
+                    self.discovery.gather.refer(word)
+            case DaemonDecline():
+                if self.discovery.gather is not None:
+                    self._carry_out(self.discovery.gather.decline(word, now_us), now_us)
 
-    def _looks_around(self, word: Alive | Join, now_us: int) -> None:
-        self.search.accused(word, now_us)
-        if self.search.is_left_out(word.sender, now_us):
+    def _looks_around(self, word: DaemonAlive | DaemonJoin, now_us: int) -> None:
+        self.discovery.accused(word, now_us)
+        if self.discovery.is_left_out(word.sender, now_us):
             return
-        self.search.reach.take(word, now_us)
-        counter = word.counter if isinstance(word, Alive) else word.records[0].counter
-        if isinstance(word, Alive) and word.active:
+        self.discovery.connectivity.take(word, now_us)
+        counter = word.counter if isinstance(word, DaemonAlive) else word.records[0].counter
+        if isinstance(word, DaemonAlive) and word.active:
             self._counter(counter)
             return
         if self.attempt is not None:
@@ -370,27 +374,27 @@ class Membership:
             if word.sender in self.attempt.new.members and counter >= self.attempt.new.view.counter:
                 self._miss(f"daemon {word.sender.daemon} gave the attempt up", now_us)
             return
-        companion = isinstance(word, Join) and word.active
-        if self.phase is Phase.OP and word.sender in self.view.members and not companion:
+        companion = isinstance(word, DaemonJoin) and word.active
+        if self.phase is MembershipPhase.OP and word.sender in self.view.members and not companion:
             if counter >= self.view.id.counter:
                 self._miss(f"daemon {word.sender.daemon} lost the view", now_us)
             return
         self._counter(counter)
-        if self.phase is Phase.OP and word.sender not in self.view.members:
+        if self.phase is MembershipPhase.OP and word.sender not in self.view.members:
             self._is_searched(word.sender, now_us)
-        if self.phase is Phase.OP and isinstance(word, Join):
+        if self.phase is MembershipPhase.OP and isinstance(word, DaemonJoin):
             self._asked(word, now_us)
-        gather = self.search.gather
+        gather = self.discovery.gather
         if gather is not None:
             gather.counter = max(gather.counter, self.counter)
-            said = gather.alive(word, now_us) if isinstance(word, Alive) else gather.join(word, now_us)
+            said = gather.alive(word, now_us) if isinstance(word, DaemonAlive) else gather.join(word, now_us)
             self._counter(gather.counter)
             self._carry_out(said, now_us)
 
     def _left(self, sender: Process, now_us: int) -> None:
-        self.search.forget(sender)
+        self.discovery.forget(sender)
         members = self.attempt.new.members if self.attempt is not None else self.view.members
-        if sender in members and (self.attempt is not None or self.phase is Phase.OP):
+        if sender in members and (self.attempt is not None or self.phase is MembershipPhase.OP):
             self._lose(f"daemon {sender.daemon} leaves", now_us)
 
     def _is_searched(self, sender: Process, now_us: int) -> None:
@@ -401,29 +405,29 @@ class Membership:
 
     def _say_whom_i_hear(self, now_us: int) -> None:
         """Again and again as long as somebody of the site searches, for a word may be lost."""
-        if self.phase is not Phase.OP or now_us >= self.hears_until_us:
+        if self.phase is not MembershipPhase.OP or now_us >= self.hears_until_us:
             self.hears_at_us = NEVER
             return
         self.hears_at_us = now_us + self.options.alive_us
-        outside = [one for one in self.search.reach.others if one not in self.view.processes]
-        to = tuple(sorted({*outside, self._first} - {self.who.me.daemon}))
-        hears = self.search.reach.hears(now_us)
-        self._out.append(Say(to, Alive(self.who.me, self.counter, hears=hears, active=True)))
+        outside = [one for one in self.discovery.connectivity.others if one not in self.view.processes]
+        to = tuple(sorted({*outside, self._first} - {self.local.me.daemon}))
+        hears = self.discovery.connectivity.hears(now_us)
+        self._out.append(SendControl(to, DaemonAlive(self.local.me, self.counter, hears=hears, active=True)))
 
     @property
     def _first(self) -> DaemonId:
         """The lowest of our site in the view."""
         return min(one for one in self.view.processes if self.site_of[one] == self.site)
 
-    def _asked(self, word: Join, now_us: int) -> None:
+    def _asked(self, word: DaemonJoin, now_us: int) -> None:
         """While our view is whole, somebody outside looks around, or a companion has heard of somebody."""
         first = self._first
-        if first != self.who.me.daemon:
+        if first != self.local.me.daemon:
             if self.site_of[word.sender.daemon] == self.site:
                 return  # It has to be heard by all of the site.
-            self._out.append(Say((word.sender.daemon,), Refer(self.who.me, first)))
-        elif self.search.gather is None and self.search.concerns(word, self.view, now_us):
-            self._carry_out(self.search.probe(self.counter, self.view, now_us, wide=True), now_us)
+            self._out.append(SendControl((word.sender.daemon,), DaemonRefer(self.local.me, first)))
+        elif self.discovery.gather is None and self.discovery.concerns(word, self.view, now_us):
+            self._carry_out(self.discovery.probe(self.counter, self.view, now_us, wide=True), now_us)
 
     def _counter(self, counter: int) -> None:
         self.counter = max(self.counter, counter)
@@ -431,49 +435,49 @@ class Membership:
     # Searching.
 
     def _search(self, now_us: int) -> None:
-        self.phase = Phase.SEARCH
+        self.phase = MembershipPhase.SEARCH
         self.deadline_us = self.repeat_at_us = self.probe_at_us = NEVER
-        self._carry_out(self.search.seek(self.counter, now_us), now_us)
+        self._carry_out(self.discovery.seek(self.counter, now_us), now_us)
 
-    def _carry_out(self, outputs: list[gathering.Say | Form | Rest], now_us: int) -> None:
+    def _carry_out(self, outputs: list[GatherOutput], now_us: int) -> None:
         for output in outputs:
             match output:
-                case gathering.Say(to, word):
-                    self._out.append(Say(to, word))
-                case Rest():
+                case SendControl():
+                    self._out.append(output)
+                case KeepView():
                     self._rest(now_us)
-                case Form(members, cut, reports):
+                case FormView(members, cut, reports):
                     self._counter(self.counter + 1)
-                    view = ViewId(self.counter, self.who.me.daemon, self.who.me.incarnation)
+                    view = ViewId(self.counter, self.local.me.daemon, self.local.me.incarnation)
                     sites = {self.site_of[one.daemon] for one in members}
-                    weights = self.present.measuring.agree(reports, sites)
+                    weights = self.network.measuring.agree(reports, sites)
                     self._newmemb(newmemb(view, members, cut, weights), now_us)
 
     def _rest(self, now_us: int) -> None:
         """The view is whole and nobody new is there; its lowest daemon looks again after a while."""
-        self.search.rest(now_us)
-        first = self.view.members[0] == self.who.me
+        self.discovery.rest(now_us)
+        first = self.view.members[0] == self.local.me
         self.probe_at_us = now_us + self.options.probe_us if first else NEVER
 
     # Attempts.
 
     def _newmemb(self, word: NewMemb, now_us: int) -> None:
-        me = self.who.me
+        me = self.local.me
         if me not in word.members or word.view <= self.highest:
             return
         sites = {self.site_of[one.daemon] for one in word.members}
-        if len(islands(build_trees(sites, self.who.topology.weights, pairs(word.cut)))) > 1:
+        if len(islands(build_trees(sites, self.local.topology.weights, pairs(word.cut)))) > 1:
             raise PeerError(Drop.INCONSISTENT, "NEWMEMB of sites that do not reach each other")
         self._counter(word.view.counter)
         self.highest = word.view
         self._leave_view(now_us)
-        self.phase = Phase.STATETRANS
-        self.search.stop()
+        self.phase = MembershipPhase.STATETRANS
+        self.discovery.stop()
         self.probe_at_us = NEVER
         counter_max = min(self.counter + self.options.counter_ahead_max, NUMBER_MAX)
-        self.attempt = Attempt(word, self.view, self.site_of, self.counter, counter_max)
+        self.attempt = ViewAttempt(word, self.view, self.site_of, self.counter, counter_max)
         self._spread(now_us)
-        self._out.append(self.present.start(word, now_us))
+        self._out.append(self.network.start(word, now_us))
         self._news(now_us)
         self._tell(self.attempt.start(), now_us)
         self._check_attempt(now_us)
@@ -485,7 +489,7 @@ class Membership:
         """
         attempt = self.attempt
         assert attempt is not None, "somebody is to be told of an attempt"
-        me, members = self.who.me.daemon, [one.daemon for one in attempt.new.members]
+        me, members = self.local.me.daemon, [one.daemon for one in attempt.new.members]
         lowest = lowest_of_sites(members, self.site_of)
         silent = [one.daemon for one in attempt.silent if one.daemon != me]
         if attempt.new.view.representative == me:
@@ -495,24 +499,24 @@ class Membership:
         else:
             to = []
         if to:
-            self._out.append(Say(tuple(to), attempt.new))
+            self._out.append(SendControl(tuple(to), attempt.new))
         self.repeat_at_us = now_us + self.options.newmemb_us if to else NEVER
 
-    def _tell(self, words: list[Told], now_us: int) -> None:
+    def _tell(self, words: list[RecoveryMessage], now_us: int) -> None:
         self._untold.extend(words)
         self._feed(now_us)
 
     def _feed(self, now_us: int) -> None:
         """Tells as much as the network has room for; much may have to be sent again."""
-        while self._untold and self.present.word_room:
-            self._stack(Tell(encode(self._untold.popleft())), now_us)
+        while self._untold and self.network.word_room:
+            self._stack(Tell(encode_control(self._untold.popleft())), now_us)
 
     def _told(self, daemon: DaemonId, payload: bytes, now_us: int) -> None:
         attempt = self.attempt
         if attempt is None:
             return
         self._news(now_us)
-        self._tell(attempt.told(daemon, decode_told(payload)), now_us)
+        self._tell(attempt.told(daemon, decode_recovery_message(payload)), now_us)
         if self.attempt is attempt:
             self._check_attempt(now_us)
 
@@ -522,7 +526,7 @@ class Membership:
             return
         if attempt.decision is not None:
             self._counter(attempt.counter)
-            self.phase = Phase.EVS
+            self.phase = MembershipPhase.EVS
             self.repeat_at_us = NEVER
         if attempt.complete:
             self._install(now_us)
@@ -540,7 +544,7 @@ class Membership:
     def _news(self, now_us: int) -> None:
         """The attempt gets on: there is time for a few round trips, for more if that was not enough before."""
         assert self.attempt is not None, "news are of an attempt"
-        round_trip_us = self.present.round_trip_to_us(self.attempt.new.members)
+        round_trip_us = self.network.round_trip_to_us(self.attempt.new.members)
         self.deadline_us = now_us + ((self.options.statetrans_us + 4 * round_trip_us) << self.patience)
 
     def _install(self, now_us: int) -> None:
@@ -549,19 +553,19 @@ class Membership:
         assert attempt.decision is not None, "and has decided"
         assert stack is not None, "over its network"
         old, decision = self.view, attempt.decision
-        self._out.extend(closing(old, decision, self.site_of[self.who.me.daemon], attempt.new.view))
+        self._out.extend(closing(old, decision, self.site_of[self.local.me.daemon], attempt.new.view))
         self._out.append(TransitionalSignal(old.id, decision.together, attempt.new.view))
         self._out.extend(delivered(old, old.after_signal(decision)))
         members = tuple(sorted(attempt.new.members))
         order = new_order({self.site_of[one.daemon] for one in members}, attempt.clock)
-        self.view = View(attempt.new.view, self.who.me, members, order, pairs(attempt.new.cut))
+        self.view = DaemonView(attempt.new.view, self.local.me, members, order, pairs(attempt.new.cut))
         stack.heard(attempt.clock)
         self.attempt = None
-        self.phase = Phase.OP
+        self.phase = MembershipPhase.OP
         self.patience = 0
         self.stall_until_us = 0
-        self.traffic.begin(self.options, order)
-        self.present.measuring.installed(now_us)
+        self.flow.begin(self.options, order)
+        self.network.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self._rest(now_us)
         self._out.append(Installed(self.view.id, members, decision.together, self.cause, decision.uneven))
@@ -572,9 +576,9 @@ class Membership:
     def _leave_view(self, now_us: int) -> None:
         """Freezes the view, and takes back what nobody else can have."""
         whole = not self.view.broken
-        unsent = self.present.end(now_us)
+        unsent = self.network.end(now_us)
         if whole:
-            self.traffic.outbox.put_back(unsent)
+            self.flow.window.put_back(unsent)
         self._untold.clear()
         self.view.break_up()
 
@@ -607,25 +611,25 @@ class Membership:
     def _blame(self, now_us: int, late: bool = False) -> None:
         """Only what failed here is to blame: others know best why they gave something up."""
         members = self.view.members if self.attempt is None else self.attempt.new.members
-        self.search.blame(members, now_us, late)
+        self.discovery.blame(members, now_us, late)
 
     def _go(self, now_us: int) -> None:
         """The others need not wait until the silence is noticed; if they all miss the word, they do."""
         members = self.attempt.new.members if self.attempt is not None else self.view.members
-        met = [] if self.search.gather is None else self.search.gather.met()
-        others = tuple(sorted({one.daemon for one in [*members, *met]} - {self.who.me.daemon}))
+        met = [] if self.discovery.gather is None else self.discovery.gather.met()
+        others = tuple(sorted({one.daemon for one in [*members, *met]} - {self.local.me.daemon}))
         if others:
-            self._out.extend([Say(others, Leave(self.who.me))] * LEAVE_COPIES)
+            self._out.extend([SendControl(others, DaemonLeave(self.local.me))] * LEAVE_COPIES)
         self._leave_view(now_us)
         self.attempt = None
-        self.search.stop()
+        self.discovery.stop()
         self.deadline_us = self.repeat_at_us = self.probe_at_us = self.hears_at_us = NEVER
-        self.phase = Phase.GONE
+        self.phase = MembershipPhase.GONE
 
     @property
     def drained(self) -> bool:
         """Whether everything that was submitted is at every daemon, or nobody else is there."""
-        outbox = self.traffic.outbox
+        outbox = self.flow.window
         return not outbox.waiting and not outbox.out_bundles
 
     def _tick(self, now_us: int) -> None:
@@ -637,20 +641,20 @@ class Membership:
             self._say_whom_i_hear(now_us)
         if now_us >= self.probe_at_us:
             self.probe_at_us = NEVER
-            self._carry_out(self.search.probe(self.counter, self.view, now_us), now_us)
-        gather = self.search.gather
+            self._carry_out(self.discovery.probe(self.counter, self.view, now_us), now_us)
+        gather = self.discovery.gather
         if gather is not None and now_us >= gather.wake_at_us:
-            self.search.refresh(now_us)
+            self.discovery.refresh(now_us)
             self._carry_out(gather.tick(now_us), now_us)
-        if self.stack is not None and now_us >= self.present.measuring.wake_at_us:
-            self._stack(self.present.sample(now_us), now_us)
+        if self.stack is not None and now_us >= self.network.measuring.wake_at_us:
+            self._stack(self.network.sample(now_us), now_us)
         if self.stack is not None and now_us >= self.stack.wake_at_us:
             self._stack(Tick(), now_us)
 
     def _late(self, now_us: int) -> None:
         """An attempt without news is given up, unless its network is still busy with what was missing."""
-        age_us = now_us - self.present.started_at_us
-        if self.present.moves() and age_us < self.options.attempt_us_max:
+        age_us = now_us - self.network.started_at_us
+        if self.network.moves() and age_us < self.options.attempt_us_max:
             self._news(now_us)
         else:
             self.patience = min(self.patience + 1, PATIENCE_MAX)

@@ -14,11 +14,11 @@ from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
-from hopring.membership.aru_updates import Updates, updates_of
+from hopring.membership.aru_updates import AruUpdates, aru_updates
 from hopring.membership.events import Delivered, Output, Rift, Stamped
 from hopring.membership.options import MembershipOptions
 from hopring.membership.recovery import Decision
-from hopring.membership.view import View
+from hopring.membership.view import DaemonView
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, Position, decode_message, encode_message
 from hopring.ordering.order import Order
@@ -39,7 +39,7 @@ MESSAGE_COST_BYTES: Final = 256
 
 
 @dataclass(slots=True)
-class Outbox:
+class SendWindow:
     """What waits, and what is out and not stable."""
 
     window_bytes: int
@@ -136,37 +136,37 @@ NO_PLACE: Final = Position(0, 0)
 
 
 @dataclass(slots=True)
-class Traffic:
+class MessageFlow:
     """One daemon's part in the traffic of its views, one after the other."""
 
     me: DaemonId
     site: SiteId
     site_of: Mapping[DaemonId, SiteId]
-    outbox: Outbox
-    updates: Updates
+    window: SendWindow
+    updates: AruUpdates
     destinations: Destinations = field(default_factory=Destinations)
     holds: bool = False  # In each view clients wait until the layer above says `Resume`.
     shown_aru: int = 0  # The line that the token was last told of.
 
     def begin(self, options: MembershipOptions, order: Order) -> None:
         """A new view and its order: promises begin anew, and what was out in the old one is dealt with."""
-        self.outbox.settle()
-        self.outbox.held = self.holds
+        self.window.settle()
+        self.window.held = self.holds
         self.shown_aru = 0
-        self.updates = updates_of(options, self.site, order.sites, order.agreed_line)
+        self.updates = aru_updates(options, self.site, order.sites, order.agreed_line)
 
     # Down.
 
-    def send(self, view: View, stack: Stack) -> Multicast | MulticastLoose:
+    def send(self, view: DaemonView, stack: Stack) -> Multicast | MulticastLoose:
         """The next message, which the window lets through."""
-        message = self.outbox.take()
+        message = self.window.take()
         mask = stack.network.everywhere
         if message.service.loose:
-            return submit_loose(message, mask, self.destinations, self.outbox, view.order)
+            return submit_loose(message, mask, self.destinations, self.window, view.order)
         # Where it goes is decided when it is stamped.
         return Multicast(mask, encode_message(message), message.session, message.service.stable)
 
-    def wish(self, view: View, stack: Stack, now_us: int) -> WishVisit | None:
+    def wish(self, view: DaemonView, stack: Stack, now_us: int) -> WishVisit | None:
         """A representative that owes the other sites a promise wants the token."""
         if len(stack.network.sites) == 1 or not stack.network.is_representative:
             return None
@@ -177,20 +177,20 @@ class Traffic:
 
     # Up.
 
-    def turn(self, view: View, stack: Stack) -> list[Output]:
+    def turn(self, view: DaemonView, stack: Stack) -> list[Output]:
         """Delivers what has come to its turn, and forgets what everybody has."""
         order = view.order
         out = delivered(view, order.deliver())
         gone = order.discard()
         if gone:
-            self.outbox.stable(gone, self.me)
-        if self.outbox.loose:
-            self.outbox.overtaken(order.aru)
+            self.window.stable(gone, self.me)
+        if self.window.loose:
+            self.window.overtaken(order.aru)
         stack.local_aru = order.agreed_line
         stack.settling = order.safe_waiting > 0
         return out
 
-    def receive(self, view: View, received: Receive, now_us: int) -> list[Output]:
+    def receive(self, view: DaemonView, received: Receive, now_us: int) -> list[Output]:
         """A bundle, or only its meta-data."""
         message = None if received.bundle is None else decode_message(received.bundle)
         if message is not None and message.daemon not in view.processes:
@@ -220,7 +220,7 @@ class Traffic:
         out.extend(delivered(view, early))
         return out
 
-    def receive_loose(self, view: View, received: ReceiveLoose) -> list[Output]:
+    def receive_loose(self, view: DaemonView, received: ReceiveLoose) -> list[Output]:
         """An Unreliable bundle, whole; it has no place in the order."""
         message = loose_message(received)
         out: list[Output] = []
@@ -229,14 +229,14 @@ class Traffic:
         out.append(Delivered(view.id, message, view.processes[message.daemon], NO_PLACE))
         return out
 
-    def promised(self, view: View, promised: Promised, now_us: int) -> None:
+    def promised(self, view: DaemonView, promised: Promised, now_us: int) -> None:
         """Another site's word."""
         update = promised.update
         view.order.promise(update.source, update.seq, update.lts)
         view.order.stable(update.source, update.aru)
         self.updates.distance.reach(view.order.aru, now_us)
 
-    def visited(self, view: View, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
+    def visited(self, view: DaemonView, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
         """The token was here: its word on the own site counts here at once, elsewhere by way of a promise."""
         order = view.order
         order.promise(self.site, visited.site_seq, visited.site_lts + 1)
@@ -249,7 +249,7 @@ class Traffic:
         return None if update is None else Promise(update)
 
 
-def closing(view: View, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
+def closing(view: DaemonView, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
     """What comes before the signal, with the rifts in it at their places."""
     out: list[Output] = []
     entries = view.before_signal(decision)
@@ -263,7 +263,7 @@ def closing(view: View, decision: Decision, site: SiteId, next_view: ViewId) -> 
     return [*out, *delivered(view, entries[at:])]
 
 
-def delivered(view: View, entries: list[Entry]) -> list[Output]:
+def delivered(view: DaemonView, entries: list[Entry]) -> list[Output]:
     """These entries go to the layer above, now."""
     out: list[Output] = []
     for entry in entries:
@@ -275,7 +275,7 @@ def delivered(view: View, entries: list[Entry]) -> list[Output]:
 
 
 def submit_loose(
-    message: Message, sites: SiteMask, destinations: Destinations, outbox: Outbox, order: Order
+    message: Message, sites: SiteMask, destinations: Destinations, outbox: SendWindow, order: Order
 ) -> MulticastLoose:
     """The message for the network; from here on it is out."""
     lts = order.clock + 1

@@ -22,7 +22,7 @@ LinkWeight = tuple[Site, Site, Annotated[int, msgspec.Meta(ge=1, le=WEIGHT_MAX)]
 """A link, by its lower and its higher site, and its weight."""
 
 
-class Alive(msgspec.Struct, frozen=True, array_like=True, tag="A"):
+class DaemonAlive(msgspec.Struct, frozen=True, array_like=True, tag="A"):
     """I look for the daemons of my site. `counter` is the highest view counter the sender has seen."""
 
     sender: Process
@@ -33,7 +33,7 @@ class Alive(msgspec.Struct, frozen=True, array_like=True, tag="A"):
     active: bool = False  # The sender is in a view that is whole, and only says whom it hears.
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class GatherRecord(msgspec.Struct, frozen=True, array_like=True):
     """What a representative says of itself: whom it stands for, and which representatives it hears."""
 
     rep: Process
@@ -46,10 +46,10 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     weights: tuple[LinkWeight, ...] = ()  # As it measured them, of links of its own site.
 
 
-class Join(msgspec.Struct, frozen=True, array_like=True, tag="J"):
+class DaemonJoin(msgspec.Struct, frozen=True, array_like=True, tag="J"):
     """Representatives look for each other; everybody passes on what it knows, its own record first."""
 
-    records: tuple[Record, ...]
+    records: tuple[GatherRecord, ...]
     active: bool = False  # The sender stands for a view that is whole.
 
     @property
@@ -62,9 +62,9 @@ JOIN_BYTES = 48_000
 """About so much goes into one JOIN, well below what a datagram takes."""
 
 
-def joins(own: Record, others: Iterable[Record], active: bool) -> list[Join]:
+def joins(own: GatherRecord, others: Iterable[GatherRecord], active: bool) -> list[DaemonJoin]:
     """All that a representative has to say: in one JOIN, unless there is so much that it takes more of them."""
-    out: list[list[Record]] = [[own]]
+    out: list[list[GatherRecord]] = [[own]]
     room = JOIN_BYTES - _record_bytes(own)
     for record in others:
         size = _record_bytes(record)
@@ -73,30 +73,30 @@ def joins(own: Record, others: Iterable[Record], active: bool) -> list[Join]:
             room = JOIN_BYTES - _record_bytes(own)
         out[-1].append(record)
         room -= size
-    return [Join(tuple(records), active) for records in out]
+    return [DaemonJoin(tuple(records), active) for records in out]
 
 
-def _record_bytes(record: Record) -> int:
+def _record_bytes(record: GatherRecord) -> int:
     """At most so much, as msgpack has it."""
     processes = 1 + len(record.members) + len(record.left_out)
     pairs = 2 * len(record.cut) + 3 * len(record.weights)
     return 32 + 16 * processes + 3 * (len(record.hears) + pairs)
 
 
-class Refer(msgspec.Struct, frozen=True, array_like=True, tag="R"):
+class DaemonRefer(msgspec.Struct, frozen=True, array_like=True, tag="R"):
     """Not me: that one speaks for us."""
 
     sender: Process
     rep: Daemon
 
 
-class Decline(msgspec.Struct, frozen=True, array_like=True, tag="X"):
+class DaemonDecline(msgspec.Struct, frozen=True, array_like=True, tag="X"):
     """I do not represent you: some of those whom I represent do not hear you, or you do not hear them."""
 
     sender: Process
 
 
-class Leave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
+class DaemonLeave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
     """I go: nobody needs to wait until my silence is noticed."""
 
     sender: Process
@@ -114,7 +114,7 @@ class NewMemb(msgspec.Struct, frozen=True, array_like=True, tag="N"):
     weights: tuple[LinkWeight, ...] = ()
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class HeldRun(msgspec.Struct, frozen=True, array_like=True):
     """Bundles in a row that a daemon has and that may not be stable yet, alike but for their stamps."""
 
     first: Count  # Their sequences go on from here.
@@ -141,7 +141,7 @@ class SiteState(msgspec.Struct, frozen=True, array_like=True):
     next_lts: Count
     highest: Count
     line: Count  # Up to this sequence the sender has given its word in some attempt.
-    held: tuple[Run, ...]  # In the order of sequences.
+    held: tuple[HeldRun, ...]  # In the order of sequences.
 
 
 class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
@@ -158,7 +158,7 @@ class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
     sites: tuple[SiteState, ...]
 
 
-class Resend(msgspec.Struct, frozen=True, array_like=True, tag="D"):
+class RecoveryResend(msgspec.Struct, frozen=True, array_like=True, tag="D"):
     """A bundle of an old view that some of its members lack; without a body where only meta-data is owed."""
 
     view: ViewId
@@ -171,7 +171,7 @@ class Resend(msgspec.Struct, frozen=True, array_like=True, tag="D"):
     body: bytes | None
 
 
-class Done(msgspec.Struct, frozen=True, array_like=True, tag="E"):
+class RecoveryDone(msgspec.Struct, frozen=True, array_like=True, tag="E"):
     """The sender has all that can be had, and is bound to this attempt's decisions."""
 
     view: ViewId
@@ -183,51 +183,51 @@ NEWMEMB_BYTES_MAX = 59_000
 UNSEEN_MAX = 1 << 20
 """More bundles than all windows together can hold."""
 
-Datagram = Alive | Join | Refer | Decline | Leave | NewMemb
-Told = StateTrans | Resend | Done
+DaemonMessage = DaemonAlive | DaemonJoin | DaemonRefer | DaemonDecline | DaemonLeave | NewMemb
+RecoveryMessage = StateTrans | RecoveryResend | RecoveryDone
 
 _encoder = msgspec.msgpack.Encoder()
-_datagrams: msgspec.msgpack.Decoder[Datagram] = msgspec.msgpack.Decoder(Datagram)
-_told: msgspec.msgpack.Decoder[Told] = msgspec.msgpack.Decoder(Told)
+_datagrams: msgspec.msgpack.Decoder[DaemonMessage] = msgspec.msgpack.Decoder(DaemonMessage)
+_told: msgspec.msgpack.Decoder[RecoveryMessage] = msgspec.msgpack.Decoder(RecoveryMessage)
 
 
-def encode(word: Datagram | Told) -> bytes:
+def encode_control(word: DaemonMessage | RecoveryMessage) -> bytes:
     """A word as bytes."""
     return _encoder.encode(word)
 
 
-def decode_datagram(payload: bytes) -> Datagram:
+def decode_daemon_message(payload: bytes) -> DaemonMessage:
     """A word that came as a datagram."""
     try:
         word = _datagrams.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PeerError(Drop.INCONSISTENT, f"membership word: {error}") from None
-    if isinstance(word, Join) and not word.records:
+    if isinstance(word, DaemonJoin) and not word.records:
         raise PeerError(Drop.INCONSISTENT, "JOIN without a record")
     return word
 
 
-def check_word(word: Datagram, site_of: Mapping[DaemonId, SiteId], counter_max: int) -> None:
+def check_daemon_message(word: DaemonMessage, site_of: Mapping[DaemonId, SiteId], counter_max: int) -> None:
     """Refuses a word that names daemons or sites nobody knows, or a counter that nobody can have reached."""
     match word:
-        case Alive():
+        case DaemonAlive():
             processes, counter = [word.sender, *word.suspects], word.counter
             if any(one not in site_of for one in (*word.hears, *(() if word.rep is None else (word.rep,)))):
                 raise PeerError(Drop.FOREIGN_SENDER, "ALIVE with daemons that are not configured")
             pairs: list[SitePair] = []
-        case Join():
+        case DaemonJoin():
             processes = [
                 one for record in word.records for one in (record.rep, *record.members, *record.left_out)
             ]
             counter = max(record.counter for record in word.records)
             pairs = [ends for record in word.records for ends in record.cut]
-        case Refer():
+        case DaemonRefer():
             processes, counter, pairs = (
                 [word.sender, Process(DaemonId(word.rep), word.sender.incarnation)],
                 0,
                 [],
             )
-        case Leave() | Decline():
+        case DaemonLeave() | DaemonDecline():
             processes, counter, pairs = [word.sender], 0, []
         case NewMemb():
             processes, counter, pairs = list(word.members), word.view.counter, list(word.cut)
@@ -246,10 +246,10 @@ def newmemb(
 ) -> NewMemb:
     """The word that begins an attempt; without weights if they do not fit beside thousands of members."""
     word = NewMemb(view, members, cut, weights)
-    return word if len(encode(word)) <= NEWMEMB_BYTES_MAX else NewMemb(view, members, cut)
+    return word if len(encode_control(word)) <= NEWMEMB_BYTES_MAX else NewMemb(view, members, cut)
 
 
-def check_weights(word: Join | NewMemb, topology: Topology) -> None:
+def check_weights(word: DaemonJoin | NewMemb, topology: Topology) -> None:
     """Refuses weights of links that are not configured, or in a record those of another site's links."""
     if isinstance(word, NewMemb):
         _check_links(word.weights, topology)
@@ -302,7 +302,7 @@ def _check_runs(state: SiteState, clock: int) -> None:
         raise PeerError(Drop.INCONSISTENT, f"STATETRANS: bundle {seq} of site {state.site} is out of reach")
 
 
-def decode_told(payload: bytes) -> Told:
+def decode_recovery_message(payload: bytes) -> RecoveryMessage:
     """A word that came over an attempt's network."""
     try:
         return _told.decode(payload)

@@ -25,7 +25,7 @@ Key = tuple[SiteId, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class HeldBundle:
     """One bundle of the old view that may not be stable: its stamp, and who has what of it."""
 
     lts: int
@@ -36,7 +36,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class DecidedRift:
     """A place in the order, and the sites that what stands there is for."""
 
     position: Position
@@ -49,13 +49,13 @@ class Decision:
     """What all of T do alike."""
 
     together: tuple[Process, ...]  # T, sorted.
-    items: Mapping[Key, Item]  # All that somebody in T has.
+    items: Mapping[Key, HeldBundle]  # All that somebody in T has.
     holes: frozenset[Key]
     delivered: Position  # Up to here somebody delivered in order before the view broke.
     edge: Position  # The place of the first hole.
     lines: Mapping[SiteId, int]  # Up to which sequence all is promised, now or in an attempt before.
     commit: frozenset[Process]
-    rifts: tuple[Pruned, ...] = ()  # In order.
+    rifts: tuple[DecidedRift, ...] = ()  # In order.
     uneven: bool = False  # There are rifts, or bundles behind the signal that some site of T does not get.
 
     def owed(self, site: SiteId) -> dict[Key, bool]:
@@ -101,7 +101,7 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
     )
 
 
-def _collect(mine: list[StateTrans], aru: int) -> dict[Key, Item]:
+def _collect(mine: list[StateTrans], aru: int) -> dict[Key, HeldBundle]:
     """Everything unstable that somebody in T has."""
     known: dict[Key, tuple[int, int]] = {}
     bodies: dict[Key, set[Process]] = {}
@@ -121,13 +121,13 @@ def _collect(mine: list[StateTrans], aru: int) -> dict[Key, Item]:
                     if run.safe:
                         safe.add(key)
     return {
-        key: Item(lts, mask, frozenset(bodies.get(key, ())), frozenset(metas[key]), key in safe)
+        key: HeldBundle(lts, mask, frozenset(bodies.get(key, ())), frozenset(metas[key]), key in safe)
         for key, (lts, mask) in known.items()
     }
 
 
 def _holes(
-    mine: list[StateTrans], items: Mapping[Key, Item], aru: int, sites: set[SiteId]
+    mine: list[StateTrans], items: Mapping[Key, HeldBundle], aru: int, sites: set[SiteId]
 ) -> tuple[frozenset[Key], Position]:
     """All holes, and the place of the first."""
     holes: set[Key] = set()
@@ -145,7 +145,7 @@ def _holes(
     return frozenset(holes), first
 
 
-def _lines(mine: list[StateTrans], items: Mapping[Key, Item], edge: Position) -> dict[SiteId, int]:
+def _lines(mine: list[StateTrans], items: Mapping[Key, HeldBundle], edge: Position) -> dict[SiteId, int]:
     """All that T knows below the edge, and what some of T were bound to in attempts that came to nothing.
 
     A promise is about what was known when it was given: one line through all sites, by place in the order,
@@ -162,10 +162,12 @@ def _lines(mine: list[StateTrans], items: Mapping[Key, Item], edge: Position) ->
     return lines
 
 
-def _rifts(items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position) -> tuple[Pruned, ...]:
+def _rifts(
+    items: Mapping[Key, HeldBundle], holes: frozenset[Key], delivered: Position
+) -> tuple[DecidedRift, ...]:
     """Who is past such a place is outside its mask; those inside have come this far at most."""
     found = [
-        Pruned(Position(item.lts, key[0]), item.mask, key in holes)
+        DecidedRift(Position(item.lts, key[0]), item.mask, key in holes)
         for key, item in items.items()
         if (item.safe or key in holes) and Position(item.lts, key[0]) <= delivered
     ]
@@ -173,7 +175,7 @@ def _rifts(items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position
 
 
 def _is_pruned_behind(
-    items: Mapping[Key, Item], holes: frozenset[Key], delivered: Position, sites: SiteMask
+    items: Mapping[Key, HeldBundle], holes: frozenset[Key], delivered: Position, sites: SiteMask
 ) -> bool:
     """Whether somebody of T may deliver behind the signal what others of T do not get to see."""
     return any(
@@ -184,7 +186,7 @@ def _is_pruned_behind(
 
 
 def _unknown(
-    site: SiteId, states: list[SiteState], items: Mapping[Key, Item], aru: int
+    site: SiteId, states: list[SiteState], items: Mapping[Key, HeldBundle], aru: int
 ) -> list[tuple[int, Position]]:
     """Sequences of a site that are known to exist and that nobody in T has, with a place that is not too high.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
-from hopring.membership.messages import Resend, Run, SiteState, StateTrans
+from hopring.membership.messages import HeldRun, RecoveryResend, SiteState, StateTrans
 from hopring.membership.recovery import Decision
 from hopring.ordering.entry import Entry, decode_message, encode_message
 from hopring.ordering.order import Order
@@ -18,7 +18,7 @@ from hopring.wire.routed import Meta
 
 
 @dataclass(slots=True)
-class View:
+class DaemonView:
     """An installed view at one of its members."""
 
     id: ViewId
@@ -81,16 +81,18 @@ class View:
             sites=tuple(sites),
         )
 
-    def resend(self, key: tuple[SiteId, int], with_body: bool, attempt: ViewId) -> Resend:
+    def resend(self, key: tuple[SiteId, int], with_body: bool, attempt: ViewId) -> RecoveryResend:
         """A bundle for those who lack it."""
         entry = self.order.entries[key]
         body = None
         if with_body:
             assert entry.message is not None, "who is to send a body has it"
             body = encode_message(entry.message)
-        return Resend(attempt, self.id, entry.source, entry.seq, entry.lts, entry.mask, entry.prev, body)
+        return RecoveryResend(
+            attempt, self.id, entry.source, entry.seq, entry.lts, entry.mask, entry.prev, body
+        )
 
-    def recover(self, resend: Resend) -> None:
+    def recover(self, resend: RecoveryResend) -> None:
         """Takes in what was sent again."""
         message = None if resend.body is None else decode_message(resend.body)
         if message is not None and message.daemon not in self.processes:
@@ -134,9 +136,9 @@ class View:
         return [entry for entry in self.order.listed if not entry.delivered and entry.message is not None]
 
 
-def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[Run]:
+def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[HeldRun]:
     """One site's entries, in their order, as few runs; the mask is that of all sites of the view."""
-    out: list[Run] = []
+    out: list[HeldRun] = []
     steps: list[int] = []
     last: Entry | None = None
     for entry in entries:
@@ -151,13 +153,13 @@ def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[Run]:
         else:
             _close(out, steps)
             steps = []
-            out.append(Run(entry.seq, entry.lts, (), entry.mask, body, safe))
+            out.append(HeldRun(entry.seq, entry.lts, (), entry.mask, body, safe))
         last = entry
     _close(out, steps)
     return out
 
 
-def _close(runs: list[Run], steps: list[int]) -> None:
+def _close(runs: list[HeldRun], steps: list[int]) -> None:
     if steps:
         last = runs[-1]
-        runs[-1] = Run(last.first, last.lts, tuple(steps), last.mask, last.body, last.safe)
+        runs[-1] = HeldRun(last.first, last.lts, tuple(steps), last.mask, last.body, last.safe)

@@ -12,18 +12,25 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId
-from hopring.membership.messages import Done, NewMemb, Resend, StateTrans, Told, check_state
+from hopring.membership.messages import (
+    NewMemb,
+    RecoveryDone,
+    RecoveryMessage,
+    RecoveryResend,
+    StateTrans,
+    check_state,
+)
 from hopring.membership.recovery import Decision, Key, decide
-from hopring.membership.view import View
+from hopring.membership.view import DaemonView
 from hopring.ordering.order import STAMP_AHEAD_MAX
 
 
 @dataclass(slots=True)
-class Attempt:
+class ViewAttempt:
     """One NEWMEMB on its way to become a view."""
 
     new: NewMemb
-    old: View
+    old: DaemonView
     site_of: Mapping[DaemonId, SiteId]
     counter: int  # The highest view counter that any member has seen.
     counter_max: int = NUMBER_MAX  # One that says it has seen a higher one is wrong.
@@ -32,13 +39,13 @@ class Attempt:
     decision: Decision | None = None
     missing: dict[Key, bool] = field(default_factory=dict)  # Owed to this daemon, and with a body or not.
 
-    def start(self) -> list[Told]:
+    def start(self) -> list[RecoveryMessage]:
         """What to tell first."""
         state = self.old.state(self.new.view, self.counter)
         self.states[self.old.me] = state
         return [state, *self._advance()]
 
-    def told(self, daemon: DaemonId, word: Told) -> list[Told]:
+    def told(self, daemon: DaemonId, word: RecoveryMessage) -> list[RecoveryMessage]:
         """A word of another member; returns what to tell because of it."""
         sender = next((one for one in self.new.members if one.daemon == daemon), None)
         if sender is None or word.view != self.new.view:
@@ -52,10 +59,10 @@ class Attempt:
                     raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} has seen view counter {word.counter}")
                 self.states.setdefault(sender, word)
                 self.counter = max(self.counter, word.counter)
-            case Resend() if word.installed == self.old.id:
+            case RecoveryResend() if word.installed == self.old.id:
                 self.old.recover(word)
                 self._recovered((SiteId(word.source), word.seq))
-            case Done():
+            case RecoveryDone():
                 self.done.add(sender)
         return self._advance()
 
@@ -83,17 +90,17 @@ class Attempt:
         if key in self.missing and not self.old.lacks(key, self.missing[key]):
             del self.missing[key]
 
-    def _advance(self) -> list[Told]:
-        out: list[Told] = []
+    def _advance(self) -> list[RecoveryMessage]:
+        out: list[RecoveryMessage] = []
         if self.decision is None and not self.silent:
             out = self._decide()
         if self.decision is not None and not self.bound and not self.missing:
             self.old.bind(self.decision)
             self.done.add(self.old.me)
-            out.append(Done(self.new.view))
+            out.append(RecoveryDone(self.new.view))
         return out
 
-    def _decide(self) -> list[Told]:
+    def _decide(self) -> list[RecoveryMessage]:
         """All states are here: what is to be had, and what of it falls to me to send again."""
         self.decision = decide(self.states.values(), self.old.id, self.site_of)
         owed = self.decision.owed(self.site_of[self.old.me.daemon])

@@ -13,24 +13,24 @@ from collections.abc import Mapping, Sequence
 from hopring.errors import PeerError
 from hopring.groups.events import (
     Connect,
-    Connected,
-    Deliver,
+    DeliverBundle,
     Disconnect,
     FromBelow,
-    Gone,
     JoinGroup,
     LeaveGroup,
-    Left,
-    PresenceTold,
-    Refused,
+    LeftGroup,
+    PresenceReport,
     Request,
+    RequestRefused,
     Send,
+    SessionConnected,
+    SessionGone,
     ShowSignal,
     ShowView,
 )
 from hopring.groups.groups import Groups, renumber
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
-from hopring.groups.payloads import is_word
+from hopring.groups.payloads import is_group_message
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
@@ -39,7 +39,7 @@ from hopring.membership.events import (
     Installed,
     Resume,
     Stamped,
-    Submit,
+    SubmitMessage,
     TransitionalSignal,
     Withdraw,
 )
@@ -121,7 +121,7 @@ class Desk:
         renumber(self.groups, me, site_of, names)
         self.queries.forget_views()
 
-    def take(self, queue_open: bool, now_us: int) -> Submit | None:
+    def take(self, queue_open: bool, now_us: int) -> SubmitMessage | None:
         """The next message for the membership, if there is one; bulk only as long as it keeps the way short."""
         self.pace.look(now_us)
         submit = self.groups.take(queue_open and self.pace.passable, self.pace.open)
@@ -204,7 +204,7 @@ class Desk:
             case Delivered():
                 self._ask(event, now_us)
                 self._receipt(event, now_us)
-            case Stamped(message=message) if not is_word(message.payload):
+            case Stamped(message=message) if not is_group_message(message.payload):
                 pass  # Groups want to know of joins only.
             case TransitionalSignal():
                 self._ask(event, now_us)
@@ -328,15 +328,15 @@ class Desk:
             self.pace.begin()
         for output in self.groups.step(event, now_us):
             match output:
-                case Deliver() | ShowView() | ShowSignal() | Left():
+                case DeliverBundle() | ShowView() | ShowSignal() | LeftGroup():
                     self._show(output, now_us)
-                case Connected(number, private_group):
+                case SessionConnected(number, private_group):
                     self._connected(self.sessions[number], private_group)
-                case Refused(number):
+                case RequestRefused(number):
                     self._refused(number, showing.refused(output), now_us)
-                case Gone(number):
+                case SessionGone(number):
                     self._gone(number)
-                case PresenceTold(number):
+                case PresenceReport(number):
                     self._told(number, self._receipts.told(output), now_us)
                 case Resume() | Withdraw():
                     self._roll.out.append(output)
@@ -412,7 +412,11 @@ class Desk:
 
     def _receipt(self, event: Delivered, now_us: int) -> None:
         session = self.sessions.get(event.message.session) if event.sender == self.groups.me else None
-        if session is None or not session.conversation.wants_receipts or is_word(event.message.payload):
+        if (
+            session is None
+            or not session.conversation.wants_receipts
+            or is_group_message(event.message.payload)
+        ):
             return
         word = self._receipts.delivered(event)
         if word is not None:

@@ -7,7 +7,7 @@ its clients are shown; a conversation belongs to one connection.
 from dataclasses import dataclass
 from typing import Protocol
 
-from hopring.groups.events import Deliver, Left, Send, ShowSignal, ShowView
+from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowSignal, ShowView
 from hopring.session.held import Held
 from hopring.session.words import Ask, Credit, Hello, Join, Leave, Quit, Word
 
@@ -62,7 +62,7 @@ class Dialect(Protocol):
     def converse(self, session: int, address: str) -> Conversation:
         """With a client that has just come, from this address if it is known."""
 
-    def messages(self, deliver: Deliver) -> Held:
+    def messages(self, deliver: DeliverBundle) -> Held:
         """A bundle."""
 
     def view(self, show: ShowView) -> Held:
@@ -71,5 +71,5 @@ class Dialect(Protocol):
     def signal(self, show: ShowSignal) -> Held:
         """A signal."""
 
-    def left(self, event: Left) -> Held:
+    def left(self, event: LeftGroup) -> Held:
         """The end of a membership."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.events import Deliver, Left, Send, ShowSignal, ShowView
+from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowSignal, ShowView
 from hopring.groups.groups import Groups
 from hopring.ids import DaemonId
 from hopring.session import showing
@@ -35,7 +35,7 @@ class Native:
         """With a new client."""
         return NativeConversation(self, session, Reader(self.bundle_bytes_max))
 
-    def messages(self, deliver: Deliver) -> Held:
+    def messages(self, deliver: DeliverBundle) -> Held:
         """A bundle, as it is."""
         return showing.messages(deliver)
 
@@ -47,7 +47,7 @@ class Native:
         """A signal."""
         return held(showing.signal(show, self.groups.names))
 
-    def left(self, event: Left) -> Held:
+    def left(self, event: LeftGroup) -> Held:
         """The end of a membership."""
         return held(showing.left(event))
 

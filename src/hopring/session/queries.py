@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.groups.groups import Groups
-from hopring.groups.names import Member
+from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import split_private
 from hopring.ids import NEVER, DaemonId, GroupName, ViewId
 from hopring.membership.events import Installed
@@ -190,5 +190,5 @@ def view_text(view: ViewId) -> str:
     return f"{view.counter}.{view.representative}.{view.nonce:016x}"
 
 
-def _place(member: Member) -> tuple[DaemonId, str]:
+def _place(member: GroupMember) -> tuple[DaemonId, str]:
     return member.daemon, member.name

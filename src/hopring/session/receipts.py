@@ -13,9 +13,9 @@ Invariants  a receipt waits as long as the view is open and no longer: once it c
 from dataclasses import dataclass
 from itertools import chain
 
-from hopring.groups.events import PresenceTold
-from hopring.groups.groups import Groups, GState
-from hopring.groups.names import Member
+from hopring.groups.events import PresenceReport
+from hopring.groups.groups import Groups, GroupsState
+from hopring.groups.names import GroupMember
 from hopring.groups.payloads import unseal
 from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import GroupName, Process
@@ -34,7 +34,7 @@ class Counting:
     closing: bool
     groups: tuple[GroupName, ...]  # Of the bundle.
     tickets: list[tuple[int, tuple[GroupName, ...]]]  # With the groups of the message.
-    members: dict[GroupName, set[Member]]  # Of the groups of messages with tickets.
+    members: dict[GroupName, set[GroupMember]]  # Of the groups of messages with tickets.
     missing: dict[GroupName, Process]  # Private groups of which nothing is told, and who has to tell it.
 
     def receipt(self) -> Receipt:
@@ -66,13 +66,13 @@ class Receipts:
         if not tickets:
             return None
         place = Place(event.view, *event.position)
-        closing = self._groups.state in (GState.GTRANS, GState.GGT)
+        closing = self._groups.state in (GroupsState.GTRANS, GroupsState.GGT)
         counting = Counting(place, closing, bundle.run.groups, tickets, {}, {})
         for _, groups in tickets:
             for group in groups:
                 self._look(counting, group)
         # Others may never get a loose message, so that they would not tell.
-        if not counting.missing or bundle.run.service.loose or self._groups.state is not GState.GOP:
+        if not counting.missing or bundle.run.service.loose or self._groups.state is not GroupsState.GOP:
             return counting.receipt()
         # As they are now: the table goes on.
         counting.members = {group: set(members) for group, members in counting.members.items()}
@@ -96,7 +96,7 @@ class Receipts:
                 else:
                     counting.missing[group] = process
 
-    def told(self, event: PresenceTold) -> Receipt | None:
+    def told(self, event: PresenceReport) -> Receipt | None:
         """A daemon has told; returns the receipt if that was all that was missing."""
         key = (event.session, event.position)
         counting = self._waiting.get(key)
@@ -118,6 +118,6 @@ class Receipts:
         return [(session, counting.receipt()) for (session, _), counting in waiting.items()]
 
 
-def _member(group: GroupName, process: Process, session: int) -> Member:
+def _member(group: GroupName, process: Process, session: int) -> GroupMember:
     """The session of a private group, as the table has it if it is in other groups."""
-    return Member(process.daemon, split_private(group)[0], process.incarnation, session)
+    return GroupMember(process.daemon, split_private(group)[0], process.incarnation, session)

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 
 from hopring.errors import Drop
 from hopring.groups import names
-from hopring.groups.events import Deliver, GroupView, JoinGroup, Left, Refusal, Refused, ShowSignal, ShowView
+from hopring.groups.events import (
+    DeliverBundle,
+    GroupView,
+    JoinGroup,
+    LeftGroup,
+    RefusalReason,
+    RequestRefused,
+    ShowSignal,
+    ShowView,
+)
 from hopring.session import words
 from hopring.session.held import Held, Loss
 from hopring.session.messages import messages_parts
@@ -13,11 +22,11 @@ from hopring.session.place import Place
 from hopring.session.words import encode_word
 
 REMEDIES = {
-    Refusal.ILLEGAL_NAME: "choose a name of 1 to 64 bytes without # and NUL",
-    Refusal.NAME_IN_USE: "choose another name, or end the client that has it",
-    Refusal.ILLEGAL_GROUP: "choose a name of 1 to 128 bytes without NUL that does not begin with #",
-    Refusal.ALREADY_MEMBER: "join a group once; leave it first to join it again",
-    Refusal.NOT_A_MEMBER: "join the group first",
+    RefusalReason.ILLEGAL_NAME: "choose a name of 1 to 64 bytes without # and NUL",
+    RefusalReason.NAME_IN_USE: "choose another name, or end the client that has it",
+    RefusalReason.ILLEGAL_GROUP: "choose a name of 1 to 128 bytes without NUL that does not begin with #",
+    RefusalReason.ALREADY_MEMBER: "join a group once; leave it first to join it again",
+    RefusalReason.NOT_A_MEMBER: "join the group first",
 }
 _REMEDY = "use a client library of this version"
 _REMEDIES_OF_DROPS = {
@@ -26,10 +35,10 @@ _REMEDIES_OF_DROPS = {
     Drop.OUT_OF_WINDOW: "keep to the credits",
     Drop.LIMIT: "keep to the limits that WELCOME tells",
 }
-_OF_HELLO = (Refusal.ILLEGAL_NAME, Refusal.NAME_IN_USE)
+_OF_HELLO = (RefusalReason.ILLEGAL_NAME, RefusalReason.NAME_IN_USE)
 
 
-def messages(deliver: Deliver) -> Held:
+def messages(deliver: DeliverBundle) -> Held:
     """A bundle."""
     bundle = deliver.picked()
     lts, site = deliver.position
@@ -63,15 +72,15 @@ def signal(show: ShowSignal, daemons: Sequence[str]) -> bytes:
     return encode_word(words.Signal(show.group, show.id, together))
 
 
-def left(event: Left) -> bytes:
+def left(event: LeftGroup) -> bytes:
     """The end of a membership."""
     return encode_word(words.Left(event.group))
 
 
-def refused(event: Refused) -> words.Refused:
+def refused(event: RequestRefused) -> words.Refused:
     """A refusal."""
     request = "hello" if event.refusal in _OF_HELLO else "join"
-    if event.refusal is Refusal.NOT_A_MEMBER:
+    if event.refusal is RefusalReason.NOT_A_MEMBER:
         request = "leave"
     return words.Refused(request, event.name[:256], str(event.refusal), REMEDIES[event.refusal])
 
@@ -92,6 +101,6 @@ def remedy(reason: Drop) -> str:
     return _REMEDIES_OF_DROPS.get(reason, _REMEDY)
 
 
-def member_word(one: names.Member, daemons: Sequence[str]) -> words.Member:
+def member_word(one: names.GroupMember, daemons: Sequence[str]) -> words.Member:
     """A member by names."""
     return words.Member(one.name, daemons[one.daemon], one.incarnation, one.session)

@@ -12,7 +12,7 @@ from hopring.config.model import Config
 from hopring.groups import events as group_events
 from hopring.groups.events import (
     Connect,
-    Deliver,
+    DeliverBundle,
     Disconnect,
     JoinGroup,
     LeaveGroup,
@@ -22,10 +22,10 @@ from hopring.groups.events import (
     ShowView,
 )
 from hopring.groups.groups import Groups, GroupsOptions
-from hopring.groups.names import Member
-from hopring.groups.payloads import is_word
+from hopring.groups.names import GroupMember
+from hopring.groups.payloads import is_group_message
 from hopring.ids import DaemonId, GroupName, Incarnation
-from hopring.membership.current_network import Who
+from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
     Delivered,
     Input,
@@ -59,7 +59,7 @@ class ClientHost(Host):
         assert isinstance(self.cluster, ClientCluster), "daemons with groups live in a cluster with clients"
         return self.cluster
 
-    def make_membership(self, who: Who) -> Membership:
+    def make_membership(self, who: LocalDaemon) -> Membership:
         """Bodies go where they are wanted, and clients wait until the groups are known."""
         cluster = self.home
         site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
@@ -169,7 +169,7 @@ class ClientHost(Host):
 
     def _note_message(self, output: Stamped | Delivered) -> None:
         message, view = output.message, view_name(output.view)
-        if is_word(message.payload):
+        if is_group_message(message.payload):
             key: Key = (output.view, output.position)
         else:
             key = first_name(message.payload)
@@ -191,7 +191,7 @@ class ClientHost(Host):
         match output:
             case Resume() | Withdraw():
                 self._down.append(output)
-            case Deliver():
+            case DeliverBundle():
                 self._deliver(output)
             case ShowView(sessions, view):
                 sets = self._members(view.members), self._members(view.together)
@@ -202,18 +202,18 @@ class ClientHost(Host):
                 for one in sessions:
                     closes = group, group_view_name(view_id), self._members(together)
                     self.home.note(trace.GroupSignal(self._client(one), at_us, *closes))
-            case group_events.Left(session, group):
+            case group_events.LeftGroup(session, group):
                 self.home.note(trace.Left(self._client(session), at_us, group))
-            case group_events.Gone(session, _):
+            case group_events.SessionGone(session, _):
                 self.home.note(trace.Gone(self._client(session), at_us))
-            case group_events.Refused():
+            case group_events.RequestRefused():
                 self._refused = True
-            case group_events.Connected(session, private_group):
+            case group_events.SessionConnected(session, private_group):
                 self.sessions[session] = set()
                 name = private_group.split("#")[1]
                 self.home.note(trace.Connected(self._client(session), at_us, name, private_group))
 
-    def _deliver(self, output: Deliver) -> None:
+    def _deliver(self, output: DeliverBundle) -> None:
         bundle, view = output.bundle, view_name(output.view)
         names = self.home.names
         for place, body in enumerate(bundle.messages()):
@@ -226,7 +226,7 @@ class ClientHost(Host):
             for one in output.sessions:
                 self.home.note(trace.ClientDelivered(self._client(one), *parts))
 
-    def _members(self, members: tuple[Member, ...]) -> tuple[trace.Process, ...]:
+    def _members(self, members: tuple[GroupMember, ...]) -> tuple[trace.Process, ...]:
         names = self.home.names
         return tuple([trace.Process(names[one.daemon], one.incarnation, one.session) for one in members])
 

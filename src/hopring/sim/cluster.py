@@ -11,26 +11,26 @@ from hopring.check import trace
 from hopring.config.model import Config, LinkProtocol
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId
-from hopring.membership.current_network import Who
+from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
-    Arrived,
+    ControlReceived,
     Delivered,
-    FromStream,
-    Heard,
     Input,
     Installed,
     NetworkStarted,
     Output,
-    Say,
+    PacketReceived,
+    SendControl,
     Stalled,
     Stamped,
     Stop,
-    Submit,
+    StreamChanged,
+    SubmitMessage,
     TransitionalSignal,
 )
-from hopring.membership.events import Network as FromNetwork
-from hopring.membership.membership import Membership, Phase
-from hopring.membership.messages import decode_datagram, encode
+from hopring.membership.events import NetworkOutput as FromNetwork
+from hopring.membership.membership import Membership, MembershipPhase
+from hopring.membership.messages import decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
 from hopring.naming import named
 from hopring.ordering.entry import Message, Position
@@ -78,7 +78,7 @@ class Host:
         self.sent = 0
         self._heads: dict[tuple[Family, Generation], bytes] = {}
         self.me = me
-        who = Who(me, CLUSTER, cluster.topology)
+        who = LocalDaemon(me, CLUSTER, cluster.topology)
         now_us = cluster.engine.now_us
         cluster.note(trace.Recover(self.process, now_us))
         self.membership = self.make_membership(who)
@@ -92,7 +92,7 @@ class Host:
         cluster.network.host(name).stalled = self._stalled
         self._plan_counters()
 
-    def make_membership(self, who: Who) -> Membership:
+    def make_membership(self, who: LocalDaemon) -> Membership:
         """What runs here; it sends everything everywhere."""
         cluster = self.cluster
         return Membership(
@@ -107,7 +107,7 @@ class Host:
         """Sends a message of this service."""
         self.sent += 1
         name = _NAME.pack(self.me.daemon, self.me.incarnation, self.sent)
-        self.driver.step(Submit(service, name + bytes(size), session))
+        self.driver.step(SubmitMessage(service, name + bytes(size), session))
 
     def _stalled(self, for_us: int) -> None:
         self.driver.step(Stalled(for_us))
@@ -119,9 +119,9 @@ class Host:
                 sender = Process(packet.header.sender, packet.header.incarnation)
                 for frame in packet.frames:
                     if isinstance(frame, Word):
-                        self.driver.step(Heard(sender, decode_datagram(frame.payload)))
+                        self.driver.step(ControlReceived(sender, decode_daemon_message(frame.payload)))
             else:
-                self.driver.step(Arrived(packet))
+                self.driver.step(PacketReceived(packet))
         except PeerError as error:
             self.membership.drops[error.reason] += 1
 
@@ -129,8 +129,8 @@ class Host:
         match output:
             case FromNetwork(own=own, output=sending):
                 self._send_frames(own, sending)
-            case Say(to=to, word=word):
-                self._say(to, encode(word))
+            case SendControl(to=to, message=message):
+                self._say(to, encode_control(message))
             case NetworkStarted(own=own, streams=neighbours):
                 self._heads.clear()
                 if self.streams is not None:
@@ -161,7 +161,7 @@ class Host:
 
     def _from_stream(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
         """Connections speak while outputs are carried out, so the daemon hears of it as the next thing."""
-        happened = FromStream(generation, neighbour, event)
+        happened = StreamChanged(generation, neighbour, event)
         self.cluster.network.timer(self.name, self.cluster.engine.now_us, self.driver.step, happened)
 
     def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...]) -> list[bytes]:
@@ -301,7 +301,7 @@ class Cluster:
         alive = {host.me for host in self.hosts.values()}
         one = next(iter(self.hosts.values())).membership
         phases = {host.membership.phase for host in self.hosts.values()}
-        return len(views) == 1 and phases == {Phase.OP} and set(one.view.members) == alive
+        return len(views) == 1 and phases == {MembershipPhase.OP} and set(one.view.members) == alive
 
 
 def view_name(view: ViewId) -> trace.ViewName:

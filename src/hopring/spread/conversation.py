@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.events import Refusal, Send
+from hopring.groups.events import RefusalReason, Send
 from hopring.groups.groups import Groups
 from hopring.ids import DaemonId, GroupName
 from hopring.session.dialect import Admitted, Said
@@ -20,7 +20,10 @@ from hopring.spread.handshake import Code, Handshake, Stage
 from hopring.spread.names import is_group, shown_groups
 from hopring.wire.bundle import Run, encode_bundle
 
-_CODES: Final = {str(Refusal.NAME_IN_USE): Code.NOT_UNIQUE, str(Refusal.ILLEGAL_NAME): Code.ILLEGAL_NAME}
+_CODES: Final = {
+    str(RefusalReason.NAME_IN_USE): Code.NOT_UNIQUE,
+    str(RefusalReason.ILLEGAL_NAME): Code.ILLEGAL_NAME,
+}
 """Any other reason is that the client may not do what it wants."""
 
 

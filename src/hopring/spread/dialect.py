@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
-from hopring.groups.events import Cause, Deliver, GroupView, Left, ShowSignal, ShowView
+from hopring.groups.events import Cause, DeliverBundle, GroupView, LeftGroup, ShowSignal, ShowView
 from hopring.groups.groups import Groups
-from hopring.groups.names import Member
+from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import private_group
 from hopring.session.held import Held, Loss, held
 from hopring.session.options import SessionOptions
@@ -65,7 +65,7 @@ class Spread:
 
     # What is shown.
 
-    def messages(self, deliver: Deliver) -> Held:
+    def messages(self, deliver: DeliverBundle) -> Held:
         """The frames of a bundle, end to end."""
         bundle = deliver.picked()
         run, types, bodies = bundle.run, bundle.types.tolist(), bundle.messages()
@@ -97,11 +97,11 @@ class Spread:
         """A transitional message."""
         return held(signal(show.group, group_id(show.id)))
 
-    def left(self, event: Left) -> Held:
+    def left(self, event: LeftGroup) -> Held:
         """What a session sees of its own leave."""
         return held(own_leave(event.group))
 
-    def _sets(self, shown: GroupView) -> tuple[Cause, tuple[tuple[Member, ...], ...], int]:
+    def _sets(self, shown: GroupView) -> tuple[Cause, tuple[tuple[GroupMember, ...], ...], int]:
         """The cause as Spread has it, the virtual-synchrony sets, and which is the receivers' own."""
         if shown.cause is Cause.NETWORK:
             own = next(at for at, one in enumerate(shown.sets) if set(shown.together) <= set(one))
@@ -114,7 +114,7 @@ class Spread:
         sets = (before, (shown.who,)) if before else ((shown.who,),)
         return Cause.NETWORK, sets, len(sets) - 1 if shown.together == (shown.who,) else 0
 
-    def _named(self, members: Sequence[Member]) -> tuple[str, ...]:
+    def _named(self, members: Sequence[GroupMember]) -> tuple[str, ...]:
         daemons, rank = self._groups.names, self._rank
         last = len(rank)
         ranked = sorted(

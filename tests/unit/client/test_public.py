@@ -7,7 +7,7 @@ import pytest
 
 import hopring
 from hopring import sync
-from hopring.groups.events import Refusal
+from hopring.groups.events import RefusalReason
 from hopring.session import options
 
 
@@ -19,7 +19,7 @@ def test_every_public_name_is_there() -> None:
 def test_reasons_are_worded_alike_at_both_ends() -> None:
     ours = [options.NAME_IN_USE, options.ALREADY_MEMBER, options.NOT_A_MEMBER]
 
-    assert ours == [Refusal.NAME_IN_USE, Refusal.ALREADY_MEMBER, Refusal.NOT_A_MEMBER]
+    assert ours == [RefusalReason.NAME_IN_USE, RefusalReason.ALREADY_MEMBER, RefusalReason.NOT_A_MEMBER]
 
 
 @pytest.mark.slow

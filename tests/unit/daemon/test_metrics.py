@@ -16,7 +16,7 @@ from hopring.daemon.engines.membership_host import MembershipHost, Upward
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.ids import Incarnation, Process
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 from hopring.services import Service
 
 
@@ -59,7 +59,7 @@ def test_a_daemon_is_alive_until_it_ends_and_ready_while_a_view_is_whole(loop: L
     assert watched.value("hopring_healthy") == 0
     assert watched.value("hopring_state", state="search") == 1
 
-    run_until(loop, lambda: watched.member.membership.phase is Phase.OP)
+    run_until(loop, lambda: watched.member.membership.phase is MembershipPhase.OP)
     after, alive = watched.metrics.ready(), watched.metrics.alive()
     assert (after.status, after.body) == (200, "ready, view of 1 of 1 daemons\n")
     assert (alive.status, alive.body) == (200, "ok, view of 1 of 1 daemons\n")
@@ -72,7 +72,7 @@ def test_a_daemon_is_alive_until_it_ends_and_ready_while_a_view_is_whole(loop: L
 def test_what_is_sent_and_delivered_is_counted_and_what_is_no_bundle_does_no_harm(
     loop: Loop, watched: Watched
 ) -> None:
-    run_until(loop, lambda: watched.member.membership.phase is Phase.OP)
+    run_until(loop, lambda: watched.member.membership.phase is MembershipPhase.OP)
     watched.member.submit(Service.AGREED, b"\x01short")
     run_until(loop, lambda: watched.value("hopring_bundles_delivered_total", service="agreed") == 1)
 
@@ -92,7 +92,9 @@ def test_a_link_that_the_view_does_without_is_down_though_its_site_is_there(loop
         members["eu1"].member.sockets.cut(["us1"])
         members["us1"].member.sockets.cut(["eu1"])
         membership = eu1.member.membership
-        run_until(loop, lambda: membership.phase is Phase.OP and bool(membership.view.cut), 60_000_000)
+        run_until(
+            loop, lambda: membership.phase is MembershipPhase.OP and bool(membership.view.cut), 60_000_000
+        )
         assert [(one.site, one.up) for one in eu1.configured_links()] == [("ap", True), ("us", False)]
         assert eu1.missing() == []
 

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 
 from hopring.check import trace
 from hopring.groups.events import (
-    Connected,
-    Deliver,
+    DeliverBundle,
     Disconnect,
-    Gone,
     JoinGroup,
     LeaveGroup,
-    Left,
+    LeftGroup,
     Output,
-    Refused,
+    RequestRefused,
+    SessionConnected,
+    SessionGone,
     ShowSignal,
     ShowView,
 )
-from hopring.groups.names import GroupViewId, Member
+from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
 from hopring.wire.bundle import Run
 
@@ -28,7 +28,7 @@ STAMPS_OF_A_VIEW_MAX = 1_000_000
 class Trace:
     """One session."""
 
-    member: Member
+    member: GroupMember
     private: GroupName
     joined: set[GroupName] = field(default_factory=set)  # As it asked.
     ended: bool = False  # It asked for its end, or its daemon crashed.
@@ -39,7 +39,7 @@ class Book:
 
     def __init__(self) -> None:
         self.traces: dict[tuple[Process, int], Trace] = {}
-        self.refused: list[Refused] = []
+        self.refused: list[RequestRefused] = []
         self.history: list[trace.Event] = []
         self._messages: dict[bytes, trace.MessageId] = {}
 
@@ -47,9 +47,9 @@ class Book:
     def _at(self) -> int:
         return len(self.history)
 
-    def begin(self, process: Process, connected: Connected, name: str) -> None:
+    def begin(self, process: Process, connected: SessionConnected, name: str) -> None:
         session, private = connected.session, connected.private_group
-        member = Member(process.daemon, name, process.incarnation, session)
+        member = GroupMember(process.daemon, name, process.incarnation, session)
         self.traces[process, session] = Trace(member, private)
         self.history.append(trace.Connected(_client(process, session), self._at, name, private))
 
@@ -82,7 +82,7 @@ class Book:
     def record(self, process: Process, outputs: Iterable[Output]) -> None:
         for output in outputs:
             match output:
-                case Refused():
+                case RequestRefused():
                     self.refused.append(output)
                 case ShowView(sessions, view):
                     sets = _members(view.members), _members(view.together)
@@ -93,16 +93,16 @@ class Book:
                     closes = group, _group_view(view_id), _members(together)
                     for one in sessions:
                         self.history.append(trace.GroupSignal(_client(process, one), self._at, *closes))
-                case Left(session, group):
+                case LeftGroup(session, group):
                     self.history.append(trace.Left(_client(process, session), self._at, group))
-                case Gone(session, _):
+                case SessionGone(session, _):
                     self.history.append(trace.Gone(_client(process, session), self._at))
-                case Deliver():
+                case DeliverBundle():
                     self._got(process, output)
                 case _:
                     pass
 
-    def _got(self, process: Process, output: Deliver) -> None:
+    def _got(self, process: Process, output: DeliverBundle) -> None:
         run, (lts, site) = output.bundle.run, output.position
         # The world's stamps begin anew in each view, those of the real order do not.
         stamp = trace.Ord(output.view.counter * STAMPS_OF_A_VIEW_MAX + lts, site, _view(output.view))
@@ -119,7 +119,7 @@ def _client(process: Process, session: int) -> trace.Process:
     return trace.Process(f"d{process.daemon}", process.incarnation, session)
 
 
-def _members(members: tuple[Member, ...]) -> tuple[trace.Process, ...]:
+def _members(members: tuple[GroupMember, ...]) -> tuple[trace.Process, ...]:
     return tuple([_client(one.process, one.session) for one in members])
 
 

@@ -33,5 +33,8 @@ def _table(groups: Groups) -> object:
     ids, place = groups.views.ids, Position(1_000_000, 0)
     return (
         ids,
-        {name: (one.members, one.way, ids.after(one.id, place)) for name, one in groups.table.groups.items()},
+        {
+            name: (one.members, one.closing_path, ids.after(one.id, place))
+            for name, one in groups.table.groups.items()
+        },
     )

@@ -1,12 +1,12 @@
 """One daemon's groups, fed by hand: daemons 0 and 1 of site 0, daemon 2 of site 1."""
 
-from hopring.groups.events import Connect, Deliver, JoinGroup, Output, Send, ShowSignal, ShowView
+from hopring.groups.events import Connect, DeliverBundle, JoinGroup, Output, Send, ShowSignal, ShowView
 from hopring.groups.groups import Groups, GroupsOptions
-from hopring.groups.messages import GroupsPart, Word, encode, service_of
-from hopring.groups.names import Member
+from hopring.groups.messages import GroupMessage, GroupsPart, encode_group_message, service_of
+from hopring.groups.names import GroupMember
 from hopring.groups.payloads import seal
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
-from hopring.membership.events import Delivered, Installed, Submit, TransitionalSignal
+from hopring.membership.events import Delivered, Installed, SubmitMessage, TransitionalSignal
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
@@ -40,18 +40,18 @@ class Desk:
     def step(self, event: object, now_us: int = 0) -> list[Output]:
         return self.groups.step(event, now_us)  # type: ignore[arg-type]
 
-    def taken(self) -> list[Submit]:
-        out: list[Submit] = []
+    def taken(self) -> list[SubmitMessage]:
+        out: list[SubmitMessage] = []
         while (submit := self.groups.take(queue_open=True)) is not None:
             out.append(submit)
         return out
 
-    def deliver(self, sender: Process, session: int, word: Word, now_us: int = 0) -> list[Output]:
-        message = Message(service_of(word), sender.daemon, session, encode(word))
+    def deliver(self, sender: Process, session: int, word: GroupMessage, now_us: int = 0) -> list[Output]:
+        message = Message(service_of(word), sender.daemon, session, encode_group_message(word))
         self.at += 1
         return self.step(Delivered(self.view, message, sender, Position(self.at, 0)), now_us)
 
-    def delivered(self, sender: Process, submits: list[Submit]) -> list[Output]:
+    def delivered(self, sender: Process, submits: list[SubmitMessage]) -> list[Output]:
         """What was taken, in the order."""
         out: list[Output] = []
         for submit in submits:
@@ -89,7 +89,7 @@ class Desk:
     def move(self, together: tuple[Process, ...], members: tuple[Process, ...], counter: int) -> list[Output]:
         return [*self.signal(together, counter), *self.installed(together, members, counter)]
 
-    def exchange(self, *members: Process, said: dict[Process, Word] | None = None) -> list[Output]:
+    def exchange(self, *members: Process, said: dict[Process, GroupMessage] | None = None) -> list[Output]:
         """All GROUPS of the view: what this daemon says, what is given of others, nothing of the rest."""
         out = self.delivered(ME, self.taken())
         for one in members:
@@ -110,8 +110,8 @@ class Desk:
         self.step(Send(session, run, encode_bundle(run, [b"body"], [7], [0])))
 
 
-def member(process: Process, name: str, session: int) -> Member:
-    return Member(process.daemon, name, process.incarnation, session)
+def member(process: Process, name: str, session: int) -> GroupMember:
+    return GroupMember(process.daemon, name, process.incarnation, session)
 
 
 def views(outputs: list[Output]) -> list[ShowView]:
@@ -123,4 +123,4 @@ def signals(outputs: list[Output]) -> list[ShowSignal]:
 
 
 def delivers(outputs: list[Output]) -> list[tuple[int, ...]]:
-    return [one.sessions for one in outputs if isinstance(one, Deliver)]
+    return [one.sessions for one in outputs if isinstance(one, DeliverBundle)]

@@ -4,15 +4,15 @@ from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, deliv
 
 from hopring.groups.backpressure import TOLD_MAX
 from hopring.groups.groups import NOWHERE
-from hopring.groups.messages import Hold, decode
+from hopring.groups.messages import GroupHold, decode_group_message
 from hopring.ids import GroupName
-from hopring.membership.events import Submit
+from hopring.membership.events import SubmitMessage
 from hopring.ordering.entry import CONTROL_SESSION
 from hopring.services import Service
 
 
-def words(submits: list[Submit]) -> list[object]:
-    return [decode(one.payload, one.service) for one in submits if one.session == CONTROL_SESSION]
+def words(submits: list[SubmitMessage]) -> list[object]:
+    return [decode_group_message(one.payload, one.service) for one in submits if one.session == CONTROL_SESSION]
 
 
 def sent(desk: Desk) -> list[int]:
@@ -25,12 +25,12 @@ def test_a_daemon_tells_the_others_whom_to_wait_for_once_and_when_it_is_over() -
     desk.groups.block((RED,))
 
     (word,) = desk.taken()
-    assert (word.service, words([word])) == (Service.FIFO, [Hold(("red", "blue"), ())])
+    assert (word.service, words([word])) == (Service.FIFO, [GroupHold(("red", "blue"), ())])
 
     desk.groups.unblock((RED, BLUE))
-    assert words(desk.taken()) == [Hold((), ("blue",))]
+    assert words(desk.taken()) == [GroupHold((), ("blue",))]
     desk.groups.unblock((RED,))
-    assert words(desk.taken()) == [Hold((), ("red",))]
+    assert words(desk.taken()) == [GroupHold((), ("red",))]
 
 
 def test_what_is_over_before_it_was_told_is_not_told() -> None:
@@ -45,7 +45,7 @@ def test_many_groups_go_in_several_words() -> None:
     desk = Desk(*ALL)
     desk.groups.block([GroupName(f"g{at}") for at in range(TOLD_MAX + 1)])
 
-    assert [len(one.on) for one in words(desk.taken()) if isinstance(one, Hold)] == [TOLD_MAX, 1]
+    assert [len(one.on) for one in words(desk.taken()) if isinstance(one, GroupHold)] == [TOLD_MAX, 1]
 
 
 def test_messages_wait_until_all_who_are_behind_have_caught_up_and_other_groups_do_not() -> None:
@@ -53,15 +53,15 @@ def test_messages_wait_until_all_who_are_behind_have_caught_up_and_other_groups_
     desk.join(1, "ann", RED)
     desk.join(2, "bob", BLUE)
     for one in (NEAR, FAR):
-        desk.deliver(one, CONTROL_SESSION, Hold(("red",), ()))
-    desk.deliver(FAR, CONTROL_SESSION, Hold(("red",), ()))  # Said twice, meant once.
+        desk.deliver(one, CONTROL_SESSION, GroupHold(("red",), ()))
+    desk.deliver(FAR, CONTROL_SESSION, GroupHold(("red",), ()))  # Said twice, meant once.
     desk.send(1, Service.AGREED, "blue", "red")
     desk.send(2, Service.AGREED, "blue")
 
     assert sent(desk) == [2]
-    desk.deliver(NEAR, CONTROL_SESSION, Hold((), ("red", "blue")))
+    desk.deliver(NEAR, CONTROL_SESSION, GroupHold((), ("red", "blue")))
     assert sent(desk) == []
-    desk.deliver(FAR, CONTROL_SESSION, Hold((), ("red",)))
+    desk.deliver(FAR, CONTROL_SESSION, GroupHold((), ("red",)))
     assert sent(desk) == [1]
 
 
@@ -69,8 +69,8 @@ def test_with_a_new_view_nobody_waits_for_who_is_gone_and_what_is_meant_is_said_
     desk = Desk(*ALL)
     desk.join(1, "ann", RED)
     desk.groups.block((BLUE,))
-    assert words(desk.taken()) == [Hold(("blue",), ())]
-    desk.deliver(FAR, CONTROL_SESSION, Hold(("red",), ()))
+    assert words(desk.taken()) == [GroupHold(("blue",), ())]
+    desk.deliver(FAR, CONTROL_SESSION, GroupHold(("red",), ()))
     desk.send(1, Service.AGREED, "red")
     assert sent(desk) == []
 
@@ -78,7 +78,7 @@ def test_with_a_new_view_nobody_waits_for_who_is_gone_and_what_is_meant_is_said_
     desk.exchange(ME, NEAR)
 
     taken = desk.taken()
-    assert words(taken) == [Hold(("blue",), ())]
+    assert words(taken) == [GroupHold(("blue",), ())]
     assert delivers(desk.delivered(ME, [one for one in taken if one.session == 1])) == [(1,)]
 
 

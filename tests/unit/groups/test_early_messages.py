@@ -2,21 +2,21 @@
 
 from tests.unit.groups.literal import BLUE, ME, NEAR, RED, Desk, delivers
 
-from hopring.groups.events import Connect, Deliver, JoinGroup, LeaveGroup, Output, ShowView
+from hopring.groups.events import Connect, DeliverBundle, JoinGroup, LeaveGroup, Output, ShowView
 from hopring.ids import GroupName
-from hopring.membership.events import Stamped, Submit
+from hopring.membership.events import Stamped, SubmitMessage
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 
 
-def stamped(desk: Desk, submits: list[Submit]) -> None:
+def stamped(desk: Desk, submits: list[SubmitMessage]) -> None:
     """They get the next places, and will be delivered there."""
     for at, submit in enumerate(submits, desk.at + 1):
         message = Message(submit.service, ME.daemon, submit.session, submit.payload)
         desk.step(Stamped(desk.view, message, Position(at, 0)))
 
 
-def joining(*groups: GroupName, before: GroupName | None = None) -> tuple[Desk, list[Submit]]:
+def joining(*groups: GroupName, before: GroupName | None = None) -> tuple[Desk, list[SubmitMessage]]:
     desk = Desk(ME, NEAR)
     desk.step(Connect(1, "ann"))
     if before is not None:
@@ -45,7 +45,7 @@ def test_a_joiner_gets_what_overtook_its_join_right_after_its_view() -> None:
     shown, message = desk.delivered(ME, submits)
 
     assert isinstance(shown, ShowView)
-    assert isinstance(message, Deliver)
+    assert isinstance(message, DeliverBundle)
     assert (message.sessions, message.position) == ((1,), Position(50, 0))
 
 
@@ -61,7 +61,7 @@ def test_what_overtook_comes_in_its_order() -> None:
     early(desk, Service.RELIABLE, "red", at=60)
     early(desk, Service.RELIABLE, "red", at=50)
 
-    out = [one for one in desk.delivered(ME, submits) if isinstance(one, Deliver)]
+    out = [one for one in desk.delivered(ME, submits) if isinstance(one, DeliverBundle)]
 
     assert [one.position.lts for one in out] == [50, 60]
 
@@ -93,7 +93,7 @@ def test_fifo_through_another_group_waits_for_what_its_sender_sent_before() -> N
     assert early(desk, Service.FIFO, "red", at=51) == []
     assert delivers(early(desk, Service.FIFO, "red", at=52, session=8)) == [(1,)]
 
-    out = [one for one in desk.delivered(ME, submits) if isinstance(one, Deliver)]
+    out = [one for one in desk.delivered(ME, submits) if isinstance(one, DeliverBundle)]
 
     assert [(one.sessions, one.position.lts) for one in out] == [((1,), 50), ((1,), 51)]
 
@@ -108,7 +108,7 @@ def test_who_has_left_meanwhile_is_not_given_what_waited_there() -> None:
     early(desk, Service.RELIABLE, "blue", at=50)
     early(desk, Service.FIFO, "red", at=51)
 
-    out = [one for one in desk.delivered(ME, submits) if isinstance(one, Deliver)]
+    out = [one for one in desk.delivered(ME, submits) if isinstance(one, DeliverBundle)]
 
     assert [one.position.lts for one in out] == [50]
 
@@ -127,5 +127,5 @@ def test_who_leaves_a_group_and_joins_it_again_gets_what_waited_behind_another_j
 
     out = desk.delivered(ME, submits)
 
-    places = [one.position for one in out if isinstance(one, Deliver)]
+    places = [one.position for one in out if isinstance(one, DeliverBundle)]
     assert places == [Position(50, 0), Position(51, 0)]

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from tests.unit.groups.literal import FAR, ME, NEAR, member, view_id
 
 from hopring.errors import PeerError
-from hopring.groups.exchange import Gathered, groups_words
-from hopring.groups.group_table import Group, Table
-from hopring.groups.messages import GroupsPart, LocalGroup, decode, encode
+from hopring.groups.exchange import GroupsExchange, groups_parts
+from hopring.groups.group_table import GroupEntry, GroupTable
+from hopring.groups.messages import GroupsPart, LocalGroup, decode_group_message, encode_group_message
 from hopring.groups.names import GroupViewId
 from hopring.groups.payloads import seal, unseal
-from hopring.groups.views import Numbering, parting
+from hopring.groups.views import ViewNumbering, parting
 from hopring.ids import NUMBER_MAX, SITES_MAX, GroupName
 from hopring.ordering.entry import Position
 from hopring.services import Service
@@ -19,8 +19,8 @@ from hopring.services import Service
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0#"), min_size=1, max_size=20)
 
 
-def gathered(*parts: GroupsPart) -> Gathered:
-    one = Gathered(view_id(3), frozenset([ME, FAR]))
+def gathered(*parts: GroupsPart) -> GroupsExchange:
+    one = GroupsExchange(view_id(3), frozenset([ME, FAR]))
     for part in parts:
         one.add(FAR, part)
     return one
@@ -34,21 +34,21 @@ def gathered(*parts: GroupsPart) -> Gathered:
 def test_groups_in_parts_are_the_same_as_in_one(
     groups: dict[str, set[int]], wanted: set[str], bytes_max: int
 ) -> None:
-    table = Table(ME)
+    table = GroupTable(ME)
     for name, sessions in groups.items():
-        group = Group(GroupName(name), GroupViewId(view_id(2), (), 1))
+        group = GroupEntry(GroupName(name), GroupViewId(view_id(2), (), 1))
         for session in sessions:
             table.add(group, member(ME, f"s{session}", session))
         table.add(group, member(NEAR, "near", 1))
     interested = {GroupName(name) for name in wanted}
-    words = groups_words(view_id(3), ME, table.in_order(), interested, 4, bytes_max)
-    whole = Gathered(view_id(3), frozenset([ME]))
+    words = groups_parts(view_id(3), ME, table.in_order(), interested, 4, bytes_max)
+    whole = GroupsExchange(view_id(3), frozenset([ME]))
     for word in reversed(words):
         assert not whole.complete
         whole.add(ME, word)
 
     assert whole.complete
-    assert all(len(encode(word)) < 2 * bytes_max for word in words)
+    assert all(len(encode_group_message(word)) < 2 * bytes_max for word in words)
     assert {one.name: {each.session for each in one.members} for one in whole.merge()} == groups
     assert whole.interests() == [(ME, 4, interested | {GroupName(name) for name in groups})]
 
@@ -75,7 +75,7 @@ def test_groups_of_a_stranger_are_refused() -> None:
 
 def test_members_with_one_last_view_are_together_if_they_came_the_same_way() -> None:
     last = GroupViewId(view_id(1), (), 2)
-    one = Gathered(view_id(3), frozenset([ME, NEAR, FAR]))
+    one = GroupsExchange(view_id(3), frozenset([ME, NEAR, FAR]))
     for process, way in ((ME, (view_id(1),)), (NEAR, (view_id(1),)), (FAR, (view_id(1), view_id(2)))):
         one.add(process, GroupsPart(view_id(3), 0, 1, 0, (LocalGroup("red", last, way, ((1, "ann"),)),)))
 
@@ -87,13 +87,13 @@ def test_members_with_one_last_view_are_together_if_they_came_the_same_way() -> 
 
 def test_ids_rise_from_view_to_view_through_a_closing_one() -> None:
     """Thesis definition 6.1: negative indexes are later than positive ones, then larger ones than smaller."""
-    ids = Numbering(view_id(1))
+    ids = ViewNumbering(view_id(1))
     first = ids.after(None, Position(1, 0))
     second = ids.after(first, Position(3, 1))
     ids.close(view_id(2))
     third = ids.after(second, Position(5, 0))
     fourth = ids.after(third, Position(5, 1))
-    again = Numbering(view_id(2))
+    again = ViewNumbering(view_id(2))
     fifth = again.network
     sixth = again.after(fifth, Position(9, 0))
 
@@ -103,18 +103,18 @@ def test_ids_rise_from_view_to_view_through_a_closing_one() -> None:
 
 
 def test_ids_go_on_as_far_as_stamps_do() -> None:
-    ids = Numbering(view_id(1))
+    ids = ViewNumbering(view_id(1))
     ids.close(view_id(2))
     last = ids.after(None, Position(NUMBER_MAX, SITES_MAX - 1))
     word = GroupsPart(view_id(2), 0, 1, 0, (LocalGroup("red", last, (view_id(1),), ((1, "ann"),)),))
 
-    assert decode(encode(word), Service.SAFE) == word
-    assert ids.after(None, Position(NUMBER_MAX - 1, SITES_MAX - 1)) < last < Numbering(view_id(2)).network
+    assert decode_group_message(encode_group_message(word), Service.SAFE) == word
+    assert ids.after(None, Position(NUMBER_MAX - 1, SITES_MAX - 1)) < last < ViewNumbering(view_id(2)).network
 
 
 def test_who_does_not_know_that_a_view_was_closed_gives_the_same_ids() -> None:
     """A message behind the daemons' signal closes a group, and is not for all sites."""
-    knows, knows_not = Numbering(view_id(2)), Numbering(view_id(2))
+    knows, knows_not = ViewNumbering(view_id(2)), ViewNumbering(view_id(2))
     before = GroupViewId(view_id(1), (), 7)
 
     assert knows.after(knows.network, Position(1, 0)) == knows_not.after(before, Position(1, 0))
@@ -130,7 +130,7 @@ def test_who_does_not_know_that_a_view_was_closed_gives_the_same_ids() -> None:
 
 
 def test_sides_of_a_split_give_different_ids() -> None:
-    one, other = Numbering(view_id(1)), Numbering(view_id(1))
+    one, other = ViewNumbering(view_id(1)), ViewNumbering(view_id(1))
     one.close(view_id(2))
     other.close(view_id(3))
 

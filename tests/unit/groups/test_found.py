@@ -10,7 +10,7 @@ from hopring.check.trace import GroupInstalled
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
 from hopring.groups.groups import Groups
 from hopring.groups.names import GroupViewId
-from hopring.groups.views import GroupViews, Numbering
+from hopring.groups.views import GroupViews, ViewNumbering
 from hopring.ids import DaemonId, GroupName, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Rift
@@ -296,10 +296,10 @@ def nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def ids_count_what_not_all_know(patch: pytest.MonkeyPatch) -> None:
-    def step(_self: Numbering, last: GroupViewId | None) -> int:
+    def step(_self: ViewNumbering, last: GroupViewId | None) -> int:
         return 0 if last is None else last.step
 
-    patch.setattr(Numbering, "_step", step)
+    patch.setattr(ViewNumbering, "_step", step)
 
 
 @pytest.mark.interpreted

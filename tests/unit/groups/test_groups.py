@@ -20,52 +20,61 @@ from hopring.errors import Drop
 from hopring.groups.events import (
     Cause,
     Connect,
-    Connected,
     Disconnect,
-    Gone,
     JoinGroup,
     LeaveGroup,
-    Left,
-    Refusal,
-    Refused,
+    LeftGroup,
+    RefusalReason,
+    RequestRefused,
+    SessionConnected,
+    SessionGone,
     ShowSignal,
 )
-from hopring.groups.groups import GState
-from hopring.groups.messages import GroupsPart, Interest, Join, Kill, Leave, LocalGroup, decode, encode
+from hopring.groups.groups import GroupsState
+from hopring.groups.messages import (
+    GroupInterest,
+    GroupJoin,
+    GroupKill,
+    GroupLeave,
+    GroupsPart,
+    LocalGroup,
+    decode_group_message,
+    encode_group_message,
+)
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
-from hopring.membership.events import Delivered, Resume, Submit, Withdraw
+from hopring.membership.events import Delivered, Resume, SubmitMessage, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
 from hopring.services import Service
 
 
-def words(submits: list[Submit]) -> list[object]:
-    return [decode(one.payload, one.service) for one in submits]
+def words(submits: list[SubmitMessage]) -> list[object]:
+    return [decode_group_message(one.payload, one.service) for one in submits]
 
 
 # Sessions.
 
 
 def test_a_session_is_told_its_private_group() -> None:
-    assert Desk().step(Connect(1, "ann")) == [Connected(1, GroupName("#ann#d0"))]
+    assert Desk().step(Connect(1, "ann")) == [SessionConnected(1, GroupName("#ann#d0"))]
 
 
 @pytest.mark.parametrize("name", ["", "a#b", "x" * 65, "nul\0", "\ud800"])
 def test_an_illegal_name_is_refused(name: str) -> None:
-    assert Desk().step(Connect(1, name)) == [Refused(1, Refusal.ILLEGAL_NAME, name)]
+    assert Desk().step(Connect(1, name)) == [RequestRefused(1, RefusalReason.ILLEGAL_NAME, name)]
 
 
 def test_a_name_is_taken_until_its_holders_end_is_ordered() -> None:
     desk = Desk()
     desk.step(Connect(1, "ann"))
-    assert desk.step(Connect(2, "ann")) == [Refused(2, Refusal.NAME_IN_USE, "ann")]
+    assert desk.step(Connect(2, "ann")) == [RequestRefused(2, RefusalReason.NAME_IN_USE, "ann")]
 
     desk.step(Disconnect(1))
     submits = desk.taken()
-    assert desk.step(Connect(3, "ann")) == [Refused(3, Refusal.NAME_IN_USE, "ann")]
-    assert desk.delivered(ME, submits) == [Gone(1, "ann")]
+    assert desk.step(Connect(3, "ann")) == [RequestRefused(3, RefusalReason.NAME_IN_USE, "ann")]
+    assert desk.delivered(ME, submits) == [SessionGone(1, "ann")]
 
-    assert desk.step(Connect(4, "ann")) == [Connected(4, GroupName("#ann#d0"))]
+    assert desk.step(Connect(4, "ann")) == [SessionConnected(4, GroupName("#ann#d0"))]
 
 
 @pytest.mark.parametrize("name", ["", "#ann#d0", "x" * 129, "nul\0"])
@@ -73,15 +82,15 @@ def test_an_illegal_group_is_refused(name: str) -> None:
     desk = Desk()
     desk.step(Connect(1, "ann"))
 
-    assert desk.step(JoinGroup(1, GroupName(name))) == [Refused(1, Refusal.ILLEGAL_GROUP, name)]
+    assert desk.step(JoinGroup(1, GroupName(name))) == [RequestRefused(1, RefusalReason.ILLEGAL_GROUP, name)]
 
 
 def test_joining_twice_and_leaving_where_one_is_not_are_refused() -> None:
     desk = Desk()
     desk.step(Connect(1, "ann"))
-    assert desk.step(LeaveGroup(1, RED)) == [Refused(1, Refusal.NOT_A_MEMBER, "red")]
+    assert desk.step(LeaveGroup(1, RED)) == [RequestRefused(1, RefusalReason.NOT_A_MEMBER, "red")]
     assert desk.step(JoinGroup(1, RED)) == []
-    assert desk.step(JoinGroup(1, RED)) == [Refused(1, Refusal.ALREADY_MEMBER, "red")]
+    assert desk.step(JoinGroup(1, RED)) == [RequestRefused(1, RefusalReason.ALREADY_MEMBER, "red")]
 
 
 def test_a_session_whose_queue_is_full_has_to_wait() -> None:
@@ -105,7 +114,7 @@ def test_a_join_is_one_agreed_message_in_a_view_of_one_site() -> None:
 
     (submit,) = desk.taken()
 
-    assert (submit.service, submit.session, words([submit])) == (Service.AGREED, 1, [Join("ann", "red")])
+    assert (submit.service, submit.session, words([submit])) == (Service.AGREED, 1, [GroupJoin("ann", "red")])
 
 
 def test_the_first_view_of_a_joiner_has_itself_for_company_and_others_have_each_other() -> None:
@@ -123,7 +132,7 @@ def test_the_first_view_of_a_joiner_has_itself_for_company_and_others_have_each_
 
 def test_members_are_listed_by_daemon_and_then_by_name() -> None:
     desk = Desk(ME, NEAR)
-    desk.deliver(NEAR, 7, Join("ann", "red"))
+    desk.deliver(NEAR, 7, GroupJoin("ann", "red"))
     desk.join(1, "zoe", RED)
 
     (shown,) = views(desk.join(2, "bob", RED))[:1]
@@ -139,7 +148,7 @@ def test_who_leaves_sees_where_and_the_others_see_a_view() -> None:
 
     left, shown = desk.delivered(ME, desk.taken())
 
-    assert left == Left(1, RED)
+    assert left == LeftGroup(1, RED)
     (only,) = views([shown])
     assert (only.sessions, only.view.cause, only.view.who) == ((2,), Cause.LEAVE, member(ME, "ann", 1))
     assert only.view.members == only.view.together == (member(ME, "bob", 2),)
@@ -149,11 +158,11 @@ def test_an_end_takes_a_session_out_of_all_groups_by_its_number_and_not_its_name
     desk = Desk(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.join(1 + 1, "bob", BLUE)
-    desk.deliver(NEAR, 7, Join("ann", "red"))
-    desk.deliver(NEAR, 7, Join("ann", "blue"))
-    desk.deliver(NEAR, 8, Join("zoe", "blue"))
+    desk.deliver(NEAR, 7, GroupJoin("ann", "red"))
+    desk.deliver(NEAR, 7, GroupJoin("ann", "blue"))
+    desk.deliver(NEAR, 8, GroupJoin("zoe", "blue"))
 
-    shown = views(desk.deliver(NEAR, 7, Kill()))
+    shown = views(desk.deliver(NEAR, 7, GroupKill()))
 
     assert [(one.view.group, one.view.cause, len(one.view.members)) for one in shown] == [
         ("blue", Cause.DISCONNECT, 2),
@@ -193,8 +202,8 @@ def test_an_end_goes_behind_all_that_was_asked_for_but_no_join_is_waited_for() -
     desk.step(Disconnect(1))
     sent, end = desk.taken()
 
-    assert words([announcement]) == [Interest(1, ("red",))]
-    assert (sent.service, words([end])) == (Service.RELIABLE, [Kill()])
+    assert words([announcement]) == [GroupInterest(1, ("red",))]
+    assert (sent.service, words([end])) == (Service.RELIABLE, [GroupKill()])
 
 
 def test_sessions_take_turns() -> None:
@@ -274,12 +283,12 @@ def test_garbage_is_dropped_and_counted(payload: bytes) -> None:
 def test_a_client_cannot_speak_for_the_daemon_nor_a_word_come_with_a_weaker_service() -> None:
     desk = Desk(ME, NEAR)
     for service, session, word in (
-        (Service.SAFE, 5, Interest(1, ("red",))),
-        (Service.RELIABLE, 5, Join("ann", "red")),
-        (Service.AGREED, CONTROL_SESSION, Kill()),
-        (Service.AGREED, 5, Join("ann", "#ann#d0")),
+        (Service.SAFE, 5, GroupInterest(1, ("red",))),
+        (Service.RELIABLE, 5, GroupJoin("ann", "red")),
+        (Service.AGREED, CONTROL_SESSION, GroupKill()),
+        (Service.AGREED, 5, GroupJoin("ann", "#ann#d0")),
     ):
-        message = Message(service, NEAR.daemon, session, encode(word))
+        message = Message(service, NEAR.daemon, session, encode_group_message(word))
         assert desk.step(Delivered(desk.view, message, NEAR, Position(9, 0))) == []
 
     assert desk.groups.drops == {Drop.INCONSISTENT: 4}
@@ -292,12 +301,14 @@ def test_who_only_loses_daemons_waits_until_the_others_are_there_and_asks_nothin
     desk = Desk(*ALL)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", BLUE)
-    desk.deliver(FAR, 7, Join("far", "red"))
+    desk.deliver(FAR, 7, GroupJoin("far", "red"))
 
     (signal,) = desk.signal((ME, NEAR), 3)
     assert desk.installed((ME, NEAR), (ME, NEAR), 3) == []
     (word,) = taken = desk.taken()
-    assert decode(word.payload, word.service) == GroupsPart(view_id(3), 0, 1, desk.groups.own.version)
+    assert decode_group_message(word.payload, word.service) == GroupsPart(
+        view_id(3), 0, 1, desk.groups.own.version
+    )
     assert desk.delivered(ME, taken) == []
     shown, resume = desk.deliver(NEAR, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
@@ -399,14 +410,14 @@ def test_groups_of_an_older_view_count_for_nothing() -> None:
 
     desk.deliver(FAR, CONTROL_SESSION, GroupsPart(view_id(2), 0, 1, 0))
 
-    assert desk.groups.state is GState.GGATHER
+    assert desk.groups.state is GroupsState.GGATHER
 
 
 def test_two_sides_that_both_lost_members_of_one_view_are_no_companions() -> None:
     """Trap: overwritten with the new membership and -1, their ids would look alike."""
     desk = Desk(*ALL)
     desk.join(1, "ann", RED)
-    desk.deliver(FAR, 7, Join("far", "red"))
+    desk.deliver(FAR, 7, GroupJoin("far", "red"))
     last = GroupViewId(view_id(2), (), 2)
     desk.move((ME,), ALL, 4)
     # The others went through view 3 before, and had no time to tell of their groups there.
@@ -423,10 +434,10 @@ def test_two_sides_that_both_lost_members_of_one_view_are_no_companions() -> Non
 def test_a_join_after_the_signal_is_shown_with_an_id_of_this_side_and_closed_at_once() -> None:
     desk = Desk(*ALL)
     desk.join(1, "ann", RED)
-    desk.deliver(FAR, 7, Join("far", "red"))
+    desk.deliver(FAR, 7, GroupJoin("far", "red"))
     desk.signal((ME, NEAR), 3)
 
-    shown, signal = desk.deliver(NEAR, 5, Join("near", "red"))
+    shown, signal = desk.deliver(NEAR, 5, GroupJoin("near", "red"))
 
     (only,) = views([shown])
     assert only.view.id == GroupViewId(
@@ -442,15 +453,15 @@ def test_a_leave_after_the_signal_is_not_undone_by_the_view_that_follows() -> No
     desk = Desk(*ALL)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", RED)
-    desk.deliver(FAR, 7, Join("far", "red"))
+    desk.deliver(FAR, 7, GroupJoin("far", "red"))
     desk.signal((ME, NEAR), 3)
 
-    left, closing, signal = desk.deliver(ME, 2, Leave("red"))
+    left, closing, signal = desk.deliver(ME, 2, GroupLeave("red"))
     desk.installed((ME, NEAR), (ME, NEAR), 3)
     (shown,) = views(desk.exchange(ME, NEAR))
 
     ann, far = member(ME, "ann", 1), member(FAR, "far", 7)
-    assert left == Left(2, RED)
+    assert left == LeftGroup(2, RED)
     (only,) = views([closing])
     assert (only.view.members, only.view.together, only.view.id.closing) == ((ann, far), (ann,), True)
     assert signal == ShowSignal((1,), RED, only.view.id, (ann,))
@@ -460,7 +471,7 @@ def test_a_leave_after_the_signal_is_not_undone_by_the_view_that_follows() -> No
 def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() -> None:
     desk = Desk(ME, NEAR)
     desk.join(1, "ann", RED)
-    desk.deliver(NEAR, 5, Join("near", "red"))
+    desk.deliver(NEAR, 5, GroupJoin("near", "red"))
     desk.move((ME, NEAR), ALL, 3)
     last = GroupViewId(view_id(2), (), 2)
     near = GroupsPart(view_id(3), 0, 1, 0, (LocalGroup("red", last, (), ((5, "near"),)),))
@@ -486,7 +497,7 @@ def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() ->
 def test_a_second_change_before_groups_are_complete_begins_the_exchange_again() -> None:
     desk = Desk(ME, NEAR)
     desk.join(1, "ann", RED)
-    desk.deliver(NEAR, 5, Join("near", "red"))
+    desk.deliver(NEAR, 5, GroupJoin("near", "red"))
     desk.move((ME, NEAR), ALL, 3)
     desk.delivered(ME, desk.taken())
     assert desk.signal((ME, FAR), 4) == []
@@ -495,7 +506,7 @@ def test_a_second_change_before_groups_are_complete_begins_the_exchange_again() 
 
     assert signals([signal])[0].group == RED
     assert withdraw == Withdraw()
-    assert desk.groups.state is GState.GGATHER
+    assert desk.groups.state is GroupsState.GGATHER
     (word,) = words(desk.taken())
     assert word == GroupsPart(
         view_id(4), 0, 1, 0, (LocalGroup("red", GroupViewId(view_id(2), (), 2), (view_id(3),), ((1, "ann"),)),)
@@ -506,7 +517,7 @@ def test_a_join_before_groups_are_complete_is_a_peers_mistake() -> None:
     desk = Desk(ME, NEAR)
     desk.move((ME,), (ME, FAR), 3)
 
-    assert desk.deliver(FAR, 7, Join("far", "red")) == []
+    assert desk.deliver(FAR, 7, GroupJoin("far", "red")) == []
     assert desk.groups.drops == {Drop.INCONSISTENT: 1}
 
 

@@ -7,7 +7,7 @@ import pytest
 from hopring.check.evs_c import check_evs_c
 from hopring.check.trace import ClientDelivered, GroupInstalled
 from hopring.config.local import local_config
-from hopring.groups.groups import GState
+from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
 from hopring.membership.events import Resume, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message
@@ -32,7 +32,7 @@ def settle(cluster: ClientCluster) -> None:
     for _ in range(30):
         cluster.run_for(SECOND_US)
         states = {cluster.client_host(name).groups.state for name in cluster.hosts}
-        if cluster.settled() and states == {GState.GOP}:
+        if cluster.settled() and states == {GroupsState.GOP}:
             cluster.run_for(SECOND_US)
             return
     raise AssertionError("not settled")
@@ -89,7 +89,7 @@ def test_a_body_goes_only_to_sites_that_want_it() -> None:
 def test_clients_go_on_in_the_view_that_is_named_and_in_no_later_one() -> None:
     cluster = cluster_of({"eu": 1})
     host = cluster.client_host("eu1")
-    outbox, view = host.membership.traffic.outbox, host.membership.view.id
+    outbox, view = host.membership.flow.window, host.membership.view.id
     outbox.held = True
 
     host.driver.step(Resume(view._replace(counter=view.counter - 1)))
@@ -102,7 +102,7 @@ def test_clients_go_on_in_the_view_that_is_named_and_in_no_later_one() -> None:
 def test_own_messages_that_wait_can_be_withdrawn_and_those_of_clients_stay() -> None:
     cluster = cluster_of({"eu": 1})
     host = cluster.client_host("eu1")
-    outbox = host.membership.traffic.outbox
+    outbox = host.membership.flow.window
     outbox.put_back([Message(Service.SAFE, host.me.daemon, session, b"") for session in (CONTROL_SESSION, 1)])
     outbox.held = True
 

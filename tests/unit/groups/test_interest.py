@@ -7,17 +7,24 @@ from hopring.groups.events import (
     Disconnect,
     JoinGroup,
     LeaveGroup,
-    Left,
-    Refusal,
-    Refused,
+    LeftGroup,
+    RefusalReason,
+    RequestRefused,
     ShowView,
 )
 from hopring.groups.interest import InterestTable, OwnInterest
-from hopring.groups.messages import GroupsPart, Interest, Join, Leave, decode, encode
+from hopring.groups.messages import (
+    GroupInterest,
+    GroupJoin,
+    GroupLeave,
+    GroupsPart,
+    decode_group_message,
+    encode_group_message,
+)
 from hopring.groups.payloads import seal
 from hopring.ids import NEVER, DaemonId, GroupName, SiteId, SiteMask
 from hopring.links.events import Tick
-from hopring.membership.events import Submit
+from hopring.membership.events import SubmitMessage
 from hopring.ordering.entry import CONTROL_SESSION, Message, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
@@ -39,12 +46,12 @@ def mask(one: InterestTable, *groups: str) -> int:
     return one.mask(encode_message(Message(Service.AGREED, A, 1, bundle)), SITES)
 
 
-def say(daemon: DaemonId, word: Interest | GroupsPart) -> Message:
-    return Message(Service.SAFE, daemon, CONTROL_SESSION, encode(word))
+def say(daemon: DaemonId, word: GroupInterest | GroupsPart) -> Message:
+    return Message(Service.SAFE, daemon, CONTROL_SESSION, encode_group_message(word))
 
 
-def words(submits: list[Submit]) -> list[object]:
-    return [decode(one.payload, one.service) for one in submits]
+def words(submits: list[SubmitMessage]) -> list[object]:
+    return [decode_group_message(one.payload, one.service) for one in submits]
 
 
 # The table.
@@ -53,9 +60,9 @@ def words(submits: list[Submit]) -> list[object]:
 def test_a_site_is_in_the_mask_if_any_of_its_daemons_is_interested_and_the_own_always() -> None:
     one = table()
     assert mask(one, "red") == 0b001
-    one.heard(say(C, Interest(1, ("red",))))
+    one.heard(say(C, GroupInterest(1, ("red",))))
     assert mask(one, "red") == 0b011
-    one.heard(say(D, Interest(1, ("blue",))))
+    one.heard(say(D, GroupInterest(1, ("blue",))))
     assert mask(one, "red", "blue") == 0b111
 
 
@@ -69,27 +76,32 @@ def test_a_private_group_is_at_its_daemon_and_an_unknown_one_nowhere() -> None:
 def test_words_go_everywhere() -> None:
     one = table()
 
-    assert one.mask(encode_message(Message(Service.AGREED, A, 1, encode(Join("ann", "red")))), SITES) == SITES
+    assert (
+        one.mask(
+            encode_message(Message(Service.AGREED, A, 1, encode_group_message(GroupJoin("ann", "red")))), SITES
+        )
+        == SITES
+    )
 
 
 def test_links_may_change_the_order_of_announcements() -> None:
     one = table()
-    one.heard(say(B, Interest(3, ("red",))))
-    one.heard(say(B, Interest(2, (), ("red",))))
+    one.heard(say(B, GroupInterest(3, ("red",))))
+    one.heard(say(B, GroupInterest(2, (), ("red",))))
 
     assert mask(one, "red") == 0b011
 
-    one.heard(say(B, Interest(4, (), ("red",))))
-    one.heard(say(B, Interest(1, ("red",))))
+    one.heard(say(B, GroupInterest(4, (), ("red",))))
+    one.heard(say(B, GroupInterest(1, ("red",))))
     assert mask(one, "red") == 0b001
 
 
 def test_one_daemon_of_a_site_loses_interest_and_the_other_does_not() -> None:
     one = table()
-    one.heard(say(B, Interest(1, ("red",))))
-    one.heard(say(C, Interest(1, ("red",))))
+    one.heard(say(B, GroupInterest(1, ("red",))))
+    one.heard(say(C, GroupInterest(1, ("red",))))
 
-    one.delivered(B, Interest(2, (), ("red",)))
+    one.delivered(B, GroupInterest(2, (), ("red",)))
 
     assert mask(one, "red") == 0b011
 
@@ -108,8 +120,8 @@ def test_until_all_have_told_everything_nothing_is_pruned() -> None:
 def test_what_was_announced_after_groups_were_told_is_not_lost_with_them() -> None:
     one = table()
     one.wait()
-    one.heard(say(C, Interest(4, ("old",))))
-    one.heard(say(C, Interest(6, ("red",))))
+    one.heard(say(C, GroupInterest(4, ("old",))))
+    one.heard(say(C, GroupInterest(6, ("red",))))
 
     one.agree([(FAR, 5, {BLUE})])
 
@@ -118,8 +130,8 @@ def test_what_was_announced_after_groups_were_told_is_not_lost_with_them() -> No
 
 def test_daemons_that_are_gone_are_forgotten() -> None:
     one = table()
-    one.heard(say(B, Interest(1, ("red",))))
-    one.heard(say(D, Interest(1, ("red",))))
+    one.heard(say(B, GroupInterest(1, ("red",))))
+    one.heard(say(D, GroupInterest(1, ("red",))))
 
     one.keep({A, D})
 
@@ -135,7 +147,7 @@ def test_interest_is_announced_once_and_many_groups_in_one_word() -> None:
     own.want(BLUE)
     own.want(RED)
 
-    assert own.word() == Interest(1, ("red", "blue"))
+    assert own.word() == GroupInterest(1, ("red", "blue"))
     assert own.word() is None
 
 
@@ -149,7 +161,7 @@ def test_interest_lasts_a_while_after_nobody_needs_it() -> None:
     assert own.word() is None
     own.tick(15)
 
-    assert own.word() == Interest(1, (), ("red",))
+    assert own.word() == GroupInterest(1, (), ("red",))
     assert not own.known
 
 
@@ -195,10 +207,10 @@ def test_the_first_join_is_announced_safe_and_sent_when_that_is_delivered() -> N
 
     (announcement,) = desk.taken()
     assert (announcement.service, announcement.session) == (Service.SAFE, CONTROL_SESSION)
-    assert words([announcement]) == [Interest(1, ("red",))]
+    assert words([announcement]) == [GroupInterest(1, ("red",))]
     desk.delivered(ME, [announcement])
 
-    assert words(desk.taken()) == [Join("ann", "red")]
+    assert words(desk.taken()) == [GroupJoin("ann", "red")]
 
 
 def test_later_joins_of_the_group_need_no_announcement() -> None:
@@ -207,7 +219,7 @@ def test_later_joins_of_the_group_need_no_announcement() -> None:
     desk.step(Connect(2, "bob"))
     desk.step(JoinGroup(2, RED))
 
-    assert words(desk.taken()) == [Join("bob", "red")]
+    assert words(desk.taken()) == [GroupJoin("bob", "red")]
 
 
 def test_what_a_session_asks_for_waits_behind_its_join_and_others_go_on() -> None:
@@ -230,18 +242,18 @@ def test_a_leave_behind_a_join_that_waits_is_two_events_in_their_order() -> None
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
     desk.step(LeaveGroup(1, RED))
-    assert desk.step(LeaveGroup(1, RED)) == [Refused(1, Refusal.NOT_A_MEMBER, RED)]
+    assert desk.step(LeaveGroup(1, RED)) == [RequestRefused(1, RefusalReason.NOT_A_MEMBER, RED)]
     desk.step(JoinGroup(1, RED))
     desk.step(LeaveGroup(1, RED))
     (announcement,) = desk.taken()
     desk.delivered(ME, [announcement])
     sent = desk.taken()
-    assert words(sent) == [Join("ann", RED), Leave(RED)] * 2
+    assert words(sent) == [GroupJoin("ann", RED), GroupLeave(RED)] * 2
     shown = [type(one) for one in desk.delivered(ME, sent)]
 
-    assert shown == [ShowView, Left] * 2
+    assert shown == [ShowView, LeftGroup] * 2
     desk.step(Tick(), 1_000_000_000)
-    assert words(desk.taken()) == [Interest(2, (), (RED,))]
+    assert words(desk.taken()) == [GroupInterest(2, (), (RED,))]
 
 
 def test_groups_announce_what_was_under_way() -> None:
@@ -257,7 +269,7 @@ def test_groups_announce_what_was_under_way() -> None:
     for one in (NEAR, FAR):
         desk.deliver(one, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
-    assert words(desk.taken()) == [Join("ann", "red")]
+    assert words(desk.taken()) == [GroupJoin("ann", "red")]
     # The one that was never stamped comes late and changes nothing.
     assert desk.delivered(ME, [announcement]) == []
     assert desk.taken() == []
@@ -275,7 +287,7 @@ def test_an_announcement_that_is_delivered_after_the_signal_counts_if_nobody_new
     desk.installed((ME, FAR), (ME, FAR), 3)
     desk.exchange(ME, FAR)
 
-    assert words(desk.taken()) == [Join("ann", "red")]
+    assert words(desk.taken()) == [GroupJoin("ann", "red")]
 
 
 def test_the_last_leave_ends_the_interest_after_a_while_but_not_while_a_join_is_under_way() -> None:
@@ -289,11 +301,11 @@ def test_the_last_leave_ends_the_interest_after_a_while_but_not_while_a_join_is_
 
     desk.step(Tick(), now_us=200)
     submits = desk.taken()
-    assert words(submits) == [Join("ann", "red"), Leave("red")]
+    assert words(submits) == [GroupJoin("ann", "red"), GroupLeave("red")]
     desk.delivered(ME, submits)
     desk.step(Tick(), now_us=300)
 
-    assert words(desk.taken()) == [Interest(2, (), ("red",))]
+    assert words(desk.taken()) == [GroupInterest(2, (), ("red",))]
 
 
 def test_a_join_that_was_given_up_leaves_no_interest_for_ever() -> None:
@@ -307,4 +319,4 @@ def test_a_join_that_was_given_up_leaves_no_interest_for_ever() -> None:
 
     desk.step(Tick(), now_us=110)
 
-    assert words(desk.taken()) == [Interest(2, (), ("red",))]
+    assert words(desk.taken()) == [GroupInterest(2, (), ("red",))]

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from hopring.groups.events import Send
-from hopring.groups.sessions import MERGED_BYTES_MAX, Merger
+from hopring.groups.sessions import MERGED_BYTES_MAX, BundleMerger
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.wire.batch_mark import BatchMark
@@ -23,7 +23,7 @@ def send(*bodies: bytes, run: Run = RUN) -> Send:
 
 def merged(*sends: Send) -> tuple[int, list[tuple[tuple[str, ...], bytes]]]:
     """How many went together, and all messages of that."""
-    merger = Merger(sends[0])
+    merger = BundleMerger(sends[0])
     count = next((at for at, one in enumerate(sends[1:], 1) if not merger.add(one)), len(sends))
     bundle = decode_bundle(merger.send().bundle)
     assert bundle.hints.tolist() == [9] * len(bundle)
@@ -40,7 +40,7 @@ def test_what_may_go_together_does_in_its_order() -> None:
 
 
 def test_types_stay_with_their_messages() -> None:
-    merger = Merger(send(b"1", b"2"))
+    merger = BundleMerger(send(b"1", b"2"))
     assert merger.add(send(b"3"))
 
     assert decode_bundle(merger.send().bundle).types.tolist() == [0, 1, 0]

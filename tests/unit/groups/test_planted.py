@@ -7,14 +7,14 @@ import pytest
 from tests.unit.groups.play import play
 from tests.unit.groups.world import DaemonView, Host, Plan, World
 
-from hopring.groups.delivery import Early, Gets
-from hopring.groups.events import Deliver
-from hopring.groups.exchange import Gathered, Merged, Origin
-from hopring.groups.groups import Groups, GState
+from hopring.groups.delivery import EarlyMessages, Gets
+from hopring.groups.events import DeliverBundle
+from hopring.groups.exchange import GroupsExchange, MergedGroup, Origin
+from hopring.groups.groups import Groups, GroupsState
 from hopring.groups.interest import InterestTable
-from hopring.groups.names import Member
+from hopring.groups.names import GroupMember
 from hopring.groups.requests import Requests
-from hopring.groups.views import GroupViews, Numbering
+from hopring.groups.views import GroupViews, ViewNumbering
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
 from hopring.membership.events import TransitionalSignal
 from hopring.ordering.entry import Message, Position
@@ -36,24 +36,24 @@ def interest_counts_from_its_delivery(patch: Patch) -> None:
 
 
 def joiners_miss_what_overtook_them(patch: Patch) -> None:
-    take = Early.take
+    take = EarlyMessages.take
 
-    def nothing(self: Early, at: Position, gets: Gets) -> list[Deliver]:
+    def nothing(self: EarlyMessages, at: Position, gets: Gets) -> list[DeliverBundle]:
         take(self, at, gets)
         return []
 
-    patch.setattr(Early, "take", nothing)
+    patch.setattr(EarlyMessages, "take", nothing)
 
 
 def fifo_overtakes_what_a_joiner_is_owed(patch: Patch) -> None:
-    patch.setattr(Early, "_behind", lambda *_: False)
+    patch.setattr(EarlyMessages, "_behind", lambda *_: False)
 
 
 def the_signal_comes_at_once_in_ggather(patch: Patch) -> None:
     def signalled(self: Groups, event: TransitionalSignal) -> None:
         self._signal = event
-        if self.state is GState.GGATHER:
-            self.state = GState.GGT
+        if self.state is GroupsState.GGATHER:
+            self.state = GroupsState.GGT
             assert self.view is not None
             self.views.close_again(frozenset(event.together), self.view)
         else:
@@ -63,16 +63,16 @@ def the_signal_comes_at_once_in_ggather(patch: Patch) -> None:
 
 
 def ways_do_not_count(patch: Patch) -> None:
-    def together(self: Merged, origin: Origin) -> tuple[Member, ...]:
+    def together(self: MergedGroup, origin: Origin) -> tuple[GroupMember, ...]:
         alike = [members for one, members in self.origins.items() if one.last == origin.last]
         return tuple(sorted([one for members in alike for one in members]))
 
-    patch.setattr(Merged, "together", together)
-    patch.setattr(Merged, "is_torn", lambda *_: False)
+    patch.setattr(MergedGroup, "together", together)
+    patch.setattr(MergedGroup, "is_torn", lambda *_: False)
 
 
 def nobody_is_shown_the_parting(patch: Patch) -> None:
-    patch.setattr(Merged, "is_torn", lambda *_: False)
+    patch.setattr(MergedGroup, "is_torn", lambda *_: False)
 
 
 def a_side_is_told_by_its_lowest_daemon(patch: Patch) -> None:
@@ -94,7 +94,7 @@ def ids_do_not_tell_sides_apart(patch: Patch) -> None:
 
 
 def a_group_that_comes_back_begins_anew(patch: Patch) -> None:
-    patch.setattr(Numbering, "retire", lambda *_: None)
+    patch.setattr(ViewNumbering, "retire", lambda *_: None)
 
 
 def no_signal_after_a_closing_view(patch: Patch) -> None:
@@ -102,11 +102,11 @@ def no_signal_after_a_closing_view(patch: Patch) -> None:
 
 
 def one_part_of_groups_is_enough(patch: Patch) -> None:
-    patch.setattr(Gathered, "complete", property(lambda self: len(self.parts) == len(self.members)))
+    patch.setattr(GroupsExchange, "complete", property(lambda self: len(self.parts) == len(self.members)))
 
 
 def a_signal_does_not_make_a_change(patch: Patch) -> None:
-    patch.setattr(Merged, "changed", property(lambda self: len({one.last for one in self.origins}) > 1))
+    patch.setattr(MergedGroup, "changed", property(lambda self: len({one.last for one in self.origins}) > 1))
 
 
 def clients_do_not_wait_for_groups(patch: Patch) -> None:

@@ -4,8 +4,8 @@ from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk, view_id
 from tests.unit.groups.test_backpressure import words
 
 from hopring.groups.delivery import TOLD_MAX
-from hopring.groups.events import Connect, Disconnect, Output, PresenceTold
-from hopring.groups.messages import BundlePresence, PresentSessions
+from hopring.groups.events import Connect, Disconnect, Output, PresenceReport
+from hopring.groups.messages import BundlePresence, GroupPresence
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName, Process
 from hopring.membership.events import Delivered
@@ -34,7 +34,7 @@ def test_a_daemon_tells_who_was_there_when_a_message_with_a_ticket_came() -> Non
     message(desk, 22, "#bob#d0")
 
     (word,) = words(desk.taken())
-    assert word == PresentSessions(
+    assert word == GroupPresence(
         desk.view, (BundlePresence(2, 9, 21, 1, ((0, 2),)), BundlePresence(2, 9, 22, 1, ()))
     )
 
@@ -46,7 +46,7 @@ def test_it_says_so_at_once_and_only_once() -> None:
     (word,) = desk.taken()
 
     assert word.service is Service.AGREED
-    assert words([word]) == [PresentSessions(desk.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
+    assert words([word]) == [GroupPresence(desk.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
     assert desk.taken() == []
 
 
@@ -65,20 +65,20 @@ def test_many_go_in_several_words_and_none_beyond_the_view() -> None:
     desk = Desk(*ALL)
     for at in range(TOLD_MAX + 1):
         message(desk, 20 + at, "#bob#d0")
-    told = [one for one in words(desk.taken()) if isinstance(one, PresentSessions)]
+    told = [one for one in words(desk.taken()) if isinstance(one, GroupPresence)]
     assert [len(one.answers) for one in told] == [TOLD_MAX, 1]
 
     message(desk, 400, "#bob#d0")
     desk.move(ALL, ALL, 3)
     desk.exchange(*ALL)
-    assert not [one for one in words(desk.taken()) if isinstance(one, PresentSessions)]
+    assert not [one for one in words(desk.taken()) if isinstance(one, GroupPresence)]
 
 
 def test_the_sender_takes_what_is_for_it_in_this_view() -> None:
     desk = Desk(*ALL)
     answers = (BundlePresence(0, 5, 20, 0, ((1, 7),)), BundlePresence(2, 5, 21, 0, ()))
 
-    assert desk.deliver(NEAR, CONTROL_SESSION, PresentSessions(desk.view, answers)) == [
-        PresenceTold(5, Position(20, 0), NEAR, ((1, 7),))
+    assert desk.deliver(NEAR, CONTROL_SESSION, GroupPresence(desk.view, answers)) == [
+        PresenceReport(5, Position(20, 0), NEAR, ((1, 7),))
     ]
-    assert desk.deliver(NEAR, CONTROL_SESSION, PresentSessions(view_id(1), answers)) == []
+    assert desk.deliver(NEAR, CONTROL_SESSION, GroupPresence(view_id(1), answers)) == []

@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.groups.literal import ALL, ME, RED, Desk, member, views
 
-from hopring.groups.events import Deliver
-from hopring.groups.groups import GState, renumber
+from hopring.groups.events import DeliverBundle
+from hopring.groups.groups import GroupsState, renumber
 from hopring.groups.messages import GroupsPart, LocalGroup
 from hopring.groups.payloads import unseal
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
@@ -39,7 +39,7 @@ def test_members_stay_and_are_shown_nothing_as_long_as_nobody_comes() -> None:
     renumber(desk.groups, THEN, SITES, NAMES)
 
     assert views(go_on(desk, (THEN,), 2)) == []  # type: ignore[arg-type]
-    assert desk.groups.state is GState.GOP
+    assert desk.groups.state is GroupsState.GOP
     assert desk.groups.table.groups[RED].members == {member(THEN, "ann", 1)}
     assert desk.groups.table.local(RED) == (1,)
 
@@ -53,7 +53,7 @@ def test_what_waited_goes_out_in_the_name_of_the_new_number_and_comes_back() -> 
     message = Message(submit.service, THEN.daemon, submit.session, submit.payload)
     out = desk.step(Delivered(desk.view, message, THEN, Position(9, 1)))
 
-    [deliver] = [one for one in out if isinstance(one, Deliver)]
+    [deliver] = [one for one in out if isinstance(one, DeliverBundle)]
     assert (deliver.sessions, deliver.sender) == ((1,), "#ann#d0")
 
 

@@ -4,10 +4,10 @@ from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, membe
 
 from hopring.errors import Drop
 from hopring.groups.events import LeaveGroup, Output
-from hopring.groups.groups import GState
-from hopring.groups.messages import GroupsPart, Join, Kill, Leave, decode
+from hopring.groups.groups import GroupsState
+from hopring.groups.messages import GroupJoin, GroupKill, GroupLeave, GroupsPart, decode_group_message
 from hopring.groups.names import GroupViewId
-from hopring.groups.views import Numbering
+from hopring.groups.views import ViewNumbering
 from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask, ViewId
 from hopring.membership.events import Installed, Rift
 from hopring.ordering.entry import Position
@@ -23,10 +23,10 @@ def at_work() -> Desk:
     """Red has members in site 0 only, blue in both, and green only here."""
     desk = Desk(*ALL)
     desk.join(1, "ann", RED)
-    desk.deliver(NEAR, 5, Join("near", "red"))
+    desk.deliver(NEAR, 5, GroupJoin("near", "red"))
     desk.join(2, "bob", BLUE)
-    desk.deliver(NEAR, 5, Join("near", "blue"))
-    desk.deliver(FAR, 7, Join("far", "blue"))
+    desk.deliver(NEAR, 5, GroupJoin("near", "blue"))
+    desk.deliver(FAR, 7, GroupJoin("far", "blue"))
     desk.join(3, "cat", GREEN)
     return desk
 
@@ -42,7 +42,7 @@ def installed(desk: Desk) -> list[Output]:
 
 
 def told(desk: Desk) -> GroupsPart:
-    (word,) = [decode(one.payload, one.service) for one in desk.taken()]
+    (word,) = [decode_group_message(one.payload, one.service) for one in desk.taken()]
     assert isinstance(word, GroupsPart)
     return word
 
@@ -63,7 +63,9 @@ def test_what_is_lost_closes_also_those_that_lose_nobody() -> None:
     assert [one.group for one in signals(desk.signal(TOGETHER, 3))] == [BLUE]
     installed(desk)
     said = told(desk)
-    assert {one.group: one.way for one in said.groups} == dict.fromkeys(("blue", "green", "red"), (view_id(2),))
+    assert {one.group: one.closing_path for one in said.groups} == dict.fromkeys(
+        ("blue", "green", "red"), (view_id(2),)
+    )
 
 
 def test_a_second_rift_and_the_daemons_signal_close_only_what_is_not_closed() -> None:
@@ -78,13 +80,13 @@ def test_a_join_behind_the_rift_is_shown_with_an_id_that_names_the_rift() -> Non
     desk = at_work()
     rift(desk)
 
-    shown, signal = desk.deliver(FAR, 8, Join("eve", "red"))
+    shown, signal = desk.deliver(FAR, 8, GroupJoin("eve", "red"))
 
     (only,) = views([shown])
     assert only.view.id == GroupViewId(view_id(2), ASIDE, 1)
     assert only.view.together == (member(ME, "ann", 1),)
     assert signals([signal])[0].id == only.view.id
-    assert [one.view.id for one in views(desk.deliver(FAR, 9, Join("fay", "red")))] == [
+    assert [one.view.id for one in views(desk.deliver(FAR, 9, GroupJoin("fay", "red")))] == [
         GroupViewId(view_id(2), ASIDE, 2)
     ]
 
@@ -93,8 +95,8 @@ def test_no_id_aside_is_one_that_a_joiner_from_elsewhere_is_shown_by_the_order()
     """The stamps of the rift and of the join may be the same, and the steps."""
     desk = at_work()
     rift(desk)
-    (shown, _) = desk.deliver(FAR, 8, Join("eve", "red"))
-    ids = Numbering(view_id(2))
+    (shown, _) = desk.deliver(FAR, 8, GroupJoin("eve", "red"))
+    ids = ViewNumbering(view_id(2))
     ids.close(view_id(3))
 
     assert ids.after(None, Position(50, 0)) != views([shown])[0].view.id
@@ -106,12 +108,12 @@ def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_rift_give() 
     rift(aside)
     for desk in (aside, front):
         desk.at = 50
-        desk.deliver(FAR, 8, Join("eve", "red"))
-        desk.deliver(FAR, 8, Leave("red"))
-        desk.deliver(NEAR, 5, Kill())
-        desk.deliver(ME, 1, Leave("red"))
-        desk.deliver(FAR, 8, Join("eve", "new"))
-        desk.deliver(FAR, 8, Join("eve", "red"))
+        desk.deliver(FAR, 8, GroupJoin("eve", "red"))
+        desk.deliver(FAR, 8, GroupLeave("red"))
+        desk.deliver(NEAR, 5, GroupKill())
+        desk.deliver(ME, 1, GroupLeave("red"))
+        desk.deliver(FAR, 8, GroupJoin("eve", "new"))
+        desk.deliver(FAR, 8, GroupJoin("eve", "red"))
 
     for name in ("new", "blue", "red"):
         ours, theirs = [desk.groups.table.groups[GroupName(name)] for desk in (aside, front)]
@@ -121,13 +123,13 @@ def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_rift_give() 
 def test_a_group_that_closed_at_a_rift_and_comes_back_goes_on_above_its_last_id() -> None:
     desk = at_work()
     rift(desk)
-    desk.deliver(FAR, 8, Join("eve", "red"))
-    desk.deliver(FAR, 8, Kill())
-    desk.deliver(NEAR, 5, Kill())
+    desk.deliver(FAR, 8, GroupJoin("eve", "red"))
+    desk.deliver(FAR, 8, GroupKill())
+    desk.deliver(NEAR, 5, GroupKill())
     desk.step(LeaveGroup(1, RED))
-    desk.deliver(ME, 1, Leave("red"))
+    desk.deliver(ME, 1, GroupLeave("red"))
 
-    (shown, signal) = desk.deliver(ME, 1, Join("ann", "red"))
+    (shown, signal) = desk.deliver(ME, 1, GroupJoin("ann", "red"))
 
     assert [one.view.id for one in views([shown])] == [GroupViewId(view_id(2), ASIDE, 4)]
     assert [one.id for one in signals([signal])] == [GroupViewId(view_id(2), ASIDE, 4)]
@@ -136,13 +138,13 @@ def test_a_group_that_closed_at_a_rift_and_comes_back_goes_on_above_its_last_id(
 def test_after_rifts_even_those_who_lost_nobody_new_compare_what_they_have() -> None:
     desk = at_work()
     rift(desk)
-    desk.deliver(FAR, 8, Join("eve", "red"))
+    desk.deliver(FAR, 8, GroupJoin("eve", "red"))
     desk.signal(TOGETHER, 3)
     installed(desk)
 
-    assert desk.groups.state is GState.GGATHER
+    assert desk.groups.state is GroupsState.GGATHER
     red = next(one for one in told(desk).groups if one.group == "red")
-    assert (red.id, red.way) == (GroupViewId(view_id(2), ASIDE, 1), (view_id(2),))
+    assert (red.id, red.closing_path) == (GroupViewId(view_id(2), ASIDE, 1), (view_id(2),))
 
 
 def test_a_rift_before_groups_are_complete_is_somebodys_mistake() -> None:

@@ -15,12 +15,12 @@ from tests.unit.groups.book import Book, Trace
 
 from hopring.groups.events import (
     Connect,
-    Connected,
     Disconnect,
     JoinGroup,
     LeaveGroup,
     Output,
     Send,
+    SessionConnected,
 )
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
@@ -139,7 +139,7 @@ class World:
         self.sessions += 1
         out = host.groups.step(Connect(self.sessions, name), self.now_us)
         self._carry(host, out)
-        if isinstance(out[0], Connected):
+        if isinstance(out[0], SessionConnected):
             self.book.begin(host.process, out[0], name)
         return self.sessions
 

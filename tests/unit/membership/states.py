@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
-from hopring.membership.messages import Place, Run, SiteState, StateTrans
+from hopring.membership.messages import HeldRun, Place, SiteState, StateTrans
 
 OLD = ViewId(7, DaemonId(0), Incarnation(1))
 ELSEWHERE = ViewId(7, DaemonId(3), Incarnation(1))
@@ -17,17 +17,17 @@ def sites(*places: int) -> dict[DaemonId, SiteId]:
     return {DaemonId(at): SiteId(place) for at, place in enumerate(places)}
 
 
-def body(seq: int, lts: int, mask: int = ALL_SITES) -> Run:
+def body(seq: int, lts: int, mask: int = ALL_SITES) -> HeldRun:
     """A bundle with its body."""
-    return Run(seq, lts, (), mask, body=True)
+    return HeldRun(seq, lts, (), mask, body=True)
 
 
-def meta(seq: int, lts: int, mask: int = ALL_SITES) -> Run:
+def meta(seq: int, lts: int, mask: int = ALL_SITES) -> HeldRun:
     """A bundle by its meta-data only."""
-    return Run(seq, lts, (), mask, body=False)
+    return HeldRun(seq, lts, (), mask, body=False)
 
 
-def site(number: int, cseq: int, next_lts: int, *held: Run, highest: int = 0, line: int = 0) -> SiteState:
+def site(number: int, cseq: int, next_lts: int, *held: HeldRun, highest: int = 0, line: int = 0) -> SiteState:
     """What one knows of a site; `highest` may be known from a promise or a token alone."""
     top = max([highest, cseq, *[one.first for one in held]])
     return SiteState(number, cseq, next_lts, top, line, held)

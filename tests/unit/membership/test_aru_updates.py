@@ -1,5 +1,5 @@
 from hopring.ids import NEVER, SiteId, SiteMask, mask_of
-from hopring.membership.aru_updates import DELTA_US_MIN, SAMPLES, Distance, Updates, updates_of
+from hopring.membership.aru_updates import DELTA_US_MIN, SAMPLES, AruUpdates, Distance, aru_updates
 from hopring.membership.options import MembershipOptions
 from hopring.stack_events import Visited
 from hopring.wire.flood import Update
@@ -11,8 +11,8 @@ FLOOR_US = 1_000_000
 HURRY_BYTES = 64_000
 
 
-def updates() -> Updates:
-    return Updates(DELTA_US, FLOOR_US, HURRY_BYTES, OTHERS, Distance(1))
+def updates() -> AruUpdates:
+    return AruUpdates(DELTA_US, FLOOR_US, HURRY_BYTES, OTHERS, Distance(1))
 
 
 def sampled(*samples_us: int) -> Distance:
@@ -133,7 +133,7 @@ def test_without_news_nothing_hurries() -> None:
 
 def test_the_more_sites_the_more_has_to_come() -> None:
     options = MembershipOptions()
-    made = updates_of(options, SITE, (SiteId(0), SITE, SiteId(2)), 1)
+    made = aru_updates(options, SITE, (SiteId(0), SITE, SiteId(2)), 1)
 
     assert made.hurry_bytes == 3 * options.update_hurry_bytes
     assert made.others == OTHERS
@@ -213,4 +213,4 @@ def test_a_bundle_that_this_site_has_said_to_have_shortens_nothing() -> None:
 
 
 def test_alone_a_site_has_nobody_to_promise_to() -> None:
-    assert updates_of(MembershipOptions(), SITE, (SITE,), 1).others == SiteMask(0)
+    assert aru_updates(MembershipOptions(), SITE, (SITE,), 1).others == SiteMask(0)

@@ -6,9 +6,10 @@ Daemons 0 and 1 are in site 0, daemon 2 in site 1, daemon 3 in site 2.
 import msgspec
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
-from hopring.membership.connectivity import Reach
-from hopring.membership.gather import FRESH_ALIVES, FRESH_JOINS, Form, Gather, Phase, Rest, Say
-from hopring.membership.messages import Alive, Decline, Join, Record, Refer
+from hopring.membership.connectivity import SiteConnectivity
+from hopring.membership.events import SendControl
+from hopring.membership.gather import FRESH_ALIVES, FRESH_JOINS, FormView, Gather, GatherPhase, KeepView
+from hopring.membership.messages import DaemonAlive, DaemonDecline, DaemonJoin, DaemonRefer, GatherRecord
 from hopring.membership.options import MembershipOptions
 from hopring.routing.trees import Pair
 
@@ -23,7 +24,7 @@ P0, P1, P2, P3 = [Process(DaemonId(at), Incarnation(at * 1000 + 1)) for at in ra
 ROUND_TRIP_US = 20_000
 GATHER_US = OPTIONS.gather_us + 2 * ROUND_TRIP_US
 
-Outputs = list[Say | Form | Rest]
+Outputs = list[SendControl | FormView | KeepView]
 
 
 def gather_of(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather:
@@ -34,7 +35,7 @@ def gather_of(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather
         options=OPTIONS,
         round_trip_us=ROUND_TRIP_US,
         counter=4,
-        reach=Reach(
+        connectivity=SiteConnectivity(
             me,
             tuple(one for one in SITE_OF if SITE_OF[one] == SITE_OF[me.daemon] and one != me.daemon),
             OPTIONS.represented_us,
@@ -48,30 +49,30 @@ def gathering(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather
     gather = gather_of(me, cut)
     gather.seek(0)
     gather.tick(OPTIONS.seg_us)
-    assert gather.phase is Phase.GATHER
+    assert gather.phase is GatherPhase.GATHER
     return gather
 
 
 def join(
     rep: Process, *members: Process, hears: tuple[int, ...] = (), seq: int = 1, active: bool = False
-) -> Join:
-    return Join((Record(rep, seq, tuple(sorted({rep, *members})), hears, 4),), active)
+) -> DaemonJoin:
+    return DaemonJoin((GatherRecord(rep, seq, tuple(sorted({rep, *members})), hears, 4),), active)
 
 
-def alive(sender: Process, hears: tuple[int, ...] = (0, 1), rep: int | None = None) -> Alive:
-    return Alive(sender, 4, hears=hears, rep=rep)
+def alive(sender: Process, hears: tuple[int, ...] = (0, 1), rep: int | None = None) -> DaemonAlive:
+    return DaemonAlive(sender, 4, hears=hears, rep=rep)
 
 
-def heard(gather: Gather, word: Alive | Join, now_us: int) -> Outputs:
+def heard(gather: Gather, word: DaemonAlive | DaemonJoin, now_us: int) -> Outputs:
     """A word comes in; the daemon's knowledge of its site takes it first, as in a search."""
-    gather.reach.take(word, now_us)
-    return gather.alive(word, now_us) if isinstance(word, Alive) else gather.join(word, now_us)
+    gather.connectivity.take(word, now_us)
+    return gather.alive(word, now_us) if isinstance(word, DaemonAlive) else gather.join(word, now_us)
 
 
-def decide(gather: Gather) -> Form | Rest | None:
+def decide(gather: Gather) -> FormView | KeepView | None:
     """Lets the deadline pass, and returns what was decided then."""
     out = gather.tick(gather.deadline_us)
-    found = [one for one in out if isinstance(one, Form | Rest)]
+    found = [one for one in out if isinstance(one, FormView | KeepView)]
     return found[0] if found else None
 
 
@@ -81,8 +82,8 @@ def decide(gather: Gather) -> Form | Rest | None:
 def test_the_search_begins_in_the_own_site() -> None:
     gather = gather_of()
 
-    assert gather.seek(0) == [Say((DaemonId(1),), Alive(P0, 4))]
-    assert gather.phase is Phase.SEG
+    assert gather.seek(0) == [SendControl((DaemonId(1),), DaemonAlive(P0, 4))]
+    assert gather.phase is GatherPhase.SEG
 
 
 def test_alive_is_said_again_and_again() -> None:
@@ -90,7 +91,7 @@ def test_alive_is_said_again_and_again() -> None:
     gather.seek(0)
 
     assert gather.tick(OPTIONS.alive_us - 1) == []
-    assert gather.tick(OPTIONS.alive_us) == [Say((DaemonId(1),), Alive(P0, 4))]
+    assert gather.tick(OPTIONS.alive_us) == [SendControl((DaemonId(1),), DaemonAlive(P0, 4))]
 
 
 def test_the_lowest_of_the_site_gathers_and_speaks_for_all() -> None:
@@ -100,10 +101,10 @@ def test_the_lowest_of_the_site_gathers_and_speaks_for_all() -> None:
 
     (said,) = gather.tick(OPTIONS.seg_us)
 
-    assert gather.phase is Phase.GATHER
-    assert isinstance(said, Say)
-    assert isinstance(said.word, Join)
-    assert said.word.records[0].members == (P0, P1)
+    assert gather.phase is GatherPhase.GATHER
+    assert isinstance(said, SendControl)
+    assert isinstance(said.message, DaemonJoin)
+    assert said.message.records[0].members == (P0, P1)
 
 
 def test_who_hears_a_lower_one_is_represented_and_tells_it_alone_that_it_lives() -> None:
@@ -111,8 +112,8 @@ def test_who_hears_a_lower_one_is_represented_and_tells_it_alone_that_it_lives()
     gather.seek(0)
     heard(gather, alive(P0), 10_000)
 
-    assert gather.tick(OPTIONS.seg_us) == [Say((DaemonId(0),), alive(P1, hears=(0,), rep=0))]
-    assert gather.phase is Phase.REP
+    assert gather.tick(OPTIONS.seg_us) == [SendControl((DaemonId(0),), alive(P1, hears=(0,), rep=0))]
+    assert gather.phase is GatherPhase.REP
 
 
 def test_the_join_of_a_lower_one_of_the_site_ends_the_search_at_once() -> None:
@@ -121,7 +122,7 @@ def test_the_join_of_a_lower_one_of_the_site_ends_the_search_at_once() -> None:
 
     heard(gather, join(P0, P1), 5_000)
 
-    assert gather.phase is Phase.REP
+    assert gather.phase is GatherPhase.REP
 
 
 def test_the_join_of_a_higher_one_of_the_site_does_not() -> None:
@@ -130,7 +131,7 @@ def test_the_join_of_a_higher_one_of_the_site_does_not() -> None:
 
     heard(gather, join(P1), 5_000)
 
-    assert gather.phase is Phase.SEG
+    assert gather.phase is GatherPhase.SEG
 
 
 def test_a_representative_that_falls_silent_is_looked_for_anew() -> None:
@@ -140,7 +141,7 @@ def test_a_representative_that_falls_silent_is_looked_for_anew() -> None:
 
     gather.tick(5_000 + OPTIONS.represented_us)
 
-    assert gather.phase is Phase.SEG
+    assert gather.phase is GatherPhase.SEG
     assert set(gather.segment) == {DaemonId(1)}
 
 
@@ -150,8 +151,8 @@ def test_two_that_both_took_themselves_for_the_representative_agree_on_the_lower
     heard(low, join(P1), 50_000)
     heard(high, join(P0, P1), 50_000)
 
-    assert high.phase is Phase.REP
-    assert low.phase is Phase.GATHER
+    assert high.phase is GatherPhase.REP
+    assert low.phase is GatherPhase.GATHER
     assert set(low.segment) == {DaemonId(0), DaemonId(1)}
 
 
@@ -159,7 +160,7 @@ def test_two_that_both_took_themselves_for_the_representative_agree_on_the_lower
 
 
 def test_one_alone_forms_a_view_of_its_own() -> None:
-    assert decide(gathering()) == Form((P0,), ())
+    assert decide(gathering()) == FormView((P0,), ())
 
 
 def test_two_that_hear_each_other_form_a_view_decided_by_the_lower() -> None:
@@ -168,7 +169,7 @@ def test_two_that_hear_each_other_form_a_view_decided_by_the_lower() -> None:
     heard(low, join(P2, hears=(0,)), 50_000)
     heard(high, join(P0, hears=(2,)), 50_000)
 
-    assert decide(low) == Form((P0, P2), ())
+    assert decide(low) == FormView((P0, P2), ())
     assert decide(high) is None
 
 
@@ -177,17 +178,17 @@ def test_one_that_does_not_hear_me_is_left_out() -> None:
 
     heard(gather, join(P2, hears=()), 50_000)
 
-    assert decide(gather) == Form((P0,), ())
+    assert decide(gather) == FormView((P0,), ())
 
 
 def test_a_third_is_found_through_the_second_and_the_missing_link_is_named() -> None:
     gather = gathering()
-    second = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(3)), 4)
-    third = Record(P3, 1, (P3,), (DaemonId(2),), 4)
+    second = GatherRecord(P2, 1, (P2,), (DaemonId(0), DaemonId(3)), 4)
+    third = GatherRecord(P3, 1, (P3,), (DaemonId(2),), 4)
 
-    heard(gather, Join((second, third)), 50_000)
+    heard(gather, DaemonJoin((second, third)), 50_000)
 
-    assert decide(gather) == Form((P0, P2, P3), ((0, 2),))
+    assert decide(gather) == FormView((P0, P2, P3), ((0, 2),))
 
 
 def test_a_suspicious_link_is_left_out_where_there_is_another_way() -> None:
@@ -195,34 +196,34 @@ def test_a_suspicious_link_is_left_out_where_there_is_another_way() -> None:
     heard(gather, join(P2, hears=(0, 3)), 50_000)
     heard(gather, join(P3, hears=(0, 2)), 50_000)
 
-    assert decide(gather) == Form((P0, P2, P3), ((0, 1),))
+    assert decide(gather) == FormView((P0, P2, P3), ((0, 1),))
 
 
 def test_a_site_that_only_a_suspicious_link_reaches_is_left_out() -> None:
     gather = gathering(cut=((0, 1),))
     heard(gather, join(P2, hears=(0,)), 50_000)
 
-    assert decide(gather) == Form((P0,), ())
+    assert decide(gather) == FormView((P0,), ())
 
 
 def test_the_missing_links_that_others_name_count_too() -> None:
     gather = gathering()
-    record = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(3)), 4, cut=((1, 2),))
-    heard(gather, Join((record,)), 50_000)
+    record = GatherRecord(P2, 1, (P2,), (DaemonId(0), DaemonId(3)), 4, cut=((1, 2),))
+    heard(gather, DaemonJoin((record,)), 50_000)
     heard(gather, join(P3, hears=(0, 2)), 50_000)
 
-    assert decide(gather) == Form((P0, P2, P3), ((1, 2),))
+    assert decide(gather) == FormView((P0, P2, P3), ((1, 2),))
 
 
 def test_two_components_of_my_site_must_hear_each_other() -> None:
     """A ring goes through every pair, so b, whom I do not hear, cannot come in by way of another site."""
     gather = gathering()
-    far = Record(P2, 1, (P2,), (DaemonId(0), DaemonId(1)), 4)
-    rival = Record(P1, 1, (P1,), (DaemonId(2),), 4)
+    far = GatherRecord(P2, 1, (P2,), (DaemonId(0), DaemonId(1)), 4)
+    rival = GatherRecord(P1, 1, (P1,), (DaemonId(2),), 4)
 
-    heard(gather, Join((far, rival)), 50_000)
+    heard(gather, DaemonJoin((far, rival)), 50_000)
 
-    assert decide(gather) == Form((P0, P2), ())
+    assert decide(gather) == FormView((P0, P2), ())
 
 
 def test_a_representative_that_has_fallen_silent_is_left_out() -> None:
@@ -230,7 +231,7 @@ def test_a_representative_that_has_fallen_silent_is_left_out() -> None:
     heard(gather, join(P2, hears=(0,)), 50_000)
     gather.deadline_us = 50_000 + FRESH_JOINS * OPTIONS.join_us + ROUND_TRIP_US + 1
 
-    assert decide(gather) == Form((P0,), ())
+    assert decide(gather) == FormView((P0,), ())
 
 
 def test_a_newcomer_gives_the_others_time_but_not_without_end() -> None:
@@ -253,7 +254,7 @@ def test_old_news_of_a_representative_are_not_taken_for_new() -> None:
 
     heard(gather, join(P2, P3, hears=(), seq=4), 51_000)
 
-    assert decide(gather) == Form((P0, P2), ())
+    assert decide(gather) == FormView((P0, P2), ())
 
 
 def test_the_new_life_of_a_representative_replaces_the_old_one_whatever_its_sequence() -> None:
@@ -263,13 +264,13 @@ def test_the_new_life_of_a_representative_replaces_the_old_one_whatever_its_sequ
 
     heard(gather, join(reborn, hears=(0,), seq=1), 51_000)
 
-    assert decide(gather) == Form((P0, reborn), ())
+    assert decide(gather) == FormView((P0, reborn), ())
 
 
 def test_the_highest_counter_heard_of_is_kept() -> None:
     gather = gathering()
 
-    heard(gather, Join((Record(P2, 1, (P2,), (), 17), Record(P3, 1, (P3,), (), 23))), 50_000)
+    heard(gather, DaemonJoin((GatherRecord(P2, 1, (P2,), (), 17), GatherRecord(P3, 1, (P3,), (), 23))), 50_000)
 
     assert gather.counter == 23
 
@@ -281,10 +282,10 @@ def test_those_who_are_left_out_are_not_in_the_view_and_are_named_to_others() ->
     heard(gather, join(P2, hears=(0,)), 50_000)
 
     (said,) = gather.tick(gather.say_at_us)
-    assert isinstance(said, Say)
-    assert isinstance(said.word, Join)
-    assert said.word.records[0].left_out == (P1,)
-    assert decide(gather) == Form((P0, P2), ())
+    assert isinstance(said, SendControl)
+    assert isinstance(said.message, DaemonJoin)
+    assert said.message.records[0].left_out == (P1,)
+    assert decide(gather) == FormView((P0, P2), ())
 
 
 # For a view that is whole.
@@ -294,7 +295,7 @@ def test_a_probe_that_finds_nobody_lets_the_view_go_on() -> None:
     gather = gather_of()
     gather.probe([P0, P1], 0)
 
-    assert decide(gather) == Rest()
+    assert decide(gather) == KeepView()
 
 
 def test_a_probe_speaks_only_to_those_outside() -> None:
@@ -302,7 +303,7 @@ def test_a_probe_speaks_only_to_those_outside() -> None:
 
     (said,) = gather.probe([P0, P1, P2], 0)
 
-    assert isinstance(said, Say)
+    assert isinstance(said, SendControl)
     assert said.to == (DaemonId(3),)
 
 
@@ -311,7 +312,7 @@ def test_a_probe_that_finds_somebody_forms_a_view_with_all() -> None:
     gather.probe([P0, P1], 0)
     heard(gather, join(P2, hears=(0,)), 10_000)
 
-    assert decide(gather) == Form((P0, P1, P2), ())
+    assert decide(gather) == FormView((P0, P1, P2), ())
 
 
 def test_a_higher_view_waits_for_the_lower_one_to_decide_and_then_goes_on() -> None:
@@ -322,7 +323,7 @@ def test_a_higher_view_waits_for_the_lower_one_to_decide_and_then_goes_on() -> N
     assert decide(gather) is None
     gather.deadline_us = gather.limit_us
     heard(gather, join(P0, P1, hears=(2,), active=True, seq=2), gather.limit_us)
-    assert gather.tick(gather.limit_us) == [Rest()]
+    assert gather.tick(gather.limit_us) == [KeepView()]
 
 
 def test_the_alive_of_a_site_means_nothing_to_a_view_that_is_whole() -> None:
@@ -331,14 +332,14 @@ def test_the_alive_of_a_site_means_nothing_to_a_view_that_is_whole() -> None:
 
     heard(gather, alive(P1), 10_000)
 
-    assert decide(gather) == Rest()
+    assert decide(gather) == KeepView()
 
 
 # Of a whole view of several sites.
 
 
 def said_to(outputs: Outputs) -> set[int]:
-    return {int(one) for said in outputs if isinstance(said, Say) for one in said.to}
+    return {int(one) for said in outputs if isinstance(said, SendControl) for one in said.to}
 
 
 def test_a_probe_goes_on_with_the_other_sites_of_the_view_once_somebody_outside_is_heard() -> None:
@@ -358,10 +359,12 @@ def test_of_a_whole_view_its_lowest_decides_although_only_another_hears_the_newc
 
     first = gather_of(P0)
     first.probe([P0, P1, P2], 0, wide=True)
-    told = Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4), Record(P3, 1, (P3,), (2,), 4)), active=True)
+    told = DaemonJoin(
+        (GatherRecord(P2, 1, (P0, P1, P2), (0, 3), 4), GatherRecord(P3, 1, (P3,), (2,), 4)), active=True
+    )
     first.join(told, 10)
 
-    assert decide(first) == Form((P0, P1, P2, P3), ((SiteId(0), SiteId(2)),))
+    assert decide(first) == FormView((P0, P1, P2, P3), ((SiteId(0), SiteId(2)),))
 
 
 def test_a_link_that_the_view_does_without_is_taken_up_when_both_ends_say_that_they_hear_each_other() -> None:
@@ -370,11 +373,11 @@ def test_a_link_that_the_view_does_without_is_taken_up_when_both_ends_say_that_t
         gather.view_cut = ((0, 1),)
         gather.probe([P0, P1, P2], 0, wide=True)
         heard(gather, join(P3, hears=(0,)), 10)
-    heard(told, Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
+    heard(told, DaemonJoin((GatherRecord(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
     heard(told, join(P3, hears=(0, 2), seq=2), 20)
 
-    assert decide(told) == Form((P0, P1, P2, P3), ())
-    assert decide(untold) == Form((P0, P1, P2, P3), ((SiteId(0), SiteId(1)),))
+    assert decide(told) == FormView((P0, P1, P2, P3), ())
+    assert decide(untold) == FormView((P0, P1, P2, P3), ((SiteId(0), SiteId(1)),))
 
 
 # From one search to the next, and to whom.
@@ -389,17 +392,21 @@ def test_what_was_heard_of_in_an_earlier_search_is_no_news_in_the_next() -> None
     again.seek(later_us)
     again.tick(later_us + OPTIONS.seg_us)
 
-    heard(again, Join((Record(P3, 1, (P3,), (), 4), Record(P2, 7, (P2,), (0,), 4))), later_us + OPTIONS.seg_us)
+    heard(
+        again,
+        DaemonJoin((GatherRecord(P3, 1, (P3,), (), 4), GatherRecord(P2, 7, (P2,), (0,), 4))),
+        later_us + OPTIONS.seg_us,
+    )
 
     said = again.tick(again.say_at_us)[0]
-    assert isinstance(said, Say)
-    assert isinstance(said.word, Join)
-    assert [record.rep for record in said.word.records] == [P0, P3]
+    assert isinstance(said, SendControl)
+    assert isinstance(said.message, DaemonJoin)
+    assert [record.rep for record in said.message.records] == [P0, P3]
 
 
 def test_who_names_a_representative_that_speaks_with_us_is_not_asked_again() -> None:
     gather = gathering(P2)
-    gather.refer(Refer(P1, DaemonId(0)))
+    gather.refer(DaemonRefer(P1, DaemonId(0)))
     assert said_to(gather.tick(gather.say_at_us)) == {0, 1, 3}
 
     heard(gather, join(P0, P1), gather.say_at_us)
@@ -414,7 +421,7 @@ def test_a_represented_daemon_names_its_representative_to_other_sites() -> None:
     gather.seek(0)
     heard(gather, join(P0, P1), 10)
 
-    assert heard(gather, join(P2), 20) == [Say((DaemonId(2),), Refer(P1, DaemonId(0)))]
+    assert heard(gather, join(P2), 20) == [SendControl((DaemonId(2),), DaemonRefer(P1, DaemonId(0)))]
 
 
 def test_a_daemon_of_the_site_that_falls_silent_is_no_longer_spoken_for() -> None:
@@ -429,27 +436,27 @@ def test_a_daemon_of_the_site_that_falls_silent_is_no_longer_spoken_for() -> Non
 
     said = gather.tick(gather.say_at_us)[0]
 
-    assert isinstance(said, Say)
-    assert isinstance(said.word, Join)
-    assert said.word.records[0].members == (P0,)
+    assert isinstance(said, SendControl)
+    assert isinstance(said.message, DaemonJoin)
+    assert said.message.records[0].members == (P0,)
 
 
 def test_whom_others_leave_out_is_left_out_while_they_say_so_and_not_passed_on_as_my_own() -> None:
     gather = gathering()
     heard(gather, alive(P1), OPTIONS.seg_us)
-    says = Record(P2, 1, (P2,), (0, 3), 4, (), (P3,))
-    heard(gather, Join((says,)), OPTIONS.seg_us)
+    says = GatherRecord(P2, 1, (P2,), (0, 3), 4, (), (P3,))
+    heard(gather, DaemonJoin((says,)), OPTIONS.seg_us)
     heard(gather, join(P3, hears=(0, 2)), OPTIONS.seg_us)
 
     (said,) = gather.tick(gather.say_at_us)
-    assert isinstance(said, Say)
-    assert isinstance(said.word, Join)
-    assert said.word.records[0].left_out == ()
-    heard(gather, Join((says,)), gather.deadline_us)
+    assert isinstance(said, SendControl)
+    assert isinstance(said.message, DaemonJoin)
+    assert said.message.records[0].left_out == ()
+    heard(gather, DaemonJoin((says,)), gather.deadline_us)
     heard(gather, join(P3, hears=(0, 2), seq=2), gather.deadline_us)
-    heard(gather, Join((Record(P2, 2, (P2,), (0, 3), 4, (), (P3,)),)), gather.deadline_us)
+    heard(gather, DaemonJoin((GatherRecord(P2, 2, (P2,), (0, 3), 4, (), (P3,)),)), gather.deadline_us)
     form = decide(gather)
-    assert isinstance(form, Form)
+    assert isinstance(form, FormView)
     assert form.members == (P0, P1, P2)
 
 
@@ -459,19 +466,23 @@ def test_whom_others_leave_out_is_left_out_while_they_say_so_and_not_passed_on_a
 def test_who_will_be_left_out_by_the_smallest_does_not_wait_for_it() -> None:
     """P2 is linked with P0 alone; P3 hears P2 only, over a link that P3 suspects: P0 will not take it."""
     gather = gathering(P3, cut=((1, 2),))
-    heard(gather, Join((Record(P2, 1, (P2,), (0, 3), 4), Record(P0, 1, (P0,), (2,), 4))), OPTIONS.seg_us)
+    heard(
+        gather,
+        DaemonJoin((GatherRecord(P2, 1, (P2,), (0, 3), 4), GatherRecord(P0, 1, (P0,), (2,), 4))),
+        OPTIONS.seg_us,
+    )
 
-    assert decide(gather) == Form((P3,), ())
+    assert decide(gather) == FormView((P3,), ())
 
 
 def test_a_whole_view_is_not_given_up_for_one_that_lacks_its_members() -> None:
     gather = gather_of(P0)
     gather.probe([P0, P1, P2], 0, wide=True)
-    newcomer = Record(P3, 1, (P3,), (0, 2), 4, (), (P1,))
-    heard(gather, Join((newcomer,)), 10)
-    heard(gather, Join((Record(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
+    newcomer = GatherRecord(P3, 1, (P3,), (0, 2), 4, (), (P1,))
+    heard(gather, DaemonJoin((newcomer,)), 10)
+    heard(gather, DaemonJoin((GatherRecord(P2, 1, (P0, P1, P2), (0, 3), 4),), active=True), 10)
 
-    assert decide(gather) == Rest()
+    assert decide(gather) == KeepView()
 
 
 def test_a_whole_view_takes_the_new_life_of_its_member_for_the_old_one() -> None:
@@ -480,7 +491,7 @@ def test_a_whole_view_takes_the_new_life_of_its_member_for_the_old_one() -> None
     again = Process(P2.daemon, Incarnation(77))
     heard(gather, join(again, hears=(0,)), 10)
 
-    assert decide(gather) == Form((P0, again), ())
+    assert decide(gather) == FormView((P0, again), ())
 
 
 def test_the_alive_of_another_site_means_nothing() -> None:
@@ -508,16 +519,16 @@ def test_who_leaves_is_no_longer_spoken_for() -> None:
 def test_a_record_reports_what_its_sender_measured_and_the_decider_collects_all_reports() -> None:
     gather = gathering(P0)
     gather.reports = ((0, 1, 40),)
-    far = Record(P2, 1, (P2,), (0,), 4, weights=((0, 1, 56),))
+    far = GatherRecord(P2, 1, (P2,), (0,), 4, weights=((0, 1, 56),))
 
-    gather.join(Join((far,)), OPTIONS.seg_us + 10)
-    said = [one.word for one in gather.tick(gather.say_at_us) if isinstance(one, Say)]
-    assert isinstance(said[0], Join)
+    gather.join(DaemonJoin((far,)), OPTIONS.seg_us + 10)
+    said = [one.message for one in gather.tick(gather.say_at_us) if isinstance(one, SendControl)]
+    assert isinstance(said[0], DaemonJoin)
     assert said[0].records[0].weights == ((0, 1, 40),)
-    gather.join(Join((msgspec.structs.replace(far, seq=2),)), gather.deadline_us - 1)
+    gather.join(DaemonJoin((msgspec.structs.replace(far, seq=2),)), gather.deadline_us - 1)
     form = decide(gather)
 
-    assert isinstance(form, Form)
+    assert isinstance(form, FormView)
     assert set(form.reports) == {(0, 1, 40), (0, 1, 56)}
 
 
@@ -528,8 +539,8 @@ FOUR = dict.fromkeys([DaemonId(at) for at in range(4)], SiteId(0))
 
 def in_a_site_of_four(me: Process) -> Gather:
     others = tuple(one for one in FOUR if one != me.daemon)
-    reach = Reach(me, others, OPTIONS.represented_us)
-    gather = Gather(me, FOUR, {}, OPTIONS, ROUND_TRIP_US, counter=4, reach=reach)
+    reach = SiteConnectivity(me, others, OPTIONS.represented_us)
+    gather = Gather(me, FOUR, {}, OPTIONS, ROUND_TRIP_US, counter=4, connectivity=reach)
     gather.seek(0)
     return gather
 
@@ -543,7 +554,7 @@ def test_a_representative_takes_those_that_hear_each_other_in_pairs_and_tells_th
 
     out = gather.tick(gather.deadline_us)
 
-    assert out == [Say((DaemonId(3),), Decline(P0)), Form((P0, P1, P2), ())]
+    assert out == [SendControl((DaemonId(3),), DaemonDecline(P0)), FormView((P0, P1, P2), ())]
 
 
 def test_who_is_not_heard_by_a_lower_one_is_not_represented_by_it() -> None:
@@ -563,7 +574,7 @@ def test_who_is_represented_by_another_is_not_spoken_for() -> None:
 
     heard(gather, alive(P2, (0, 1), rep=0), 50_000)
 
-    assert decide(gather) == Form((P1,), ())
+    assert decide(gather) == FormView((P1,), ())
 
 
 def test_who_is_declined_looks_for_others_in_the_same_position() -> None:
@@ -573,12 +584,12 @@ def test_who_is_declined_looks_for_others_in_the_same_position() -> None:
     gather.tick(OPTIONS.seg_us)
     assert gather.representative == 0
 
-    gather.decline(Decline(P0), 60_000)
+    gather.decline(DaemonDecline(P0), 60_000)
     heard(gather, alive(P3, (0, 1, 2)), 70_000)
     gather.tick(60_000 + OPTIONS.seg_us)
 
-    assert gather.phase is Phase.GATHER
-    assert decide(gather) == Form((P2, P3), ())
+    assert gather.phase is GatherPhase.GATHER
+    assert decide(gather) == FormView((P2, P3), ())
 
 
 def test_who_is_represented_by_another_represents_nobody() -> None:
@@ -590,18 +601,18 @@ def test_who_is_represented_by_another_represents_nobody() -> None:
     heard(gather, alive(P1, (0, 2, 3), rep=0), 50_000)
 
     gather.tick(50_000 + OPTIONS.seg_us)
-    assert gather.phase is Phase.GATHER
+    assert gather.phase is GatherPhase.GATHER
 
 
 def test_a_whole_view_takes_one_of_its_site_only_if_all_of_the_site_hear_it_and_are_heard() -> None:
     for said, heard_by_it, taken in [((2,), (0, 1), True), ((), (0, 1), False), ((2,), (0,), False)]:
         gather = in_a_site_of_four(P0)
         gather.probe([P0, P1], 0)
-        gather.reach.take(Alive(P1, 4, hears=said, active=True), 10_000)
+        gather.connectivity.take(DaemonAlive(P1, 4, hears=said, active=True), 10_000)
         hears = (0,) if set(heard_by_it) == {0, 1} else ()
         heard(gather, join(P2, hears=hears), 10_000)
 
-        assert (decide(gather) == Form((P0, P1, P2), ())) is taken
+        assert (decide(gather) == FormView((P0, P1, P2), ())) is taken
 
 
 def test_a_view_that_spans_sites_is_not_merged_by_who_hears_only_its_far_end() -> None:
@@ -610,14 +621,14 @@ def test_a_view_that_spans_sites_is_not_merged_by_who_hears_only_its_far_end() -
     gather.probe([P1], 0)
     heard(gather, join(P2, P0, hears=(1,), active=True), 10)
 
-    assert decide(gather) == Rest()
+    assert decide(gather) == KeepView()
 
 
 def test_the_higher_of_two_in_a_site_does_not_take_who_goes_with_the_lower() -> None:
     """Daemon 2 in another site hears both 0 and 1, and these two do not hear each other."""
     gather = gathering(P1)
-    lower = Record(P0, 1, (P0,), (2,), 4)
-    far = Record(P2, 1, (P2,), (0, 1), 4)
-    heard(gather, Join((far, lower)), 50_000)
+    lower = GatherRecord(P0, 1, (P0,), (2,), 4)
+    far = GatherRecord(P2, 1, (P2,), (0, 1), 4)
+    heard(gather, DaemonJoin((far, lower)), 50_000)
 
-    assert decide(gather) == Form((P1,), ())
+    assert decide(gather) == FormView((P1,), ())

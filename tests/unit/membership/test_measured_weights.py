@@ -75,7 +75,7 @@ class Sites:
 
     def agreed(self, ends: Pair) -> int:
         weights = {
-            host.membership.present.measuring.agreed.get(ends, 0) for host in self.cluster.hosts.values()
+            host.membership.network.measuring.agreed.get(ends, 0) for host in self.cluster.hosts.values()
         }
         (weight,) = weights
         return weight

@@ -9,9 +9,9 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
 from hopring.links.ring_options import RingOptions
 from hopring.membership.current_network import ROUTING_BYTES
-from hopring.membership.events import Heard, Say, Stalled, Stop, Submit
+from hopring.membership.events import ControlReceived, SendControl, Stalled, Stop, SubmitMessage
 from hopring.membership.membership import LEAVE_COPIES
-from hopring.membership.messages import Join, Leave, NewMemb, Record
+from hopring.membership.messages import DaemonJoin, DaemonLeave, GatherRecord, NewMemb
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import Message, encode_message
 from hopring.routing.trees import pair
@@ -60,11 +60,11 @@ def test_a_path_that_was_measured_is_known_by_its_ends_and_an_unknown_one_taken_
     cluster.run_for(3 * SECOND_US)
 
     ends = pair(SiteId(0), SiteId(1))
-    assert set(first.present.round_trips_us) == {ends}
-    assert 1_000 <= first.present.round_trips_us[ends] < 10_000
-    assert first.present.round_trip_to_us(everybody) == first.present.round_trips_us[ends]
-    assert second.present.round_trip_to_us(everybody) == options.round_trip_us
-    assert second.present.round_trip_to_us(second.view.members) == 0
+    assert set(first.network.round_trips_us) == {ends}
+    assert 1_000 <= first.network.round_trips_us[ends] < 10_000
+    assert first.network.round_trip_to_us(everybody) == first.network.round_trips_us[ends]
+    assert second.network.round_trip_to_us(everybody) == options.round_trip_us
+    assert second.network.round_trip_to_us(second.view.members) == 0
 
 
 def test_attempts_that_end_for_want_of_time_get_twice_as_much_until_a_view_is_installed() -> None:
@@ -128,9 +128,9 @@ def test_who_has_stopped_takes_no_further_part() -> None:
 
     said = daemon.step(Stop(), cluster.engine.now_us)
 
-    assert said == [Say((cluster.numbers["eu1"],), Leave(daemon.who.me))] * LEAVE_COPIES
+    assert said == [SendControl((cluster.numbers["eu1"],), DaemonLeave(daemon.local.me))] * LEAVE_COPIES
     assert daemon.wake_at_us == NEVER
-    assert daemon.step(Submit(Service.SAFE, b"late"), cluster.engine.now_us) == []
+    assert daemon.step(SubmitMessage(Service.SAFE, b"late"), cluster.engine.now_us) == []
 
 
 def test_the_leave_of_a_stranger_to_the_view_changes_nothing() -> None:
@@ -139,9 +139,9 @@ def test_the_leave_of_a_stranger_to_the_view_changes_nothing() -> None:
     view = daemon.view.id
     earlier = Process(cluster.numbers["eu2"], Incarnation(77))
 
-    daemon.step(Heard(earlier, Leave(earlier)), cluster.engine.now_us)
+    daemon.step(ControlReceived(earlier, DaemonLeave(earlier)), cluster.engine.now_us)
     other = cluster.hosts["eu3"].me
-    daemon.step(Heard(other, Leave(cluster.hosts["eu2"].me)), cluster.engine.now_us)
+    daemon.step(ControlReceived(other, DaemonLeave(cluster.hosts["eu2"].me)), cluster.engine.now_us)
 
     assert daemon.view.id == view
     assert not daemon.view.broken
@@ -150,7 +150,7 @@ def test_the_leave_of_a_stranger_to_the_view_changes_nothing() -> None:
 
 def test_a_suspicion_that_ends_during_a_search_ends_in_its_records_too() -> None:
     cluster = cluster_of({"ams": 1, "ber": 1})
-    search = cluster.hosts["ber1"].membership.search
+    search = cluster.hosts["ber1"].membership.discovery
     link, now_us = pair(SiteId(0), SiteId(1)), cluster.engine.now_us
     search.suspicions.blame(link, now_us)
     search.suspicions.blame(link, now_us)
@@ -167,13 +167,13 @@ def test_a_search_dismisses_what_it_heard_and_nothing_that_was_known_before_it()
     """Two whole views whose searches miss each other would otherwise never meet."""
     cluster = cluster_of({"ams": 2})
     daemon, now_us = cluster.hosts["ams1"].membership, cluster.engine.now_us
-    search, view = daemon.search, daemon.view
+    search, view = daemon.discovery, daemon.view
     stranger = Process(view.members[1].daemon, Incarnation(99))
 
-    def said(seq: int) -> Join:
-        return Join((Record(stranger, seq, (stranger,), (), 4),), active=True)
+    def said(seq: int) -> DaemonJoin:
+        return DaemonJoin((GatherRecord(stranger, seq, (stranger,), (), 4),), active=True)
 
-    def probe(at_us: int, *heard: Join) -> None:
+    def probe(at_us: int, *heard: DaemonJoin) -> None:
         search.probe(4, view, at_us)
         assert search.gather is not None
         for word in heard:
@@ -197,13 +197,13 @@ def test_a_link_with_losses_is_not_to_blame_when_a_member_leaves() -> None:
     near = cluster.hosts["ams1"].membership
     assert near.stack is not None
     assert near.stack.stuck
-    assert near.present.suspects(late=False) == ([], None)
-    assert near.present.suspects(late=True) == ([pair(SiteId(0), SiteId(1))], None)
+    assert near.network.suspects(late=False) == ([], None)
+    assert near.network.suspects(late=True) == ([pair(SiteId(0), SiteId(1))], None)
 
     cluster.stop("ams2")
     cluster.run_for(10_000)
 
-    assert near.search.suspicions.links == {}
+    assert near.discovery.suspicions.links == {}
 
 
 def test_a_bundle_that_comes_again_is_neither_stamped_nor_delivered_again() -> None:
@@ -211,21 +211,21 @@ def test_a_bundle_that_comes_again_is_neither_stamped_nor_delivered_again() -> N
     daemon = cluster.hosts["ams1"].membership
     cluster.hosts["ams1"].submit(Service.AGREED, 10)
     cluster.run_for(SECOND_US)
-    body = encode_message(Message(Service.AGREED, daemon.who.me.daemon, 0, b"again"))
+    body = encode_message(Message(Service.AGREED, daemon.local.me.daemon, 0, b"again"))
     line = daemon.view.order.lines[SiteId(0)]
 
     again = Receive(SiteId(0), line.cseq, 5, SiteMask(1), body)
 
-    assert daemon.traffic.receive(daemon.view, again, cluster.engine.now_us) == []
+    assert daemon.flow.receive(daemon.view, again, cluster.engine.now_us) == []
 
 
 def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
     cluster = cluster_of({"ams": 1, "ber": 1})
     daemon = cluster.hosts["ams1"].membership
-    body = encode_message(Message(Service.AGREED, daemon.who.me.daemon, 0, b"forged"))
+    body = encode_message(Message(Service.AGREED, daemon.local.me.daemon, 0, b"forged"))
 
     with pytest.raises(PeerError):
-        daemon.traffic.receive(daemon.view, Receive(SiteId(1), 1, 5, SiteMask(3), body), cluster.engine.now_us)
+        daemon.flow.receive(daemon.view, Receive(SiteId(1), 1, 5, SiteMask(3), body), cluster.engine.now_us)
 
 
 def causes_at(cluster: Cluster, name: str) -> list[str]:

@@ -11,25 +11,25 @@ from hopring.config.model import WEIGHT_MAX
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, NUMBER_MAX, SITES_MAX, DaemonId, Incarnation, Process, SiteId, ViewId
 from hopring.membership.messages import (
-    Alive,
-    Datagram,
-    Done,
-    Join,
-    Leave,
+    DaemonAlive,
+    DaemonJoin,
+    DaemonLeave,
+    DaemonMessage,
+    DaemonRefer,
+    GatherRecord,
+    HeldRun,
     NewMemb,
-    Record,
-    Refer,
-    Resend,
-    Run,
+    RecoveryDone,
+    RecoveryMessage,
+    RecoveryResend,
     SiteState,
     StateTrans,
-    Told,
+    check_daemon_message,
     check_state,
     check_weights,
-    check_word,
-    decode_datagram,
-    decode_told,
-    encode,
+    decode_daemon_message,
+    decode_recovery_message,
+    encode_control,
     joins,
     newmemb,
 )
@@ -47,7 +47,7 @@ few_processes = st.lists(processes, max_size=3).map(tuple)
 cuts = st.lists(st.tuples(places, places), max_size=2).map(tuple)
 weights = st.lists(st.tuples(places, places, st.integers(1, WEIGHT_MAX)), max_size=2).map(tuple)
 records = st.builds(
-    Record,
+    GatherRecord,
     processes,
     counts,
     few_processes,
@@ -57,58 +57,63 @@ records = st.builds(
     few_processes,
     weights,
 )
-held = st.builds(Run, counts, counts, st.lists(counts, max_size=3).map(tuple), counts, st.booleans())
+held = st.builds(HeldRun, counts, counts, st.lists(counts, max_size=3).map(tuple), counts, st.booleans())
 site_states = st.builds(
     SiteState, places, counts, counts, counts, counts, st.lists(held, max_size=3).map(tuple)
 )
 orders = st.tuples(counts, st.integers(-1, SITES_MAX - 1))
 
-datagrams: st.SearchStrategy[Datagram] = st.one_of(
-    st.builds(Alive, processes, counts, few_processes),
-    st.builds(Join, st.lists(records, min_size=1, max_size=3).map(tuple), st.booleans()),
-    st.builds(Refer, processes, daemons),
-    st.builds(Leave, processes),
+datagrams: st.SearchStrategy[DaemonMessage] = st.one_of(
+    st.builds(DaemonAlive, processes, counts, few_processes),
+    st.builds(DaemonJoin, st.lists(records, min_size=1, max_size=3).map(tuple), st.booleans()),
+    st.builds(DaemonRefer, processes, daemons),
+    st.builds(DaemonLeave, processes),
     st.builds(NewMemb, views, few_processes, cuts, weights),
 )
-told: st.SearchStrategy[Told] = st.one_of(
+told: st.SearchStrategy[RecoveryMessage] = st.one_of(
     st.builds(
         StateTrans,
         *(views, processes, views, counts, counts, few_processes, counts, orders),
         st.lists(site_states, max_size=2).map(tuple),
     ),
-    st.builds(Resend, views, views, places, counts, counts, counts, counts, st.none() | st.binary(max_size=9)),
-    st.builds(Done, views),
+    st.builds(
+        RecoveryResend, views, views, places, counts, counts, counts, counts, st.none() | st.binary(max_size=9)
+    ),
+    st.builds(RecoveryDone, views),
 )
 
 
 @given(datagrams)
-def test_what_is_said_by_datagram_comes_back_as_it_was(word: Datagram) -> None:
-    assert decode_datagram(encode(word)) == word
+def test_what_is_said_by_datagram_comes_back_as_it_was(word: DaemonMessage) -> None:
+    assert decode_daemon_message(encode_control(word)) == word
 
 
 @given(told)
-def test_what_is_told_over_the_network_comes_back_as_it_was(word: Told) -> None:
-    assert decode_told(encode(word)) == word
+def test_what_is_told_over_the_network_comes_back_as_it_was(word: RecoveryMessage) -> None:
+    assert decode_recovery_message(encode_control(word)) == word
 
 
-@pytest.mark.parametrize(("good", "decode"), [(datagrams, decode_datagram), (told, decode_told)])
+@pytest.mark.parametrize(
+    ("good", "decode"), [(datagrams, decode_daemon_message), (told, decode_recovery_message)]
+)
 def test_noise_is_a_peers_mistake(good: st.SearchStrategy[Any], decode: Callable[[bytes], Any]) -> None:
     tally = Tally()
 
     @settings(derandomize=True, database=None)
     @given(st.binary(max_size=200), good)
     def one(noise: bytes, word: Any) -> None:
-        for payload in (noise, encode(word)):
+        for payload in (noise, encode_control(word)):
             with tally.attempt():
                 found = decode(payload)
-                assert decode(encode(found)) == found
+                assert decode(encode_control(found)) == found
 
     one()
     tally.expect(1 / 2)  # All that were words.
 
 
 @pytest.mark.parametrize(
-    ("good", "decode", "share"), [(datagrams, decode_datagram, 1 / 4), (told, decode_told, 1 / 4)]
+    ("good", "decode", "share"),
+    [(datagrams, decode_daemon_message, 1 / 4), (told, decode_recovery_message, 1 / 4)],
 )
 def test_a_damaged_word_is_a_word_or_a_peers_mistake(
     good: st.SearchStrategy[Any], decode: Callable[[bytes], Any], share: float
@@ -118,11 +123,11 @@ def test_a_damaged_word_is_a_word_or_a_peers_mistake(
     @settings(derandomize=True, database=None)
     @given(good, st.integers(0, 400), st.integers(0, 255))
     def one(word: Any, at: int, byte: int) -> None:
-        payload = bytearray(encode(word))
+        payload = bytearray(encode_control(word))
         payload[at % len(payload)] = byte
         with tally.attempt():
             found = decode(bytes(payload))
-            assert decode(encode(found)) == found
+            assert decode(encode_control(found)) == found
 
     one()
     tally.expect(share)
@@ -133,12 +138,12 @@ def test_a_damaged_datagram_makes_sense_or_is_a_peers_mistake() -> None:
 
     @settings(derandomize=True, database=None)
     @given(datagrams, st.integers(0, 400), st.integers(0, 255))
-    def one(word: Datagram, at: int, byte: int) -> None:
-        payload = bytearray(encode(word))
+    def one(word: DaemonMessage, at: int, byte: int) -> None:
+        payload = bytearray(encode_control(word))
         payload[at % len(payload)] = byte
-        for said in (encode(Leave(A)), bytes(payload)):
+        for said in (encode_control(DaemonLeave(A)), bytes(payload)):
             with tally.attempt():
-                check_word(decode_datagram(said), WHERE, 2**40)
+                check_daemon_message(decode_daemon_message(said), WHERE, 2**40)
 
     one()
     tally.expect(1 / 2)  # All that were said by a daemon of the cluster; of the others few name one.
@@ -146,15 +151,15 @@ def test_a_damaged_datagram_makes_sense_or_is_a_peers_mistake() -> None:
 
 @given(st.one_of(datagrams, told), st.integers(0, 400))
 def test_a_word_cut_short_is_refused(word: Any, at: int) -> None:
-    payload = encode(word)
+    payload = encode_control(word)
 
     with pytest.raises(PeerError):
-        decode_datagram(payload[: at % len(payload)])
+        decode_daemon_message(payload[: at % len(payload)])
     with pytest.raises(PeerError):
-        decode_told(payload[: at % len(payload)])
+        decode_recovery_message(payload[: at % len(payload)])
 
 
-@pytest.mark.parametrize("decode", [decode_datagram, decode_told])
+@pytest.mark.parametrize("decode", [decode_daemon_message, decode_recovery_message])
 def test_a_tag_that_is_no_text_is_refused(decode: Callable[[bytes], object]) -> None:
     with pytest.raises(PeerError):
         decode(b"\x92\xa1\x80\x00")
@@ -162,14 +167,14 @@ def test_a_tag_that_is_no_text_is_refused(decode: Callable[[bytes], object]) -> 
 
 def test_the_two_kinds_of_words_are_not_mixed_up() -> None:
     with pytest.raises(PeerError):
-        decode_told(encode(Alive(A, 1)))
+        decode_recovery_message(encode_control(DaemonAlive(A, 1)))
     with pytest.raises(PeerError):
-        decode_datagram(encode(Done(ViewId(1, A.daemon, A.incarnation))))
+        decode_daemon_message(encode_control(RecoveryDone(ViewId(1, A.daemon, A.incarnation))))
 
 
 def test_a_join_has_at_least_its_senders_record() -> None:
     with pytest.raises(PeerError):
-        decode_datagram(encode(Join(())))
+        decode_daemon_message(encode_control(DaemonJoin(())))
 
 
 VIEW = ViewId(9, A.daemon, A.incarnation)
@@ -179,30 +184,30 @@ STRANGER = Process(DaemonId(9), Incarnation(1))
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        (Alive(STRANGER, 1), Drop.FOREIGN_SENDER),
-        (Alive(A, 101), Drop.OUT_OF_WINDOW),
-        (Join((Record(A, 1, (A, STRANGER), (), 1),)), Drop.FOREIGN_SENDER),
-        (Join((Record(STRANGER, 1, (A,), (), 1),)), Drop.FOREIGN_SENDER),
-        (Join((Record(A, 1, (A,), (), 1), Record(B, 1, (B,), (), 101))), Drop.OUT_OF_WINDOW),
-        (Join((Record(A, 1, (A,), (), 1, ((1, 0),)),)), Drop.INCONSISTENT),
+        (DaemonAlive(STRANGER, 1), Drop.FOREIGN_SENDER),
+        (DaemonAlive(A, 101), Drop.OUT_OF_WINDOW),
+        (DaemonJoin((GatherRecord(A, 1, (A, STRANGER), (), 1),)), Drop.FOREIGN_SENDER),
+        (DaemonJoin((GatherRecord(STRANGER, 1, (A,), (), 1),)), Drop.FOREIGN_SENDER),
+        (DaemonJoin((GatherRecord(A, 1, (A,), (), 1), GatherRecord(B, 1, (B,), (), 101))), Drop.OUT_OF_WINDOW),
+        (DaemonJoin((GatherRecord(A, 1, (A,), (), 1, ((1, 0),)),)), Drop.INCONSISTENT),
         (NewMemb(VIEW, (A, STRANGER)), Drop.FOREIGN_SENDER),
         (NewMemb(VIEW, (A, Process(A.daemon, Incarnation(77)))), Drop.INCONSISTENT),
         (NewMemb(VIEW, (A, B), ((1, 1),)), Drop.INCONSISTENT),
         (NewMemb(VIEW._replace(counter=101), (A, B)), Drop.OUT_OF_WINDOW),
-        (Refer(STRANGER, 0), Drop.FOREIGN_SENDER),
-        (Leave(STRANGER), Drop.FOREIGN_SENDER),
+        (DaemonRefer(STRANGER, 0), Drop.FOREIGN_SENDER),
+        (DaemonLeave(STRANGER), Drop.FOREIGN_SENDER),
     ],
 )
-def test_a_word_that_nobody_right_says_is_refused(word: Datagram, reason: Drop) -> None:
+def test_a_word_that_nobody_right_says_is_refused(word: DaemonMessage, reason: Drop) -> None:
     with pytest.raises(PeerError) as caught:
-        check_word(word, WHERE, 100)
+        check_daemon_message(word, WHERE, 100)
 
     assert caught.value.reason is reason
 
 
 def test_a_word_of_those_who_are_configured_passes() -> None:
-    check_word(NewMemb(VIEW, (A, B, C), ((0, 1),)), WHERE, 100)
-    check_word(Join((Record(A, 1, (A, B), (2,), 100),)), WHERE, 100)
+    check_daemon_message(NewMemb(VIEW, (A, B, C), ((0, 1),)), WHERE, 100)
+    check_daemon_message(DaemonJoin((GatherRecord(A, 1, (A, B), (2,), 100),)), WHERE, 100)
 
 
 # Daemons A and B are at site 0, C at site 1, D at site 2; sites 0 and 2 have no link.
@@ -213,8 +218,8 @@ CHAIN = Topology(
 )
 
 
-def reports(rep: Process, *links: tuple[int, int, int]) -> Join:
-    return Join((Record(D, 1, (D,), (), 1), Record(rep, 1, (rep,), (), 1, weights=links)))
+def reports(rep: Process, *links: tuple[int, int, int]) -> DaemonJoin:
+    return DaemonJoin((GatherRecord(D, 1, (D,), (), 1), GatherRecord(rep, 1, (rep,), (), 1, weights=links)))
 
 
 def test_weights_of_the_own_sites_links_pass() -> None:
@@ -233,7 +238,7 @@ def test_weights_of_the_own_sites_links_pass() -> None:
         NewMemb(VIEW, (A, C), (), ((0, 1, 5), (0, 1, 6))),
     ],
 )
-def test_weights_that_nobody_right_reports_are_refused(word: Join | NewMemb) -> None:
+def test_weights_that_nobody_right_reports_are_refused(word: DaemonJoin | NewMemb) -> None:
     with pytest.raises(PeerError) as caught:
         check_weights(word, CHAIN)
 
@@ -242,12 +247,12 @@ def test_weights_that_nobody_right_reports_are_refused(word: Join | NewMemb) -> 
 
 @pytest.mark.parametrize("weight", [0, -1, WEIGHT_MAX + 1, 1.5, "5"])
 def test_a_weight_out_of_range_is_refused_by_the_decoder(weight: object) -> None:
-    join: Any = Join((Record(A, 1, (A,), (), 1, weights=((0, 1, weight),)),))  # type: ignore[arg-type]
+    join: Any = DaemonJoin((GatherRecord(A, 1, (A,), (), 1, weights=((0, 1, weight),)),))  # type: ignore[arg-type]
     newmemb: Any = NewMemb(VIEW, (A,), (), ((0, 1, weight),))  # type: ignore[arg-type]
 
     for word in (join, newmemb):
         with pytest.raises(PeerError) as caught:
-            decode_datagram(encode(word))
+            decode_daemon_message(encode_control(word))
         assert caught.value.reason is Drop.INCONSISTENT
 
 
@@ -263,7 +268,7 @@ def test_where_the_configured_weights_hold_others_are_refused() -> None:
 
 def test_a_reference_names_a_configured_daemon() -> None:
     with pytest.raises(PeerError) as caught:
-        check_word(Refer(A, DaemonId(9)), WHERE, 100)
+        check_daemon_message(DaemonRefer(A, DaemonId(9)), WHERE, 100)
 
     assert caught.value.reason is Drop.FOREIGN_SENDER
 
@@ -277,8 +282,8 @@ def test_a_reference_names_a_configured_daemon() -> None:
         state(A, site(0, 2, 9, body(3, 51)), clock=50),
         state(A, site(0, 2, 9, body(4, 12), body(3, 13))),
         state(A, site(0, 2, 9, body(3, 12), body(4, 12))),
-        state(A, site(0, 2, 9, Run(3, 12, (1, 0), 1, body=True))),
-        state(A, SiteState(0, 2, 9, 3, 0, (Run(3, 12, (1,), 1, body=True),))),
+        state(A, site(0, 2, 9, HeldRun(3, 12, (1, 0), 1, body=True))),
+        state(A, SiteState(0, 2, 9, 3, 0, (HeldRun(3, 12, (1,), 1, body=True),))),
         state(A, site(0, 2, 9, highest=2**40)),
         state(A, site(0, 2, 9, highest=3, line=4)),
         state(A, site(5, 2, 9)),
@@ -290,7 +295,7 @@ def test_a_state_that_cannot_be_is_refused(impossible: StateTrans) -> None:
 
 
 def test_a_state_that_can_be_passes() -> None:
-    known = site(0, 4, 13, Run(3, 10, (1,), 3, body=True), meta(7, 19), highest=9)
+    known = site(0, 4, 13, HeldRun(3, 10, (1,), 3, body=True), meta(7, 19), highest=9)
 
     check_state(state(A, known, aru=10, delivered=(11, 0), clock=19), {SiteId(0)})
 
@@ -300,20 +305,20 @@ def test_what_a_view_of_many_sites_has_to_say_goes_into_several_joins_that_each_
     everybody = tuple(Process(DaemonId(at), Incarnation(2**64 - 1 - at)) for at in range(512))
     hears = tuple(DaemonId(at) for at in range(0, 512, 8))
     cut = tuple((one, one + 1) for one in range(63))
-    records = [Record(rep, NUMBER_MAX, everybody, hears, NUMBER_MAX, cut) for rep in everybody[::8]]
+    records = [GatherRecord(rep, NUMBER_MAX, everybody, hears, NUMBER_MAX, cut) for rep in everybody[::8]]
 
     words = joins(records[0], records[1:], active=True)
 
     assert all(word.records[0] == records[0] and word.active for word in words)
     assert [record for word in words for record in word.records[1:]] == records[1:]
-    assert all(len(encode(word)) <= WORD_DATAGRAM_BYTES_MAX for word in words)
-    assert sum(len(encode(word)) for word in words) > (len(words) - 1) * WORD_DATAGRAM_BYTES_MAX // 2
+    assert all(len(encode_control(word)) <= WORD_DATAGRAM_BYTES_MAX for word in words)
+    assert sum(len(encode_control(word)) for word in words) > (len(words) - 1) * WORD_DATAGRAM_BYTES_MAX // 2
 
 
 def test_what_fits_goes_into_one_join() -> None:
-    record = Record(A, 1, (A, B), (DaemonId(2),), 4)
+    record = GatherRecord(A, 1, (A, B), (DaemonId(2),), 4)
 
-    assert joins(record, [record], active=False) == [Join((record, record), False)]
+    assert joins(record, [record], active=False) == [DaemonJoin((record, record), False)]
 
 
 def test_weights_of_all_links_fit_into_a_newmemb_unless_there_are_thousands_of_members() -> None:
@@ -325,4 +330,4 @@ def test_weights_of_all_links_fit_into_a_newmemb_unless_there_are_thousands_of_m
 
     assert len(of(3_000).weights) == len(links)
     assert of(DAEMONS_MAX).weights == ()
-    assert all(len(encode(of(count))) < WORD_DATAGRAM_BYTES_MAX for count in (3_000, DAEMONS_MAX))
+    assert all(len(encode_control(of(count))) < WORD_DATAGRAM_BYTES_MAX for count in (3_000, DAEMONS_MAX))

@@ -7,7 +7,7 @@ import pytest
 from hopring.check import trace
 from hopring.check.evs import check_evs
 from hopring.config.local import local_config
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
 from hopring.sim.cluster import Cluster
@@ -28,7 +28,7 @@ def views_of(cluster: Cluster) -> set[frozenset[str]]:
     views = set()
     for host in cluster.hosts.values():
         members = [cluster.names[one.daemon] for one in host.membership.view.members]
-        views.add(frozenset(members if host.membership.phase is Phase.OP else [host.name]))
+        views.add(frozenset(members if host.membership.phase is MembershipPhase.OP else [host.name]))
     return views
 
 

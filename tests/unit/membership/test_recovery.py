@@ -23,8 +23,8 @@ from tests.unit.membership.states import (
 )
 
 from hopring.ids import NUMBER_MAX, SiteId
-from hopring.membership.messages import Run, StateTrans
-from hopring.membership.recovery import NOWHERE, Pruned, decide
+from hopring.membership.messages import HeldRun, StateTrans
+from hopring.membership.recovery import NOWHERE, DecidedRift, decide
 from hopring.ordering.entry import Position
 
 APART = sites(0, 1, 2, 3)
@@ -292,7 +292,7 @@ def test_one_who_is_left_alone_decides_alone() -> None:
 FOR_1_AND_2 = 0b110
 
 
-def past(*held: Run) -> StateTrans:
+def past(*held: HeldRun) -> StateTrans:
     """Daemon a in site 0, which is through with everything up to 30."""
     return state(A, site(2, len(held), 31, *held), delivered=(30, 2))
 
@@ -303,13 +303,13 @@ def test_a_hole_that_somebody_went_past_is_a_rift() -> None:
     )
 
     assert holes(decision.holes) == [(2, 1)]
-    assert decision.rifts == (Pruned(Position(20, 2), FOR_1_AND_2, lost=True),)
+    assert decision.rifts == (DecidedRift(Position(20, 2), FOR_1_AND_2, lost=True),)
 
 
 def test_what_is_safe_and_not_stable_is_a_rift_for_those_who_are_held_back_by_it() -> None:
-    held = Run(1, 20, (3,), FOR_1_AND_2, body=True, safe=True)
-    lower = Run(1, 20, (), FOR_1_AND_2, body=False)
-    higher = Run(2, 23, (), FOR_1_AND_2, body=False)
+    held = HeldRun(1, 20, (3,), FOR_1_AND_2, body=True, safe=True)
+    lower = HeldRun(1, 20, (), FOR_1_AND_2, body=False)
+    higher = HeldRun(2, 23, (), FOR_1_AND_2, body=False)
 
     decision = decide([past(lower, higher), state(B, site(2, 2, 31, held), delivered=(19, 2))], OLD, APART)
 
@@ -318,7 +318,7 @@ def test_what_is_safe_and_not_stable_is_a_rift_for_those_who_are_held_back_by_it
 
 
 def test_there_is_no_rift_where_nobody_went_past_or_all_is_stable() -> None:
-    held = Run(1, 20, (), FOR_1_AND_2, body=True, safe=True)
+    held = HeldRun(1, 20, (), FOR_1_AND_2, body=True, safe=True)
     near = state(B, site(2, 1, 31, held), delivered=(19, 2), aru=21)
 
     assert decide([past(meta(1, 20, FOR_1_AND_2)), near], OLD, APART).rifts == ()

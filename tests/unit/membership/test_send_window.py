@@ -1,15 +1,15 @@
 import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.membership.message_flow import MESSAGE_COST_BYTES, Outbox
+from hopring.membership.message_flow import MESSAGE_COST_BYTES, SendWindow
 from hopring.ordering.entry import CONTROL_SESSION, Entry, Message
 from hopring.services import Service
 
 ME = DaemonId(0)
 
 
-def outbox(window_bytes: int = 100, window_bundles: int = 3, queue_bytes_max: int = 100_000) -> Outbox:
-    return Outbox(window_bytes, window_bundles, queue_bytes_max)
+def outbox(window_bytes: int = 100, window_bundles: int = 3, queue_bytes_max: int = 100_000) -> SendWindow:
+    return SendWindow(window_bytes, window_bundles, queue_bytes_max)
 
 
 def message(size: int = 10, daemon: int = 0) -> Message:
@@ -20,7 +20,7 @@ def entry(one: Message) -> Entry:
     return Entry(SiteId(0), 1, 5, SiteMask(1), 0, one)
 
 
-def taken(box: Outbox) -> int:
+def taken(box: SendWindow) -> int:
     """How many the window lets through."""
     count = 0
     while box.ready:

@@ -4,9 +4,16 @@ from tests.unit.membership.states import ATTEMPT, ELSEWHERE, OLD, A, B, C, body,
 
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
-from hopring.membership.messages import Done, NewMemb, Resend, SiteState, StateTrans, Told
-from hopring.membership.view import View
-from hopring.membership.view_attempt import Attempt
+from hopring.membership.messages import (
+    NewMemb,
+    RecoveryDone,
+    RecoveryMessage,
+    RecoveryResend,
+    SiteState,
+    StateTrans,
+)
+from hopring.membership.view import DaemonView
+from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.entry import Message
 from hopring.ordering.order import STAMP_AHEAD_MAX, new_order
 from hopring.services import Service
@@ -16,24 +23,24 @@ WHERE = sites(0, 1, 2)
 ANOTHER_ATTEMPT = ViewId(8, DaemonId(0), Incarnation(1))
 
 
-def old_view(me: Process = A) -> View:
-    view = View(OLD, me, (A, B, C), new_order([SiteId(0), SiteId(1), SiteId(2)], 0))
+def old_view(me: Process = A) -> DaemonView:
+    view = DaemonView(OLD, me, (A, B, C), new_order([SiteId(0), SiteId(1), SiteId(2)], 0))
     view.break_up()
     return view
 
 
-def attempt_of(*members: Process, view: View | None = None) -> Attempt:
-    return Attempt(NewMemb(ATTEMPT, members), view or old_view(), WHERE, counter=9)
+def attempt_of(*members: Process, view: DaemonView | None = None) -> ViewAttempt:
+    return ViewAttempt(NewMemb(ATTEMPT, members), view or old_view(), WHERE, counter=9)
 
 
-def kinds(words: list[Told]) -> list[str]:
+def kinds(words: list[RecoveryMessage]) -> list[str]:
     return [type(word).__name__ for word in words]
 
 
 def test_one_alone_is_done_at_once() -> None:
     attempt = attempt_of(A)
 
-    assert kinds(attempt.start()) == ["StateTrans", "Done"]
+    assert kinds(attempt.start()) == ["StateTrans", "RecoveryDone"]
     assert attempt.complete
 
 
@@ -45,7 +52,7 @@ def test_nothing_is_decided_before_all_states_have_come() -> None:
     assert attempt.silent == [C]
     assert not attempt.bound
 
-    assert kinds(attempt.told(C.daemon, old_view(C).state(ATTEMPT, 9))) == ["Done"]
+    assert kinds(attempt.told(C.daemon, old_view(C).state(ATTEMPT, 9))) == ["RecoveryDone"]
     assert attempt.bound
     assert not attempt.complete
 
@@ -54,7 +61,7 @@ def test_it_is_complete_when_all_are_done_in_whatever_order_the_words_come() -> 
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.told(B.daemon, Done(ATTEMPT))
+    attempt.told(B.daemon, RecoveryDone(ATTEMPT))
     assert not attempt.complete
 
     attempt.told(B.daemon, old_view(B).state(ATTEMPT, 9))
@@ -66,7 +73,7 @@ def test_words_of_another_attempt_or_of_strangers_do_not_count() -> None:
     attempt.start()
 
     attempt.told(B.daemon, old_view(B).state(ANOTHER_ATTEMPT, 9))
-    attempt.told(B.daemon, Done(ANOTHER_ATTEMPT))
+    attempt.told(B.daemon, RecoveryDone(ANOTHER_ATTEMPT))
     attempt.told(C.daemon, old_view(C).state(ATTEMPT, 9))
 
     assert attempt.silent == [B]
@@ -108,8 +115,8 @@ def test_a_daemon_is_bound_only_when_it_has_what_it_lacked() -> None:
     assert not mine.bound
 
     words = theirs.told(A.daemon, asked)
-    assert kinds(words) == ["Resend", "Done"]
-    assert kinds(mine.told(B.daemon, words[0])) == ["Done"]
+    assert kinds(words) == ["RecoveryResend", "RecoveryDone"]
+    assert kinds(mine.told(B.daemon, words[0])) == ["RecoveryDone"]
     mine.told(B.daemon, words[1])
     assert mine.complete
 
@@ -119,7 +126,9 @@ def test_a_resend_of_another_view_is_not_taken() -> None:
     attempt = attempt_of(A, B, view=view)
     attempt.start()
 
-    attempt.told(B.daemon, Resend(ATTEMPT, ELSEWHERE, 2, 1, 5, 0b111, 0, b"\x05\x02\x00\x01\x00\x00\x00m"))
+    attempt.told(
+        B.daemon, RecoveryResend(ATTEMPT, ELSEWHERE, 2, 1, 5, 0b111, 0, b"\x05\x02\x00\x01\x00\x00\x00m")
+    )
 
     assert not view.order.entries
 
@@ -175,13 +184,13 @@ def test_a_state_that_cannot_be_is_refused_and_changes_nothing(impossible: SiteS
 @pytest.mark.parametrize(
     "resend",
     [
-        Resend(ATTEMPT, OLD, 2, 1, 5, 0b111, 0, b""),
-        Resend(ATTEMPT, OLD, 2, 1, 5, 0b111, 0, b"\x05\x63\x00\x01\x00\x00\x00m"),
-        Resend(ATTEMPT, OLD, 2, 1, 2**62, 0b111, 0, None),
+        RecoveryResend(ATTEMPT, OLD, 2, 1, 5, 0b111, 0, b""),
+        RecoveryResend(ATTEMPT, OLD, 2, 1, 5, 0b111, 0, b"\x05\x63\x00\x01\x00\x00\x00m"),
+        RecoveryResend(ATTEMPT, OLD, 2, 1, 2**62, 0b111, 0, None),
     ],
     ids=["no message", "of a daemon outside the view", "stamped far ahead"],
 )
-def test_a_resend_that_cannot_be_is_refused_and_changes_nothing(resend: Resend) -> None:
+def test_a_resend_that_cannot_be_is_refused_and_changes_nothing(resend: RecoveryResend) -> None:
     view = old_view()
     attempt = attempt_of(A, B, view=view)
     attempt.start()

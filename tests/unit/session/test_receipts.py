@@ -2,8 +2,8 @@
 
 from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk
 
-from hopring.groups.events import PresenceTold
-from hopring.groups.messages import Join
+from hopring.groups.events import PresenceReport
+from hopring.groups.messages import GroupJoin
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName
 from hopring.membership.events import Delivered
@@ -33,7 +33,7 @@ def receipt(desk: Desk, members: int | None, closing: bool = False) -> Receipt:
 def test_members_elsewhere_are_known_and_counted_at_once() -> None:
     desk = Desk(*ALL)
     desk.join(5, "me", RED)
-    desk.deliver(FAR, 8, Join("far", "red"))
+    desk.deliver(FAR, 8, GroupJoin("far", "red"))
     receipts = Receipts(desk.groups)
 
     assert receipts.delivered(delivered(desk, "red")) == receipt(desk, 2)
@@ -44,16 +44,16 @@ def test_members_elsewhere_are_known_and_counted_at_once() -> None:
 
 def test_daemons_of_private_groups_are_waited_for_and_joins_meanwhile_do_not_count() -> None:
     desk = Desk(*ALL)
-    desk.deliver(FAR, 8, Join("far", "red"))
+    desk.deliver(FAR, 8, GroupJoin("far", "red"))
     receipts = Receipts(desk.groups)
     groups = ("red", "#far#d2", "#other#d2", "#near#d1", "#x#nowhere")
 
     assert receipts.delivered(delivered(desk, *groups)) is None
-    desk.deliver(NEAR, 4, Join("late", "red"))
-    assert receipts.told(PresenceTold(5, AT, NEAR, ((3, 2),))) is None
-    assert receipts.told(PresenceTold(6, AT, FAR, ())) is None, "another session's"
+    desk.deliver(NEAR, 4, GroupJoin("late", "red"))
+    assert receipts.told(PresenceReport(5, AT, NEAR, ((3, 2),))) is None
+    assert receipts.told(PresenceReport(6, AT, FAR, ())) is None, "another session's"
     # The one in red counts once; the other private group of that daemon is nobody's.
-    assert receipts.told(PresenceTold(5, AT, FAR, ((1, 8),))) == receipt(desk, 2)
+    assert receipts.told(PresenceReport(5, AT, FAR, ((1, 8),))) == receipt(desk, 2)
     assert receipts.close() == []
 
 
@@ -64,7 +64,7 @@ def test_when_the_view_closes_the_count_is_unknown_and_the_receipt_waits_no_long
     assert receipts.delivered(delivered(desk, "#far#d2")) is None
     desk.signal((ME, NEAR), 3)
     assert receipts.close() == [(5, receipt(desk, None))]
-    assert receipts.told(PresenceTold(5, AT, FAR, ((0, 8),))) is None
+    assert receipts.told(PresenceReport(5, AT, FAR, ((0, 8),))) is None
     assert receipts.delivered(delivered(desk, "#far#d2")) == receipt(desk, None, closing=True)
 
 

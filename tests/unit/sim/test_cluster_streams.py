@@ -7,8 +7,8 @@ from hopring.config.model import Config, Link, LinkProtocol
 from hopring.errors import HopError
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.tcp import Closed, Opened, Received
-from hopring.membership.events import FromStream
-from hopring.membership.membership import Phase
+from hopring.membership.events import StreamChanged
+from hopring.membership.membership import MembershipPhase
 from hopring.services import Service
 from hopring.sim.cluster import CLUSTER, Cluster
 from hopring.sim.cluster_streams import STRANGERS_MAX, Streams
@@ -148,9 +148,9 @@ def test_a_late_event_of_an_earlier_networks_stream_does_not_hurt_the_present_on
     host = cluster.hosts["a1"]
     view = host.membership.view.id
 
-    host.driver.step(FromStream(Generation(1), B, Closed("reset")))
+    host.driver.step(StreamChanged(Generation(1), B, Closed("reset")))
 
-    assert (host.membership.phase, host.membership.view.id) == (Phase.OP, view)
+    assert (host.membership.phase, host.membership.view.id) == (MembershipPhase.OP, view)
 
 
 def test_the_end_of_the_present_networks_stream_is_the_end_of_the_view() -> None:
@@ -159,9 +159,9 @@ def test_the_end_of_the_present_networks_stream_is_the_end_of_the_view() -> None
     stack = host.membership.stack
     assert stack is not None
 
-    host.driver.step(FromStream(stack.own.generation, B, Closed("reset")))
+    host.driver.step(StreamChanged(stack.own.generation, B, Closed("reset")))
 
-    assert host.membership.phase is Phase.SEARCH
+    assert host.membership.phase is MembershipPhase.SEARCH
     cluster.run_for(3_000_000)
     assert cluster.settled()
 

@@ -8,8 +8,8 @@ from hopring.config.local import local_config
 from hopring.config.model import Config
 from hopring.ids import NUMBER_MAX, DaemonId, SiteId, SiteMask
 from hopring.links.ring_state import Phase as RingPhase
-from hopring.membership.events import Arrived
-from hopring.membership.membership import Phase
+from hopring.membership.events import PacketReceived
+from hopring.membership.membership import MembershipPhase
 from hopring.services import Service
 from hopring.sim.cluster import CLUSTER, Cluster
 from hopring.sim.path import Quality
@@ -208,9 +208,9 @@ def test_a_bundle_beyond_the_last_number_ends_the_network(lts: int, seq: int) ->
     bundle = encode_routed(Routed(SiteId(0), seq, lts, SiteMask(3), 0, 1, b"x" * 20))
 
     host.submit(Service.AGREED, 10)
-    host.driver.step(Arrived(Packet(header, (Data(stack.ring.state.store.aru + 1, bundle),))))
+    host.driver.step(PacketReceived(Packet(header, (Data(stack.ring.state.store.aru + 1, bundle),))))
 
-    assert host.membership.phase is Phase.SEARCH
+    assert host.membership.phase is MembershipPhase.SEARCH
     assert "breaks the protocol" in host.membership.cause
     settle(cluster)
     load(cluster)
@@ -233,7 +233,7 @@ def test_a_bundle_beyond_the_last_number_does_not_raise_the_stamps_of_the_token_
     token = ring.passed.replace(number=ring.expected, link_seq=seq)
     host.submit(Service.AGREED, 10)
 
-    host.driver.step(Arrived(Packet(header, (Data(seq, bundle), token))))
+    host.driver.step(PacketReceived(Packet(header, (Data(seq, bundle), token))))
 
     assert "breaks the protocol" in host.membership.cause
 

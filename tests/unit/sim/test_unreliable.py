@@ -155,7 +155,7 @@ def test_loss_of_unreliable_messages_holds_nothing_up() -> None:
 @pytest.mark.parametrize("sites", [{"ams": 1}, {"ams": 3}, {"ams": 2, "ber": 1}])
 def test_an_idle_system_frees_the_window(sites: dict[str, int]) -> None:
     world = cluster(sites=sites)
-    outbox = world.hosts["ams1"].membership.traffic.outbox
+    outbox = world.hosts["ams1"].membership.flow.window
     for _ in range(5):
         world.hosts["ams1"].submit(Service.UNRELIABLE, 1_000)
     assert outbox.out_bundles == 5
@@ -173,8 +173,8 @@ def test_the_window_holds_a_flood_back_and_lets_all_of_it_pass_in_time() -> None
     for _ in range(2 * window + 100):
         host.submit(Service.UNRELIABLE, 100)
 
-    assert host.membership.traffic.outbox.out_bundles == window
-    assert len(host.membership.traffic.outbox.waiting) == window + 100
+    assert host.membership.flow.window.out_bundles == window
+    assert len(host.membership.flow.window.waiting) == window + 100
     world.run_for(1_000_000)
 
     assert delivered(world, Service.UNRELIABLE) == dict.fromkeys(world.hosts, 2 * window + 100)

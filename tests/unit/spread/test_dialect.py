@@ -22,7 +22,7 @@ from tests.unit.session.front import ME, VIEW, Front
 
 from hopring import Message
 from hopring.groups.events import Cause, GroupView, ShowView
-from hopring.groups.names import GroupViewId, Member
+from hopring.groups.names import GroupMember, GroupViewId
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.links.events import Tick
@@ -361,7 +361,8 @@ def test_members_are_in_the_order_of_the_configuration_file() -> None:
     groups.names = ("a", "b", "c")
     spread = type(desk.front.spread)(groups, 200_000, SessionOptions, ["c", "a", "b"])
     found = [
-        Member(DaemonId(at), name, Incarnation(7), 1) for at, name in [(0, "x"), (1, "y"), (2, "z"), (2, "Z")]
+        GroupMember(DaemonId(at), name, Incarnation(7), 1)
+        for at, name in [(0, "x"), (1, "y"), (2, "z"), (2, "Z")]
     ]
     view = GroupView(GroupName("g"), GroupViewId(VIEW, (), 1), tuple(found), (), Cause.LEAVE, found[0])
     data = spread.view(ShowView((1,), view)).frame
@@ -376,7 +377,7 @@ def test_members_are_in_the_order_of_the_configuration_file() -> None:
 
 def test_a_join_while_the_daemons_view_closes_is_a_change_of_network() -> None:
     desk = Desk()
-    old, new = (Member(ME.daemon, name, ME.incarnation, at) for at, name in enumerate(["old", "new"]))
+    old, new = (GroupMember(ME.daemon, name, ME.incarnation, at) for at, name in enumerate(["old", "new"]))
     closing = GroupViewId(VIEW, (ViewId(2, ME.daemon, ME.incarnation),), 1)
     views = [
         GroupView(GroupName("g"), closing, (new, old), together, Cause.JOIN, new)

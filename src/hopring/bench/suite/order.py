@@ -95,7 +95,7 @@ class Load:
 
 def promises(cluster: Cluster) -> int:
     """All promises of all sites in their view."""
-    return sum(host.membership.traffic.updates.count for host in cluster.hosts.values())
+    return sum(host.membership.flow.updates.count for host in cluster.hosts.values())
 
 
 def deliver_us(cluster: Cluster, sender: str, receiver: str, service: Service) -> int:

@@ -24,9 +24,9 @@ from hopring.check.evs.order import FIFO
 from hopring.check.evs_c import check_evs_c
 from hopring.check.trace import ClientDelivered, ClientSent, GroupInstalled
 from hopring.config import Config, local_config
-from hopring.groups.groups import GState
+from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 from hopring.services import Service
 from hopring.sim.clients import ClientCluster
 from hopring.sim.cluster import CLUSTER
@@ -128,7 +128,7 @@ class Many:
         first = hosts[0].membership.view
         return set(first.members) == {host.me for host in hosts} and all(
             (host.membership.view.id, host.membership.phase, host.groups.state)
-            == (first.id, Phase.OP, GState.GOP)
+            == (first.id, MembershipPhase.OP, GroupsState.GOP)
             for host in hosts
         )
 

@@ -62,7 +62,7 @@ class Trial:
         self.cluster.start()
         if not kept:
             for host in self.cluster.hosts.values():
-                host.membership.present.learned = Forgetful()
+                host.membership.network.learned = Forgetful()
         self.cluster.run_for(5_000_000)
         if change == "return":
             self.cluster.stop("eu3")

@@ -13,7 +13,7 @@ from hopring.ids import DaemonId
 from hopring.links.events import LinkCounters
 from hopring.links.hop import Hop
 from hopring.links.tcp import Tcp
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 from hopring.routing.network import Network
 from hopring.routing.topology import LinkPlan
 from hopring.routing.trees import Pair, edges_used
@@ -53,7 +53,7 @@ class DaemonDescription:
     @property
     def name(self) -> str:
         """The daemon's."""
-        return self.names[self.member.membership.who.me.daemon]
+        return self.names[self.member.membership.local.me.daemon]
 
     @property
     def links(self) -> Mapping[DaemonId, Hop | Tcp]:
@@ -64,13 +64,13 @@ class DaemonDescription:
     def configured_links(self) -> list[ConfiguredLink]:
         """The links of the own site, in the order of the other sites, whether they work or not."""
         membership, config = self.member.membership, self.config
-        mine = config.site_of[membership.who.me.daemon]
+        mine = config.site_of[membership.local.me.daemon]
         # While no view is whole, nothing is known to work.
-        members = membership.view.members if membership.phase is Phase.OP else ()
+        members = membership.view.members if membership.phase is MembershipPhase.OP else ()
         present = {config.site_of[one.daemon]: one.daemon for one in reversed(members)}
         first = {site: DaemonId(at) for at, site in reversed(list(enumerate(config.site_of)))}
         links = []
-        for ends, plan in sorted(membership.who.topology.links.items()):
+        for ends, plan in sorted(membership.local.topology.links.items()):
             if mine in ends:
                 site = ends[1] if ends[0] == mine else ends[0]
                 peer = self.names[present.get(site, first[site])]
@@ -150,7 +150,7 @@ class DaemonDescription:
         agreed = {} if network is None else network.topology.weights
         lines = [
             self._weight(ends, plan, uses.get(ends, "absent"), agreed.get(ends))
-            for ends, plan in membership.who.topology.links.items()
+            for ends, plan in membership.local.topology.links.items()
         ]
         return WeightsPage(
             daemon=self.name,
@@ -161,7 +161,7 @@ class DaemonDescription:
         )
 
     def _weight(self, ends: Pair, plan: LinkPlan, use: LinkUse, agreed: int | None) -> WeightLine:
-        mine = self.member.membership.present.measuring.measure_of(ends)
+        mine = self.member.membership.network.measuring.measure_of(ends)
         one, other = [self.config.sites[site].name for site in ends]
         return WeightLine(
             sites=(one, other),

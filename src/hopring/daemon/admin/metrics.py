@@ -13,12 +13,12 @@ from hopring.daemon.admin.http_server import HttpResponse
 from hopring.daemon.engines.membership_host import Upward
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.groups.groups import GState
-from hopring.groups.payloads import is_word
+from hopring.groups.groups import GroupsState
+from hopring.groups.payloads import is_group_message
 from hopring.ids import DaemonId, SiteId
 from hopring.links.hop import Hop
 from hopring.membership.events import Delivered, Installed, Stamped
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 from hopring.ordering.entry import Message
 from hopring.services import Service
 from hopring.wire.bundle import messages_in
@@ -98,10 +98,10 @@ class Metrics:
         membership = self._facts.member.membership
         if self.leaving:
             return _ENDS
-        if membership.phase is not Phase.OP:
+        if membership.phase is not MembershipPhase.OP:
             return f"no view is whole: {membership.phase.value} ({self._facts.member.cause})"
         desk = self._facts.desk
-        if desk is not None and desk.groups.state is not GState.GOP:
+        if desk is not None and desk.groups.state is not GroupsState.GOP:
             return f"groups are not settled: {desk.groups.state.value}"
         return ""
 
@@ -127,7 +127,7 @@ class Metrics:
         worst, self._lag_us_max = self._lag_us_max, 0
         yield _one("loop_lag_max_seconds", "gauge", "The worst since the last scrape.", worst / 1e6)
         yield _one("log_lines_lost_total", "counter", "Lines that nobody took.", self._log.lost)
-        states: list[Sample] = [({"state": one.value}, int(one is membership.phase)) for one in Phase]
+        states: list[Sample] = [({"state": one.value}, int(one is membership.phase)) for one in MembershipPhase]
         yield _family("state", "gauge", "1 for the state that membership is in.", states)
         yield _one("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready()))
         yield _one("view_size", "gauge", "Daemons of the view.", len(membership.view.members))
@@ -161,7 +161,7 @@ class Metrics:
     def _messages(self) -> Iterator[str]:
         for name, carried in (("sent", self._sent), ("delivered", self._delivered)):
             yield from carried.families(name)
-        outbox = self._facts.member.membership.traffic.outbox
+        outbox = self._facts.member.membership.flow.window
         yield _one("queue_bytes", "gauge", "What waits for the window.", outbox.waiting_bytes)
         yield _one("window_used_bytes", "gauge", "What is out and not stable.", outbox.out_bytes)
         yield _one("window_bytes", "gauge", "The window.", outbox.window_bytes)
@@ -217,7 +217,7 @@ class _Carried:
 
     def count(self, message: Message) -> None:
         payload = message.payload
-        if not payload or is_word(payload):
+        if not payload or is_group_message(payload):
             self._words += 1
             return
         self._bundles[message.service] += 1

@@ -14,7 +14,7 @@ from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.protocol import AdminRefusal, SetWindow
 from hopring.daemon.engines.membership_host import Upward
 from hopring.daemon.net.udp import SocketCounters
-from hopring.groups.payloads import is_word
+from hopring.groups.payloads import is_group_message
 from hopring.membership.events import Delivered, Installed
 from hopring.membership.membership import Membership
 from hopring.session.queries import view_text
@@ -35,7 +35,7 @@ class DeliveryCounters:
         for event in events:
             if isinstance(event, Delivered):
                 payload = event.message.payload
-                if payload and not is_word(payload):
+                if payload and not is_group_message(payload):
                     self.delivered_bundles += 1
                     self.delivered_messages += messages_in(payload)
             elif isinstance(event, Installed):
@@ -46,7 +46,7 @@ class DeliveryCounters:
 def status_of(facts: DaemonDescription, tally: DeliveryCounters, now_us: int) -> dict[str, object]:
     """State, view, what was carried and how, who is served."""
     membership, config, names = facts.member.membership, facts.config, facts.names
-    view, me = membership.view, membership.who.me
+    view, me = membership.view, membership.local.me
     status: dict[str, object] = {
         "version": __version__,
         "cluster": config.cluster,
@@ -66,9 +66,9 @@ def status_of(facts: DaemonDescription, tally: DeliveryCounters, now_us: int) ->
         "delivered": {"messages": tally.delivered_messages, "bundles": tally.delivered_bundles},
         "window": {
             **windows(membership),
-            "used_bytes": membership.traffic.outbox.out_bytes,
-            "used_bundles": membership.traffic.outbox.out_bundles,
-            "queue_bytes": membership.traffic.outbox.waiting_bytes,
+            "used_bytes": membership.flow.window.out_bytes,
+            "used_bundles": membership.flow.window.out_bundles,
+            "queue_bytes": membership.flow.window.waiting_bytes,
         },
         "counters": _counters(facts),
     }
@@ -127,7 +127,7 @@ BUNDLES_MIN: Final = 16
 
 def windows(membership: Membership) -> dict[str, object]:
     """All of them, by the names of the request that sets them."""
-    ring, outbox = membership.present.stack_options.ring, membership.traffic.outbox
+    ring, outbox = membership.network.stack_options.ring, membership.flow.window
     return {
         "personal_segments": ring.personal_window_segments,
         "global_segments": ring.global_window_segments,
@@ -139,7 +139,7 @@ def windows(membership: Membership) -> dict[str, object]:
 
 def set_windows(membership: Membership, request: SetWindow) -> None:
     """Sets what is given; Refusal, and nothing has changed, if something cannot be."""
-    options, outbox, present = membership.options, membership.traffic.outbox, membership.present
+    options, outbox, present = membership.options, membership.flow.window, membership.network
     ring = present.stack_options.ring
     personal = _fits("personal_segments", request.personal_segments, *_LIMITS["personal_window"])
     together = _fits("global_segments", request.global_segments, *_LIMITS["global_window"])

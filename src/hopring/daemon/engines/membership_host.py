@@ -20,29 +20,29 @@ from hopring.daemon.net.tcp import ConnectionEvent
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process
 from hopring.links.ring_options import RingOptions
-from hopring.membership.current_network import Who
+from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
-    Arrived,
+    ControlReceived,
     Delivered,
-    FromStream,
-    Heard,
     Input,
     Installed,
-    Network,
+    NetworkOutput,
     NetworkStarted,
     Output,
+    PacketReceived,
     Resume,
     Rift,
-    Say,
+    SendControl,
     Stalled,
     Stamped,
     Stop,
-    Submit,
+    StreamChanged,
+    SubmitMessage,
     TransitionalSignal,
     Withdraw,
 )
-from hopring.membership.membership import LEAVE_COPIES, Membership, Phase
-from hopring.membership.messages import Leave, decode_datagram, encode
+from hopring.membership.membership import LEAVE_COPIES, Membership, MembershipPhase
+from hopring.membership.messages import DaemonLeave, decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
 from hopring.naming import named
 from hopring.ordering.destinations import Destinations
@@ -98,7 +98,7 @@ class MembershipHost:
         stack = stack_options(config, me.daemon)
         self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
         self.sockets = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened)
-        who = Who(me, cluster_hash(config), topology_of(config))
+        who = LocalDaemon(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()
         options = self._options or membership_options(config)
         self.membership = Membership(who, counter, now_us, options, stack, destinations, clock)
@@ -122,9 +122,9 @@ class MembershipHost:
 
     def submit(self, service: Service, payload: bytes, session: int = 0) -> None:
         """Sends a message to all daemons of the view; look at `queue_open` and `payload_bytes_max` first."""
-        self._port.give(Submit(service, payload, session))
+        self._port.give(SubmitMessage(service, payload, session))
 
-    def give(self, event: Submit | Resume | Withdraw) -> None:
+    def give(self, event: SubmitMessage | Resume | Withdraw) -> None:
         """Hands down what groups put out; look at `queue_open` before a Submit of a session."""
         self._port.give(event)
 
@@ -141,23 +141,23 @@ class MembershipHost:
 
     def part(self, others: Collection[DaemonId], cause: str) -> None:
         """Leaves all others, who are told, and forms a view alone; it hears nobody until `renew`."""
-        membership, me = self.membership, self.membership.who.me
+        membership, me = self.membership, self.membership.local.me
         attempt = membership.attempt
         met = sorted({*membership.view.members, *(() if attempt is None else attempt.new.members)} - {me})
         for _ in range(LEAVE_COPIES):
-            self.sockets.datagrams.say([one.daemon for one in met], encode(Leave(me)))
+            self.sockets.datagrams.say([one.daemon for one in met], encode_control(DaemonLeave(me)))
         self.sockets.part(others)
         for one in met:
             # To the membership it is all the same who of them goes.
-            self._port.give(Heard(one, Leave(one)))
+            self._port.give(ControlReceived(one, DaemonLeave(one)))
         membership.cause = cause
 
     @property
     def alone(self) -> bool:
         """Whether it is in a whole view by itself, and all that was submitted and put out is dealt with."""
         membership = self.membership
-        outbox = membership.traffic.outbox
-        whole = membership.phase is Phase.OP and membership.view.members == (membership.who.me,)
+        outbox = membership.flow.window
+        whole = membership.phase is MembershipPhase.OP and membership.view.members == (membership.local.me,)
         return whole and membership.drained and not outbox.control and not outbox.held and not self._upward
 
     def renew(self, config: Config, me: Process, destinations: Destinations | None) -> TransitionalSignal:
@@ -169,7 +169,7 @@ class MembershipHost:
         self._reached(before.counter + 1)
         self.close()
         self._build(config, me, before.counter, before.view.order.clock, destinations)
-        self.membership.search.follow(before.search)
+        self.membership.discovery.follow(before.discovery)
         self.membership.cause = cause
         self.sockets.datagrams.take_over(wires.datagrams)
         return TransitionalSignal(before.view.id, (me,), self.membership.view.id)
@@ -200,7 +200,7 @@ class MembershipHost:
         if packet.header.family is Family.MEMBERSHIP:
             self._heard(packet)
         else:
-            self._port.give(Arrived(packet))
+            self._port.give(PacketReceived(packet))
 
     def _heard(self, packet: Packet) -> None:
         sender = Process(packet.header.sender, packet.header.incarnation)
@@ -208,14 +208,14 @@ class MembershipHost:
             if not isinstance(frame, Word):
                 continue
             try:
-                word = decode_datagram(frame.payload)
+                word = decode_daemon_message(frame.payload)
             except PeerError as error:
                 self.membership.drops[error.reason] += 1
             else:
-                self._port.give(Heard(sender, word))
+                self._port.give(ControlReceived(sender, word))
 
     def _happened(self, generation: Generation, neighbour: DaemonId, happening: ConnectionEvent) -> None:
-        self._port.give(FromStream(generation, neighbour, happening))
+        self._port.give(StreamChanged(generation, neighbour, happening))
 
     # Out.
 
@@ -239,10 +239,10 @@ class MembershipHost:
         sendings: list[Sending] = []
         for output in outputs:
             match output:
-                case Network(output=sending):
+                case NetworkOutput(output=sending):
                     sendings.append(sending)
-                case Say(to=to, word=word):
-                    self.sockets.datagrams.say(to, encode(word))
+                case SendControl(to=to, message=message):
+                    self.sockets.datagrams.say(to, encode_control(message))
                 case NetworkStarted(own=own, streams=streams, ring=ring):
                     self.sockets.send(sendings)
                     sendings = []

@@ -22,9 +22,9 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import BindError
 from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.trace_file import TraceFile
-from hopring.groups.groups import GState
+from hopring.groups.groups import GroupsState
 from hopring.ids import NEVER, DaemonId, Process, SiteId
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 
 DRAIN_US_MAX: Final = 2_000_000
 QUIET_US: Final = 100_000
@@ -134,19 +134,19 @@ class Rejoin:
 
     @property
     def _groups_settled(self) -> bool:
-        return self._parts.clients.desk.groups.state is GState.GOP
+        return self._parts.clients.desk.groups.state is GroupsState.GOP
 
     @property
     def _met(self) -> bool:
         membership = self._parts.member.membership
         alone = len(membership.view.members) == 1 < len(self._parts.facts.config.daemons)
-        return membership.phase is Phase.OP and not alone and self._groups_settled
+        return membership.phase is MembershipPhase.OP and not alone and self._groups_settled
 
     def _part(self) -> None:
         parts = self._parts
-        me = parts.member.membership.who.me.daemon
+        me = parts.member.membership.local.me.daemon
         if not parts.member.drained:
-            out = parts.member.membership.traffic.outbox.out_bundles
+            out = parts.member.membership.flow.window.out_bundles
             self._log.say("warning", text=f"{out} bundles may reach only some: reload waits no longer for them")
         self._go_to(RejoinStep.PART, PART_US_MAX)
         parts.controls.parts()

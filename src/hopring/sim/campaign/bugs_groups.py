@@ -3,34 +3,34 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from hopring.groups.delivery import Delivery
-from hopring.groups.events import Deliver, Input, JoinGroup, LeaveGroup, Send
-from hopring.groups.exchange import Gathered, Merged, Origin
-from hopring.groups.groups import NOWHERE, Groups, GState
-from hopring.groups.names import GroupViewId, Member
+from hopring.groups.delivery import GroupDelivery
+from hopring.groups.events import DeliverBundle, Input, JoinGroup, LeaveGroup, Send
+from hopring.groups.exchange import GroupsExchange, MergedGroup, Origin
+from hopring.groups.groups import NOWHERE, Groups, GroupsState
+from hopring.groups.names import GroupMember, GroupViewId
 from hopring.groups.views import GroupViews
 from hopring.ids import GroupName, Process, ViewId
 from hopring.membership.events import TransitionalSignal
-from hopring.membership.message_flow import Traffic
+from hopring.membership.message_flow import MessageFlow
 from hopring.sim.campaign.bugs import Bug, client_bug
 
 
-def _by_last_view(together: Callable[[Merged, Origin], tuple[Member, ...]]) -> Any:
+def _by_last_view(together: Callable[[MergedGroup, Origin], tuple[GroupMember, ...]]) -> Any:
     del together
 
-    def from_the_same_view(self: Merged, origin: Origin) -> tuple[Member, ...]:
+    def from_the_same_view(self: MergedGroup, origin: Origin) -> tuple[GroupMember, ...]:
         alike = [members for one, members in self.origins.items() if one.last == origin.last]
         return tuple(sorted([one for members in alike for one in members]))
 
     return from_the_same_view
 
 
-def _never_torn(is_torn: Callable[[Merged, GroupViewId], bool]) -> Any:
+def _never_torn(is_torn: Callable[[MergedGroup, GroupViewId], bool]) -> Any:
     del is_torn
     return lambda _self, _last: False
 
 
-def _all_alike(together: Callable[[Merged, Origin], tuple[Member, ...]]) -> Any:
+def _all_alike(together: Callable[[MergedGroup, Origin], tuple[GroupMember, ...]]) -> Any:
     del together
     return lambda self, _origin: tuple(sorted(self.members))
 
@@ -46,11 +46,11 @@ def _nothing_retired(retire: Callable[..., None]) -> Any:
 
 def _at_once(signalled: Callable[[Groups, TransitionalSignal], None]) -> Any:
     def signal_goes_on(self: Groups, event: TransitionalSignal) -> None:
-        if self.state is not GState.GGATHER:
+        if self.state is not GroupsState.GGATHER:
             signalled(self, event)
             return
         self._signal = event
-        self.state = GState.GGT
+        self.state = GroupsState.GGT
         assert self.view is not None
         self.views.close_again(frozenset(event.together), self.view)
 
@@ -65,7 +65,7 @@ def _not_closed(joined: Callable[[GroupViews, GroupName], None]) -> Any:
 def _one_part(complete: property) -> Any:
     del complete
 
-    def first_parts(self: Gathered) -> bool:
+    def first_parts(self: GroupsExchange) -> bool:
         return len(self.parts) == len(self.members)
 
     return property(first_parts)
@@ -74,23 +74,23 @@ def _one_part(complete: property) -> Any:
 def _by_origin_alone(changed: property) -> Any:
     del changed
 
-    def last_views_differ(self: Merged) -> bool:
+    def last_views_differ(self: MergedGroup) -> bool:
         return len({one.last for one in self.origins}) > 1
 
     return property(last_views_differ)
 
 
-def _never_held(begin: Callable[[Traffic, Any, int], None]) -> Any:
-    def begin_and_go_on(self: Traffic, options: Any, sites: int) -> None:
+def _never_held(begin: Callable[[MessageFlow, Any, int], None]) -> Any:
+    def begin_and_go_on(self: MessageFlow, options: Any, sites: int) -> None:
         begin(self, options, sites)
-        self.outbox.held = False
+        self.window.held = False
 
     return begin_and_go_on
 
 
 def _only_in_gop(take: Callable[[Groups, Input, int], None]) -> Any:
     def drop_while_closing(self: Groups, event: Input, now_us: int) -> None:
-        if self.state is GState.GOP or not isinstance(event, Send | JoinGroup | LeaveGroup):
+        if self.state is GroupsState.GOP or not isinstance(event, Send | JoinGroup | LeaveGroup):
             take(self, event, now_us)
 
     return drop_while_closing
@@ -101,14 +101,14 @@ def _all_kept(keep: Callable[..., None]) -> Any:
     return lambda _self, _together: None
 
 
-def _for_each_group(recipients: Callable[[Delivery, tuple[GroupName, ...]], tuple[int, ...]]) -> Any:
-    def one_by_one(self: Delivery, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
+def _for_each_group(recipients: Callable[[GroupDelivery, tuple[GroupName, ...]], tuple[int, ...]]) -> Any:
+    def one_by_one(self: GroupDelivery, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
         return tuple([one for group in groups for one in recipients(self, (group,))])
 
     return one_by_one
 
 
-def _all_of_it(apart: Callable[[Delivery, Deliver], list[Deliver]]) -> Any:
+def _all_of_it(apart: Callable[[GroupDelivery, DeliverBundle], list[DeliverBundle]]) -> Any:
     del apart
     return lambda _self, deliver: [deliver]
 
@@ -118,20 +118,20 @@ BUGS: Final[tuple[Bug, ...]] = (
         "ways-ignored",
         "property 2.4",
         "after losses on both sides, members with the same last view count as together, whatever way they came",
-        ("hopring.groups.exchange:Merged.together", _by_last_view),
-        ("hopring.groups.exchange:Merged.is_torn", _never_torn),
+        ("hopring.groups.exchange:MergedGroup.together", _by_last_view),
+        ("hopring.groups.exchange:MergedGroup.is_torn", _never_torn),
     ),
     client_bug(
         "parting-not-shown",
         "property 2.4",
         "members who left one view different ways meet again without having seen that they had parted",
-        ("hopring.groups.exchange:Merged.is_torn", _never_torn),
+        ("hopring.groups.exchange:MergedGroup.is_torn", _never_torn),
     ),
     client_bug(
         "group-together-with-all",
         "property 2.4",
         "after a merge the transitional set of a group is all its members",
-        ("hopring.groups.exchange:Merged.together", _all_alike),
+        ("hopring.groups.exchange:MergedGroup.together", _all_alike),
     ),
     client_bug(
         "sides-share-ids",
@@ -143,7 +143,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "group-begins-anew",
         "property 2.3",
         "a group that comes back in the same view of daemons begins with its first id again",
-        ("hopring.groups.views:Numbering.retire", _nothing_retired),
+        ("hopring.groups.views:ViewNumbering.retire", _nothing_retired),
     ),
     client_bug(
         "signal-in-ggather",
@@ -161,19 +161,19 @@ BUGS: Final[tuple[Bug, ...]] = (
         "first-part-enough",
         "rule 68",
         "a daemon's GROUPS counts as complete with its first part",
-        ("hopring.groups.exchange:Gathered.complete", _one_part),
+        ("hopring.groups.exchange:GroupsExchange.complete", _one_part),
     ),
     client_bug(
         "signal-without-view",
         "property 2.7",
         "a group whose members all come from one view gets no new one, though it had a signal",
-        ("hopring.groups.exchange:Merged.changed", _by_origin_alone),
+        ("hopring.groups.exchange:MergedGroup.changed", _by_origin_alone),
     ),
     client_bug(
         "clients-not-held",
         "rule 57",
         "clients' messages go out in a new view before all daemons have told of their groups",
-        ("hopring.membership.message_flow:Traffic.begin", _never_held),
+        ("hopring.membership.message_flow:MessageFlow.begin", _never_held),
     ),
     client_bug(
         "request-lost",
@@ -185,18 +185,18 @@ BUGS: Final[tuple[Bug, ...]] = (
         "lost-members-kept",
         "property 2.16",
         "members at daemons that did not come along stay in the lists",
-        ("hopring.groups.group_table:Table.keep", _all_kept),
+        ("hopring.groups.group_table:GroupTable.keep", _all_kept),
     ),
     client_bug(
         "once-for-each-group",
         "property 2.5",
         "a session gets a message once for each of its groups that it was sent to",
-        ("hopring.groups.delivery:Delivery._recipients", _for_each_group),
+        ("hopring.groups.delivery:GroupDelivery._recipients", _for_each_group),
     ),
     client_bug(
         "mixed-not-sorted",
         "property 2.1",
         "whoever is in one group of a mixed bundle gets the messages to its other groups too",
-        ("hopring.groups.delivery:Delivery._apart", _all_of_it),
+        ("hopring.groups.delivery:GroupDelivery._apart", _all_of_it),
     ),
 )

@@ -6,8 +6,8 @@ from typing import Any, Final
 from hopring.errors import Drop, PeerError
 from hopring.links.ring_events import Release
 from hopring.links.ring_state import RingState
-from hopring.membership.message_flow import Traffic
-from hopring.membership.view import View
+from hopring.membership.message_flow import MessageFlow
+from hopring.membership.view import DaemonView
 from hopring.ordering.order import Order
 from hopring.ordering.stamps import Stamps
 from hopring.sim.campaign.bugs import Bug, bug
@@ -19,7 +19,7 @@ from hopring.wire.header import Header
 
 def _promise_from_clock(wish: Callable[..., WishVisit | None]) -> Any:
     def promise_without_the_token(
-        self: Traffic, view: View, stack: Stack, now_us: int
+        self: MessageFlow, view: DaemonView, stack: Stack, now_us: int
     ) -> Promise | WishVisit | None:
         updates, order = self.updates, view.order
         if stack.network.is_representative and len(stack.network.sites) > 1:
@@ -102,7 +102,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "promise-from-clock",
         "rule 10",
         "a representative promises from its own clock, without the token: another daemon may yet stamp lower",
-        ("hopring.membership.message_flow:Traffic.wish", _promise_from_clock),
+        ("hopring.membership.message_flow:MessageFlow.wish", _promise_from_clock),
     ),
     bug(
         "one-value-aru",

@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from hopring.groups.delivery import Early, Gets
-from hopring.groups.events import Deliver
+from hopring.groups.delivery import EarlyMessages, Gets
+from hopring.groups.events import DeliverBundle
 from hopring.groups.groups import Groups
 from hopring.groups.interest import InterestTable
-from hopring.groups.messages import Interest
+from hopring.groups.messages import GroupInterest
 from hopring.groups.requests import Requests
 from hopring.ids import DaemonId, GroupName
-from hopring.membership.events import Rift, Submit
+from hopring.membership.events import Rift, SubmitMessage
 from hopring.ordering.entry import Message, Position
 from hopring.sim.campaign.bugs import Bug, client_bug
 
 
-def _as_in_one_site(take: Callable[[Requests, bool, bool, bool], Interest | Submit | None]) -> Any:
+def _as_in_one_site(take: Callable[[Requests, bool, bool, bool], GroupInterest | SubmitMessage | None]) -> Any:
     return lambda self, _one_site, queue_open, bulk_open: take(self, True, queue_open, bulk_open)
 
 
@@ -24,8 +24,8 @@ def _deaf(heard: Callable[[InterestTable, Message], None]) -> Any:
     return lambda _self, _message: None
 
 
-def _for_the_site(apply: Callable[[InterestTable, DaemonId, Interest], None]) -> Any:
-    def whoever_speaks_last(self: InterestTable, daemon: DaemonId, word: Interest) -> None:
+def _for_the_site(apply: Callable[[InterestTable, DaemonId, GroupInterest], None]) -> Any:
+    def whoever_speaks_last(self: InterestTable, daemon: DaemonId, word: GroupInterest) -> None:
         apply(self, daemon, word)
         site = self._site_of[daemon]
         for group in word.off:
@@ -36,15 +36,15 @@ def _for_the_site(apply: Callable[[InterestTable, DaemonId, Interest], None]) ->
     return whoever_speaks_last
 
 
-def _nothing_owed(take: Callable[[Early, Position, Gets], list[Deliver]]) -> Any:
-    def forget(self: Early, at: Position, gets: Gets) -> list[Deliver]:
+def _nothing_owed(take: Callable[[EarlyMessages, Position, Gets], list[DeliverBundle]]) -> Any:
+    def forget(self: EarlyMessages, at: Position, gets: Gets) -> list[DeliverBundle]:
         take(self, at, gets)
         return []
 
     return forget
 
 
-def _never_behind(behind: Callable[[Early, int, Deliver], bool]) -> Any:
+def _never_behind(behind: Callable[[EarlyMessages, int, DeliverBundle], bool]) -> Any:
     del behind
     return lambda _self, _session, _deliver: False
 
@@ -82,13 +82,13 @@ BUGS: Final[tuple[Bug, ...]] = (
         "early-missed",
         "rule 28",
         "a Reliable message that overtakes a join is not kept for the joiner",
-        ("hopring.groups.delivery:Early.take", _nothing_owed),
+        ("hopring.groups.delivery:EarlyMessages.take", _nothing_owed),
     ),
     client_bug(
         "fifo-passes-early",
         "rules 28 and 58",
         "a FIFO message passes one of the same sender that a joiner is still owed",
-        ("hopring.groups.delivery:Early._behind", _never_behind),
+        ("hopring.groups.delivery:EarlyMessages._behind", _never_behind),
     ),
     client_bug(
         "idle-while-joining",

@@ -7,12 +7,12 @@ from typing import Any, Final
 import msgspec
 
 from hopring.ids import DaemonId, SiteId, ViewId
-from hopring.membership.events import Arrived, Input, Output
+from hopring.membership.events import Input, Output, PacketReceived
 from hopring.membership.membership import Membership
-from hopring.membership.messages import StateTrans, Told
+from hopring.membership.messages import RecoveryMessage, StateTrans
 from hopring.membership.recovery import Decision, Key
-from hopring.membership.view import View
-from hopring.membership.view_attempt import Attempt
+from hopring.membership.view import DaemonView
+from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.entry import Entry, Position, decode_message
 from hopring.sim.campaign.bugs import Bug, bug
 from hopring.stack_events import Arrived as PacketArrived
@@ -55,8 +55,8 @@ def _foreign_state_counted(decide: Decide) -> Any:
     return decide_by_all
 
 
-def _reliable_skipped(after: Callable[[View, Decision], list[Entry]]) -> Any:
-    def after_without_exemption(self: View, decision: Decision) -> list[Entry]:
+def _reliable_skipped(after: Callable[[DaemonView, Decision], list[Entry]]) -> Any:
+    def after_without_exemption(self: DaemonView, decision: Decision) -> list[Entry]:
         return [
             entry
             for entry in after(self, decision)
@@ -71,8 +71,8 @@ def _companions_skipped(decision: Decision, _told: list[StateTrans]) -> Decision
     return replace(decision, commit=frozenset())
 
 
-def _holes_in_store(break_up: Callable[[View], None]) -> Any:
-    def break_up_and_fill(self: View) -> None:
+def _holes_in_store(break_up: Callable[[DaemonView], None]) -> Any:
+    def break_up_and_fill(self: DaemonView) -> None:
         break_up(self)
         for line in self.order.lines.values():
             for seq in range(line.cseq + 1, line.highest + 1):
@@ -82,8 +82,8 @@ def _holes_in_store(break_up: Callable[[View], None]) -> Any:
     return break_up_and_fill
 
 
-def _dummies_kept(advance: Callable[[Attempt], list[Told]]) -> Any:
-    def advance_with_dummies(self: Attempt) -> list[Told]:
+def _dummies_kept(advance: Callable[[ViewAttempt], list[RecoveryMessage]]) -> Any:
+    def advance_with_dummies(self: ViewAttempt) -> list[RecoveryMessage]:
         out = advance(self)
         for site, seq in sorted(self.decision.holes if self.decision is not None else ()):
             line = self.old.order.lines[site]
@@ -106,7 +106,7 @@ def _keep_old_network(leave: Callable[[Membership, int], None]) -> Any:
 def _old_packet_taken(step: Callable[[Membership, Input, int], list[Output]]) -> Any:
     def step_with_old_packets(self: Membership, event: Input, now_us: int) -> list[Output]:
         old = vars(self).get("planted_network")
-        if old is not None and self.view.broken and isinstance(event, Arrived):
+        if old is not None and self.view.broken and isinstance(event, PacketReceived):
             # The old network refuses packets of any other by itself.
             for output in old.step(PacketArrived(event.packet), now_us):
                 if isinstance(output, Receive) and output.bundle is not None:
@@ -116,16 +116,16 @@ def _old_packet_taken(step: Callable[[Membership, Input, int], list[Output]]) ->
     return step_with_old_packets
 
 
-def _commit_forgotten(break_up: Callable[[View], None]) -> Any:
-    def break_up_anew(self: View) -> None:
+def _commit_forgotten(break_up: Callable[[DaemonView], None]) -> Any:
+    def break_up_anew(self: DaemonView) -> None:
         break_up(self)
         self.commit = frozenset([self.me])
 
     return break_up_anew
 
 
-def _line_forgotten(bind: Callable[[View, Decision], None]) -> Any:
-    def bind_without_line(self: View, decision: Decision) -> None:
+def _line_forgotten(bind: Callable[[DaemonView, Decision], None]) -> Any:
+    def bind_without_line(self: DaemonView, decision: Decision) -> None:
         bound = dict(self.bound)  # As it was: `bind` changes it in its place.
         bind(self, decision)
         self.bound = bound
@@ -143,7 +143,7 @@ def _last_not_resent(resends: Callable[..., list[tuple[Key, bool]]]) -> Any:
 
 
 DECIDE: Final = "hopring.membership.view_attempt:decide"
-VIEW: Final = "hopring.membership.view:View"
+VIEW: Final = "hopring.membership.view:DaemonView"
 MEMBERSHIP: Final = "hopring.membership.membership:Membership"
 
 BUGS: Final[tuple[Bug, ...]] = (
@@ -169,7 +169,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "dummies-kept",
         "rule 34",
         "the dummies of an attempt's holes enter the store, and stay there when the attempt fails",
-        ("hopring.membership.view_attempt:Attempt._advance", _dummies_kept),
+        ("hopring.membership.view_attempt:ViewAttempt._advance", _dummies_kept),
     ),
     bug(
         "companions-skipped",

@@ -16,7 +16,7 @@ def _never_dealt_with(dealt_with: Callable[[Numbers, int], bool]) -> Any:
 
 def _kept_for_the_next(receive_loose: Callable[[Membership, ReceiveLoose, int], None]) -> Any:
     def receive_the_one_before(self: Membership, received: ReceiveLoose, now_us: int) -> None:
-        if received.daemon == self.who.me.daemon:
+        if received.daemon == self.local.me.daemon:
             receive_loose(self, received, now_us)
             return
         before, vars(self)["planted_kept"] = vars(self).get("planted_kept"), received

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from hopring.ids import Incarnation, SiteId, ViewId
-from hopring.membership.current_network import Who
+from hopring.membership.current_network import LocalDaemon
 from hopring.membership.measuring import Measuring
 from hopring.membership.membership import Membership
 from hopring.membership.messages import LinkWeight, NewMemb
 from hopring.membership.options import MembershipOptions
-from hopring.membership.view_attempt import Attempt
+from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.destinations import Destinations
 from hopring.routing.topology import Topology
 from hopring.routing.weights import settled
@@ -20,7 +20,7 @@ from hopring.stack_events import StackOptions
 def _counts_from_zero(init: Callable[..., None]) -> Any:
     def init_without_counter(
         self: Membership,
-        who: Who,
+        who: LocalDaemon,
         counter: int,
         now_us: int,
         options: MembershipOptions,
@@ -51,7 +51,7 @@ def _old_newmemb(newmemb: Callable[[Membership, NewMemb, int], None]) -> Any:
         # Only once for each attempt, or daemons that pass it on to each other would never come to an end.
         if word.view == self.highest and vars(self).get("planted_again") != word.view:
             vars(self)["planted_again"] = word.view
-            self.highest = ViewId(0, self.who.me.daemon, self.who.me.incarnation)
+            self.highest = ViewId(0, self.local.me.daemon, self.local.me.incarnation)
         newmemb(self, word, now_us)
 
     return newmemb_again
@@ -65,7 +65,7 @@ def _early_data_dropped(early: Callable[..., None]) -> Any:
 def _installs_alone(complete: property) -> Any:
     del complete
 
-    def complete_without_the_others(self: Attempt) -> bool:
+    def complete_without_the_others(self: ViewAttempt) -> bool:
         return self.decision is not None and self.bound
 
     return property(complete_without_the_others)
@@ -86,7 +86,7 @@ def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight]], Topology]) -
     return begin_with_own
 
 
-ATTEMPT: Final = "hopring.membership.view_attempt:Attempt"
+ATTEMPT: Final = "hopring.membership.view_attempt:ViewAttempt"
 MEMBERSHIP: Final = "hopring.membership.membership:Membership"
 
 BUGS: Final[tuple[Bug, ...]] = (

@@ -8,7 +8,7 @@ from hopring.check.evs.history import index
 from hopring.check.evs.order import FIFO, fifo_order
 from hopring.check.trace import Delivered, Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 from hopring.sim.campaign.draw import World
 from hopring.sim.campaign.schedule import CHAOS_US
 from hopring.sim.campaign.sending import Sending, session_of
@@ -189,5 +189,5 @@ def _share_a_view(hosts: list[Host]) -> bool:
     """Whether these are in one view, which has nobody else, and none of them looks around."""
     first = hosts[0].membership.view
     return set(first.members) == {host.me for host in hosts} and all(
-        host.membership.view.id == first.id and host.membership.phase is Phase.OP for host in hosts
+        host.membership.view.id == first.id and host.membership.phase is MembershipPhase.OP for host in hosts
     )

@@ -5,7 +5,7 @@ from hopring.check.evs.order import fifo_order
 from hopring.check.evs_c import check_evs_c
 from hopring.check.trace import Delivered, Sent
 from hopring.check.verdict import Verdict, broken
-from hopring.groups.groups import GroupsOptions, GState
+from hopring.groups.groups import GroupsOptions, GroupsState
 from hopring.sim.campaign.motion import Run
 from hopring.sim.campaign.sending import Sending
 from hopring.sim.campaign.sending_clients import ClientSending
@@ -68,7 +68,7 @@ class ClientRun(Run):
         for names in self._components or []:
             hosts = [self.clients.client_host(name) for name in names]
             for host in hosts:
-                if host.groups.state is not GState.GOP:
+                if host.groups.state is not GroupsState.GOP:
                     return [broken(SAME_GROUPS, f"{host.name} is in {host.groups.state.name} at the end")]
                 if _table(host) != _table(hosts[0]):
                     return [broken(SAME_GROUPS, f"{hosts[0].name} and {host.name} do not")]
@@ -77,4 +77,4 @@ class ClientRun(Run):
 
 def _table(host: ClientHost) -> dict[str, object]:
     groups = host.groups.table.groups.values()
-    return {str(group.name): (group.id, frozenset(group.members), group.way) for group in groups}
+    return {str(group.name): (group.id, frozenset(group.members), group.closing_path) for group in groups}

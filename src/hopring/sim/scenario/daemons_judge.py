@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from hopring.check.evs import check_evs
 from hopring.check.trace import Sent
-from hopring.membership.membership import Phase
+from hopring.membership.membership import MembershipPhase
 from hopring.sim.cluster import Cluster, Host
 from hopring.sim.scenario.daemons_show import table
 
@@ -13,8 +13,8 @@ from hopring.sim.scenario.daemons_show import table
 def phase_of(host: Host) -> str:
     """The state of a daemon, by its name in the thesis."""
     membership = host.membership
-    if membership.phase is Phase.SEARCH and membership.search.gather is not None:
-        return membership.search.gather.phase.value
+    if membership.phase is MembershipPhase.SEARCH and membership.discovery.gather is not None:
+        return membership.discovery.gather.phase.value
     return membership.phase.value
 
 
@@ -47,9 +47,9 @@ def verdict_on(
 def _quiet(cluster: Cluster) -> bool:
     """Whether all are in views whose members are all there."""
     memberships = [host.membership for host in cluster.hosts.values()]
-    views = {one.who.me: one.view.id for one in memberships if one.phase is Phase.OP}
+    views = {one.local.me: one.view.id for one in memberships if one.phase is MembershipPhase.OP}
     return all(
-        one.who.me in views and all(views.get(other) == one.view.id for other in one.view.members)
+        one.local.me in views and all(views.get(other) == one.view.id for other in one.view.members)
         for one in memberships
     )
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from hopring.errors import PeerError
-from hopring.membership.messages import decode_datagram
+from hopring.membership.messages import decode_daemon_message
 from hopring.sim.tcp.segment import TcpSegment
 from hopring.wire.data import Data
 from hopring.wire.flood import decode_control
@@ -29,7 +29,7 @@ def inside(frame: Frame | TcpSegment) -> list[tuple[str, int | None]]:
     try:
         match frame:
             case Word(payload=payload):
-                return [(type(decode_datagram(payload)).__name__.upper(), None)]
+                return [(type(decode_daemon_message(payload)).__name__.upper().removeprefix("DAEMON"), None)]
             case Data():
                 return [_object(kind, body) for kind, body in split_objects(frame.payload)]
             case _:
