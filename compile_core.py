@@ -36,7 +36,7 @@ HOT = (
         f"sim/{name}.py"
         for name in ("engine", "path", "host", "faults", "network", "drive", "cluster", "clients")
     ),
-    "check/evs/*.py",
+    *("check/history.py", "check/naming.py", "check/judge.py", "check/properties/*.py"),
     "groups/*.py",
     "session/*.py",
     *(
@@ -87,6 +87,7 @@ LEFT_OUT = frozenset(
             "session/dialect.py",
         ),
         *("spread/bits.py",),
+        *("check/properties/property.py", "check/properties/sql.py"),
         "ordering/destinations.py",  # A base for classes that are not compiled.
     }
 )

@@ -13,8 +13,7 @@ import pytest
 from docs.pictures.make import HERE, STORIES, Story
 
 from hopring import SAFE, Message, Session, SessionClosed, Transition, View, local_cluster
-from hopring.check.evs import first_broken
-from hopring.check.evs_c import first_broken_c
+from hopring.check.judge import first_broken, first_broken_c
 from hopring.check.picture import draw
 from hopring.check.trace import ClientDelivered, ClientSent, Event, GroupInstalled, GroupSignal, Installed
 from hopring.client.events import Member

@@ -10,7 +10,7 @@ import msgspec
 from tests.waiting import until
 
 from hopring.check import trace
-from hopring.check.evs import first_broken
+from hopring.check.judge import first_broken
 from hopring.check.trace_files import Row, events
 from hopring.check.verdict import Verdict
 from hopring.config import Config, dump_toml

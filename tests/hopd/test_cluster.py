@@ -7,7 +7,7 @@ import pytest
 from tests.hopd.lives import Lives
 from tests.unit.daemon.free_ports import free_base_port
 
-from hopring.check.evs import first_broken
+from hopring.check.judge import first_broken
 from hopring.check.trace import Delivered
 from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, local_config
 from hopring.services import Service

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.daemon.free_ports import free_base_port
 from tests.waiting import until
 
-from hopring.check.evs import first_broken
+from hopring.check.judge import first_broken
 from hopring.check.trace_files import read_json_lines
 from hopring.config import dump_toml, local_config
 

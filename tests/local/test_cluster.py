@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import until
 
 from hopring import ClusterError, Message, NotSettled, View, local_cluster, sync
-from hopring.check.evs import first_broken
+from hopring.check.judge import first_broken
 from hopring.local.ports import all_free, free_base_port
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 
 from hopring import AGREED, SAFE, Member, Message, Transition, View
 from hopring.check import trace
-from hopring.check.evs_c import check_evs_c
+from hopring.check.judge import check_evs_c
 from hopring.client.events import Event
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, Incarnation, ViewId

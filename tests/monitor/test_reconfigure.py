@@ -7,7 +7,7 @@ import pytest
 from tests.monitor.fleet import SECONDS_MAX, Fleet, wait
 
 from hopring import SAFE, Message, View, sync
-from hopring.check.evs import first_broken
+from hopring.check.judge import first_broken
 from hopring.check.trace_files import Row, events
 from hopring.config import LinkProtocol, cluster_hash
 

@@ -8,7 +8,7 @@ import pytest
 from tests.monitor.fleet import SECONDS_MAX, Fleet, wait
 
 from hopring import sync
-from hopring.check.evs_c import first_broken_c
+from hopring.check.judge import first_broken_c
 from hopring.client.errors import TimedOut
 from hopring.local.recorder import Recorder
 from hopring.services import Service

@@ -14,7 +14,7 @@ from tests.waiting import comes
 
 from hopring import ConnectError, connect
 from hopring.check import trace
-from hopring.check.evs_c import first_broken_c
+from hopring.check.judge import first_broken_c
 from hopring.check.verdict import Verdict
 from hopring.config import Config
 from hopring.local.recorder import now_us

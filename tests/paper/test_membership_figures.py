@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from hopring.check import trace
-from hopring.check.evs import check_evs
+from hopring.check.judge import check_evs
 from hopring.config.local import local_config
 from hopring.config.model import Config, Link
 from hopring.membership.options import MembershipOptions

@@ -6,7 +6,7 @@ import pytest
 from tests.paper.worlds import config_of
 
 from hopring.check import trace
-from hopring.check.evs import check_evs
+from hopring.check.judge import check_evs
 from hopring.config.model import LinkTuning
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service

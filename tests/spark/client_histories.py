@@ -16,7 +16,7 @@ from tests.test_campaign_clients import CAUGHT
 from tests.unit.check.evs_c_notation import client_history
 from tests.unit.check.test_evs_c import BREAKS, HOLDS
 
-from hopring.check.evs_c import check_evs_c
+from hopring.check.judge import check_evs_c
 from hopring.check.trace import (
     AsksEnd,
     AsksJoin,

@@ -14,7 +14,7 @@ from tests.unit.check.evs_model import run as run_model
 from tests.unit.check.evs_mutants import MUTANTS, Sound, edited
 from tests.unit.check.evs_notation import history
 
-from hopring.check.evs import check_evs
+from hopring.check.judge import check_evs
 from hopring.check.trace import Event
 from hopring.check.trace_files import write_parquet
 from hopring.sim.campaign import motion

@@ -9,9 +9,8 @@ from tests.spark.histories import Histories
 from tests.test_campaign_clients import CAUGHT
 from tests.unit.check.evs_c_notation import client_history
 
-from hopring.check.evs_c import check_evs_c
-from hopring.spark.audit import CLIENT_NAMES, Ends, audit, read_trace
-from hopring.spark.audit.clients import audit_clients
+from hopring.check.judge import check_evs_c
+from hopring.spark.audit import CLIENT_NAMES, Ends, audit, audit_clients, read_trace
 
 VS = "EVS-C 2.7 virtual synchrony"
 WITHOUT = """

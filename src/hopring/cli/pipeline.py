@@ -9,8 +9,8 @@ from hopring.cli.exits import Exit, Failure
 from hopring.cli.pipeline_run import run
 from hopring.cli.progress_line import Steps
 from hopring.errors import HopError
-from hopring.spark.audit.ends import Ends
-from hopring.spark.audit.told import as_json_text, as_text
+from hopring.spark.audit.findings import as_json_text, as_text
+from hopring.spark.audit.reading import Ends
 
 if TYPE_CHECKING:
     from hopring.spark.audit import Report
@@ -80,8 +80,11 @@ def audit(
 def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "Report":
     from hopring.spark import session  # noqa: PLC0415  Slow to load, and help should not wait for it.
     from hopring.spark.audit import audit as judge  # noqa: PLC0415
-    from hopring.spark.audit.convert import as_parquet  # noqa: PLC0415
-    from hopring.spark.audit.read import must_be_there, read_trace  # noqa: PLC0415
+    from hopring.spark.audit.reading import (  # noqa: PLC0415
+        as_parquet,
+        must_be_there,
+        read_trace,
+    )
 
     must_be_there(trace)
     with Steps() as steps, as_parquet(Path(trace)) as files:

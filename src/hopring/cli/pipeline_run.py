@@ -9,8 +9,8 @@ from hopring.cli.exits import Exit, Failure
 from hopring.cli.progress_line import Steps
 from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
-from hopring.spark.audit.ends import Ends
-from hopring.spark.audit.told import as_text
+from hopring.spark.audit.findings import as_text
+from hopring.spark.audit.reading import Ends
 
 if TYPE_CHECKING:
     from hopring.spark.audit import Report
@@ -97,7 +97,7 @@ def _wish(
     until_idle: bool,
     report: bool,
 ) -> "Wish":
-    from hopring.spark.audit.read import must_be_there  # noqa: PLC0415  Help should not wait for it.
+    from hopring.spark.audit.reading import must_be_there  # noqa: PLC0415  Help should not wait for it.
     from hopring.spark.session import must_be_installed  # noqa: PLC0415
 
     must_be_installed()

@@ -1,4 +1,4 @@
-"""What a client did and saw, written down as the trace of its session, for `check.evs_c`.
+"""What a client did and saw, written down as the trace of its session, for `check_evs_c`.
 
 A client learns which process it is, its daemon's life included, from the first view that it is in. So it joins
 a group before it sends, and what it did until then is kept. Messages carry their names before their bodies.

@@ -20,7 +20,7 @@ An event's time is its place in the line, from 1.
 
 import re
 
-from hopring.check.evs_c.judge import check_evs_c
+from hopring.check.judge import check_evs_c
 from hopring.check.trace import (
     AsksEnd,
     AsksJoin,

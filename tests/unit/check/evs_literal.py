@@ -7,7 +7,15 @@ a process are compared by their places in its history. With the code under test 
 from collections.abc import Callable, Iterator
 from itertools import pairwise, product
 
-from hopring.check.evs import agreed, integrity, liveness, order, safe, synchrony, views
+from hopring.check.properties.agreed import AGREED_AFTER_SIGNAL, AGREED_BEFORE_SIGNAL
+from hopring.check.properties.liveness import TERMINATION
+from hopring.check.properties.order import AGREED_ORDER, CAUSAL_ORDER, FIFO_ORDER
+from hopring.check.properties.placement import SAME_VIEW, SANE_VIEW
+from hopring.check.properties.requests import SELF_DELIVERY
+from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
+from hopring.check.properties.signals import TRANSITIONAL_SIGNALS
+from hopring.check.properties.synchrony import VIRTUAL_SYNCHRONY
+from hopring.check.properties.views import MEMBERSHIP_AGREEMENT, TRANSITIONAL_SET
 from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Ord, Process, Sent, Signal
 from hopring.services import Service
 
@@ -302,19 +310,19 @@ def membership_agreement(h: Literal) -> bool:
 
 
 LITERAL: dict[str, Callable[[Literal], bool]] = {
-    views.TRANSITIONAL_SET: transitional_set,
-    views.MEMBERSHIP_AGREEMENT: membership_agreement,
-    integrity.SAME_VIEW: same_view,
-    integrity.SANE_VIEW: sane_view,
-    synchrony.VIRTUAL_SYNCHRONY: virtual_synchrony,
-    synchrony.TRANSITIONAL_SIGNALS: transitional_signals,
-    order.FIFO: fifo,
-    order.CAUSAL: causal,
-    order.AGREED: agreed_order,
-    agreed.AGREED_REGULAR: agreed_regular,
-    agreed.AGREED_TRANSITIONAL: agreed_transitional,
-    safe.SAFE_REGULAR: safe_regular,
-    safe.SAFE_TRANSITIONAL: safe_transitional,
-    liveness.SELF_DELIVERY: self_delivery,
-    liveness.TERMINATION: termination,
+    TRANSITIONAL_SET.name: transitional_set,
+    MEMBERSHIP_AGREEMENT.name: membership_agreement,
+    SAME_VIEW.name: same_view,
+    SANE_VIEW.name: sane_view,
+    VIRTUAL_SYNCHRONY.name: virtual_synchrony,
+    TRANSITIONAL_SIGNALS.name: transitional_signals,
+    FIFO_ORDER.name: fifo,
+    CAUSAL_ORDER.name: causal,
+    AGREED_ORDER.name: agreed_order,
+    AGREED_BEFORE_SIGNAL.name: agreed_regular,
+    AGREED_AFTER_SIGNAL.name: agreed_transitional,
+    SAFE_BEFORE_SIGNAL.name: safe_regular,
+    SAFE_AFTER_SIGNAL.name: safe_transitional,
+    SELF_DELIVERY.name: self_delivery,
+    TERMINATION.name: termination,
 }

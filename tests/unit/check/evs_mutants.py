@@ -10,8 +10,24 @@ from itertools import combinations, pairwise
 
 from msgspec.structs import replace
 
-from hopring.check.evs import agreed, integrity, liveness, order, safe, shape, synchrony, views
-from hopring.check.evs.history import History, Life, Stay, index
+from hopring.check.history import History, Life, Stay, index
+from hopring.check.properties.agreed import AGREED_AFTER_SIGNAL, AGREED_BEFORE_SIGNAL
+from hopring.check.properties.integrity import DELIVERY_INTEGRITY, NO_DUPLICATION
+from hopring.check.properties.liveness import MEMBERSHIP_PRECISION, TERMINATION
+from hopring.check.properties.order import AGREED_ORDER, CAUSAL_ORDER, FIFO_ORDER, ONE_ORDER
+from hopring.check.properties.placement import SAME_VIEW, SANE_VIEW
+from hopring.check.properties.requests import SELF_DELIVERY
+from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
+from hopring.check.properties.shape import ONE_LIFE, ONE_STAMP, SENT_ONCE
+from hopring.check.properties.signals import TRANSITIONAL_SIGNALS
+from hopring.check.properties.synchrony import VIRTUAL_SYNCHRONY
+from hopring.check.properties.views import (
+    INITIAL_VIEW,
+    LOCAL_MONOTONICITY,
+    MEMBERSHIP_AGREEMENT,
+    SELF_INCLUSION,
+    TRANSITIONAL_SET,
+)
 from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Ord, Process, Sent, Signal
 from hopring.services import Service
 
@@ -321,38 +337,38 @@ def sends_twice(sound: Sound) -> Iterator[Edit]:
 
 
 MUTANTS: dict[Callable[[Sound], Iterator[Edit]], str] = {
-    lives_on_after_its_crash: shape.LIFE,
-    sends_twice: shape.UNIQUE,
-    knows_another_stamp: shape.ORD,
-    shares_a_stamp: shape.ORD,
-    delivers_before_its_first_view: views.INITIAL_VIEW,
-    is_not_in_its_own_view: views.SELF_INCLUSION,
-    reuses_a_view_id: views.LOCAL_MONOTONICITY,
-    sees_other_members: views.MEMBERSHIP_AGREEMENT,
-    starts_in_company: views.TRANSITIONAL_SET,
-    forgets_a_companion: views.TRANSITIONAL_SET,
-    delivers_twice: integrity.NO_DUPLICATION,
-    delivers_what_nobody_sent: integrity.DELIVERY_INTEGRITY,
-    delivers_as_another_service: integrity.DELIVERY_INTEGRITY,
-    delivers_in_a_later_view: integrity.SANE_VIEW,
-    delivers_loosely_in_a_later_view: integrity.SANE_VIEW,
-    delivers_in_a_later_view_than_another: integrity.SAME_VIEW,
-    lacks_what_its_companion_delivered: synchrony.VIRTUAL_SYNCHRONY,
-    signals_twice: synchrony.TRANSITIONAL_SIGNALS,
-    has_no_signal: synchrony.TRANSITIONAL_SIGNALS,
-    delivers_on_the_other_side_of_the_signal: synchrony.TRANSITIONAL_SIGNALS,
-    delivers_fifo_out_of_order: order.FIFO,
-    stamps_below_a_cause: order.CAUSAL,
-    delivers_agreed_out_of_order: order.AGREED,
-    delivers_agreed_in_another_order_than_others: order.AGREEMENT,
-    delivers_agreed_over_a_gap: agreed.AGREED_REGULAR,
-    delivers_agreed_over_a_gap_after_the_signal: agreed.AGREED_TRANSITIONAL,
-    misses_what_was_safe: safe.SAFE_REGULAR,
-    misses_what_was_safe_after_the_signal: safe.SAFE_TRANSITIONAL,
-    misses_what_was_safe_and_fell_out: safe.SAFE_TRANSITIONAL,
-    lacks_its_own_message: liveness.SELF_DELIVERY,
-    ends_in_another_view: liveness.MEMBERSHIP_PRECISION,
-    does_not_finish: liveness.TERMINATION,
+    lives_on_after_its_crash: ONE_LIFE.name,
+    sends_twice: SENT_ONCE.name,
+    knows_another_stamp: ONE_STAMP.name,
+    shares_a_stamp: ONE_STAMP.name,
+    delivers_before_its_first_view: INITIAL_VIEW.name,
+    is_not_in_its_own_view: SELF_INCLUSION.name,
+    reuses_a_view_id: LOCAL_MONOTONICITY.name,
+    sees_other_members: MEMBERSHIP_AGREEMENT.name,
+    starts_in_company: TRANSITIONAL_SET.name,
+    forgets_a_companion: TRANSITIONAL_SET.name,
+    delivers_twice: NO_DUPLICATION.name,
+    delivers_what_nobody_sent: DELIVERY_INTEGRITY.name,
+    delivers_as_another_service: DELIVERY_INTEGRITY.name,
+    delivers_in_a_later_view: SANE_VIEW.name,
+    delivers_loosely_in_a_later_view: SANE_VIEW.name,
+    delivers_in_a_later_view_than_another: SAME_VIEW.name,
+    lacks_what_its_companion_delivered: VIRTUAL_SYNCHRONY.name,
+    signals_twice: TRANSITIONAL_SIGNALS.name,
+    has_no_signal: TRANSITIONAL_SIGNALS.name,
+    delivers_on_the_other_side_of_the_signal: TRANSITIONAL_SIGNALS.name,
+    delivers_fifo_out_of_order: FIFO_ORDER.name,
+    stamps_below_a_cause: CAUSAL_ORDER.name,
+    delivers_agreed_out_of_order: AGREED_ORDER.name,
+    delivers_agreed_in_another_order_than_others: ONE_ORDER.name,
+    delivers_agreed_over_a_gap: AGREED_BEFORE_SIGNAL.name,
+    delivers_agreed_over_a_gap_after_the_signal: AGREED_AFTER_SIGNAL.name,
+    misses_what_was_safe: SAFE_BEFORE_SIGNAL.name,
+    misses_what_was_safe_after_the_signal: SAFE_AFTER_SIGNAL.name,
+    misses_what_was_safe_and_fell_out: SAFE_AFTER_SIGNAL.name,
+    lacks_its_own_message: SELF_DELIVERY.name,
+    ends_in_another_view: MEMBERSHIP_PRECISION.name,
+    does_not_finish: TERMINATION.name,
 }
 
 

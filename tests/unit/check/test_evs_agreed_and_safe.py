@@ -3,9 +3,9 @@
 import pytest
 from tests.unit.check.evs_notation import history
 
-from hopring.check.evs.agreed import agreed_after_signal, agreed_before_signal
-from hopring.check.evs.history import index
-from hopring.check.evs.safe import safe_after_signal, safe_before_signal
+from hopring.check.history import index
+from hopring.check.properties.agreed import AGREED_AFTER_SIGNAL, AGREED_BEFORE_SIGNAL
+from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ from hopring.check.evs.safe import safe_after_signal, safe_before_signal
     ],
 )
 def test_an_agreed_message_comes_with_all_below_it(text: str) -> None:
-    assert agreed_before_signal(index(history(text), quiet_end=True))
+    assert AGREED_BEFORE_SIGNAL.judge(index(history(text), quiet_end=True))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_agreed_message_comes_with_all_below_it(text: str) -> None:
     ],
 )
 def test_an_agreed_message_that_comes_alone(text: str, witness: str) -> None:
-    assert agreed_before_signal(index(history(text), quiet_end=True)).witness == witness
+    assert AGREED_BEFORE_SIGNAL.judge(index(history(text), quiet_end=True)).witness == witness
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_agreed_message_that_comes_alone(text: str, witness: str) -> None:
     ],
 )
 def test_after_the_signal_all_of_those_who_come_along(text: str) -> None:
-    assert agreed_after_signal(index(history(text), quiet_end=True))
+    assert AGREED_AFTER_SIGNAL.judge(index(history(text), quiet_end=True))
 
 
 def test_after_the_signal_without_a_message_of_one_who_comes_along() -> None:
@@ -101,7 +101,7 @@ def test_after_the_signal_without_a_message_of_one_who_comes_along() -> None:
     b: view 1 abc | send 2 | signal | deliver b:2 | view 2 ab
     """
 
-    witness = agreed_after_signal(index(history(text), quiet_end=True)).witness
+    witness = AGREED_AFTER_SIGNAL.judge(index(history(text), quiet_end=True)).witness
     assert witness == (
         "b delivered b:2 at 4 us in view 1 and never a:1, which has a lower stamp and which a delivered there"
     )
@@ -137,7 +137,7 @@ def test_after_the_signal_without_a_message_of_one_who_comes_along() -> None:
     ],
 )
 def test_safe_before_the_signal_is_safe_for_all(text: str) -> None:
-    assert safe_before_signal(index(history(text), quiet_end=True))
+    assert SAFE_BEFORE_SIGNAL.judge(index(history(text), quiet_end=True))
 
 
 def test_the_end_of_a_trace_excuses_unless_it_was_quiet() -> None:
@@ -146,8 +146,8 @@ def test_the_end_of_a_trace_excuses_unless_it_was_quiet() -> None:
     b: view 1 ab
     """
 
-    assert safe_before_signal(index(history(text), quiet_end=False))
-    witness = safe_before_signal(index(history(text), quiet_end=True)).witness
+    assert SAFE_BEFORE_SIGNAL.judge(index(history(text), quiet_end=False))
+    witness = SAFE_BEFORE_SIGNAL.judge(index(history(text), quiet_end=True)).witness
     assert witness == "a delivered a:1 at 3 us in view 1, but b stayed in it without that message"
 
 
@@ -178,7 +178,7 @@ def test_the_end_of_a_trace_excuses_unless_it_was_quiet() -> None:
     ],
 )
 def test_safe_before_the_signal_for_too_few(text: str, witness: str) -> None:
-    assert safe_before_signal(index(history(text), quiet_end=False)).witness == witness
+    assert SAFE_BEFORE_SIGNAL.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_safe_before_the_signal_for_too_few(text: str, witness: str) -> None:
     ],
 )
 def test_safe_after_the_signal_is_safe_for_those_who_come_along(text: str) -> None:
-    assert safe_after_signal(index(history(text), quiet_end=True))
+    assert SAFE_AFTER_SIGNAL.judge(index(history(text), quiet_end=True))
 
 
 @pytest.mark.parametrize(
@@ -237,4 +237,4 @@ def test_safe_after_the_signal_is_safe_for_those_who_come_along(text: str) -> No
     ],
 )
 def test_safe_after_the_signal_for_too_few(text: str, witness: str) -> None:
-    assert safe_after_signal(index(history(text), quiet_end=True)).witness == witness
+    assert SAFE_AFTER_SIGNAL.judge(index(history(text), quiet_end=True)).witness == witness

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.check.evs_c_notation import client_history, verdict
 
-from hopring.check.evs_c import check_evs_c, first_broken_c
+from hopring.check.judge import check_evs_c, first_broken_c
 from hopring.check.trace import ClientSent
 
 TWO = """

@@ -4,14 +4,10 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.check.evs_notation import history
 
-from hopring.check.evs.history import index
-from hopring.check.evs.integrity import (
-    delivery_integrity,
-    no_duplication,
-    same_view_delivery,
-    sane_view_delivery,
-)
-from hopring.check.evs.shape import one_life, one_stamp, sent_once
+from hopring.check.history import index
+from hopring.check.properties.integrity import DELIVERY_INTEGRITY, NO_DUPLICATION
+from hopring.check.properties.placement import SAME_VIEW, SANE_VIEW
+from hopring.check.properties.shape import ONE_LIFE, ONE_STAMP, SENT_ONCE
 from hopring.check.trace import Crash, MessageId, Process, Sent, ViewName
 
 
@@ -27,7 +23,7 @@ from hopring.check.trace import Crash, MessageId, Process, Sent, ViewName
     ],
 )
 def test_a_life(text: str) -> None:
-    assert one_life(index(history(text), quiet_end=False))
+    assert ONE_LIFE.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -43,16 +39,16 @@ def test_a_life(text: str) -> None:
     ],
 )
 def test_what_is_no_life(text: str, witness: str) -> None:
-    assert one_life(index(history(text), quiet_end=False)).witness == witness
+    assert ONE_LIFE.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 def test_a_message_is_sent_once_by_its_sender_with_a_stamp_of_its_view() -> None:
     right = "a: view 1 a | send 1 | send 2 | view 2 a | send 3"
     twice = "a: view 1 a | send 1 | send 1"
 
-    assert sent_once(index(history(right), quiet_end=False))
+    assert SENT_ONCE.judge(index(history(right), quiet_end=False))
     assert (
-        sent_once(index(history(twice), quiet_end=False)).witness
+        SENT_ONCE.judge(index(history(twice), quiet_end=False)).witness
         == "a sent a:1 at 3 us, and a sent a:1 at 2 us"
     )
 
@@ -62,7 +58,7 @@ def test_a_message_in_anothers_name() -> None:
     assert isinstance(sent, Sent)
     forged = [first, replace(sent, message=MessageId("b", 1, 1))]
 
-    assert sent_once(index(forged, quiet_end=False)).witness == "a sent b:1 at 2 us, which is not its own"
+    assert SENT_ONCE.judge(index(forged, quiet_end=False)).witness == "a sent b:1 at 2 us, which is not its own"
 
 
 def test_a_stamp_of_another_view_than_the_one_the_send_names() -> None:
@@ -70,7 +66,7 @@ def test_a_stamp_of_another_view_than_the_one_the_send_names() -> None:
     assert isinstance(sent, Sent)
     events = [*before, replace(sent, view=ViewName(1, 0, 0))]
 
-    witness = sent_once(index(events, quiet_end=False)).witness
+    witness = SENT_ONCE.judge(index(events, quiet_end=False)).witness
     assert witness == "a sent a:1 at 3 us in view 1 with a stamp of view 2"
 
 
@@ -80,7 +76,7 @@ def test_a_message_has_one_stamp_of_its_own() -> None:
     b: view 1 ab | deliver a:1 | send 1 | deliver a:2
     """
 
-    assert one_stamp(index(history(right), quiet_end=False))
+    assert ONE_STAMP.judge(index(history(right), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +97,7 @@ def test_a_message_has_one_stamp_of_its_own() -> None:
     ],
 )
 def test_stamps_that_are_shared_or_differ(text: str, witness: str) -> None:
-    assert one_stamp(index(history(text), quiet_end=False)).witness == witness
+    assert ONE_STAMP.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 def test_two_halves_of_a_site_may_issue_one_stamp_in_two_views() -> None:
@@ -110,7 +106,7 @@ def test_two_halves_of_a_site_may_issue_one_stamp_in_two_views() -> None:
     b: view 1b b | send 1
     """
 
-    assert one_stamp(index(history(text), quiet_end=False))
+    assert ONE_STAMP.judge(index(history(text), quiet_end=False))
 
 
 def test_a_message_is_delivered_once() -> None:
@@ -118,10 +114,10 @@ def test_a_message_is_delivered_once() -> None:
     wrong = "a: view 1 a | send 1 | deliver a:1 | view 2 a | deliver a:1"
     unreliable = "a: view 1 a | send 1 unreliable | deliver a:1 | deliver a:1"
 
-    assert no_duplication(index(history(right), quiet_end=False))
-    witness = no_duplication(index(history(wrong), quiet_end=False)).witness
+    assert NO_DUPLICATION.judge(index(history(right), quiet_end=False))
+    witness = NO_DUPLICATION.judge(index(history(wrong), quiet_end=False)).witness
     assert witness == "a delivered a:1 at 5 us, and before that at 3 us"
-    assert not no_duplication(index(history(unreliable), quiet_end=False))
+    assert not NO_DUPLICATION.judge(index(history(unreliable), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +135,7 @@ def test_a_message_is_delivered_once() -> None:
     ],
 )
 def test_what_is_delivered_was_sent(text: str) -> None:
-    assert delivery_integrity(index(history(text), quiet_end=False))
+    assert DELIVERY_INTEGRITY.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +168,7 @@ def test_what_is_delivered_was_sent(text: str) -> None:
     ],
 )
 def test_what_is_delivered_out_of_nothing(text: str, witness: str) -> None:
-    assert delivery_integrity(index(history(text), quiet_end=False)).witness == witness
+    assert DELIVERY_INTEGRITY.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 def test_all_deliver_a_message_in_the_same_view() -> None:
@@ -185,8 +181,8 @@ def test_all_deliver_a_message_in_the_same_view() -> None:
     b: view 1 ab | view 2 ab | deliver a:1
     """
 
-    assert same_view_delivery(index(history(right), quiet_end=False))
-    witness = same_view_delivery(index(history(wrong), quiet_end=False)).witness
+    assert SAME_VIEW.judge(index(history(right), quiet_end=False))
+    witness = SAME_VIEW.judge(index(history(wrong), quiet_end=False)).witness
     assert witness == "a delivered a:1 at 3 us in view 1, b in view 2"
 
 
@@ -201,8 +197,8 @@ def test_an_unreliable_message_belongs_to_one_view_too() -> None:
     b: view 1 ab | view 2 ab | deliver a:1
     """
 
-    assert same_view_delivery(index(history(right), quiet_end=False))
-    witness = same_view_delivery(index(history(wrong), quiet_end=False)).witness
+    assert SAME_VIEW.judge(index(history(right), quiet_end=False))
+    witness = SAME_VIEW.judge(index(history(wrong), quiet_end=False)).witness
     assert witness == "a delivered a:1 at 3 us in view 1, b in view 2"
 
 
@@ -222,7 +218,7 @@ def test_an_unreliable_message_belongs_to_one_view_too() -> None:
     ],
 )
 def test_a_message_is_delivered_where_it_was_stamped(text: str) -> None:
-    assert sane_view_delivery(index(history(text), quiet_end=False))
+    assert SANE_VIEW.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -270,7 +266,7 @@ def test_a_message_is_delivered_where_it_was_stamped(text: str) -> None:
     ],
 )
 def test_a_message_in_a_view_where_it_does_not_belong(text: str, witness: str) -> None:
-    assert sane_view_delivery(index(history(text), quiet_end=False)).witness == witness
+    assert SANE_VIEW.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 def test_ids_are_not_compared_over_a_restart_that_lost_its_counter() -> None:
@@ -280,7 +276,7 @@ def test_ids_are_not_compared_over_a_restart_that_lost_its_counter() -> None:
     a.2: view 1 a.2
     """
 
-    assert sane_view_delivery(index(history(text), quiet_end=False), counters_survive=False)
+    assert SANE_VIEW.judge(index(history(text), quiet_end=False, counters_survive=False))
 
 
 def test_values_that_are_no_events_are_passed_over() -> None:

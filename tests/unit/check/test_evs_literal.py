@@ -7,11 +7,13 @@ from tests.unit.check.evs_literal import LITERAL, Literal
 from tests.unit.check.evs_model import Model
 from tests.unit.check.evs_mutants import MUTANTS, Sound, edited
 
-from hopring.check.evs import check_evs, shape, views
+from hopring.check.judge import check_evs
+from hopring.check.properties.shape import ONE_STAMP
+from hopring.check.properties.views import LOCAL_MONOTONICITY
 from hopring.check.trace import Event
 
 # If a process installs a view twice, or messages share a stamp, "the view" and "the order" are not defined.
-NOT_DEFINED = {shape.ORD, views.LOCAL_MONOTONICITY}
+NOT_DEFINED = {ONE_STAMP.name, LOCAL_MONOTONICITY.name}
 
 
 @pytest.mark.slow

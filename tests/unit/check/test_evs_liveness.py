@@ -3,8 +3,9 @@
 import pytest
 from tests.unit.check.evs_notation import history
 
-from hopring.check.evs.history import index
-from hopring.check.evs.liveness import membership_precision, self_delivery, termination
+from hopring.check.history import index
+from hopring.check.properties.liveness import MEMBERSHIP_PRECISION, TERMINATION
+from hopring.check.properties.requests import SELF_DELIVERY
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from hopring.check.evs.liveness import membership_precision, self_delivery, term
     ],
 )
 def test_who_is_there_has_its_own_messages(text: str) -> None:
-    assert self_delivery(index(history(text), quiet_end=True))
+    assert SELF_DELIVERY.judge(index(history(text), quiet_end=True))
 
 
 def test_own_messages_that_never_come() -> None:
@@ -30,8 +31,8 @@ def test_own_messages_that_never_come() -> None:
     b: view 1 ab | deliver a:1 | view 3 b
     """
 
-    assert self_delivery(index(history(text), quiet_end=False))
-    witness = self_delivery(index(history(text), quiet_end=True)).witness
+    assert SELF_DELIVERY.judge(index(history(text), quiet_end=False))
+    witness = SELF_DELIVERY.judge(index(history(text), quiet_end=True)).witness
     assert witness == "a sent a:1 at 2 us and never delivered it"
 
 
@@ -64,7 +65,7 @@ def test_own_messages_that_never_come() -> None:
     ],
 )
 def test_components_that_found_themselves(text: str, components: list[str]) -> None:
-    assert membership_precision(index(history(text), quiet_end=True), components)
+    assert MEMBERSHIP_PRECISION.judge(index(history(text), quiet_end=True, components=components))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,10 @@ def test_components_that_found_themselves(text: str, components: list[str]) -> N
     ],
 )
 def test_components_that_did_not(text: str, components: list[str], witness: str) -> None:
-    assert membership_precision(index(history(text), quiet_end=True), components).witness == witness
+    assert (
+        MEMBERSHIP_PRECISION.judge(index(history(text), quiet_end=True, components=components)).witness
+        == witness
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,7 @@ def test_components_that_did_not(text: str, components: list[str], witness: str)
     ],
 )
 def test_what_is_sent_in_a_lasting_view_arrives(text: str) -> None:
-    assert termination(index(history(text), quiet_end=True))
+    assert TERMINATION.judge(index(history(text), quiet_end=True))
 
 
 @pytest.mark.parametrize(
@@ -154,5 +158,5 @@ def test_what_is_sent_in_a_lasting_view_arrives(text: str) -> None:
     ],
 )
 def test_what_is_sent_in_a_lasting_view_and_does_not(text: str, witness: str) -> None:
-    assert termination(index(history(text), quiet_end=True)).witness == witness
-    assert termination(index(history(text), quiet_end=False))
+    assert TERMINATION.judge(index(history(text), quiet_end=True)).witness == witness
+    assert TERMINATION.judge(index(history(text), quiet_end=False))

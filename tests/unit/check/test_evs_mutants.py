@@ -7,7 +7,7 @@ import pytest
 from tests.unit.check.evs_model import run
 from tests.unit.check.evs_mutants import MUTANTS, Edit, Sound, edited
 
-from hopring.check.evs import check_evs, first_broken
+from hopring.check.judge import check_evs, first_broken
 
 
 @pytest.mark.slow

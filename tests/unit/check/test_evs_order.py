@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.check.evs_notation import history
 
-from hopring.check.evs.history import index
-from hopring.check.evs.order import agreed_order, causal_order, fifo_order, order_agreement
+from hopring.check.history import index
+from hopring.check.properties.order import AGREED_ORDER, CAUSAL_ORDER, FIFO_ORDER, ONE_ORDER
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from hopring.check.evs.order import agreed_order, causal_order, fifo_order, orde
     ],
 )
 def test_fifo_order_is_kept(text: str) -> None:
-    assert fifo_order(index(history(text), quiet_end=False))
+    assert FIFO_ORDER.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize("first", ["reliable", "fifo", "causal", "agreed", "safe"])
@@ -48,7 +48,7 @@ def test_fifo_messages_do_not_pass_earlier_ones_of_any_reliable_service(first: s
     b: view 1 ab | deliver a:2 | deliver a:1
     """
 
-    witness = fifo_order(index(history(text), quiet_end=False)).witness
+    witness = FIFO_ORDER.judge(index(history(text), quiet_end=False)).witness
     assert witness == "b delivered a:1 at 3 us after a:2 at 2 us, which was sent later"
 
 
@@ -58,7 +58,7 @@ def test_fifo_order_holds_over_views_too() -> None:
     b: view 1 ab | view 2 ab | deliver a:2 | deliver a:1
     """
 
-    assert not fifo_order(index(history(text), quiet_end=False))
+    assert not FIFO_ORDER.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_fifo_order_holds_over_views_too() -> None:
     ],
 )
 def test_stamps_are_above_their_causes(text: str) -> None:
-    assert causal_order(index(history(text), quiet_end=False))
+    assert CAUSAL_ORDER.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_stamps_are_above_their_causes(text: str) -> None:
     ],
 )
 def test_stamps_below_a_cause(text: str, witness: str) -> None:
-    assert causal_order(index(history(text), quiet_end=False)).witness == witness
+    assert CAUSAL_ORDER.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_stamps_below_a_cause(text: str, witness: str) -> None:
     ],
 )
 def test_agreed_messages_come_in_their_order(text: str) -> None:
-    assert agreed_order(index(history(text), quiet_end=False))
+    assert AGREED_ORDER.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_agreed_messages_come_in_their_order(text: str) -> None:
     ],
 )
 def test_nothing_reliable_comes_after_a_later_agreed_message(text: str, witness: str) -> None:
-    assert agreed_order(index(history(text), quiet_end=False)).witness == witness
+    assert AGREED_ORDER.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_nothing_reliable_comes_after_a_later_agreed_message(text: str, witness:
     ],
 )
 def test_all_follow_one_order(text: str) -> None:
-    assert order_agreement(index(history(text), quiet_end=False))
+    assert ONE_ORDER.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,4 @@ def test_all_follow_one_order(text: str) -> None:
     ],
 )
 def test_two_orders_or_a_circle(text: str, witness: str) -> None:
-    assert order_agreement(index(history(text), quiet_end=False)).witness == witness
+    assert ONE_ORDER.judge(index(history(text), quiet_end=False)).witness == witness

@@ -3,8 +3,9 @@
 import pytest
 from tests.unit.check.evs_notation import history
 
-from hopring.check.evs.history import index
-from hopring.check.evs.synchrony import transitional_signals, virtual_synchrony
+from hopring.check.history import index
+from hopring.check.properties.signals import TRANSITIONAL_SIGNALS
+from hopring.check.properties.synchrony import VIRTUAL_SYNCHRONY
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ from hopring.check.evs.synchrony import transitional_signals, virtual_synchrony
     ],
 )
 def test_who_moves_together_has_delivered_the_same(text: str) -> None:
-    assert virtual_synchrony(index(history(text), quiet_end=True))
+    assert VIRTUAL_SYNCHRONY.judge(index(history(text), quiet_end=True))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_who_moves_together_has_delivered_the_same(text: str) -> None:
     ],
 )
 def test_who_moves_together_and_has_not(text: str, witness: str) -> None:
-    assert virtual_synchrony(index(history(text), quiet_end=True)).witness == witness
+    assert VIRTUAL_SYNCHRONY.judge(index(history(text), quiet_end=True)).witness == witness
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_who_moves_together_and_has_not(text: str, witness: str) -> None:
     ],
 )
 def test_one_signal_with_the_same_on_either_side(text: str) -> None:
-    assert transitional_signals(index(history(text), quiet_end=True))
+    assert TRANSITIONAL_SIGNALS.judge(index(history(text), quiet_end=True))
 
 
 @pytest.mark.parametrize(
@@ -144,4 +145,4 @@ def test_one_signal_with_the_same_on_either_side(text: str) -> None:
     ],
 )
 def test_signals_that_tell_different_stories(text: str, witness: str) -> None:
-    assert transitional_signals(index(history(text), quiet_end=True)).witness == witness
+    assert TRANSITIONAL_SIGNALS.judge(index(history(text), quiet_end=True)).witness == witness

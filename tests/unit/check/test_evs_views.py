@@ -3,19 +3,19 @@
 import pytest
 from tests.unit.check.evs_notation import history
 
-from hopring.check.evs.history import index
-from hopring.check.evs.views import (
-    initial_view,
-    local_monotonicity,
-    membership_agreement,
-    self_inclusion,
-    transitional_set,
+from hopring.check.history import index
+from hopring.check.properties.views import (
+    INITIAL_VIEW,
+    LOCAL_MONOTONICITY,
+    MEMBERSHIP_AGREEMENT,
+    SELF_INCLUSION,
+    TRANSITIONAL_SET,
 )
 
 
 @pytest.mark.parametrize("text", ["a: view 1 a | send 1 | deliver a:1 | signal | view 2 a", "a: send 1 in 1"])
 def test_deliveries_and_signals_within_a_view_are_right(text: str) -> None:
-    assert initial_view(index(history(text), quiet_end=True))
+    assert INITIAL_VIEW.judge(index(history(text), quiet_end=True))
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,15 @@ def test_deliveries_and_signals_within_a_view_are_right(text: str) -> None:
     ],
 )
 def test_nothing_comes_before_the_first_view(text: str, witness: str) -> None:
-    assert initial_view(index(history(text), quiet_end=True)).witness == witness
+    assert INITIAL_VIEW.judge(index(history(text), quiet_end=True)).witness == witness
 
 
 def test_who_installs_a_view_is_in_it() -> None:
     right = index(history("a: view 1 ab"), quiet_end=False)
     wrong = index(history("a: view 1 ab | view 2 bc with b"), quiet_end=False)
 
-    assert self_inclusion(right)
-    assert self_inclusion(wrong).witness == "a installed view 2 at 2 us, which has only {b c}"
+    assert SELF_INCLUSION.judge(right)
+    assert SELF_INCLUSION.judge(wrong).witness == "a installed view 2 at 2 us, which has only {b c}"
 
 
 def test_an_earlier_start_of_the_daemon_is_not_the_process() -> None:
@@ -50,7 +50,9 @@ def test_an_earlier_start_of_the_daemon_is_not_the_process() -> None:
     a.2: view 2 a
     """
 
-    assert self_inclusion(index(history(text), quiet_end=False)).witness.startswith("a.2 installed view 2")
+    assert SELF_INCLUSION.judge(index(history(text), quiet_end=False)).witness.startswith(
+        "a.2 installed view 2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_an_earlier_start_of_the_daemon_is_not_the_process() -> None:
     ],
 )
 def test_view_ids_rise(text: str) -> None:
-    assert local_monotonicity(index(history(text), quiet_end=False))
+    assert LOCAL_MONOTONICITY.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_view_ids_rise(text: str) -> None:
     ],
 )
 def test_view_ids_never_fall_or_stay(text: str, witness: str) -> None:
-    assert local_monotonicity(index(history(text), quiet_end=False)).witness == witness
+    assert LOCAL_MONOTONICITY.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_view_ids_never_fall_or_stay(text: str, witness: str) -> None:
     ],
 )
 def test_transitional_sets_that_say_who_came_along(text: str) -> None:
-    assert transitional_set(index(history(text), quiet_end=False))
+    assert TRANSITIONAL_SET.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_transitional_sets_that_say_who_came_along(text: str) -> None:
     ],
 )
 def test_transitional_sets_that_do_not(text: str, witness: str) -> None:
-    assert transitional_set(index(history(text), quiet_end=False)).witness == witness
+    assert TRANSITIONAL_SET.judge(index(history(text), quiet_end=False)).witness == witness
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_transitional_sets_that_do_not(text: str, witness: str) -> None:
     ],
 )
 def test_one_id_one_set_of_members(text: str) -> None:
-    assert membership_agreement(index(history(text), quiet_end=False))
+    assert MEMBERSHIP_AGREEMENT.judge(index(history(text), quiet_end=False))
 
 
 @pytest.mark.parametrize(
@@ -205,4 +207,4 @@ def test_one_id_one_set_of_members(text: str) -> None:
     ],
 )
 def test_one_id_two_sets(text: str, witness: str) -> None:
-    assert membership_agreement(index(history(text), quiet_end=False)).witness == witness
+    assert MEMBERSHIP_AGREEMENT.judge(index(history(text), quiet_end=False)).witness == witness

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from tests.unit.check.evs_c_notation import client_history, group_view
 from tests.unit.check.evs_notation import history
 
-from hopring.check.evs import check_evs
-from hopring.check.evs_c import check_evs_c
+from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.trace import ClientDelivered, Event, GroupSignal
 from hopring.check.trace_files import (
     Row,

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from tests.unit.groups.book import Book
 
-from hopring.check.evs_c import check_evs_c
+from hopring.check.judge import check_evs_c
 from hopring.groups.groups import Groups
 from hopring.groups.names import GroupViewId
 from hopring.ordering.entry import Position

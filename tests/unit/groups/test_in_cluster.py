@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from hopring.check.evs_c import check_evs_c
+from hopring.check.judge import check_evs_c
 from hopring.check.trace import ClientDelivered, GroupInstalled
 from hopring.config.local import local_config
 from hopring.groups.groups import GroupsState

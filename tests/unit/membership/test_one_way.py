@@ -5,7 +5,7 @@ from itertools import combinations, permutations
 import pytest
 
 from hopring.check import trace
-from hopring.check.evs import check_evs
+from hopring.check.judge import check_evs
 from hopring.config.local import local_config
 from hopring.membership.membership import MembershipPhase
 from hopring.membership.options import MembershipOptions

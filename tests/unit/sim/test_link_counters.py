@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from hopring.check.evs import check_evs
+from hopring.check.judge import check_evs
 from hopring.check.trace import Counters
 from hopring.config.local import local_config
 from hopring.config.model import Config, Link, LinkProtocol, LinkTuning

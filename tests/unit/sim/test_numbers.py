@@ -3,7 +3,7 @@
 import pytest
 
 from hopring.check import trace
-from hopring.check.evs import check_evs
+from hopring.check.judge import check_evs
 from hopring.config.local import local_config
 from hopring.config.model import Config
 from hopring.ids import NUMBER_MAX, DaemonId, SiteId, SiteMask

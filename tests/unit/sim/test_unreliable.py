@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from hopring.check import trace
-from hopring.check.evs import check_evs
+from hopring.check.judge import check_evs
 from hopring.check.network import check_network
 from hopring.config.local import local_config
 from hopring.config.model import LinkProtocol

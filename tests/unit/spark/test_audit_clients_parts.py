@@ -7,19 +7,16 @@ from tests.unit.check.evs_c_notation import client_history
 
 from hopring.check.trace_files import rows
 from hopring.spark.audit import CLIENT_NAMES, NAMES, Report
-from hopring.spark.audit.both import together
 from hopring.spark.audit.clients.promises import early_of, friends_of, gone_by
-from hopring.spark.audit.clients.sessions import Session, ended_daemons, sessions_of
-from hopring.spark.audit.clients.spans import PIECE, Course, courses_of
-from hopring.spark.audit.clients.stays import Group, groups_of
-from hopring.spark.audit.ends import Ends
-from hopring.spark.audit.judge import Finding
-from hopring.spark.audit.told import as_text
+from hopring.spark.audit.clients.sessions import TracedSession, ended_daemons, sessions_of
+from hopring.spark.audit.clients.stays import PIECE, Course, TracedGroup, courses_of, groups_of
+from hopring.spark.audit.findings import Finding, as_text, merged
+from hopring.spark.audit.reading import Ends
 
 A, B = "a#0000000000000001/1", "b#0000000000000001/1"
 
 
-def followed(text: str) -> tuple[list[Session], Group, list[Course], list[tuple[str, str, int]]]:
+def followed(text: str) -> tuple[list[TracedSession], TracedGroup, list[Course], list[tuple[str, str, int]]]:
     """What comes of a history written by hand that has one group."""
     events = [row for row in rows(client_history(text)) if row.process.endswith("/1")]
     small = [_row(row, number) for number, row in enumerate(events) if row.kind not in ("send", "deliver")]
@@ -125,7 +122,7 @@ def test_of_one_history_daemons_are_told_before_their_clients() -> None:
     daemons = Report(("x",), (Finding("x", NAMES[3], 1, "d"),), {"x": NAMES})
     clients = Report(("x", "y"), (Finding("x", CLIENT_NAMES[0], 1, "c"),), {"x": CLIENT_NAMES, "y": ()})
 
-    both = together(daemons, clients)
+    both = merged(daemons, clients)
 
     assert (both.runs, [one.witness for one in both.findings]) == (("x", "y"), ["d", "c"])
     assert both.judged["x"] == (*NAMES, *CLIENT_NAMES)

@@ -2,11 +2,19 @@
 
 from typing import Any
 
+from hopring.check.properties.sql import LIVES_MAX
 from hopring.spark.audit.constants import _word
-from hopring.spark.audit.ends import Ends
-from hopring.spark.audit.lives import Stay, lives_of, number_people, stay_rows, stays_of
-from hopring.spark.audit.masks import LIVES_MAX
-from hopring.spark.audit.rooms import owed_rows, room_rows, way_rows
+from hopring.spark.audit.daemons.lives import (
+    DaemonStay,
+    lives_of,
+    move_rows,
+    number_people,
+    owed_rows,
+    room_rows,
+    stay_rows,
+    stays_of,
+)
+from hopring.spark.audit.reading import Ends
 
 A, B = 1, 2  # The sets of a alone and of b alone.
 
@@ -28,7 +36,7 @@ def small(process: str, *moves: str) -> list[dict[str, Any]]:
     return rows
 
 
-def stays(*histories: list[dict[str, Any]], ends: Ends = Ends()) -> list[Stay]:  # noqa: B008  It never changes.
+def stays(*histories: list[dict[str, Any]], ends: Ends = Ends()) -> list[DaemonStay]:  # noqa: B008  It never changes.
     rows = [row for history in histories for row in history]
     extent = [
         {"run": "", "process": one[0]["process"], "daemon": one[0]["daemon"], "high": len(one) - 1}
@@ -88,7 +96,7 @@ def test_two_move_together_if_one_counts_the_other_in() -> None:
         small("c", "view 1 abc abc", "view 2 abc c"),
     )
 
-    friends = {row["process"]: row["friends"] for row in way_rows(found)}
+    friends = {row["process"]: row["friends"] for row in move_rows(found)}
 
     assert friends == {"a": 0b011, "b": 0b011, "c": 0b100}
 
@@ -97,9 +105,11 @@ def test_what_is_owed_in_a_view_is_said_once_with_all_who_say_it() -> None:
     found = stays(small("a", "view 1 ab ab", "view 2 ab ab"), small("b", "view 1 ab ab", "view 2 ab b"))
     room = next(stay.room for stay in found if stay.view == "1")
 
-    assert [
-        (row["behind"], row["owed"], row["said_by"]) for row in owed_rows(found) if row["room"] == room
-    ] == [(False, A | B, A | B), (True, A | B, A), (True, B, B)]
+    assert [(row["kind"], row["owed"], row["said_by"]) for row in owed_rows(found) if row["room"] == room] == [
+        ("members", A | B, A | B),
+        ("behind", A | B, A),
+        ("behind", B, B),
+    ]
 
 
 def test_the_word_of_a_set_has_a_sign() -> None:

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 from tests.unit.check.evs_notation import history
 
+from hopring.check.properties.order import circle_sentence
+from hopring.check.properties.sql import Masks
 from hopring.check.trace_files import read_parquet, write_json_lines
-from hopring.spark.audit.circle import find_circles
-from hopring.spark.audit.convert import as_parquet
-from hopring.spark.audit.masks import Masks
-from hopring.spark.audit.read import must_be_there
+from hopring.spark.audit.reading import as_parquet, must_be_there
+from hopring.spark.audit.runner import find_circles
 from hopring.spark.audit.tables import partitions
-from hopring.spark.audit.words import circle_words
 from hopring.spark.errors import ForeignInput
 
 
@@ -28,7 +27,7 @@ def test_a_circle_is_told_from_its_lowest_message() -> None:
 
 
 def test_of_a_long_circle_only_the_ends_are_shown() -> None:
-    words = circle_words([f"a:{number}" for number in range(20)])
+    words = circle_sentence([f"a:{number}" for number in range(20)])
 
     assert words == (
         "each before the next, at one process or another: a:0, a:1, a:2, a:3, a:4, a:5, 13 more, a:19, a:0"

@@ -18,7 +18,7 @@ from hopring.config import local_config
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.spark.audit import Finding, Report
-from hopring.spark.audit.convert import as_parquet
+from hopring.spark.audit.reading import as_parquet
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline.ingest import interrupted
 from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of

@@ -35,7 +35,7 @@ from hopring.check.trace import (
 from hopring.check.trace_files import SCHEMA_VERSION
 from hopring.check.trace_names import process_text, view_text
 from hopring.services import Service
-from hopring.spark.audit.convert import ROWS_AT_ONCE
+from hopring.spark.audit.reading import ROWS_AT_ONCE
 from hopring.spark.schema import TRACE
 
 VIEWS: Final = 60

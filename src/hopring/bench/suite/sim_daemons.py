@@ -19,9 +19,8 @@ from statistics import median, quantiles
 from typing import Final
 
 from hopring import compiled
-from hopring.check.evs import check_evs
-from hopring.check.evs.order import FIFO
-from hopring.check.evs_c import check_evs_c
+from hopring.check.judge import check_evs, check_evs_c
+from hopring.check.properties.order import FIFO_ORDER
 from hopring.check.trace import ClientDelivered, ClientSent, GroupInstalled
 from hopring.config import Config, local_config
 from hopring.groups.groups import GroupsState
@@ -187,7 +186,7 @@ class Many:
         history = self.cluster.history
         daemons = check_evs(history, quiet_end=True, components=[self.names])
         clients = check_evs_c(history, quiet_end=True, components=[self.names])
-        verdicts = [one for one in daemons if one.property != FIFO] + clients
+        verdicts = [one for one in daemons if one.property != FIFO_ORDER.name] + clients
         return [f"{one.property}: {one.witness}" for one in verdicts if not one]
 
 

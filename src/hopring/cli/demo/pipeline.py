@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from hopring.spark import session
-from hopring.spark.audit.ends import Ends
+from hopring.spark.audit.reading import Ends
 from hopring.spark.errors import NoJava
 from hopring.spark.java import decide, look
 from hopring.value import Value

@@ -26,7 +26,7 @@ from hopring.local.blocking import Cluster
 from hopring.local.error import ClusterError
 from hopring.local.ports import tcp_free
 from hopring.session.frames import CLIENT_PORT_DEFAULT
-from hopring.spark.audit.ends import Ends
+from hopring.spark.audit.reading import Ends
 
 LIMIT_SECONDS_DEFAULT: Final = 48.0
 """With phases of the default length; longer ones add to it."""

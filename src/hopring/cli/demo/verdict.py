@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hopring.check import trace
-from hopring.check.evs import check_evs
-from hopring.check.evs_c import check_evs_c
+from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.trace_files import TraceError, read_json_lines, write_json_lines
 from hopring.cli.demo.facts import Judged
 

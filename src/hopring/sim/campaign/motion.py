@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from hopring.check.evs import check_evs
-from hopring.check.evs.history import index
-from hopring.check.evs.order import FIFO, fifo_order
+from hopring.check.history import index
+from hopring.check.judge import check_evs
+from hopring.check.properties.order import FIFO_ORDER
 from hopring.check.trace import Delivered, Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
 from hopring.membership.membership import MembershipPhase
@@ -135,7 +135,9 @@ class Run:
         )
         if self._has_sessions:
             # Not promised for all sessions of a daemon taken together.
-            verdicts = [self._fifo() if verdict.property == FIFO else verdict for verdict in verdicts]
+            verdicts = [
+                self._fifo() if verdict.property == FIFO_ORDER.name else verdict for verdict in verdicts
+            ]
         wrong = [verdict for verdict in verdicts if not verdict]
         wrong.extend([broken(SAME_TREES, witness) for witness in cluster.misrouted[:1]])
         wrong.extend(self._more(quiet))
@@ -158,7 +160,7 @@ class Run:
     def _fifo(self) -> Verdict:
         """2.11 for each session by itself."""
         sessions = self.world.load.sessions
-        verdicts = [fifo_order(index(self._of_session(one, sessions), False)) for one in range(sessions)]
+        verdicts = [FIFO_ORDER.judge(index(self._of_session(one, sessions), False)) for one in range(sessions)]
         return min(verdicts, key=bool)
 
     def _of_session(self, session: int, sessions: int) -> list[Event]:

@@ -1,8 +1,8 @@
 """One world with clients, run and judged: the daemons by EVS-S, their clients by EVS-C."""
 
-from hopring.check.evs.history import index
-from hopring.check.evs.order import fifo_order
-from hopring.check.evs_c import check_evs_c
+from hopring.check.history import index
+from hopring.check.judge import check_evs_c
+from hopring.check.properties.order import FIFO_ORDER
 from hopring.check.trace import Delivered, Sent
 from hopring.check.verdict import Verdict, broken
 from hopring.groups.groups import GroupsOptions, GroupsState
@@ -50,7 +50,7 @@ class ClientRun(Run):
             else event
             for event in self.cluster.history
         ]
-        return fifo_order(index(named, False))
+        return FIFO_ORDER.judge(index(named, False))
 
     def _more(self, quiet: bool) -> list[Verdict]:
         """What clients are promised, and what their daemons know."""

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hopring.check.evs.history import History, index
-from hopring.check.evs.words import Words
-from hopring.check.evs_c.words import EVS_C
+from hopring.check.history import History, index
+from hopring.check.naming import Names
+from hopring.check.properties.property import EVS_C
 from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Process, Recover, Sent, Signal
 from hopring.check.verdict import Verdict
 from hopring.sim.campaign.draw import World
@@ -48,7 +48,7 @@ class Line:
 def story(world: World, outcome: Outcome) -> list[str]:
     """All of it, as lines of text."""
     history = index(outcome.history, quiet_end=False)
-    words = Words(history)
+    words = Names(history)
     told = [*_faults(world), *_views(outcome.history, words)]
     told.sort(key=lambda line: line.at_us)  # Stable: what one process did stays in its order.
     lines = [*_opening(world), "", *_align(told), ""]
@@ -155,7 +155,7 @@ def _sides(what: tuple[str, ...]) -> str:
     return " | ".join(" ".join(names) for _, names in sorted(sides(what).items()))
 
 
-def _views(events: Iterable[Event], words: Words) -> Iterator[Line]:
+def _views(events: Iterable[Event], words: Names) -> Iterator[Line]:
     for event in events:
         match event:
             case Recover():
@@ -172,14 +172,14 @@ def _views(events: Iterable[Event], words: Words) -> Iterator[Line]:
         yield Line(event.at_us, words.process(event.process), what)
 
 
-def _around_first(outcome: Outcome, history: History, words: Words) -> list[Line]:
+def _around_first(outcome: Outcome, history: History, words: Names) -> list[Line]:
     first = outcome.broken[0]
     if first.property.startswith(EVS_C):
         return [Line(*told) for told in around_clients(first, outcome.history)]
     return _around(first, outcome.history, history, words)
 
 
-def _around(verdict: Verdict, events: list[Event], history: History, words: Words) -> list[Line]:
+def _around(verdict: Verdict, events: list[Event], history: History, words: Names) -> list[Line]:
     """What became of the messages that the witness names, and what those who delivered them did next to it."""
     named = set(_MESSAGE.findall(verdict.witness))
     ids = [message for message in history.messages.ids if words.message(message) in named]
@@ -194,7 +194,7 @@ def _around(verdict: Verdict, events: list[Event], history: History, words: Word
     return [line for _, line in sorted(picked.items())]
 
 
-def _processes_named(verdict: Verdict, history: History, words: Words) -> list[Process]:
+def _processes_named(verdict: Verdict, history: History, words: Names) -> list[Process]:
     said = set(re.findall(r"[\w.-]+", verdict.witness))
     return [process for process in history.lives if words.process(process) in said]
 
@@ -212,7 +212,7 @@ def _neighbours(
             yield from own[max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1]
 
 
-def _message_line(event: Sent | Delivered, words: Words, mark: str = "") -> Line:
+def _message_line(event: Sent | Delivered, words: Names, mark: str = "") -> Line:
     verb = "sent" if isinstance(event, Sent) else "delivered"
     service, place = event.service.name.lower(), f"lts {event.ord.lts} of site {event.ord.site}"
     what = f"{verb} {words.message(event.message)}  {service}, {place}, {words.view(event.view)}{mark}"

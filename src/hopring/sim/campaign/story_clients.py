@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hopring.check.evs.words import Words
-from hopring.check.evs_c.history import ClientHistory, index_clients
-from hopring.check.evs_c.numbers import short_view
+from hopring.check.client_history import ClientHistory, index_clients, short_view
+from hopring.check.naming import Names
 from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
@@ -34,7 +33,7 @@ MARK: Final = " <--"
 def around_clients(verdict: Verdict, events: list[Event]) -> list[tuple[int, str, str]]:
     """When, who and what, session by session."""
     history = index_clients(events, quiet_end=False)
-    words = Words(history.whole)
+    words = Names(history.whole)
     named = set(re.findall(r"[\w.-]+/\d+", verdict.witness))
     messages = set(re.findall(r"[\w.-]+/\d+:\d+", verdict.witness))
     times = {int(at_us) for at_us in re.findall(r"at (\d+) us", verdict.witness)}
@@ -56,11 +55,11 @@ def around_clients(verdict: Verdict, events: list[Event]) -> list[tuple[int, str
     return lines
 
 
-def _named(history: ClientHistory, words: Words, named: set[str]) -> list[Process]:
+def _named(history: ClientHistory, words: Names, named: set[str]) -> list[Process]:
     return [process for process in history.sessions if words.process(process) in named]
 
 
-def _what(event: ClientEvent, words: Words, messages: set[str]) -> Iterator[str]:
+def _what(event: ClientEvent, words: Names, messages: set[str]) -> Iterator[str]:
     match event:
         case Connected(_, _, name, _):
             yield f"connected as {name}"

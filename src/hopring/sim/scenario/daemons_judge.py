@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from hopring.check.evs import check_evs
+from hopring.check.judge import check_evs
 from hopring.check.trace import Sent
 from hopring.membership.membership import MembershipPhase
 from hopring.sim.cluster import Cluster, Host

@@ -1,25 +1,16 @@
-"""The audit of a trace with Spark: extended virtual synchrony as queries that return violations.
+"""The audit of a trace with Spark: the queries of all properties, over tables that are made for them.
 
-`docs/pipeline.md` says how it is used, `docs/properties.md` what is checked. The verdicts are those of the
-plain checkers in `check/evs` and, of clients (`clients/`), `check/evs_c`; the way to them is another, made for
-traces that do not fit into one process.
+The properties are those of `hopring.check.properties`; here are the tables that their queries need, and the
+runner. The verdicts are those of the plain checkers, for traces that do not fit into one process. See
+`docs/pipeline.md` for its use and `docs/properties.md` for the properties.
 """
 
-from hopring.spark.audit.both import audit
-from hopring.spark.audit.clients import NAMES as CLIENT_NAMES
-from hopring.spark.audit.ends import Ends
-from hopring.spark.audit.judge import NAMES, PROPERTIES, Finding, Report
-from hopring.spark.audit.property import Property
-from hopring.spark.audit.read import read_trace
+from hopring.check.properties import CLIENTS, DAEMONS
+from hopring.spark.audit.findings import Finding, Report
+from hopring.spark.audit.reading import Ends, read_trace
+from hopring.spark.audit.runner import audit, audit_clients
 
-__all__ = [
-    "CLIENT_NAMES",
-    "NAMES",
-    "PROPERTIES",
-    "Ends",
-    "Finding",
-    "Property",
-    "Report",
-    "audit",
-    "read_trace",
-]
+NAMES = tuple([one.name for one in DAEMONS])
+CLIENT_NAMES = tuple([one.name for one in CLIENTS])
+
+__all__ = ["CLIENT_NAMES", "NAMES", "Ends", "Finding", "Report", "audit", "audit_clients", "read_trace"]

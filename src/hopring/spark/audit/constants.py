@@ -1,13 +1,13 @@
-"""Rows that the driver has made, as a table that Spark takes for a constant.
+"""Rows that the driver has made, as tables that Spark takes for constants; and the columns of these tables.
 
-So Spark knows its size, gives it to every worker instead of sorting both sides of a join, and leaves out what
-depends on an empty one.
+Spark knows the size of a constant, gives it to every worker instead of sorting both sides of a join, and leaves
+out whatever depends on an empty one.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from hopring.spark.audit.masks import WORD_BITS, Masks
+from hopring.check.properties.sql import WORD_BITS, Masks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,26 +17,71 @@ TEXT: Final = "string"
 NUMBER: Final = "int64"
 FLAG: Final = "bool"
 
-_IN: Final = {"run": TEXT, "process": TEXT}
+ENDS: Final = {"run": TEXT, "quiet": FLAG, "counters_survive": FLAG}
+COMPONENTS: Final = {"run": TEXT, "component": NUMBER, "daemon": TEXT}
+
+# Daemons.
+
+_WHO: Final = {"run": TEXT, "process": TEXT}
 _VIEW: Final = {"run": TEXT, "room": NUMBER, "view": TEXT}
 
-PEOPLE: Final = _IN | {"number": NUMBER, "self": SET}
-LIVES: Final = _IN | {
+DAEMON_PEOPLE: Final = _WHO | {"number": NUMBER, "self": SET}
+LIVES: Final = _WHO | {
     **{"daemon": TEXT, "high": NUMBER, "number": NUMBER, "start": NUMBER, "starts": NUMBER},
     **{"crashed": FLAG, "alive": FLAG, "self": SET},
 }
-STAYS: Final = _IN | {
+DAEMON_STAYS: Final = _WHO | {
     **{"id": NUMBER, "room": NUMBER, "stay": NUMBER, "nth": NUMBER, "view": TEXT, "begins": NUMBER},
     **{"ends": NUMBER, "members": SET, "together": SET, "cut": NUMBER, "signals": NUMBER},
     **{"misplaced_signal": NUMBER, "signal_together": SET, "ended": FLAG, "daemon": TEXT, "alive": FLAG},
-    **{"self": SET, "before_view": TEXT, "after_view": TEXT, "before_members": SET, "after_together": SET},
+    **{"self": SET, "group_name": TEXT, "earlier_view": TEXT, "before_view": TEXT, "after_view": TEXT},
+    **{"before_members": SET, "after_together": SET},
 }
-ROOMS: Final = _VIEW | {"nth": NUMBER, "installed": SET, "ended": SET, "signalled": SET}
-WAYS: Final = _VIEW | {"id": NUMBER, "process": TEXT, "after_view": TEXT, "self": SET, "friends": SET}
-OWED: Final = {"room": NUMBER, "behind": FLAG, "owed": SET, "said_by": SET}
-ENDS: Final = {"run": TEXT, "quiet": FLAG, "counters_survive": FLAG}
+DAEMON_ROOMS: Final = _VIEW | {"nth": NUMBER, "installed": SET, "ended": SET, "signalled": SET}
+MOVES: Final = _VIEW | {"id": NUMBER, "process": TEXT, "after_view": TEXT, "self": SET, "friends": SET}
+DAEMON_OWED: Final = {"room": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET}
 ALIKE: Final = {"place": NUMBER, "other_place": NUMBER}
-COMPONENTS: Final = {"run": TEXT, "component": NUMBER, "daemon": TEXT}
+
+# Clients.
+
+_WHERE: Final = {
+    "room": NUMBER,
+    "group_id": NUMBER,
+    "run": TEXT,
+    "group_name": TEXT,
+    "view": TEXT,
+    "nth": NUMBER,
+}
+
+BORDERS: Final = _WHO | {"daemon": TEXT, "kind": TEXT, "file": TEXT, "row": NUMBER}
+SESSION_SMALL: Final = _WHO | {"position": NUMBER, "kind": TEXT, "group_name": TEXT}
+SESSIONS: Final = _WHO | {
+    **{"id": NUMBER, "daemon": TEXT, "high": NUMBER, "connected": FLAG, "private_group": TEXT},
+    **{"asked_end": NUMBER, "gone_at": NUMBER, "crashed": FLAG, "ends": FLAG, "alive": FLAG},
+}
+SESSION_PEOPLE: Final = _WHO | {
+    **{"group_id": NUMBER, "group_name": TEXT, "session_id": NUMBER, "number": NUMBER, "shown": FLAG},
+    **{"self": SET},
+}
+SESSION_STAYS: Final = _WHERE | {
+    **{"id": NUMBER, "session_id": NUMBER, "process": TEXT, "stay": NUMBER, "begins": NUMBER},
+    **{"leaves": FLAG, "ended": FLAG},
+    **{"earlier_view": TEXT, "before_view": TEXT, "after_view": TEXT, "signals": NUMBER},
+    **{"misplaced_signal": NUMBER, "self": SET, "members": SET, "together": SET, "before_members": SET},
+    **{"after_together": SET, "signal_together": SET},
+}
+SESSION_ROOMS: Final = _WHERE | {"installed": SET, "signalled": SET}
+SESSION_OWED: Final = {"room": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET, "gone": SET}
+WISHES: Final = _WHO | {
+    **{"daemon": TEXT, "group_id": NUMBER, "group_name": TEXT, "view": TEXT, "leaves": FLAG},
+    **{"self": SET, "members": SET},
+}
+STRAYS: Final = _WHO | {"position": NUMBER}
+SPANS: Final = {
+    **{"run": TEXT, "process": TEXT, "group_name": TEXT, "piece": NUMBER, "begins": NUMBER, "ends": NUMBER},
+    **{"private": FLAG, "wanted": FLAG, "parting": FLAG, "last_leave_at": NUMBER, "group_id": NUMBER},
+    **{"number": NUMBER, "stay_id": NUMBER, "room": NUMBER, "cut": NUMBER},
+}
 
 
 def constant(

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hopring.spark.audit.read import read_trace
+from hopring.spark.audit.reading import read_trace
 from hopring.spark.pipeline.inputs import Spool, Wish
 from hopring.spark.pipeline.store import CHECKPOINTS, Store, uri
 from hopring.spark.schema import BRONZE, RUN, ddl, shaped

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hopring.config import Config
-from hopring.spark.audit.ends import Ends
+from hopring.spark.audit.reading import Ends
 from hopring.spark.errors import ForeignInput
 from hopring.spark.source.inventory import all_spools
 from hopring.value import Value

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hopring.spark import register
 from hopring.spark.audit import Report, audit
-from hopring.spark.audit.convert import as_parquet
+from hopring.spark.audit.findings import as_json_text
+from hopring.spark.audit.reading import as_parquet
 from hopring.spark.audit.tables import partitions
-from hopring.spark.audit.told import as_json_text
 from hopring.spark.errors import readable
 from hopring.spark.pipeline import gaps, ingest, measure, reconcile
 from hopring.spark.pipeline.inputs import Wish

@@ -9,9 +9,9 @@ sender's own message that it did not want is `unwanted` by it, and counts as got
 
 from typing import Final
 
+from hopring.check.properties.sql import Masks
 from hopring.services import Service
-from hopring.spark.audit.clients.spans import FOUND
-from hopring.spark.audit.masks import Masks
+from hopring.spark.audit.clients.stays import FOUND
 
 KEY: Final = "xxhash64(run, message)"
 STAMP: Final = "xxhash64(ord_lts, ord_site, ord_view, ord_place)"
@@ -115,6 +115,9 @@ SELECT *, monotonically_increasing_id() AS place
 FROM (SELECT * FROM audit_stamped ORDER BY run, ord_lts, ord_site, ord_view, ord_place, NOT sent, seen)
 """
 """The same with their places in the order; the rows are sorted, so the numbers given to them rise."""
+
+NAMED: Final = "SELECT place, run, message FROM audit_messages"
+"""What messages are called, for the witnesses."""
 
 ORDER: Final = "SELECT key, place, service, session, turn, sent FROM audit_messages"
 """What of a message a pass over deliveries needs: little enough to be everywhere."""

@@ -13,16 +13,16 @@ what one of these delivered there. Whoever say the same in a view are one row.
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from hopring.check.evs_c.synchrony import NETWORK
-from hopring.spark.audit.clients.stays import Group, Stay
+from hopring.check.properties.synchrony import NETWORK
+from hopring.spark.audit.clients.stays import SessionStay, TracedGroup
 
-Friends = dict[Stay, int]
+Friends = dict[SessionStay, int]
 
 BEFORE_ALL: Final = ""
 """Text that sorts before every view."""
 
 
-def owed_rows(groups: Iterable[Group], alive: set[tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
+def owed_rows(groups: Iterable[TracedGroup], alive: set[tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
     """In the order of the columns of `OWED`."""
     for group in groups:
         said: dict[tuple[int, str, int], int] = {}
@@ -35,7 +35,7 @@ def owed_rows(groups: Iterable[Group], alive: set[tuple[str, str]]) -> Iterator[
             yield room, kind, owed, said_by, gone[views[room]]
 
 
-def _promises(group: Group) -> Iterator[tuple[Stay, str, int]]:
+def _promises(group: TracedGroup) -> Iterator[tuple[SessionStay, str, int]]:
     friends = friends_of(group)
     for stay in group.stays:
         yield stay, "members", stay.members
@@ -49,19 +49,19 @@ def _promises(group: Group) -> Iterator[tuple[Stay, str, int]]:
         yield stay, "early", owed
 
 
-def friends_of(group: Group) -> Friends:
+def friends_of(group: TracedGroup) -> Friends:
     """Those who left one view for the same next one, each with whom it moves together with.
 
     Where all have the same transitional set, that is soon said; only elsewhere are pairs looked at.
     """
-    ways: dict[tuple[int, str], list[Stay]] = {}
+    ways: dict[tuple[int, str], list[SessionStay]] = {}
     for stay in group.stays:
         if stay.nth == 1 and stay.after is not None:
             ways.setdefault((stay.room, stay.after.view), []).append(stay)
     return {stay: friends for stays in ways.values() for stay, friends in _companions(stays)}
 
 
-def _companions(stays: list[Stay]) -> Iterator[tuple[Stay, int]]:
+def _companions(stays: list[SessionStay]) -> Iterator[tuple[SessionStay, int]]:
     way = sum(stay.self for stay in stays)
     sets = {_along(stay) for stay in stays}
     for stay in stays:
@@ -74,11 +74,11 @@ def _companions(stays: list[Stay]) -> Iterator[tuple[Stay, int]]:
             )
 
 
-def _along(stay: Stay) -> int:
+def _along(stay: SessionStay) -> int:
     return stay.after.together if stay.after is not None else 0
 
 
-def early_of(group: Group, friends: Friends) -> Iterator[tuple[Stay, int]]:
+def early_of(group: TracedGroup, friends: Friends) -> Iterator[tuple[SessionStay, int]]:
     """By stay: who is a companion at a change of network that comes after it, and came along all the way.
 
     Who ever leaves is owed nothing, nor who is not there at the end.
@@ -88,7 +88,7 @@ def early_of(group: Group, friends: Friends) -> Iterator[tuple[Stay, int]]:
         steady |= stay.self if stay.session.alive else 0
     for stay in group.stays:
         steady &= ~stay.self if stay.leaves else ~0
-    reached: dict[Stay, int] = {}
+    reached: dict[SessionStay, int] = {}
     for stay in reversed(group.stays):  # A session's later stays come before its earlier ones.
         after = stay.after
         if after is None:
@@ -100,14 +100,14 @@ def early_of(group: Group, friends: Friends) -> Iterator[tuple[Stay, int]]:
             yield stay, reached[stay] & steady
 
 
-def gone_by(group: Group, alive: set[tuple[str, str]]) -> dict[str, int]:
+def gone_by(group: TracedGroup, alive: set[tuple[str, str]]) -> dict[str, int]:
     """By view: who had ended, or left the group, no later than in it or in what closed behind it.
 
     Of a session counts its last stay in a view up to this one, and its first if there is none. Stays for which
     it is so switch their session's bit on where they begin to count, and off where they no longer do.
     """
     switches: dict[str, int] = {BEFORE_ALL: _never_there(group, alive)}
-    by_session: dict[int, list[Stay]] = {}
+    by_session: dict[int, list[SessionStay]] = {}
     for stay in group.stays:
         switches.setdefault(stay.view, 0)
         by_session.setdefault(stay.session.id, []).append(stay)
@@ -121,7 +121,7 @@ def gone_by(group: Group, alive: set[tuple[str, str]]) -> dict[str, int]:
     return found
 
 
-def _never_there(group: Group, alive: set[tuple[str, str]]) -> int:
+def _never_there(group: TracedGroup, alive: set[tuple[str, str]]) -> int:
     """Who is named in a view, was never shown one, and is not there at the end."""
     shown = {stay.session.process for stay in group.stays}
     return sum(
@@ -131,7 +131,7 @@ def _never_there(group: Group, alive: set[tuple[str, str]]) -> int:
     )
 
 
-def _switches(stays: list[Stay]) -> Iterator[tuple[str, int]]:
+def _switches(stays: list[SessionStay]) -> Iterator[tuple[str, int]]:
     """Of one session, whose stays these are in their order."""
     until = ""  # The lowest view of those that follow; nothing if none do.
     for stay in reversed(stays):
@@ -146,9 +146,9 @@ def _switches(stays: list[Stay]) -> Iterator[tuple[str, int]]:
         until = min(stay.view, until or stay.view)
 
 
-def _over(stay: Stay) -> bool:
+def _over(stay: SessionStay) -> bool:
     """Whether the session ended in this stay, or in one of those that only closed behind it."""
-    at: Stay | None = stay
+    at: SessionStay | None = stay
     while at is not None:
         if at.ended:
             return True

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from hopring.spark.audit.ends import Ends
+from hopring.spark.audit.reading import Ends
 
 MARKS_MAX: Final = 5_000_000
 """Of all histories of a trace together; more would not fit into the driver."""
@@ -25,7 +25,7 @@ BORDERS: Final = "SELECT run, process, daemon, kind, file, row FROM audit_daemon
 Row = Mapping[str, Any]
 
 
-class Mark(NamedTuple):
+class SessionEvent(NamedTuple):
     """An event that is no message."""
 
     position: int
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class TracedSession:
     """One session; ids rise in the order in which the sessions of a history appear in it."""
 
     id: int
@@ -48,7 +48,7 @@ class Session:
     high: int  # Its last position.
     crashed: bool  # Its daemon ended.
     quiet: bool
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[SessionEvent] = field(default_factory=list)
 
     def first(self, kind: str) -> int | None:
         """Where its first event of this kind is."""
@@ -86,11 +86,11 @@ def sessions_of(
     borders: Iterable[Row],
     ends: Mapping[str, Ends],
     otherwise: Ends,
-) -> list[Session]:
+) -> list[TracedSession]:
     """All of a trace, in their order."""
     ended = ended_daemons(borders)
     facts = {(row["run"], row["process"]): row for row in extent}
-    marks: dict[tuple[str, str], list[Mark]] = {}
+    marks: dict[tuple[str, str], list[SessionEvent]] = {}
     seen: dict[tuple[str, str], tuple[str, int]] = {}
     for row in small:
         who = row["run"], row["process"]
@@ -105,7 +105,9 @@ def sessions_of(
         crashed = (run, f"{process.rpartition('/')[0]}/0") in ended
         quiet = ends.get(run, otherwise).quiet
         found = sorted(marks[run, process])
-        sessions.append(Session(number, run, process, fact["daemon"], fact["high"], crashed, quiet, found))
+        sessions.append(
+            TracedSession(number, run, process, fact["daemon"], fact["high"], crashed, quiet, found)
+        )
     return sessions
 
 
@@ -124,8 +126,8 @@ def ended_daemons(borders: Iterable[Row]) -> set[tuple[str, str]]:
     return ended
 
 
-def _mark(row: Row) -> Mark:
-    return Mark(
+def _mark(row: Row) -> SessionEvent:
+    return SessionEvent(
         row["position"],
         row["kind"],
         row["group_name"] or "",
@@ -136,7 +138,7 @@ def _mark(row: Row) -> Mark:
     )
 
 
-def small_rows(sessions: Iterable[Session]) -> Iterator[tuple[Any, ...]]:
+def small_rows(sessions: Iterable[TracedSession]) -> Iterator[tuple[Any, ...]]:
     """In the order of the columns of `SMALL`."""
     for session in sessions:
         for mark in session.marks:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hopring.spark.audit.clients.sessions import Mark, Session
+from hopring.spark.audit.clients.sessions import SessionEvent, TracedSession
 
 STAY_SHIFT: Final = 40
 """A session has no two events at one position, and fewer than 2**40."""
@@ -19,14 +19,14 @@ OF_GROUPS: Final = ("view", "left", "transitional", "join", "leave", "connect")
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class TracedGroup:
     """A group of which somebody was shown a view."""
 
     id: int
     run: str
     name: str
     numbers: dict[str, int] = field(default_factory=dict)  # By session: its bit.
-    stays: list["Stay"] = field(default_factory=list)
+    stays: list["SessionStay"] = field(default_factory=list)
     rooms: dict[tuple[str, int], int] = field(default_factory=dict)  # By view and nth: the room's number.
     _sets: dict[tuple[str, ...], int] = field(default_factory=dict)
 
@@ -42,20 +42,20 @@ class Group:
 
 
 @dataclass(slots=True, eq=False)
-class Stay:
+class SessionStay:
     """One session's time in one view of a group."""
 
-    session: Session
-    group: Group
+    session: TracedSession
+    group: TracedGroup
     room: int
     nth: int
-    shown: Mark
+    shown: SessionEvent
     self: int
     members: int
     together: int
-    before: "Stay | None"
-    earlier: "Stay | None"  # The one before in this group, even if it left in between.
-    after: "Stay | None" = None
+    before: "SessionStay | None"
+    earlier: "SessionStay | None"  # The one before in this group, even if it left in between.
+    after: "SessionStay | None" = None
     leaves: bool = False
     cut: int | None = None
     signals: int = 0
@@ -66,6 +66,11 @@ class Stay:
     def id(self) -> int:
         """Of all stays."""
         return (self.session.id << STAY_SHIFT) + self.shown.position
+
+    @property
+    def stay(self) -> int:
+        """1 for the first view after a join."""
+        return 1 if self.before is None else 2
 
     @property
     def view(self) -> str:
@@ -82,7 +87,7 @@ class Stay:
         """Whether the session left the group from here, or ended here."""
         return self.after is None and (self.leaves or not self.session.alive)
 
-    def hear(self, mark: Mark) -> None:
+    def hear(self, mark: SessionEvent) -> None:
         """A signal."""
         if self.cut is None:
             self.cut = mark.position
@@ -95,23 +100,34 @@ class Stay:
         """In the order of the columns of `STAYS`."""
         group, before, after = self.group, self.before, self.after
         where = self.room, group.id, group.run, group.name, self.view, self.nth
-        who = self.id, self.session.id, self.session.process, self.shown.position, self.leaves, self.ended
+        who = self.id, self.session.id, self.session.process, self.stay
+        when = self.shown.position, self.leaves, self.ended
         views = (one.view if one is not None else None for one in (self.earlier, before, after))
         sets = self.self, self.members, self.together, before.members if before is not None else 0
         later = after.together if after is not None else 0
-        return *where, *who, *views, self.signals, self.misplaced_signal, *sets, later, self.signal_together
+        return (
+            *where,
+            *who,
+            *when,
+            *views,
+            self.signals,
+            self.misplaced_signal,
+            *sets,
+            later,
+            self.signal_together,
+        )
 
 
 class Presence:
     """What a session is to a group as its events pass by."""
 
-    def __init__(self, session: Session, group: Group | None) -> None:
+    def __init__(self, session: TracedSession, group: TracedGroup | None) -> None:
         self._session, self._group = session, group
-        self.stay: Stay | None = None
-        self.last: Stay | None = None
+        self.stay: SessionStay | None = None
+        self.last: SessionStay | None = None
         self._times: Counter[str] = Counter()
 
-    def take(self, mark: Mark) -> bool:
+    def take(self, mark: SessionEvent) -> bool:
         """Whether the event has a place; a signal has none if the session is in no view."""
         if mark.kind == "view":
             self._install(mark)
@@ -125,27 +141,27 @@ class Presence:
             self._group.bit(self._session.process)
         return True
 
-    def _install(self, mark: Mark) -> None:
+    def _install(self, mark: SessionEvent) -> None:
         group, session = self._group, self._session
         assert group is not None, "a group with a view"
         self._times[mark.view] += 1
         nth = self._times[mark.view]
         room = group.rooms.setdefault((mark.view, nth), (group.id << STAY_SHIFT) + len(group.rooms))
         sets = group.bit(session.process), group.set_of(mark.members), group.set_of(mark.together)
-        stay = Stay(session, group, room, nth, mark, *sets, self.stay, self.last)
+        stay = SessionStay(session, group, room, nth, mark, *sets, self.stay, self.last)
         if self.stay is not None:
             self.stay.after = stay
         self.stay = self.last = stay
         group.stays.append(stay)
 
 
-def groups_of(sessions: Iterable[Session]) -> dict[tuple[str, str], Group]:
+def groups_of(sessions: Iterable[TracedSession]) -> dict[tuple[str, str], TracedGroup]:
     """By history and name."""
     names = sorted({(one.run, mark.group) for one in sessions for mark in one.marks if mark.kind == "view"})
-    return {(run, name): Group(number, run, name) for number, (run, name) in enumerate(names, start=1)}
+    return {(run, name): TracedGroup(number, run, name) for number, (run, name) in enumerate(names, start=1)}
 
 
-def people_rows(groups: Iterable[Group], sessions: Iterable[Session]) -> Iterator[tuple[Any, ...]]:
+def people_rows(groups: Iterable[TracedGroup], sessions: Iterable[TracedSession]) -> Iterator[tuple[Any, ...]]:
     """In the order of the columns of `PEOPLE`."""
     known = {(one.run, one.process): one.id for one in sessions}
     for group in groups:
@@ -155,7 +171,7 @@ def people_rows(groups: Iterable[Group], sessions: Iterable[Session]) -> Iterato
             yield *where, known.get((group.run, process)), number, process in shown, 1 << number
 
 
-def room_rows(groups: Iterable[Group]) -> Iterator[tuple[Any, ...]]:
+def room_rows(groups: Iterable[TracedGroup]) -> Iterator[tuple[Any, ...]]:
     """In the order of the columns of `ROOMS`."""
     for group in groups:
         installed: Counter[int] = Counter()
@@ -165,3 +181,98 @@ def room_rows(groups: Iterable[Group]) -> Iterator[tuple[Any, ...]]:
             signalled[stay.room] |= stay.self if stay.signals else 0
         for (view, nth), room in group.rooms.items():
             yield room, group.id, group.run, group.name, view, nth, installed[room], signalled[room]
+
+
+PIECE: Final = 1_024
+
+_PLACE: Final = "xxhash64({0}run, {0}process, {0}group_name, {1})"
+
+SPANS: Final = f"SELECT *, {_PLACE.format('', 'piece')} AS place FROM audit_pieces"
+"""With one number to look them up by, which is quicker than four columns are."""
+
+FOUND: Final = f"""
+    t.place = {_PLACE.format("e.", f"e.position DIV {PIECE}")} AND e.position > t.begins AND e.position < t.ends
+"""
+"""The span `t` that the event `e` is in."""
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """A time in which nothing changed between a session and a group."""
+
+    begins: int
+    stay: SessionStay | None = None
+    wish: str = ""  # What the session asked for last: `join`, `leave`, or nothing.
+    private: bool = False
+    ends: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Course:
+    """All spans of a session and a group."""
+
+    session: TracedSession
+    name: str
+    group: TracedGroup | None
+    spans: list[Span]
+    last_leave_at: int | None
+    last: SessionStay | None  # Wherever it was last in the group, even if it left.
+
+    def wish(self) -> Iterator[tuple[Any, ...]]:
+        """In the order of the columns of `WISHES`, if the session is there and wants to be in the group."""
+        session, group, last = self.session, self.group, self.last
+        if self.spans[-1].wish == "join" and group is not None and not session.ends:
+            who = session.run, session.process, session.daemon, group.id, group.name
+            where = (None, False) if last is None else (last.view, last.leaves)
+            yield *who, *where, group.bit(session.process), 0 if last is None else last.members
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """In the order of the columns of `SPANS`, one for each piece that a span reaches into."""
+        shown = any(span.stay is not None for span in self.spans)
+        number = self.group.numbers[self.session.process] if shown and self.group is not None else None
+        group_id = self.group.id if self.group is not None else None
+        for span in self.spans:
+            wishes = span.private, span.wish == "join", span.wish == "leave", self.last_leave_at
+            stay = span.stay
+            where = (None, None, None) if stay is None else (stay.id, stay.room, stay.cut)
+            for piece in range(max(span.begins, 0) // PIECE, span.ends // PIECE + 1):
+                place = self.session.run, self.session.process, self.name, piece, span.begins, span.ends
+                yield *place, *wishes, group_id, number, *where
+
+
+def courses_of(
+    sessions: Iterable[TracedSession],
+    groups: dict[tuple[str, str], TracedGroup],
+    strays: list[tuple[str, str, int]],
+) -> Iterator[Course]:
+    """Follows every session through every group; this is what fills the groups. Collects homeless signals."""
+    for session in sessions:
+        by_group: dict[str, list[SessionEvent]] = {}
+        for mark in session.marks:
+            if mark.kind in OF_GROUPS and mark.group:
+                by_group.setdefault(mark.group, []).append(mark)
+        for name, marks in by_group.items():
+            yield _follow(session, name, groups.get((session.run, name)), marks, strays)
+
+
+def _follow(
+    session: TracedSession,
+    name: str,
+    group: TracedGroup | None,
+    marks: list[SessionEvent],
+    strays: list[tuple[str, str, int]],
+) -> Course:
+    presence = Presence(session, group)
+    spans = [Span(-1)]
+    for mark in marks:
+        if not presence.take(mark):
+            strays.append((session.run, session.process, mark.position))
+        if mark.kind == "transitional":
+            continue
+        last = spans[-1]
+        last.ends = mark.position
+        wish = mark.kind if mark.kind in ("join", "leave") else last.wish
+        spans.append(Span(mark.position, presence.stay, wish, last.private or mark.kind == "connect"))
+    spans[-1].ends = session.high + 1
+    leaves = [mark.position for mark in marks if mark.kind == "leave"]
+    return Course(session, name, group, spans, max(leaves, default=None), presence.last)

@@ -1,19 +1,15 @@
-"""Makes the tables of an audit of clients, one after the other.
-
-They are named as those of daemons are, with columns of their own; the two audits never run at the same time.
-"""
+"""Makes the tables of an audit of clients, one after the other."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hopring.spark.audit import read
-from hopring.spark.audit.clients import agreed, constants, messages, order, promises, sessions, spans, stays
-from hopring.spark.audit.clients.read import of_sessions, starts_and_ends
-from hopring.spark.audit.clients.sessions import Session
-from hopring.spark.audit.clients.stays import Group
+from hopring.check.properties.sql import WORD_BITS, WORDS_MAX, Masks
+from hopring.spark.audit import constants, reading
+from hopring.spark.audit.clients import courses, messages, promises, sessions, stays
+from hopring.spark.audit.clients.sessions import TracedSession
+from hopring.spark.audit.clients.stays import TracedGroup
 from hopring.spark.audit.constants import from_arrow
-from hopring.spark.audit.ends import Ends, rows_of
-from hopring.spark.audit.masks import WORD_BITS, WORDS_MAX, Masks
+from hopring.spark.audit.reading import Ends, of_sessions, rows_of, starts_and_ends
 from hopring.spark.audit.tables import BROADCAST_MESSAGES_MAX, Tables, partitions
 from hopring.spark.errors import SparkError
 
@@ -29,18 +25,18 @@ class ClientTables(Tables):
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         """All of them, from the trace."""
-        self._say("reading what sessions wrote")
+        self.say("reading what sessions wrote")
         self._put("trace", of_sessions(trace))
         self._put("daemons", starts_and_ends(trace))
         self._cut_into(partitions(0))
-        self._keep_small("extent", read.EXTENT)
-        self._cut_into(partitions(read.check_extent(self.spark, where)))
+        self._keep_small("extent", reading.EXTENT)
+        self._cut_into(partitions(reading.check_extent(self.spark, where)))
         self._make_small(ends, otherwise)
         self._make_messages()
         self._make_order()
 
     def _make_small(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        self._say("which sessions there were, in which groups")
+        self.say("which sessions there were, in which groups")
         extent, small, borders = (
             self._fetch(query) for query in ("SELECT * FROM audit_extent", sessions.SMALL, sessions.BORDERS)
         )
@@ -51,50 +47,52 @@ class ClientTables(Tables):
         self._rows("components", components, constants.COMPONENTS)
         self._rows("borders", ([row[name] for name in constants.BORDERS] for row in borders), constants.BORDERS)
         self._rows("sessions", [one.row() for one in found], constants.SESSIONS)
-        self._rows("small", sessions.small_rows(found), constants.SMALL)
+        self._rows("small", sessions.small_rows(found), constants.SESSION_SMALL)
         self._make_stays(found)
 
-    def _make_stays(self, found: list[Session]) -> None:
-        self._say("who was in which views, and what is owed to whom there")
+    def _make_stays(self, found: list[TracedSession]) -> None:
+        self.say("who was in which views, and what is owed to whom there")
         by_name = stays.groups_of(found)
         strays: list[tuple[str, str, int]] = []
-        courses = list(spans.courses_of(found, by_name, strays))
+        passages = list(stays.courses_of(found, by_name, strays))
         groups = list(by_name.values())
         alive = {(one.run, one.process) for one in found if one.alive}
         self.masks = Masks(_words(groups))
-        self._rows("people", stays.people_rows(groups, found), constants.PEOPLE)
-        self._rows("stays", (one.row() for group in groups for one in group.stays), constants.STAYS)
-        self._rows("rooms", stays.room_rows(groups), constants.ROOMS)
-        self._rows("owed", promises.owed_rows(groups, alive), constants.OWED)
+        self._rows("people", stays.people_rows(groups, found), constants.SESSION_PEOPLE)
+        self._rows("stays", (one.row() for group in groups for one in group.stays), constants.SESSION_STAYS)
+        self._rows("rooms", stays.room_rows(groups), constants.SESSION_ROOMS)
+        self._rows("owed", promises.owed_rows(groups, alive), constants.SESSION_OWED)
         self._rows("strays", strays, constants.STRAYS)
-        self._rows("wishes", (row for one in courses for row in one.wish()), constants.WISHES)
-        self._rows("pieces", (row for one in courses for row in one.rows()), constants.SPANS)
-        self._keep("spans", spans.SPANS)
+        self._rows("wishes", (row for one in passages for row in one.wish()), constants.WISHES)
+        self._rows("pieces", (row for one in passages for row in one.rows()), constants.SPANS)
+        self._keep("spans", stays.SPANS)
 
     def _make_messages(self) -> None:
-        self._say("what sessions sent")
+        self.say("what sessions sent")
         self._keep_small("known", messages.KNOWN)
         self._keep("sends", messages.SENDS)
         self._keep("posts", messages.POSTS)
         self._keep("origins", messages.origins(self.masks))
-        self._say("what they got")
+        self.say("what they got")
         self._keep_long("deliveries", messages.DELIVERIES)
         self._keep("reach", messages.REACH)
         self._keep_small("never_sent", messages.NEVER_SENT)
         self._keep_small("unlike", messages.UNLIKE)
         self._keep("stamped", messages.stamped(self._hint(), self._is_any("never_sent")))
         self._keep("messages", messages.MESSAGES)
-        self._put("order", self.spark.sql(messages.ORDER))
+        self._view("named", messages.NAMED)
+        self._view("order", messages.ORDER)
         self._keep("own", messages.own(self._hint()))
-        self._say("who has which message")
+        self.say("who has which message")
         self._keep_long("holdings", messages.holdings(self.masks, self._is_any("unlike")))
 
     def _make_order(self) -> None:
-        self._say("in which order")
-        self._keep_small("tops", agreed.tops(self._hint()))
-        self._keep("paces", order.paces(self._hint()))
-        self._keep_small("suspects", order.SUSPECTS)
-        self._keep_small("missteps", order.missteps(self._hint(), self._is_any("suspects")))
+        self.say("in which order")
+        self._keep_small("tops", courses.tops(self._hint()))
+        self._keep("paces", courses.paces(self._hint()))
+        self._keep_small("suspects", courses.SUSPECTS)
+        self._keep_small("missteps", courses.missteps(self._hint(), self._is_any("suspects")))
+        self._view("unsorted", courses.UNSORTED)
 
     def _keep_small(self, name: str, query: str) -> None:
         """A table that is small, or empty if nothing is wrong: it goes through the driver.
@@ -128,11 +126,12 @@ class ClientTables(Tables):
     def _rows(self, name: str, rows: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> None:
         """A table that the driver has made; queries over a long one take Spark's optimizer too much time."""
         listed = list(rows)
-        table = constants.constant(self.spark, listed, columns, self.masks)
+        rows_by_name = [dict(zip(columns, row, strict=True)) for row in listed]
+        table = constants.constant(self.spark, rows_by_name, columns, self.masks)
         self._put(name, table.localCheckpoint() if len(listed) > CONSTANT_ROWS_MAX else table)
 
 
-def _words(groups: Iterable[Group]) -> int:
+def _words(groups: Iterable[TracedGroup]) -> int:
     words = max((len(group.numbers) - 1 for group in groups), default=0) // WORD_BITS + 1
     if words > WORDS_MAX:
         raise SparkError(

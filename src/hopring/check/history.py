@@ -1,0 +1,273 @@
+"""A history of daemons, indexed once for all checks: lives, stays in views, and messages by number.
+
+Only the order of events within one process is used, and for the starts of one daemon the order in which they
+appear. Numbers of messages rise with their places in the order. Loose messages have a list of their own in each
+stay, because only 2.1, 2.5, 2.6, 2.18 and 2.19 apply to them.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from hopring.check.trace import (
+    Counters,
+    Crash,
+    Delivered,
+    Event,
+    Installed,
+    MessageId,
+    Ord,
+    Process,
+    Recover,
+    Sent,
+    Signal,
+    ViewName,
+)
+from hopring.services import Service
+
+KINDS = (Delivered, Sent, Installed, Signal, Recover, Crash, Counters)  # The most frequent first.
+NEVER_SENT = -1
+
+Components = Iterable[Collection[str]]
+"""The daemons that were up at the end, by which of them could reach each other."""
+
+
+@dataclass(slots=True)
+class Messages:
+    """What is known of each message, in lists over its number.
+
+    Two messages with one stamp get two numbers all the same; that stamps differ is a check of its own.
+    """
+
+    number: dict[MessageId, int]
+    ids: list[MessageId]
+    service: list[Service]  # As it was sent; as it was first delivered, if it never was.
+    sent: list[Sent | None]
+    ord: list[Ord]
+    sender: list[Process] = field(init=False)
+    place: list[int] = field(init=False)  # Among the messages of its session, in the order of their sends.
+
+    def __post_init__(self) -> None:
+        self.sender = [message.sender for message in self.ids]
+        self.place = [NEVER_SENT] * len(self.ids)
+
+    def place_in_session(self, sends: Iterable[Sent]) -> None:
+        """Learns the order of one process's sends."""
+        sent_so_far: Counter[Process] = Counter()
+        for event in sends:
+            number = self.number[event.message]
+            if self.place[number] == NEVER_SENT:
+                self.place[number] = sent_so_far[event.message.sender]
+                sent_so_far[event.message.sender] += 1
+
+
+def number_messages(sends: Iterable[Sent], deliveries: Iterable[Delivered]) -> Messages:
+    """Gives every message its number. The first send counts; whether there are more is a check of its own."""
+    known: dict[MessageId, Sent | Delivered] = {}
+    for sent in sends:
+        known.setdefault(sent.message, sent)
+    for delivered in deliveries:
+        if delivered.message not in known:
+            known[delivered.message] = delivered
+    stamps: dict[MessageId, Ord] = {message: event.ord for message, event in known.items()}
+    ids = sorted(stamps, key=stamps.__getitem__)
+    events = [known[message] for message in ids]
+    return Messages(
+        number={message: number for number, message in enumerate(ids)},
+        ids=ids,
+        service=[event.service for event in events],
+        sent=[event if isinstance(event, Sent) else None for event in events],
+        ord=[event.ord for event in events],
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Stay:
+    """One process's time in one view."""
+
+    installed: Installed
+    before: "Stay | None"
+    after: "Stay | None" = None
+    process: Process = field(init=False)
+    view: ViewName = field(init=False)
+    members: frozenset[Process] = field(init=False)
+    together: frozenset[Process] = field(init=False)
+    delivered: list[int] = field(default_factory=list)
+    loose: list[int] = field(default_factory=list)  # The Unreliable ones.
+    signals: list[Signal] = field(default_factory=list)
+    cut: int | None = None  # How many messages came before the first signal.
+
+    def __post_init__(self) -> None:
+        self.process = self.installed.process
+        self.view = self.installed.view
+        self.members = frozenset(self.installed.members)
+        self.together = frozenset(self.installed.together)
+
+    @property
+    def regular(self) -> list[int]:
+        """What was delivered before the signal, or all if there was none."""
+        return self.delivered[: self.cut]
+
+    @property
+    def everything(self) -> list[int]:
+        """What was delivered here, of any service."""
+        return [*self.delivered, *self.loose] if self.loose else self.delivered
+
+    @property
+    def transitional(self) -> list[int]:
+        """What was delivered after the signal."""
+        return [] if self.cut is None else self.delivered[self.cut :]
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """A send, and where in its sender's life it lies."""
+
+    event: Sent
+    number: int
+    stay: Stay | None
+    heard: int  # How many messages the sender had delivered.
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """All that one process did."""
+
+    process: Process
+    events: list[Event] = field(default_factory=list)
+    deliveries: list[Delivered] = field(default_factory=list)  # Of all services.
+    numbers: list[int] = field(default_factory=list)  # The messages of these.
+    delivered: list[int] = field(default_factory=list)
+    got: set[int] = field(default_factory=set)  # The same as a set.
+    sends: list[Sending] = field(default_factory=list)
+    stays: list[Stay] = field(default_factory=list)
+    homeless: list[Delivered | Signal] = field(default_factory=list)  # What came before the first view.
+    misplaced: list[Delivered | Signal] = field(default_factory=list)  # What names another view than it is in.
+    borders: list[tuple[int, Recover | Crash]] = field(default_factory=list)  # With their places.
+    crashed: bool = False
+
+
+@dataclass(slots=True)
+class History:
+    """What all checks look into."""
+
+    quiet_end: bool  # Whether all that was under way could come to its end.
+    lives: dict[Process, Life]
+    messages: Messages
+    views: dict[ViewName, dict[Process, Stay]]  # The first stay, should a process install a view twice.
+    starts: dict[str, list[Process]]  # The lives of each daemon, the oldest first.
+    view_names: dict[ViewName, str] = field(default_factory=dict)  # Where a view is not called by its counter.
+    components: Components | None = None
+    counters_survive: bool = True  # Whether a daemon's counter of views survives its restarts.
+
+    @property
+    def stays(self) -> Iterator[Stay]:
+        """All of them."""
+        return (stay for life in self.lives.values() for stay in life.stays)
+
+    def has(self, process: Process, number: int) -> bool:
+        """Whether the process delivered this message, wherever."""
+        life = self.lives.get(process)
+        return life is not None and number in life.got
+
+    def alive_at_quiet_end(self, process: Process) -> bool:
+        """Whether the process was there when everything had settled. The end of any other trace is a crash."""
+        life = self.lives.get(process)
+        return self.quiet_end and life is not None and not life.crashed
+
+    def crashed_in(self, stay: Stay) -> bool:
+        """Whether the process ended in this view; whoever is in it at a quiet end did not."""
+        return stay.after is None and not self.alive_at_quiet_end(stay.process)
+
+
+def index(
+    events: Iterable[object],
+    quiet_end: bool,
+    components: Components | None = None,
+    counters_survive: bool = True,
+) -> History:
+    """Indexes a history; values that are no events of daemons are passed over."""
+    lives, sends = _by_process(events)
+    messages = number_messages(sends, (event for life in lives.values() for event in life.deliveries))
+    starts: dict[str, list[Process]] = {}
+    views: dict[ViewName, dict[Process, Stay]] = {}
+    for life in lives.values():
+        _follow(life, messages)
+        for stay in life.stays:
+            views.setdefault(stay.view, {}).setdefault(life.process, stay)
+        if not life.process.session:
+            starts.setdefault(life.process.daemon, []).append(life.process)
+    for processes in starts.values():
+        for process in processes[:-1]:
+            lives[process].crashed = True  # A daemon that starts again had ended, even if in silence.
+    return History(quiet_end, lives, messages, views, starts, {}, components, counters_survive)
+
+
+def _by_process(events: Iterable[object]) -> tuple[dict[Process, Life], list[Sent]]:
+    lives: dict[Process, Life] = {}
+    sends: list[Sent] = []
+    for event in events:
+        if not isinstance(event, KINDS):
+            continue
+        life = lives.get(event.process)
+        if life is None:
+            life = lives[event.process] = Life(event.process)
+        life.events.append(event)
+        if isinstance(event, Delivered):
+            life.deliveries.append(event)
+        elif isinstance(event, Sent):
+            sends.append(event)
+        elif isinstance(event, Recover | Crash):
+            life.borders.append((len(life.events) - 1, event))
+    return lives, sends
+
+
+def _follow(life: Life, messages: Messages) -> None:
+    """Cuts a life into its stays."""
+    stay: Stay | None = None
+    life.numbers = [messages.number[event.message] for event in life.deliveries]
+    heard = 0
+    for event in life.events:
+        if isinstance(event, Delivered):
+            number = life.numbers[heard]
+            heard += 1
+            if messages.service[number].reliable:
+                life.delivered.append(number)
+                if stay is not None:
+                    stay.delivered.append(number)
+            elif stay is not None:
+                stay.loose.append(number)
+            if stay is None or event.view != stay.view:
+                _out_of_place(life, event, stay)
+        elif isinstance(event, Sent):
+            number = messages.number[event.message]
+            life.sends.append(Sending(event, number, stay, heard))
+        elif isinstance(event, Installed):
+            stay = _enter(life, event, stay)
+        elif isinstance(event, Signal):
+            _close(life, event, stay)
+        elif isinstance(event, Crash):
+            life.crashed = True
+    life.got.update(life.delivered)
+    messages.place_in_session(sending.event for sending in life.sends)
+
+
+def _enter(life: Life, event: Installed, before: Stay | None) -> Stay:
+    stay = Stay(event, before)
+    if before is not None:
+        before.after = stay
+    life.stays.append(stay)
+    return stay
+
+
+def _close(life: Life, event: Signal, stay: Stay | None) -> None:
+    if stay is None or event.view != stay.view:
+        _out_of_place(life, event, stay)
+    if stay is not None:
+        stay.signals.append(event)
+        if stay.cut is None:
+            stay.cut = len(stay.delivered)
+
+
+def _out_of_place(life: Life, event: Delivered | Signal, stay: Stay | None) -> None:
+    (life.homeless if stay is None else life.misplaced).append(event)

@@ -1,0 +1,291 @@
+"""What every trace has to be: assumptions 2.1 and 2.3 and definition 2.7 of the thesis.
+
+If these do not hold, the trace is wrong or the stamps are, and the verdicts on other properties mean little.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from hopring.check.client_history import ClientHistory, SessionTrace
+from hopring.check.history import History, Life
+from hopring.check.naming import Names
+from hopring.check.properties.property import Clause, Promise, Property, over_all_groups
+from hopring.check.properties.sql import RELIABLE, Masks
+from hopring.check.trace import (
+    Asked,
+    AsksEnd,
+    ClientSent,
+    Connected,
+    Crash,
+    Event,
+    Gone,
+    Left,
+    MessageId,
+    Recover,
+    Sent,
+)
+
+# Assumption 2.1.
+
+
+def one_life(history: History) -> str:
+    """Recover first, crash last, and each event in the view that its process is in."""
+    names = Names(history)
+    return next((flaw for life in history.lives.values() for flaw in _flaws_of_life(life, names)), "")
+
+
+def _flaws_of_life(life: Life, names: Names) -> Iterator[str]:
+    who = names.process(life.process)
+    if not isinstance(life.events[0], Recover):
+        yield f"{who} has no recover as its first event"
+    for place, event in life.borders:
+        if isinstance(event, Recover) and place > 0:
+            yield f"{who} recovered again at {event.at_us} us without a new incarnation"
+        if isinstance(event, Crash) and place + 1 < len(life.events):
+            more = life.events[place + 1]
+            yield f"{who} crashed at {event.at_us} us, yet {_kind(more)} at {more.at_us} us"
+    for misplaced in life.misplaced:
+        said = f"is said to be in {names.view(misplaced.view)}"
+        yield f"{who} was in another view when its {_kind(misplaced)} at {misplaced.at_us} us {said}"
+
+
+def _kind(event: Event) -> str:
+    return type(event).__name__.lower()
+
+
+def _one_life_query(_m: Masks) -> str:
+    return """
+    SELECT l.run, l.process, 0 AS position, 'is the first and no recover' AS flaw
+    FROM audit_lives l LEFT ANTI JOIN audit_small s
+         ON s.run = l.run AND s.process = l.process AND s.position = 0 AND s.kind = 'recover'
+    UNION ALL
+    SELECT run, process, position, 'is a second recover without a new incarnation'
+    FROM audit_small WHERE kind = 'recover' AND position > 0
+    UNION ALL
+    SELECT s.run, s.process, s.position + 1, 'comes after the crash'
+    FROM audit_small s JOIN audit_lives l ON l.run = s.run AND l.process = s.process
+    WHERE s.kind = 'crash' AND s.position < l.high
+    UNION ALL
+    SELECT run, process, misplaced_signal, 'names another view than it is in'
+    FROM audit_stays WHERE misplaced_signal IS NOT NULL AND stay > 0
+    UNION ALL
+    SELECT h.run, s.process, d.position, 'names another view than it is in'
+    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.room = h.room
+         JOIN audit_stays s ON s.id = d.stay_id
+    WHERE h.misplaced AND h.view IS NOT NULL AND d.misplaced
+    """
+
+
+def one_session(history: ClientHistory) -> str:
+    """It connects once and first, asks for nothing after its end, and signals name the view they are in."""
+    names = Names(history.whole)
+    return next((flaw for session in history.sessions.values() for flaw in _flaws(session, names)), "")
+
+
+def _flaws(session: SessionTrace, names: Names) -> Iterator[str]:
+    who = names.process(session.process)
+    if not isinstance(session.events[0], Connected):
+        yield f"{who} has no connect as its first event"
+    asked_end = gone = False
+    for at, event in enumerate(session.events):
+        kind = type(event).__name__
+        if at and isinstance(event, Connected):
+            yield f"{who} connected again at {event.at_us} us"
+        if gone:
+            yield f"{who} was gone, yet {kind} at {event.at_us} us"
+        if asked_end and isinstance(event, ClientSent | Asked):
+            yield f"{who} had disconnected, yet {kind} at {event.at_us} us"
+        asked_end = asked_end or isinstance(event, AsksEnd)
+        gone = gone or isinstance(event, Gone)
+    for misplaced in session.misplaced:
+        yield f"{who} was in another view of {misplaced.group} when its signal came at {misplaced.at_us} us"
+    for stray in session.homeless:
+        if isinstance(stray, Left):
+            yield f"{who} left {stray.group} at {stray.at_us} us and was not in it"
+
+
+def _one_session_query(_m: Masks) -> str:
+    return """
+    SELECT run, process, 0 AS position, 'is its first and no connect' AS flaw
+    FROM audit_sessions WHERE NOT connected
+    UNION ALL
+    SELECT run, process, position, 'comes a second time'
+    FROM audit_small WHERE kind = 'connect' AND position > 0
+    UNION ALL
+    SELECT run, process, gone_at + 1, 'comes after its end' FROM audit_sessions WHERE gone_at < high
+    UNION ALL
+    SELECT s.run, s.process, e.position, 'comes after it had disconnected'
+    FROM audit_small e JOIN audit_sessions s ON s.run = e.run AND s.process = e.process
+    WHERE e.position > s.asked_end AND e.kind IN ('join', 'leave', 'disconnect')
+    UNION ALL
+    SELECT s.run, s.process, e.position, 'comes after it had disconnected'
+    FROM audit_sends e JOIN audit_sessions s ON s.id = e.session_id WHERE e.position > s.asked_end
+    UNION ALL
+    SELECT run, process, misplaced_signal, 'names another view than it is in'
+    FROM audit_stays WHERE misplaced_signal IS NOT NULL
+    UNION ALL
+    SELECT run, process, position, 'is of a group that it was not in'
+    FROM (SELECT *, lag(kind) OVER (PARTITION BY run, process, group_name ORDER BY position) AS before
+          FROM audit_small WHERE kind IN ('view', 'left'))
+    WHERE kind = 'left' AND NOT (before <=> 'view')
+    """
+
+
+ONE_LIFE: Final = Property(
+    "assumption 2.1 the events of a process make one life",
+    (
+        Clause(
+            "",
+            "A process lives once.",
+            "The first event is `recover`, and no other is; nothing follows `crash`; deliveries and signals"
+            " name the view they are in.",
+            "`connect` comes first, nothing after `gone`, no request after `disconnect`; a signal names the"
+            " view it is in; only members leave.",
+        ),
+    ),
+    Promise(one_life, _one_life_query, "{event} {flaw}"),
+    Promise(one_session, _one_session_query, "{event}: this {flaw}"),
+)
+
+# Assumption 2.3.
+
+
+def sent_once(history: History) -> str:
+    """No message is sent twice, none in another's name, and the stamp is of the view that the send names."""
+    names = Names(history)
+    seen: dict[MessageId, Sent] = {}
+    for life in history.lives.values():
+        for sending in life.sends:
+            event = sending.event
+            first = seen.get(event.message)
+            if first is not None:
+                return f"{names.send(event)}, and {names.send(first)}"
+            if event.message.sender != life.process:
+                return f"{names.send(event)}, which is not its own"
+            if event.view != event.ord.view and event.service.reliable:
+                views = f"in {names.view(event.view)} with a stamp of {names.view(event.ord.view)}"
+                return f"{names.send(event)} {views}"
+            seen[event.message] = event
+    return ""
+
+
+def _sent_once_query(_m: Masks) -> str:
+    return """
+    SELECT l.run, max_by(l.process, s.position) AS process, max(s.position) AS position, 'is sent twice' AS flaw
+    FROM audit_sends s JOIN audit_twice t ON t.key = s.key JOIN audit_stays l ON l.id = s.stay_id
+    GROUP BY l.run, s.key
+    UNION ALL
+    SELECT run, process, position, 'is sent in the name of another' FROM audit_odd WHERE other_name
+    UNION ALL
+    SELECT run, process, position, 'has a stamp of another view than it was sent in'
+    FROM audit_odd WHERE other_stamp
+    """
+
+
+def sent_once_by_session(history: ClientHistory) -> str:
+    """No message is sent twice, and none in another's name."""
+    names = Names(history.whole)
+    seen: dict[MessageId, ClientSent] = {}
+    for session in history.sessions.values():
+        for posted in session.posted:
+            event = posted.event
+            what = f"{names.process(event.process)} sent {names.message(event.message)} at {event.at_us} us"
+            if event.message in seen:
+                first = seen[event.message]
+                return f"{what}, and {names.process(first.process)} did at {first.at_us} us"
+            if event.message.sender != event.process:
+                return f"{what}, which is not its own"
+            seen[event.message] = event
+    return ""
+
+
+def _sent_once_by_session_query(_m: Masks) -> str:
+    return """
+    SELECT s.run, s.process, s.position, 'is sent twice' AS flaw
+    FROM audit_sends s
+         JOIN (SELECT key, max(seen) AS seen FROM audit_sends GROUP BY key HAVING count(*) > 1) k
+         ON k.key = s.key AND k.seen = s.seen
+    UNION ALL
+    SELECT run, process, position, 'is sent in the name of another' FROM audit_sends WHERE process <> sender
+    """
+
+
+_SENT_ONCE_SENTENCE: Final = "the message of {event} {flaw}"
+SENT_ONCE: Final = Property(
+    "assumption 2.3 a message is sent once, by its sender",
+    (
+        Clause(
+            "",
+            "A message is sent once.",
+            "One send per message, at the process that its id names; the stamp is of the view that the send"
+            " names.",
+            "The same, without stamps: a session does not know them when it sends.",
+        ),
+    ),
+    Promise(sent_once, _sent_once_query, _SENT_ONCE_SENTENCE),
+    Promise(sent_once_by_session, _sent_once_by_session_query, _SENT_ONCE_SENTENCE),
+)
+
+# Definition 2.7.
+
+
+def one_stamp(history: History) -> str:
+    """Every receiver knows a message by the stamp it was sent with, and no two messages share one."""
+    messages, names = history.messages, Names(history)
+    reliable = [n for n, service in enumerate(messages.service) if service.reliable]
+    for low, high in pairwise(reliable):
+        if messages.ord[low] == messages.ord[high]:
+            both = f"{names.number(low)} and {names.number(high)}"
+            return f"{both} have the same stamp, {names.ord(messages.ord[low])}"
+    for life in history.lives.values():
+        for event, number in zip(life.deliveries, life.numbers, strict=True):
+            ord_sent = messages.ord[number]
+            if event.ord != ord_sent and messages.service[number].reliable:
+                stamps = f"with stamp {names.ord(event.ord)}, others with {names.ord(ord_sent)}"
+                return f"{names.delivery(event)} {stamps}"
+    return ""
+
+
+_OTHER_STAMP: Final = "'was delivered with another stamp than the first of'"
+
+
+def _one_stamp_query(_m: Masks) -> str:
+    return f"""
+    SELECT m.run, m.message, o.message AS other_message, 'has the same stamp as' AS flaw
+    FROM audit_alike a JOIN audit_named m ON m.place = a.place
+         JOIN audit_named o ON o.place = a.other_place
+    UNION ALL
+    SELECT run, message, message, {_OTHER_STAMP}
+    FROM audit_holdings WHERE service IN {RELIABLE} AND other_stamp
+    """
+
+
+def _one_stamp_at_sessions_query(_m: Masks) -> str:
+    return f"""
+    SELECT one.run, one.message, other.message AS other_message, 'has the same stamp as' AS flaw
+    FROM (SELECT min(place) AS low, max(place) AS high FROM audit_messages
+          WHERE service IN {RELIABLE} GROUP BY stamp, xxhash64(run) HAVING count(*) > 1) k
+         JOIN audit_messages one ON one.place = k.low JOIN audit_messages other ON other.place = k.high
+    UNION ALL
+    SELECT run, message, message, {_OTHER_STAMP}
+    FROM audit_messages WHERE low_stamp <> high_stamp AND service IN {RELIABLE}
+    """
+
+
+_ONE_STAMP_SENTENCE: Final = "{message} {flaw} {other_message}"
+ONE_STAMP: Final = Property(
+    "definition 2.7 a message has one place in the order, and no other message has it",
+    (
+        Clause(
+            "",
+            "A message has one place in the order.",
+            "All deliveries carry the stamp of the send, and no two reliable messages have the same. That"
+            " stamps follow causes is checked with 2.12.",
+        ),
+    ),
+    Promise(one_stamp, _one_stamp_query, _ONE_STAMP_SENTENCE),
+    Promise(over_all_groups(one_stamp), _one_stamp_at_sessions_query, _ONE_STAMP_SENTENCE),
+)
+
+PROPERTIES: Final = (ONE_LIFE, SENT_ONCE, ONE_STAMP)

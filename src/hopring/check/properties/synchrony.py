@@ -1,0 +1,188 @@
+"""Virtual synchrony: those who move together have seen the same (2.7)."""
+
+from collections.abc import Callable, Hashable, Iterator
+from itertools import combinations, permutations
+from typing import Final
+
+from hopring.check.client_history import ClientHistory
+from hopring.check.history import History, Stay
+from hopring.check.naming import Names
+from hopring.check.properties.property import Clause, Promise, Property
+from hopring.check.properties.sql import EARLY, RELIABLE, TOTAL, Masks
+from hopring.check.trace import Process, ViewName
+
+NETWORK: Final = "network"
+"""The cause of a group's view that came from a change of the daemons' view."""
+
+# Those who move together.
+
+
+def same_move(history: History) -> Iterator[list[Stay]]:
+    """Stays in one view that were left for the same next view."""
+    for stays in history.views.values():
+        by_next: dict[ViewName, list[Stay]] = {}
+        for stay in stays.values():
+            if stay.after is not None:
+                by_next.setdefault(stay.after.view, []).append(stay)
+        yield from by_next.values()
+
+
+def together(one: Stay, other: Stay) -> bool:
+    """Whether two that left for the same view count each other as coming along."""
+    assert one.after is not None
+    assert other.after is not None
+    return other.process in one.after.together or one.process in other.after.together
+
+
+def companions(group: History) -> Iterator[tuple[Stay, Stay]]:
+    """Stays in one view that were left together, each pair both ways."""
+    for stays in same_move(group):
+        for one, other in permutations(stays, 2):
+            if together(one, other):
+                yield one, other
+
+
+def first_difference(history: History, look: Callable[[Stay], Hashable]) -> tuple[Stay, Stay] | None:
+    """Two stays that were left together and look different."""
+    for group in same_move(history):
+        looks = [look(stay) for stay in group]
+        if looks.count(looks[0]) == len(looks):
+            continue
+        for (one, one_look), (other, other_look) in combinations(zip(group, looks, strict=True), 2):
+            if one_look != other_look and together(one, other):
+                return one, other
+    return None
+
+
+def moved(pair: tuple[Stay, Stay], names: Names) -> str:
+    """That two came from one view to the next together."""
+    one, other = pair
+    assert one.after is not None
+    where = f"from {names.view(one.view)} to {names.view(one.after.view)}"
+    return f"{names.process(one.process)} and {names.process(other.process)} moved together {where}"
+
+
+def only_one(
+    pair: tuple[Stay, Stay], sets: tuple[frozenset[int], frozenset[int]], side: str, names: Names
+) -> str:
+    """That of two that moved together only one delivered a message on this side."""
+    number = min(sets[0] ^ sets[1])
+    one, other = pair if number in sets[0] else pair[::-1]
+    who = f"{names.delivered(one.process, number)}{side}, {names.process(other.process)} did not"
+    return f"{moved(pair, names)}; {who}"
+
+
+def without(group: History, pair: tuple[Stay, Stay], number: int, where: str) -> str:
+    """That the first of two that moved together delivered a message and the second did not."""
+    names = Names(group)
+    who = f"{names.delivered(pair[0].process, number)}, {names.process(pair[1].process)} did not{where}"
+    return f"{moved(pair, names)}; {who}"
+
+
+def agreed_of(group: History, numbers: list[int]) -> set[int]:
+    """The agreed ones among these messages."""
+    service = group.messages.service
+    return {number for number in numbers if service[number].total}
+
+
+# 2.7.
+
+
+def virtual_synchrony(history: History) -> str:
+    """Two that move together have delivered the same set in the view they leave."""
+    pair = first_difference(history, lambda stay: frozenset(stay.delivered))
+    if pair is None:
+        return ""
+    sets = frozenset(pair[0].delivered), frozenset(pair[1].delivered)
+    return only_one(pair, sets, "", Names(history))
+
+
+def _virtual_synchrony_query(m: Masks) -> str:
+    """The first condition is cheap, and true of few messages where the promise is kept."""
+    return f"""
+    SELECT /*+ BROADCAST(w) */ h.run, h.message, w.process, w.view, w.after_view,
+           array({m.each("w.friends# & ~h.here#")}) AS lacking
+    FROM audit_holdings h JOIN audit_moves w ON w.room = h.room
+    WHERE h.service IN {RELIABLE} AND {m.beyond("h.installed", "h.here")}
+          AND {m.overlap("w.self", "h.here")} AND {m.beyond("w.friends", "h.here")}
+    """
+
+
+def synchrony_of_sessions(history: ClientHistory) -> str:
+    """The same agreed messages in the view they leave; the others by the next change of network.
+
+    Weaker than among daemons: a Reliable or FIFO message may come in another view, and one that lies behind a
+    join in the order is promised only to those who are together at the next change of network.
+    """
+    for name, group in sorted(history.groups.items()):
+        for pair in companions(group):
+            witness = _difference(history, name, group, pair)
+            if witness:
+                return witness
+    return ""
+
+
+def _difference(history: ClientHistory, name: str, group: History, pair: tuple[Stay, Stay]) -> str:
+    one, other = pair
+    for number in sorted(agreed_of(group, one.delivered) - agreed_of(group, other.delivered)):
+        if not history.discards(other.process, number):
+            return without(group, pair, number, "")
+    for number in sorted(_early(group, one, other.process) - group.lives[other.process].got):
+        if not history.leaves(name, other.process):
+            return without(group, pair, number, " at all")
+    return ""
+
+
+def _early(group: History, stay: Stay, other: Process) -> set[int]:
+    """The early messages of all views that the two have been through together, up to a change of network."""
+    if stay.after is None or stay.after.installed.cause != NETWORK:
+        return set()
+    service, found = group.messages.service, set()
+    at: Stay | None = stay
+    while at is not None:
+        found.update([number for number in at.delivered if service[number].early])
+        at = at.before if other in at.together else None
+    return found
+
+
+def _synchrony_of_sessions_query(m: Masks) -> str:
+    return f"""
+    SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id,
+           '' AS where, array({m.each("o.owed# & ~(h.here# | h.unwanted#)")}) AS lacking
+    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'friends'
+    WHERE h.service IN {TOTAL} AND h.nth = 1 AND {m.beyond("h.installed", "h.here", "h.unwanted")}
+          AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.here", "h.unwanted")}
+    UNION ALL
+    SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id, ' at all',
+           array({m.each("o.owed# & ~h.got#")})
+    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'early'
+    WHERE h.service IN {EARLY} AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.got")}
+    """
+
+
+VIRTUAL_SYNCHRONY: Final = Property(
+    "2.7 virtual synchrony",
+    (
+        Clause(
+            "",
+            "Who moves together has seen the same.",
+            "p and q move together from u to v: the sets they delivered in u are equal.",
+            "Weaker: p and q move together from u to v: the agreed sets in u are equal. Of Reliable and FIFO"
+            " messages: if v came from a change of network, q delivers all that p delivered in the views they"
+            " have been through together, or q leaves or ends.",
+            "in u itself; clients may have Reliable and FIFO messages elsewhere",
+        ),
+    ),
+    Promise(
+        virtual_synchrony,
+        _virtual_synchrony_query,
+        "{process} delivered {message} in {view}, and {lacking}, which moved with it to {after_view}, did not",
+    ),
+    Promise(
+        synchrony_of_sessions,
+        _synchrony_of_sessions_query,
+        "{message} was delivered in {view}, and {lacking}, moving along from there, did not{where}",
+    ),
+)
+
+PROPERTIES: Final = (VIRTUAL_SYNCHRONY,)

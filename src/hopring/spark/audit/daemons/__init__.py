@@ -1,0 +1,1 @@
+"""The tables of the audit of daemons: lives and stays, messages, holdings, and courses."""

@@ -1,0 +1,161 @@
+"""What was delivered where, and who has which message.
+
+A delivery is a few numbers: the place of its message, its stay, its position, and *marks*, bits that tell what
+is to be said of it. Deliveries are reduced to *reach*, one row per message, and to *pieces*, one per message
+and view, with the processes that delivered it there before the signal (`early`) and behind it (`late`).
+
+Most messages fare alike: they are of one service, sent by one process, and the same processes have them on the
+same side. *Patterns* are pieces of a kind with the lowest place of each. What is asked of the bits is asked of
+them first, and of each message only where a pattern is wrong. A question may compare the place only upwards
+(`place < x`), so that the lowest answers for all.
+"""
+
+from enum import IntFlag
+from typing import Final
+
+from hopring.check.properties.sql import LIVES_MAX, Masks
+from hopring.services import Service
+from hopring.spark.audit.daemons.messages import placed
+
+_FIRST: Final = 1 << max(Service).bit_length()
+
+
+class DeliveryMark(IntFlag):
+    """What is to be said of a delivery; the lowest bits are the service of the message."""
+
+    SERVICE = _FIRST - 1
+    LATE = _FIRST  # After the signal.
+    MISPLACED = _FIRST << 1  # It names another view than its process is in.
+    OTHER_STAMP = _FIRST << 2  # Than the message was sent with.
+    OTHER_SERVICE = _FIRST << 3
+    TOO_EARLY = _FIRST << 4  # By its sender, and before it was sent.
+    NOT_SENT = _FIRST << 5
+    ELSEWHERE = _FIRST << 6  # In another view than it was stamped in.
+    SENDING = _FIRST << 7  # No delivery at all, but the send, where both are looked at in their order.
+
+
+_ROOM = f"stay_id DIV {LIVES_MAX}"
+_NUMBER = f"stay_id % {LIVES_MAX}"
+
+
+def _mark(condition: str, mark: DeliveryMark) -> str:
+    return f"IF({condition}, {int(mark)}, 0)"
+
+
+def marked(mark: IntFlag, marks: str = "marks") -> str:
+    """Whether it is so."""
+    return f"({marks} & {int(mark)}) <> 0"
+
+
+_MARKS = " + ".join(
+    (
+        "m.service",
+        _mark("e.position > coalesce(named.cut, other.cut)", DeliveryMark.LATE),
+        _mark("named.id IS NULL", DeliveryMark.MISPLACED),
+        _mark("e.stamp <> m.stamp", DeliveryMark.OTHER_STAMP),
+        _mark("e.promised <> m.service", DeliveryMark.OTHER_SERVICE),
+        _mark("e.position < m.sent_at AND m.own AND e.sender = e.process", DeliveryMark.TOO_EARLY),
+        _mark("NOT m.sent", DeliveryMark.NOT_SENT),
+        _mark("coalesce(named.view_key, other.view_key) <> m.view_key", DeliveryMark.ELSEWHERE),
+    )
+)
+
+
+def delivered(hint: str) -> str:
+    """Every delivery; without place, if there is no such message."""
+    return placed(
+        "deliver",
+        f"""
+        m.place, coalesce(named.id, other.id) AS stay_id, e.position, {_MARKS} AS marks, m.session, m.sent_at
+        """,
+        "LEFT JOIN audit_messages m ON m.key = e.key",
+        hint,
+    )
+
+
+MISSING = "SELECT 1 AS one FROM audit_delivered WHERE place IS NULL LIMIT 1"
+"""Whether there is a delivery of what nobody sent."""
+
+DELIVERIES = f"""
+SELECT place, stay_id, position, session, sent_at, {_ROOM} AS room,
+       marks & {int(DeliveryMark.SERVICE)} AS service, {marked(DeliveryMark.LATE)} AS late,
+       {marked(DeliveryMark.MISPLACED)} AS misplaced
+FROM audit_delivered
+"""
+"""The same with names for what the numbers say."""
+
+
+def _sides(m: Masks) -> str:
+    late = marked(DeliveryMark.LATE)
+    return f"""
+    {m.each(f"bit_or({m.bit(_NUMBER, late)}) AS early#")},
+    {m.each(f"bit_or({m.bit(_NUMBER, f'NOT {late}')}) AS late#")}
+    """
+
+
+def reach(m: Masks) -> str:
+    """By message: who has it, how often it was delivered, in which views, and what is to be said of it.
+
+    Rows go to where their message is first, and are grouped there. The other way round Spark groups the rows of
+    each file before, for nothing: a daemon delivers a message once.
+    """
+    return f"""
+    SELECT *, {m.each("early# | late# AS got#")}, marks & {int(DeliveryMark.SERVICE)} AS service FROM (
+      SELECT place, count(*) AS times, min({_ROOM}) AS low_room, max({_ROOM}) AS high_room,
+             bit_or(marks) AS marks, min(session) AS session, {_sides(m)}
+      FROM (SELECT place, stay_id, marks, session FROM audit_delivered DISTRIBUTE BY place)
+      GROUP BY place)
+    """
+
+
+SCATTERED = "SELECT place FROM audit_reach WHERE low_room <> high_room"
+"""Messages that were delivered in several views; none, if all is well."""
+
+
+def apart(m: Masks) -> str:
+    """By message and view, of these messages."""
+    return f"""
+    SELECT d.place, {_ROOM} AS room, bit_or(marks) AS marks, {_sides(m)}
+    FROM audit_delivered d JOIN audit_scattered s ON s.place = d.place GROUP BY d.place, {_ROOM}
+    """
+
+
+def pieces(m: Masks) -> str:
+    """By message and view: what its deliveries there say, and who has it there and anywhere."""
+    twice = f"r.times > {m.count('r.got')} AS twice"
+    return f"""
+    SELECT place, low_room AS room, marks & ~{int(DeliveryMark.LATE)} AS marks, session, {twice},
+           {m.columns("early")}, {m.columns("late")}, {m.columns("got")}
+    FROM audit_reach r WHERE low_room = high_room
+    UNION ALL
+    SELECT a.place, a.room, a.marks & ~{int(DeliveryMark.LATE)}, r.session, {twice},
+           {m.columns("a.early")}, {m.columns("a.late")}, {m.columns("r.got")}
+    FROM audit_apart a JOIN audit_reach r ON r.place = a.place
+    """
+
+
+def patterns(m: Masks) -> str:
+    """Pieces of a kind."""
+    kind = f"room, marks, session, twice, {m.columns('early')}, {m.columns('late')}, {m.columns('got')}"
+    return f"(SELECT min(place) AS place, {kind} FROM audit_pieces GROUP BY {kind})"
+
+
+def holdings(m: Masks, pieces_table: str, named: bool) -> str:
+    """Pieces or patterns, with what they are in words; with the message's name only where it is wanted."""
+    names = "x.message, x.sent_view" if named else "'' AS message, '' AS sent_view"
+    join = "JOIN audit_named x ON x.place = h.place" if named else ""
+    return f"""
+    SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.place, h.room, h.twice, r.run, '' AS group_name, r.view, r.nth,
+           {names}, p.process AS sender, h.marks & {int(DeliveryMark.SERVICE)} AS service, {_flags()},
+           {m.each("coalesce(p.self#, 0) AS sender#")}, {m.columns("h.early")}, {m.columns("h.late")},
+           {m.columns("h.got")}, {m.each("h.early# | h.late# AS here#")}, {m.columns("r.installed")},
+           {m.columns("r.ended")}, {m.columns("r.signalled")}
+    FROM {pieces_table} h JOIN audit_rooms r ON r.room = h.room
+         LEFT JOIN audit_people p ON p.run = r.run AND p.number = h.session {join}
+    """
+
+
+def _flags() -> str:
+    """The marks that questions are asked about, under their names."""
+    flags = set(DeliveryMark) - {DeliveryMark.LATE, DeliveryMark.SENDING}
+    return ", ".join(f"{marked(flag, 'h.marks')} AS {str(flag.name).lower()}" for flag in sorted(flags))

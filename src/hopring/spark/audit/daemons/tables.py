@@ -1,0 +1,126 @@
+"""Makes the tables of an audit of daemons, one after the other."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hopring.check.properties.sql import LIVES_MAX, WORD_BITS, Masks
+from hopring.spark.audit import constants, reading
+from hopring.spark.audit.daemons import courses, holdings, lives, messages
+from hopring.spark.audit.reading import Ends, rows_of
+from hopring.spark.audit.tables import Tables, partitions
+from hopring.spark.errors import SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class DaemonTables(Tables):
+    """The tables of one audit of daemons."""
+
+    has_patterns = True
+
+    def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
+        """All of them, from the trace."""
+        self.say("reading the trace")
+        self._put("trace", reading.of_daemons(trace))
+        self._cut_into(partitions(0))
+        self._keep_rare("extent", reading.EXTENT)
+        self._events = reading.check_extent(self.spark, where)
+        if trace.count() == self._events:
+            # There are no rows of sessions that would have to be passed over each time.
+            self._put("trace", trace)
+        self._make_lives(ends, otherwise)
+        self._cut_into(partitions(self._events))
+        self._make_messages()
+        self._make_holdings()
+        self._make_order()
+        self._cut_into(partitions(0))
+
+    def _make_lives(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
+        self.say("who lived, in which views")
+        self._keep_rare("small", lives.SMALL)
+        extent, small = (
+            [row.asDict() for row in self.spark.table(f"audit_{name}").collect()]
+            for name in ("extent", "small")
+        )
+        people = lives.number_people(extent, small)
+        self.runs = tuple(sorted(people))
+        self.masks = Masks(_words(people))
+        flags, components = rows_of(self.runs, ends, otherwise)
+        self._constant("ends", [dict(zip(constants.ENDS, row, strict=True)) for row in flags], constants.ENDS)
+        self._constant(
+            "components",
+            [dict(zip(constants.COMPONENTS, row, strict=True)) for row in components],
+            constants.COMPONENTS,
+        )
+        lived = lives.lives_of(extent, small, people, ends, otherwise)
+        stays = lives.stays_of(lived, people)
+        self._constant("people", lives.people_rows(people), constants.DAEMON_PEOPLE)
+        self._constant("lives", lives.life_rows(lived), constants.LIVES)
+        self._constant("stays", lives.stay_rows(stays), constants.DAEMON_STAYS)
+        self._constant("rooms", lives.room_rows(stays), constants.DAEMON_ROOMS)
+        self._constant("moves", lives.move_rows(stays), constants.MOVES)
+        self._constant("owed", lives.owed_rows(stays), constants.DAEMON_OWED)
+
+    def _make_messages(self) -> None:
+        self.say("what was sent")
+        self._view("doors", messages.DOORS)
+        self._view("letters", messages.LETTERS)
+        self._keep_long("sends", messages.SENDS)
+        self._keep_rare("wrong", messages.WRONG)
+        self._keep_rare("odd", messages.ODD)
+        self._keep_rare("twice", messages.TWICE)
+        self._keep_rare("ties", messages.TIES)
+        seen = self._is_any("twice") or self._is_any("ties")
+        self._make_deliveries(messages.FIRST_OF_TWO if seen else messages.FIRST_SENDS, seen)
+        first = messages.FIRST_OF_TWO
+        self._keep_rare("missing", holdings.MISSING)
+        if self._is_any("missing"):
+            self._keep_rare("never_sent", messages.NEVER_SENT)
+            first, seen = f"{first} UNION ALL {messages.FOUNDLINGS}", True
+            self._make_deliveries(first, seen)
+        self._constant("alike", [], constants.ALIKE)
+        if seen:
+            self._keep_rare("alike", messages.ALIKE)
+        self._view("named", messages.named(first))
+        self._view("posts", messages.POSTS)
+        self._view("deliveries", holdings.DELIVERIES)
+
+    def _make_deliveries(self, first: str, seen: bool) -> None:
+        """Messages as far as they are known, and deliveries with the places of these."""
+        self._keep_long("messages", messages.messages(first, seen))
+        self.say("what was delivered")
+        self._keep_long("delivered", holdings.delivered(self._hint()))
+
+    def _make_holdings(self) -> None:
+        self.say("who has which message")
+        self._keep_long("reach", holdings.reach(self.masks))
+        self._keep_rare("scattered", holdings.SCATTERED)
+        self._keep_rare("apart", holdings.apart(self.masks))
+        self._view("pieces", holdings.pieces(self.masks))
+        patterns = holdings.patterns(self.masks)
+        self._keep_rare("holdings", holdings.holdings(self.masks, patterns, named=False))
+
+    def spell_out(self) -> None:
+        """From now on holdings are of each message, with its name, and not of each pattern."""
+        self._cut_into(partitions(self._events))
+        self._keep_long("holdings", holdings.holdings(self.masks, "audit_pieces", named=True))
+
+    def _make_order(self) -> None:
+        self.say("in which order")
+        self._keep_long("paces", courses.PACES)
+        self._keep_rare("courses", courses.COURSES)
+        self._keep_rare("fifo", courses.FIFO_LEGS)
+        self._keep_rare("tops", courses.TOPS)
+        self._view("missteps", courses.MISSTEPS)
+        self._view("unsorted", courses.UNSORTED)
+
+
+def _words(people: Mapping[str, lives.People]) -> int:
+    words = max(len(names) - 1 for names in people.values()) // WORD_BITS + 1
+    if words * WORD_BITS > LIVES_MAX:
+        raise SparkError(
+            f"one history with more than {LIVES_MAX} lives of daemons",
+            "audit it in pieces, each a history of its own in a directory run=NAME",
+        )
+    return words
