@@ -20,7 +20,6 @@ from hopring.spark.report import write_report
 REPORT_BYTES_MAX = 2_000_000
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 EVIL = '</script><script>alert("x")</script><img src=x onerror=alert(1)>\u202e\x00'
-DOCS = Path(__file__).parents[3] / "docs"
 
 
 class Page(HTMLParser):
