@@ -34,7 +34,7 @@ HOT = (
     "membership/*.py",
     *(
         f"sim/{name}.py"
-        for name in ("engine", "path", "host", "faults", "network", "drive", "cluster", "clients")
+        for name in ("engine", "path", "host", "faults", "network", "driver", "cluster", "client_cluster")
     ),
     *("check/history.py", "check/naming.py", "check/judge.py", "check/properties/*.py"),
     "groups/*.py",

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from hopring.sim.campaign.bugs import Bug, all_bugs, plant
-from hopring.sim.campaign.draw import DRAW, RING, draw_world
-from hopring.sim.campaign.many import run_many
-from hopring.sim.campaign.run import run_seed, run_world
-from hopring.sim.trace import digest
+from hopring.sim.campaign.bugs.planting import Bug, all_bugs, plant
+from hopring.sim.campaign.parallel import run_many
+from hopring.sim.campaign.runner import run_seed, run_world
+from hopring.sim.campaign.world import DRAW, RING, draw_world
 from hopring.stack_events import StackOptions
+from hopring.testing.trace import digest
 
 SEEDS_FILE = Path(__file__).parent / "seeds.txt"
 JOBS = 2

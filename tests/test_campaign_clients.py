@@ -3,11 +3,11 @@
 import pytest
 
 from hopring.check.trace import ClientDelivered, GroupInstalled
-from hopring.sim.campaign.bugs import Bug, all_bugs, plant
-from hopring.sim.campaign.draw import draw_world
-from hopring.sim.campaign.many import run_many
-from hopring.sim.campaign.run import run_seed
-from hopring.sim.trace import digest
+from hopring.sim.campaign.bugs.planting import Bug, all_bugs, plant
+from hopring.sim.campaign.parallel import run_many
+from hopring.sim.campaign.runner import run_seed
+from hopring.sim.campaign.world import draw_world
+from hopring.testing.trace import digest
 
 JOBS = 2
 

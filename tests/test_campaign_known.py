@@ -4,10 +4,9 @@ import pytest
 
 from hopring.config.local import local_config
 from hopring.config.model import Config, Link
-from hopring.sim.campaign.draw import Load, World
-from hopring.sim.campaign.run import run_world
-from hopring.sim.campaign.schedule import Fault
-from hopring.sim.campaign.sites import LINK
+from hopring.sim.campaign.fault_schedule import Fault
+from hopring.sim.campaign.runner import run_world
+from hopring.sim.campaign.world import LINK, Load, World
 from hopring.sim.path import Quality
 
 

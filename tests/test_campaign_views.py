@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from hopring.check.trace import Installed, Process
-from hopring.sim.campaign.draw import World, draw_world
-from hopring.sim.campaign.run import Run
-from hopring.sim.campaign.schedule import CHAOS_US, Fault
+from hopring.sim.campaign.fault_schedule import CHAOS_US, Fault
+from hopring.sim.campaign.runner import Run
+from hopring.sim.campaign.world import World, draw_world
 
 VIEWS_MAX = 3
 FAULT_US = 1_000_000

@@ -20,8 +20,8 @@ QUICK_BUG = "fifo-at-once"
 
 HISTORIES = """
 from hopring import compiled
-from hopring.sim.campaign.run import run_seed
-from hopring.sim.trace import digest
+from hopring.sim.campaign.runner import run_seed
+from hopring.testing.trace import digest
 print(compiled.active())
 for seed in {seeds}:
     outcome = run_seed(seed)
@@ -45,7 +45,7 @@ print("quiet", idle.quiet)
 """
 
 PLANTS = f"""
-from hopring.sim.campaign.bugs import MisplacedBug, all_bugs, plant
+from hopring.sim.campaign.bugs.planting import MisplacedBug, all_bugs, plant
 try:
     with plant(all_bugs()["{QUICK_BUG}"]):
         print("planted")

@@ -5,7 +5,7 @@ from hopring.config.local import local_config
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
 from hopring.services import Service
-from hopring.sim.clients import ClientCluster
+from hopring.sim.client_cluster import ClientCluster
 from hopring.sim.path import Quality
 from hopring.wire.bundle import Run
 

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from hopring import compiled
-from hopring.sim.campaign.run import run_seed
+from hopring.sim.campaign.runner import run_seed
 
 NAMES = re.compile(r"[A-Za-z_][\w.]*(?=[(=])|(?<=<)[\w.]+(?=: )")
 """Names of classes and fields in the representation of an event, and those of members of enumerations."""

@@ -76,6 +76,7 @@ ROOMS = (
         "compat",
         "check",
         "sim",
+        "testing",
         "daemon",
         "local",
         "sync",

@@ -9,10 +9,10 @@ from itertools import combinations
 import pytest
 from tests.paper.worlds import CHAIN, TREE_LINKS, Edges, config_of, numbered
 
-from hopring.check.network import Nlinkfailed, check_network
 from hopring.config.model import LinkProtocol
-from hopring.sim.overlay import Overlay
 from hopring.sim.path import Quality
+from hopring.testing.network_check import Nlinkfailed, check_network
+from hopring.testing.overlay import Overlay
 
 # Of each host, fitted to the table's column for direct links; the paper does not name them.
 ACCESS_KBIT = {

@@ -16,9 +16,9 @@ from tests.paper.worlds import (
     overlay_of,
 )
 
-from hopring.check.network import check_network
 from hopring.config.model import LinkProtocol, LinkTuning
-from hopring.sim.overlay import Overlay
+from hopring.testing.network_check import check_network
+from hopring.testing.overlay import Overlay
 
 ONE_LINK = (("a", "b", 50_000),)
 MBIT_BYTES = 125_000

@@ -17,8 +17,7 @@ from hopring.services import Service
 from hopring.sim.cluster import Cluster
 from hopring.sim.network import Sending
 from hopring.sim.path import Quality
-from hopring.sim.scenario.insight import inside
-from hopring.sim.scenario.show import frames_of
+from hopring.testing.scenario.render import frames_of, inside
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ import random
 import pytest
 from tests.paper.worlds import config_of, numbered, overlay_of
 
-from hopring.check.network import check_network
 from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
-from hopring.sim.overlay import Overlay
 from hopring.sim.path import Quality
+from hopring.testing.network_check import check_network
+from hopring.testing.overlay import Overlay
 
 FORK = (("a", "b", 10_000), ("a", "c", 10_000))
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from statistics import fmean
 
 from hopring.config.model import UNTUNED, Config, Daemon, Link, LinkProtocol, LinkTuning, Site
-from hopring.sim.overlay import Overlay
 from hopring.sim.path import Quality
+from hopring.testing.overlay import Overlay
 
 CHAIN = ("mae-east", "ucsb", "osu", "rutgers", "cnds", "hopkins")
 CHAIN_DELAYS_US = (52_000, 35_000, 12_000, 5_000, 1_000)

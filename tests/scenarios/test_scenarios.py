@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hopring.sim.scenario.script import replay
+from hopring.testing.scenario.script import replay
 
 HERE = Path(__file__).parent
 STORIES = sorted(HERE.rglob("*.txt"))

@@ -36,9 +36,9 @@ from hopring.check.trace import (
 )
 from hopring.check.trace_files import write_parquet
 from hopring.services import Service
-from hopring.sim.campaign import motion_clients
-from hopring.sim.campaign.bugs import all_bugs, plant
-from hopring.sim.campaign.run import run_seed
+from hopring.sim.campaign import runner
+from hopring.sim.campaign.bugs.planting import all_bugs, plant
+from hopring.sim.campaign.runner import run_seed
 from hopring.spark.audit import Ends
 
 QUIET = Ends(True, (frozenset("ab"), frozenset("c")))
@@ -116,7 +116,7 @@ def overheard() -> Iterator[list[Ends]]:
         return check_evs_c(events, quiet_end, components)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(motion_clients, "check_evs_c", listen)
+        patch.setattr(runner, "check_evs_c", listen)
         yield said
 
 

@@ -17,9 +17,9 @@ from tests.unit.check.evs_notation import history
 from hopring.check.judge import check_evs
 from hopring.check.trace import Event
 from hopring.check.trace_files import write_parquet
-from hopring.sim.campaign import motion
-from hopring.sim.campaign.bugs import all_bugs, plant
-from hopring.sim.campaign.run import run_seed
+from hopring.sim.campaign import runner
+from hopring.sim.campaign.bugs.planting import all_bugs, plant
+from hopring.sim.campaign.runner import run_seed
 from hopring.spark.audit import Ends
 
 # By planted bug among daemons: a seed of a world that shows it.
@@ -105,5 +105,5 @@ def overheard() -> Iterator[list[Ends]]:
         return check_evs(events, quiet_end, components, counters_survive=counters_survive)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(motion, "check_evs", listen)
+        patch.setattr(runner, "check_evs", listen)
         yield said

@@ -7,7 +7,7 @@ import pytest
 from tests.spark.histories import CATCHING, Histories
 
 from hopring.check.judge import check_evs
-from hopring.sim.campaign.bugs import all_bugs
+from hopring.sim.campaign.bugs.planting import all_bugs
 from hopring.spark.audit import NAMES, Ends, audit, read_trace
 from hopring.spark.errors import ForeignInput
 

@@ -14,12 +14,12 @@ from hopring.check.trace_files import TraceError, write_json_lines, write_parque
 from hopring.cli import sim_show as show
 from hopring.cli.exits import Exit, Failure
 from hopring.cli.sim_progress import Progress
-from hopring.sim.campaign.bugs import Bug, MisplacedBug, all_bugs, plant
-from hopring.sim.campaign.draw import draw_world
-from hopring.sim.campaign.many import Tally, run_many
-from hopring.sim.campaign.run import Outcome, run_world
+from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, plant
+from hopring.sim.campaign.parallel import Tally, run_many
+from hopring.sim.campaign.runner import Outcome, run_world
 from hopring.sim.campaign.shrink import Shrinker
 from hopring.sim.campaign.story import story
+from hopring.sim.campaign.world import draw_world
 
 SEEDS_DEFAULT: Final = 100
 SEEDS_DEFAULT_WITH_BUG: Final = 2_000

@@ -3,7 +3,7 @@
 from rich import progress as rich
 
 from hopring.cli.progress_line import ProgressLine
-from hopring.sim.campaign.many import Report
+from hopring.sim.campaign.parallel import Report
 
 
 class Progress(ProgressLine):

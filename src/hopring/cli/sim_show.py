@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable
 
 from hopring import compiled
-from hopring.sim.campaign.bugs import Bug
-from hopring.sim.campaign.many import Report, Tally
-from hopring.sim.campaign.run import Outcome
+from hopring.sim.campaign.bugs.planting import Bug
+from hopring.sim.campaign.parallel import Report, Tally
+from hopring.sim.campaign.runner import Outcome
 from hopring.sim.campaign.shrink import Shrunk
 from hopring.sim.campaign.story import schedule_lines, story
 

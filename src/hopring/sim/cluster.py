@@ -37,12 +37,12 @@ from hopring.ordering.entry import Message, Position
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import Tree
 from hopring.services import Service
-from hopring.sim.cluster_streams import Streams
-from hopring.sim.drive import Driver
+from hopring.sim.driver import Driver
 from hopring.sim.engine import Engine
 from hopring.sim.host import Address
 from hopring.sim.network import Network
 from hopring.sim.path import Quality
+from hopring.sim.tcp.links import Streams
 from hopring.stack_events import (
     DEFAULTS,
     Identity,

@@ -1,4 +1,4 @@
-"""The virtual clock: actions in a heap, run one by one in the order of their time.
+"""The engine of a simulated run: a virtual clock with a heap of actions, and seeded random generators.
 
 Time is integer microseconds and moves only from one action to the next. Actions of the same moment run in the
 order in which they were scheduled, so a run depends on nothing but its inputs. Nothing is ever cancelled: an
@@ -7,6 +7,7 @@ action that is no longer wanted finds that out when it runs.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from random import Random
 from typing import Any, Final
 
 from hopring.errors import HopError
@@ -77,3 +78,12 @@ class Engine:
             left -= 1
             action(*args)
         self.events = self.events_max - left
+
+
+def generator(seed: int, purpose: str) -> Random:
+    """The random generator for one purpose, such as "path a->b loss".
+
+    Its draws depend on the seed and on the purpose alone: another host or fault in the same world does not
+    shift them. `Random` hashes text seeds the same way in every process.
+    """
+    return Random(f"{seed} {purpose}")

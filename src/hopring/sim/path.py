@@ -10,7 +10,7 @@ from enum import StrEnum
 from random import Random
 from typing import Final
 
-from hopring.sim.chance import generator
+from hopring.sim.engine import generator
 
 IP_UDP_BYTES: Final = 28
 """What IPv4 and UDP put in front of a datagram; rate, queue and MTU count it."""

@@ -12,7 +12,7 @@ from tests.waiting import until
 
 from hopring.check.trace import ClientSent, Counters, GroupInstalled, Sent
 from hopring.check.trace_files import read_json_lines, read_parquet
-from hopring.sim.campaign.bugs import all_bugs
+from hopring.sim.campaign.bugs.planting import all_bugs
 
 # Three daemons in one site: among the quickest worlds there are.
 QUICK = "20012"

@@ -12,7 +12,7 @@ from hopring.ids import GroupName
 from hopring.membership.events import Resume, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message
 from hopring.services import Service
-from hopring.sim.clients import ClientCluster
+from hopring.sim.client_cluster import ClientCluster
 from hopring.sim.path import Quality
 from hopring.wire.bundle import Run
 

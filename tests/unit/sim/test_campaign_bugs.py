@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hopring.ordering.lines import SiteLine
-from hopring.sim.campaign.bugs import Bug, MisplacedBug, all_bugs, bug, plant
+from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, bug, plant
 
 pytestmark = pytest.mark.interpreted
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 
 from hopring.check.verdict import broken
-from hopring.sim.campaign.draw import World, draw_world
-from hopring.sim.campaign.run import Outcome
-from hopring.sim.campaign.schedule import Fault
+from hopring.sim.campaign.fault_schedule import Fault
+from hopring.sim.campaign.runner import Outcome
 from hopring.sim.campaign.shrink import Shrinker
+from hopring.sim.campaign.world import World, draw_world
 
 FAULTS = tuple(Fault(at_us=number * 1_000, kind="heal", number=number) for number in range(1, 21))
 

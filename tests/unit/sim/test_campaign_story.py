@@ -15,10 +15,10 @@ from hopring.check.trace import (
 )
 from hopring.check.verdict import Verdict, broken
 from hopring.services import Service
-from hopring.sim.campaign.draw import World, draw_world
-from hopring.sim.campaign.run import Outcome
-from hopring.sim.campaign.schedule import Fault
+from hopring.sim.campaign.fault_schedule import Fault
+from hopring.sim.campaign.runner import Outcome
 from hopring.sim.campaign.story import schedule_lines, story
+from hopring.sim.campaign.world import World, draw_world
 
 A, B, B2 = Process("a", 1), Process("b", 2), Process("b", 3)
 VIEW = ViewName(1, 0, 1)

@@ -8,8 +8,8 @@ from hopring.check.trace import Counters
 from hopring.config.local import local_config
 from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
 from hopring.services import Service
-from hopring.sim.campaign.draw import draw_world
-from hopring.sim.campaign.run import run_world
+from hopring.sim.campaign.runner import run_world
+from hopring.sim.campaign.world import draw_world
 from hopring.sim.cluster import Cluster
 from hopring.sim.path import Quality
 

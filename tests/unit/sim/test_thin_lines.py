@@ -2,10 +2,10 @@
 
 import pytest
 
-from hopring.check.link_history import Failed, Received
 from hopring.links.hop import HopOptions
 from hopring.sim.path import Quality
-from hopring.sim.world import World
+from hopring.testing.link_world import World
+from hopring.testing.trace import Failed, Received
 
 
 @pytest.mark.slow

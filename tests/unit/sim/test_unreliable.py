@@ -6,15 +6,15 @@ import pytest
 
 from hopring.check import trace
 from hopring.check.judge import check_evs
-from hopring.check.network import check_network
 from hopring.config.local import local_config
 from hopring.config.model import LinkProtocol
 from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.sim.cluster import Cluster
-from hopring.sim.overlay import Overlay
 from hopring.sim.path import Quality
 from hopring.stack_events import Arrived, StackOptions
+from hopring.testing.network_check import check_network
+from hopring.testing.overlay import Overlay
 from hopring.wire.header import Family
 from hopring.wire.train import Packet
 from hopring.wire.unreliable import Loose, cut_unreliable, encode_unreliable

@@ -27,7 +27,7 @@ from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
 from hopring.membership.membership import MembershipPhase
 from hopring.services import Service
-from hopring.sim.clients import ClientCluster
+from hopring.sim.client_cluster import ClientCluster
 from hopring.sim.cluster import CLUSTER
 from hopring.sim.network import Sending
 from hopring.sim.path import Quality

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Final
 
 from hopring.check.verdict import Verdict
-from hopring.sim.campaign.draw import World
-from hopring.sim.campaign.run import Outcome, run_world
-from hopring.sim.campaign.schedule import Fault
+from hopring.sim.campaign.fault_schedule import Fault
+from hopring.sim.campaign.runner import Outcome, run_world
+from hopring.sim.campaign.world import World
 
 RUNS_MAX: Final = 300
 """A world takes about a second; whoever waits for a smaller one does not want to wait for ever."""

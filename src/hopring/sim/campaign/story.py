@@ -1,6 +1,7 @@
-"""The story of a seed, for people: what went wrong with the network, which views came of it, and what broke.
+"""The story of a seed as text: the faults, the views that followed, and the properties that broke.
 
-Faults come from the schedule, everything else from the history; times are virtual.
+Faults come from the schedule, everything else from the history; times are virtual. For a broken property of
+clients the story shows what the sessions named by the witness did and saw.
 """
 
 import re
@@ -8,16 +9,37 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from hopring.check.client_history import ClientHistory, index_clients, short_view
 from hopring.check.history import History, index
 from hopring.check.naming import Names
 from hopring.check.properties.property import EVS_C
-from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Process, Recover, Sent, Signal
+from hopring.check.trace import (
+    AsksEnd,
+    AsksJoin,
+    AsksLeave,
+    ClientDelivered,
+    ClientEvent,
+    ClientSent,
+    Connected,
+    Crash,
+    Delivered,
+    Event,
+    Gone,
+    GroupInstalled,
+    GroupSignal,
+    Installed,
+    Left,
+    MessageId,
+    Process,
+    Recover,
+    Sent,
+    Signal,
+)
 from hopring.check.verdict import Verdict
-from hopring.sim.campaign.draw import World
-from hopring.sim.campaign.run import Outcome
-from hopring.sim.campaign.schedule import CHAOS_US, OF_A_HOST, Fault
-from hopring.sim.campaign.story_clients import around_clients
-from hopring.sim.campaign.trouble import sides
+from hopring.sim.campaign.fault_injector import sides
+from hopring.sim.campaign.fault_schedule import CHAOS_US, OF_A_HOST, Fault
+from hopring.sim.campaign.runner import Outcome
+from hopring.sim.campaign.world import World
 
 NETWORK: Final = "network"
 MESSAGES_TOLD_MAX: Final = 4
@@ -222,3 +244,65 @@ def _message_line(event: Sent | Delivered, words: Names, mark: str = "") -> Line
 def _align(lines: list[Line]) -> list[str]:
     width = max((len(line.who) for line in lines), default=0)
     return [f"{line.at_us / 1000:9.3f} ms  {line.who:<{width}}  {line.what}" for line in lines]
+
+
+CLIENT_NEIGHBOURS: Final = 6
+"""So many lines before and after what the witness names are told too."""
+
+
+MARK: Final = " <--"
+
+
+def around_clients(verdict: Verdict, events: list[Event]) -> list[tuple[int, str, str]]:
+    """When, who and what, session by session."""
+    history = index_clients(events, quiet_end=False)
+    words = Names(history.whole)
+    named = set(re.findall(r"[\w.-]+/\d+", verdict.witness))
+    messages = set(re.findall(r"[\w.-]+/\d+:\d+", verdict.witness))
+    times = {int(at_us) for at_us in re.findall(r"at (\d+) us", verdict.witness)}
+    views = set(re.findall(r"\w+ \d+\.-?\d+[>\d]*", verdict.witness))
+    lines: list[tuple[int, str, str]] = []
+    for process in _named(history, words, named):
+        told = [
+            (event.at_us, words.process(process), what)
+            for event in history.sessions[process].events
+            for what in _what(event, words, messages)
+        ]
+        centres = [
+            at
+            for at, (at_us, _, what) in enumerate(told)
+            if at_us in times or what.endswith(MARK) or any(f"{view} " in what for view in views)
+        ]
+        near = {one for at in centres for one in range(at - CLIENT_NEIGHBOURS, at + CLIENT_NEIGHBOURS + 1)}
+        lines.extend([line for at, line in enumerate(told) if at in near])
+    return lines
+
+
+def _named(history: ClientHistory, words: Names, named: set[str]) -> list[Process]:
+    return [process for process in history.sessions if words.process(process) in named]
+
+
+def _what(event: ClientEvent, words: Names, messages: set[str]) -> Iterator[str]:
+    match event:
+        case Connected(_, _, name, _):
+            yield f"connected as {name}"
+        case AsksJoin(_, _, group):
+            yield f"asks to join {group}"
+        case AsksLeave(_, _, group):
+            yield f"asks to leave {group}"
+        case AsksEnd():
+            yield "disconnects"
+        case Left(_, _, group):
+            yield f"left {group}"
+        case Gone():
+            yield "gone"
+        case GroupInstalled(_, _, group, view, members, together, cause):
+            sets = f"{words.processes(members)} with {words.processes(together)}"
+            yield f"{group} {short_view(view)}  {sets}  {cause}"
+        case GroupSignal(_, _, group, view, together):
+            yield f"signal in {group} {short_view(view)} for {words.processes(together)}"
+        case ClientSent() | ClientDelivered():
+            name = words.message(event.message)
+            verb = "sent" if isinstance(event, ClientSent) else "delivered"
+            mark = MARK if name in messages else ""
+            yield f"{verb} {name}  {event.service.name.lower()} to {' '.join(event.groups)}{mark}"

@@ -9,8 +9,16 @@ from typing import Final
 
 from hopring.sim.host import Address, HostState
 from hopring.sim.network import Network
-from hopring.sim.tcp.segment import Flags, StreamOptions, TcpSegment, decode_segment, encode_segment
-from hopring.sim.tcp.stream import State, Stream, StreamUser
+from hopring.sim.tcp.stream import (
+    Flags,
+    State,
+    Stream,
+    StreamOptions,
+    StreamUser,
+    TcpSegment,
+    decode_segment,
+    encode_segment,
+)
 
 TCP_PORT: Final = 0x10000 + 6
 """Where segments arrive: beyond the ports of datagrams, at TCP's protocol number."""

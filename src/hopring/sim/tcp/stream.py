@@ -3,19 +3,255 @@
 Implements  connection set-up in one round trip, cumulative and delayed acknowledgements (RFC 1122, 5681),
             time stamps for round trips (RFC 7323), orderly close, reset, giving up after too many time-outs;
             congestion control is in `reno.py`.
-Below       datagrams of the simulated network, one segment each.
+Below       datagrams of the simulated network, one segment each. A segment's head has 24 bytes; with the 28
+            that the network adds it weighs what a TCP segment with time stamps weighs: 52.
 Above       a link or a test, as a `StreamUser`.
+Invariants  of the sending half: una <= nxt <= sent_to <= last; its buffer holds the bytes from una to end.
+            Bytes are numbered from 0; FIN takes the number after the last byte.
 Deviations  no selective acknowledgements, a receive window of fixed size, no Nagle (links switch it off), no
-            TIME-WAIT; a FIN from the other side closes this side too.
+            TIME-WAIT; a FIN from the other side closes this side too; sequence numbers do not wrap.
 """
 
-from enum import Enum
-from typing import Protocol
+from bisect import insort
+from dataclasses import dataclass, field
+from enum import Enum, IntFlag
+from struct import Struct
+from typing import Final, NamedTuple, Protocol
 
 from hopring.ids import NEVER
-from hopring.sim.tcp.incoming import Incoming
-from hopring.sim.tcp.outgoing import Outgoing, Piece
-from hopring.sim.tcp.segment import Flags, StreamOptions, TcpSegment
+from hopring.sim.tcp.reno import Reno, RoundTrip
+
+# source port, target port, seq, ack, stamp, echo, flags
+_SEGMENT: Final = Struct("<HHIIIIB3x")
+SEGMENT_HEAD_BYTES: Final = _SEGMENT.size
+STREAM_BYTES_MAX: Final = 0xFFFF_FFFF
+"""The model does not let sequence numbers wrap."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Limits and timers of one end; the defaults are those of a Linux host on Ethernet."""
+
+    mss: int = 1448
+    send_buffer_bytes: int = 1024 * 1024
+    receive_window_bytes: int = 4 * 1024 * 1024
+    delayed_ack_us: int = 40_000
+    retries_max: int = 15
+    connect_retries_max: int = 6
+
+
+class Flags(IntFlag):
+    """The control bits."""
+
+    NONE = 0
+    FIN = 1
+    SYN = 2
+    RST = 4
+    ACK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TcpSegment:
+    """One segment; `stamp_us` is the sender's clock, `echo_us` the stamp it answers."""
+
+    source_port: int
+    target_port: int
+    seq: int
+    ack: int
+    stamp_us: int
+    echo_us: int
+    flags: Flags
+    data: bytes = b""
+
+    @property
+    def end(self) -> int:
+        """The number after the last byte."""
+        return self.seq + len(self.data)
+
+
+def encode_segment(segment: TcpSegment) -> bytes:
+    """The segment as a datagram."""
+    assert segment.end <= STREAM_BYTES_MAX, "the model's streams end at 4 GiB"
+    head = _SEGMENT.pack(
+        segment.source_port,
+        segment.target_port,
+        segment.seq,
+        segment.ack,
+        segment.stamp_us,
+        segment.echo_us,
+        segment.flags,
+    )
+    return head + segment.data
+
+
+def decode_segment(datagram: bytes) -> TcpSegment:
+    """The segment in a datagram; both ends are ours, so it is well formed."""
+    source_port, target_port, seq, ack, stamp_us, echo_us, flags = _SEGMENT.unpack_from(datagram)
+    data = datagram[SEGMENT_HEAD_BYTES:]
+    return TcpSegment(source_port, target_port, seq, ack, stamp_us, echo_us, Flags(flags), data)
+
+
+@dataclass(slots=True)
+class Incoming:
+    """What has come from the other side; an acknowledgement is owed when `ack_at_us` has come."""
+
+    delayed_ack_us: int
+    next: int = 0  # The first byte that has not come.
+    ahead: list[tuple[int, bytes]] = field(default_factory=list)  # What came past a gap, by its start.
+    fin_at: int | None = None
+    ack_at_us: int = NEVER
+    unacknowledged: int = 0  # Segments since the last acknowledgement.
+    ack_sent: int = 0
+    data_segments: int = 0  # All that came, in any order, repetitions included.
+    echo_us: int = 0  # The stamp that the next acknowledgement answers (RFC 7323, 4.3).
+
+    @property
+    def finished(self) -> bool:
+        """Whether the other side's FIN and everything before it have come."""
+        return self.fin_at is not None and self.next > self.fin_at
+
+    def stamped(self, segment: TcpSegment) -> None:
+        """Remembers the stamp of the first segment that the next acknowledgement covers."""
+        if segment.seq <= self.ack_sent:
+            self.echo_us = segment.stamp_us
+
+    def take(self, segment: TcpSegment, now_us: int) -> bytes:
+        """Takes a segment in and returns the bytes that are now in order."""
+        fin = Flags.FIN in segment.flags
+        if not segment.data and not fin:
+            return b""
+        self.data_segments += bool(segment.data)
+        if fin:
+            self.fin_at = segment.end
+        # Gaps, their ends and repetitions are answered at once: the sender waits for it.
+        in_order = segment.seq == self.next and not self.ahead
+        ready = self._add(segment.seq, segment.data)
+        if self.next == self.fin_at:
+            self.next += 1
+        self.unacknowledged += 1
+        at_once = fin or not in_order or self.unacknowledged >= 2
+        self.ack_at_us = min(self.ack_at_us, now_us if at_once else now_us + self.delayed_ack_us)
+        return ready
+
+    def _add(self, seq: int, data: bytes) -> bytes:
+        if seq > self.next:
+            if (seq, data) not in self.ahead:
+                insort(self.ahead, (seq, data))
+            return b""
+        ready = [self._beyond(seq, data)]
+        while self.ahead and self.ahead[0][0] <= self.next:
+            ready.append(self._beyond(*self.ahead.pop(0)))
+        return b"".join(ready)
+
+    def _beyond(self, seq: int, data: bytes) -> bytes:
+        fresh = data[self.next - seq :]
+        self.next += len(fresh)
+        return fresh
+
+    def acknowledged(self) -> None:
+        """A segment is leaving; every segment acknowledges, so nothing is owed any more."""
+        self.ack_at_us = NEVER
+        self.unacknowledged = 0
+        self.ack_sent = self.next
+
+
+class Piece(NamedTuple):
+    """Bytes to send in one segment; `fin` ends the stream behind them."""
+
+    seq: int
+    data: bytes
+    fin: bool
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """The bytes on their way to the other side."""
+
+    options: StreamOptions
+    reno: Reno = field(init=False)
+    round_trip: RoundTrip = field(default_factory=RoundTrip)
+    buffer: bytearray = field(default_factory=bytearray)
+    una: int = 0  # The first byte not acknowledged.
+    nxt: int = 0  # The next to send; goes back to una at a time-out.
+    sent_to: int = 0  # Ever sent.
+    end: int = 0  # Behind the last byte the user has given.
+    finishing: bool = False
+    retransmit_at_us: int = NEVER
+    retransmitted: int = 0
+
+    def __post_init__(self) -> None:
+        self.reno = Reno(self.options.mss)
+
+    @property
+    def room_bytes(self) -> int:
+        """How much more the buffer takes."""
+        return self.options.send_buffer_bytes - len(self.buffer)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the FIN, and so everything, is acknowledged."""
+        return self.finishing and self.una > self.end
+
+    @property
+    def flight(self) -> int:
+        """Bytes sent since the last time-out and not acknowledged."""
+        return self.nxt - self.una
+
+    def take(self, data: bytes) -> int:
+        """Buffers as much as there is room for, and returns how much that was."""
+        taken = min(len(data), self.room_bytes)
+        self.buffer += data[:taken]
+        self.end += taken
+        return taken
+
+    def due(self, now_us: int) -> list[Piece]:
+        """Everything that the windows allow to be sent now."""
+        limit = self.una + min(self.reno.allowance(), self.options.receive_window_bytes)
+        last = self.end + 1 if self.finishing else self.end
+        pieces = []
+        while self.nxt < last:
+            size = min(self.options.mss, self.end - self.nxt)
+            if self.nxt + size > limit and self.flight:
+                break
+            piece = self._cut(self.nxt, now_us)
+            pieces.append(piece)
+            self.nxt += len(piece.data) + piece.fin
+        return pieces
+
+    def _cut(self, seq: int, now_us: int) -> Piece:
+        """The segment that starts there."""
+        start = seq - self.una
+        data = bytes(self.buffer[start : start + self.options.mss])
+        fin = self.finishing and seq + len(data) == self.end
+        self.retransmitted += seq < self.sent_to
+        self.sent_to = max(self.sent_to, seq + len(data) + fin)
+        if self.retransmit_at_us == NEVER or seq == self.una:
+            self.retransmit_at_us = now_us + self.round_trip.timeout_us
+        return Piece(seq, data, fin)
+
+    def acknowledged(self, ack: int, round_trip_us: int, now_us: int) -> list[Piece]:
+        """The other side has everything before `ack`, which is more than it had."""
+        acked = ack - self.una
+        del self.buffer[:acked]
+        self.una = ack
+        self.nxt = max(self.nxt, ack)
+        self.round_trip.sample(round_trip_us)
+        self.round_trip.backoff = 0
+        waits = self.una < self.sent_to
+        self.retransmit_at_us = now_us + self.round_trip.timeout_us if waits else NEVER
+        partial = self.reno.acknowledged(acked, ack, self.flight)
+        return [self._cut(self.una, now_us)] if partial else []
+
+    def acknowledged_again(self, now_us: int) -> list[Piece]:
+        """The same acknowledgement as before: something came past a gap."""
+        hole = self.reno.duplicated(self.una, self.sent_to, self.flight)
+        return [self._cut(self.una, now_us)] if hole else []
+
+    def timed_out(self) -> None:
+        """Nothing came in time: back to the first byte that is not acknowledged."""
+        self.reno.timed_out(self.sent_to, self.flight, again=self.round_trip.backoff > 1)
+        self.nxt = self.una
+
 
 _STAMP_MASK = 0xFFFF_FFFF
 

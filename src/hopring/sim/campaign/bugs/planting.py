@@ -1,0 +1,144 @@
+"""Planted bugs: small wrongs done to the real code, to see whether the campaign would notice them.
+
+A bug replaces one function, or a few that make one mistake together, while it is planted, and everything is put
+back afterwards. The product knows nothing of it. A place that is not there any more is an error: a bug that is
+planted nowhere would be missed for ever, in silence.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import wraps
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Any, Final
+
+from hopring import compiled
+from hopring.errors import HopError
+
+
+class MisplacedBug(HopError):
+    """The place where a bug is to be planted has changed: the code has moved, and the bug must move with it."""
+
+    def __init__(self, place: str, problem: str = "is not there") -> None:
+        super().__init__(f"no bug can be planted in {place}: it {problem}")
+        self.place = place
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For its way between processes."""
+        return MisplacedBug, (self.place, self.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One function to replace: where it is, as `module:Class.name`, and what to make of it."""
+
+    place: str
+    make: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A mistake that somebody could make."""
+
+    name: str
+    breaks: str  # Which rule or trap of the protocol notes it ignores.
+    story: str  # What goes wrong, in one line.
+    patches: tuple[Patch, ...]
+    clients: bool = False  # Whether only a world with clients can show it.
+
+
+@dataclass(slots=True)
+class Planted:
+    """A bug in its place."""
+
+    runs: int = 0  # How often the wrong code ran; a bug that never runs proves nothing.
+
+
+def bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+    """A bug, in the words of a table."""
+    return Bug(name, breaks, story, tuple(Patch(place, make) for place, make in patches))
+
+
+def client_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+    """A bug that needs clients."""
+    return replace(bug(name, breaks, story, *patches), clients=True)
+
+
+@contextmanager
+def plant(one: Bug | None) -> Iterator[Planted]:
+    """The code with this bug in it, for as long as the block lasts; with None, the code as it is."""
+    planted = Planted()
+    with ExitStack() as undo:
+        for patch in one.patches if one is not None else ():
+            undo.enter_context(_replaced(patch, planted))
+        yield planted
+
+
+@contextmanager
+def _replaced(patch: Patch, planted: Planted) -> Iterator[None]:
+    if compiled.active():
+        # Compiled code does not look up what it calls: the bug would stay outside, in silence.
+        raise MisplacedBug(patch.place, "is compiled; HOPRING_PURE=1 runs the sources")
+    owner, name = _find(patch.place)
+    original = vars(owner)[name]
+    made = patch.make(original)
+    if not _takes_the_same(original, made):
+        raise MisplacedBug(patch.place, "takes other arguments now")
+    setattr(owner, name, _counted(made, planted))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _find(place: str) -> tuple[Any, str]:
+    """The module or class that holds the function itself, not by inheritance, and the function's name there."""
+    module, _, path = place.partition(":")
+    *classes, name = path.split(".")
+    try:
+        owner: Any = import_module(module)
+        for one in classes:
+            owner = vars(owner)[one]
+        vars(owner)[name]
+    except (ModuleNotFoundError, KeyError):
+        raise MisplacedBug(place) from None
+    return owner, name
+
+
+def _takes_the_same(original: Any, made: Any) -> bool:
+    """Whether the wrong code can be called as the right one is: a bug that only crashes would prove nothing."""
+    if isinstance(original, property) or isinstance(made, property):
+        return isinstance(original, property) and isinstance(made, property)
+    given = signature(original).parameters.values()
+    by_name = [one.name for one in given if one.kind is Parameter.KEYWORD_ONLY]
+    by_place = [one.name for one in given if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    try:
+        signature(made).bind(*by_place, **dict.fromkeys(by_name))
+    except TypeError:
+        return False
+    return True
+
+
+def _counted(made: Any, planted: Planted) -> Any:
+    if isinstance(made, property):
+        assert made.fget is not None, "a property that can be read"
+        return property(_counted(made.fget, planted))
+
+    @wraps(made)
+    def run(*args: Any, **named: Any) -> Any:
+        planted.runs += 1
+        return made(*args, **named)
+
+    return run
+
+
+def all_bugs() -> dict[str, Bug]:
+    """All planted bugs by name, in the order in which they are listed."""
+    bugs = [one for module in BUG_MODULES for one in import_module(module).BUGS]
+    assert len({one.name for one in bugs}) == len(bugs), "every bug has a name of its own"
+    return {one.name: one for one in bugs}
+
+
+BUG_MODULES: Final = tuple(f"{__package__}.{part}_bugs" for part in ("order", "membership", "group"))

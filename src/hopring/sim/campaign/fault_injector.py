@@ -1,0 +1,180 @@
+"""Injects faults into a cluster: at their time, or when daemons reach the moment they wait for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Final
+
+from hopring.sim.campaign.fault_schedule import Fault
+from hopring.sim.cluster import Cluster, Host
+from hopring.sim.host import HostState
+
+LOOK_US: Final = 500
+"""So often somebody looks whether the moment of a fault that waits has come."""
+
+WAIT_US_MAX: Final = 1_000_000
+"""A fault that has waited for so long does not happen."""
+
+
+class Trouble:
+    """What befalls a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._over = False
+        self._bound: dict[str, object] = {}  # Who was seen to be bound by an attempt, and in which view.
+
+    def plan(self, fault: Fault) -> None:
+        """Puts a fault on the clock."""
+        if fault.moment:
+            self._cluster.engine.at(fault.at_us, self._lie_in_wait, fault)
+        else:
+            self._cluster.engine.at(fault.at_us, self.happen, fault)
+
+    def _lie_in_wait(self, fault: Fault) -> None:
+        before = {name: host.membership.view.id for name, host in self._cluster.hosts.items()}
+        self._look(fault, before)
+
+    def _look(self, fault: Fault, before: Mapping[str, object]) -> None:
+        if self._over:
+            return
+        engine = self._cluster.engine
+        hosts = self._cluster.hosts.items()
+        self._bound.update({name: host.membership.view.id for name, host in hosts if _bound_to_others(host)})
+        since = self._bound if fault.moment == "adrift" else before
+        struck = [name for name, host in hosts if reaches(host, fault.moment, since.get(name))]
+        if struck and len(struck) >= min(fault.count, len(hosts)):
+            self.happen(fault, struck)
+        elif engine.now_us < fault.at_us + WAIT_US_MAX:
+            engine.after(LOOK_US, self._look, fault, before)
+
+    def happen(self, fault: Fault, struck: Sequence[str] = ()) -> None:
+        """Does it; what makes no sense any more, like the crash of a daemon that is down, is passed over.
+
+        `struck` are those that have come as far as the fault waited for.
+        """
+        network = self._cluster.network
+        match fault.kind:
+            case "loss":
+                network.shape_all(loss=fault.number)
+            case "heal":
+                network.heal()
+            case "partition":
+                network.heal()
+                network.partition(*sides(fault.what).values())
+            case "tear":
+                network.heal()
+                network.partition(struck)
+            case "numb":
+                # Several may have come so far since the last look; the schedule says who of them it is.
+                for name in [name for name in fault.what if name in struck][:1]:
+                    network.host(name).numb = True
+                    self._cluster.engine.after(int(fault.number * 1_000), self._feel, name)
+            case "faint":
+                for source, target in self._ways(fault, struck):
+                    network.shape(source, target, loss=fault.number)
+            case "sever" | "one_way" | "cut_sites" | "patchy" | "deaf":
+                for source, target in self._ways(fault, struck):
+                    network.cut(source, target)
+            case _:
+                self._befall(fault.what[0], fault)
+
+    def _ways(self, fault: Fault, struck: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The directions that a fault cuts."""
+        match fault.kind:
+            case "patchy" | "faint":
+                for way in fault.what:
+                    source, _, target = way.partition(">")
+                    yield source, target
+            case "deaf":
+                for deaf in fault.what or struck:
+                    yield from ((name, deaf) for name in sorted(self._cluster.numbers) if name != deaf)
+            case "cut_sites":
+                daemons = {site.name: site.daemons for site in self._cluster.config.sites}
+                for one, other in product(*[daemons[site] for site in fault.what]):
+                    yield from ((one.name, other.name), (other.name, one.name))
+            case "one_way":
+                yield fault.what[0], fault.what[1]
+            case _:
+                yield from ((fault.what[0], fault.what[1]), (fault.what[1], fault.what[0]))
+
+    def _befall(self, name: str, fault: Fault) -> None:
+        """What happens to one daemon's host."""
+        cluster = self._cluster
+        host = cluster.network.host(name)
+        match fault.kind:
+            case "crash" if name in cluster.hosts:
+                cluster.crash(name)
+            case "stop" if name in cluster.hosts and host.state is HostState.RUNNING:
+                cluster.stop(name)
+            case "restart":
+                self.start(name)
+            case "forget" if name not in cluster.hosts:
+                cluster.counters[name] = 0
+            case "pause" if host.state is HostState.RUNNING:
+                cluster.network.pause(name, int(fault.number * 1_000))
+            case "wake" if host.state is HostState.PAUSED:
+                cluster.network.resume(name)
+            case "late":
+                host.late_us = int(fault.number * 1_000)
+            case "slow":
+                host.packet_cost_us = int(fault.number * 1_000)
+
+    def _feel(self, name: str) -> None:
+        self._cluster.network.host(name).numb = False
+
+    def start(self, name: str) -> None:
+        """Lets a daemon run, if it does not; whether it ever did makes a difference to its host alone."""
+        if name in self._cluster.hosts:
+            return
+        if self._cluster.network.host(name).state is HostState.DOWN:
+            self._cluster.restart(name)
+        else:
+            self._cluster.start(name)
+
+    def end(self) -> None:
+        """All is well again, and everybody is there."""
+        self._over = True
+        network = self._cluster.network
+        network.heal()
+        network.shape_all(loss=0.0, duplicate=0.0, reorder=0.0)
+        for name in sorted(self._cluster.numbers):
+            host = network.host(name)
+            host.late_us = host.packet_cost_us = 0
+            host.numb = False
+            if host.state is HostState.PAUSED:
+                network.resume(name)
+            self.start(name)
+
+
+def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
+    """The sides of a partition, from words like `a=0`."""
+    found: dict[str, list[str]] = {}
+    for word in what:
+        name, _, side = word.partition("=")
+        found.setdefault(side, []).append(name)
+    return found
+
+
+def reaches(host: Host, moment: str, before: object) -> bool:
+    """Whether a daemon has come so far; `before` is its view when the look-out began, or when it was bound."""
+    membership = host.membership
+    attempt = membership.attempt
+    match moment:
+        case "evs":
+            return attempt is not None and attempt.decision is not None
+        case "bound":
+            return attempt is not None and attempt.bound
+        case "adrift":
+            return attempt is None and membership.view.id == before
+        case _:
+            return membership.view.id != before and len(membership.view.members) > 1
+
+
+def _bound_to_others(host: Host) -> bool:
+    attempt = host.membership.attempt
+    return (
+        attempt is not None
+        and attempt.bound
+        and attempt.decision is not None
+        and len(attempt.decision.together) > 1
+    )

@@ -1,0 +1,107 @@
+"""Runs many seeds on several processors and reports their outcomes in the order of the seeds.
+
+The processes share nothing, and a seed's outcome does not depend on the process that ran it.
+"""
+
+import signal
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+
+from hopring.check.verdict import Verdict
+from hopring.sim.campaign.bugs.planting import MisplacedBug, Planted, all_bugs, plant
+from hopring.sim.campaign.runner import NO_CRASH, run_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a seed, without its history."""
+
+    seed: int
+    events: int
+    views: int
+    faults: int
+    broken: tuple[Verdict, ...]
+    planted_runs: int = 0  # How often a planted bug's code ran.
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is broken."""
+        return bool(self.broken)
+
+
+def report(seed: int, planted: Planted, clients: bool = False) -> Report:
+    """Runs a seed."""
+    before = planted.runs
+    outcome = run_seed(seed, clients)
+    for verdict in outcome.broken:
+        if verdict.property == NO_CRASH and "_bugs.py:" in verdict.witness:
+            # The planted code itself fell over something that has changed: that is no finding.
+            raise MisplacedBug(verdict.witness, "does not fit the code any more")
+    return Report(seed, outcome.events, outcome.views, outcome.faults, outcome.broken, planted.runs - before)
+
+
+def run_many(
+    seeds: Sequence[int], jobs: int, bug_name: str | None = None, clients: bool = False
+) -> Generator[Report, None, None]:
+    """Reports in the order of the seeds, as they come; whoever has seen enough closes the iterator.
+
+    An interrupt reaches this process alone, which ends the others.
+    """
+    if jobs == 1 or len(seeds) == 1:
+        with plant(all_bugs()[bug_name] if bug_name else None) as planted:
+            for seed in seeds:
+                yield report(seed, planted, clients)
+        return
+    # Forked, they are there at once; one that is spawned complains at length if it is ended while it starts.
+    context = get_context("fork")
+    # An interrupt that comes while they are made waits until there is somebody to end them all.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with context.Pool(min(jobs, len(seeds)), _begin, (bug_name,)) as pool:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            yield from pool.imap(partial(_report, clients), seeds)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(bug_name: str | None) -> None:
+    """A worker begins its life; a planted bug stays planted in it until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    planting = plant(all_bugs()[bug_name] if bug_name else None)
+    _planted.append(planting.__enter__())
+    _plantings.append(planting)
+
+
+def _report(clients: bool, seed: int) -> Report:
+    return report(seed, _planted[0], clients)
+
+
+_planted: list[Planted] = []
+_plantings: list[object] = []  # Kept, or the bug would be undone when its generator is collected.
+
+
+@dataclass(slots=True)
+class Tally:
+    """Many reports in sum."""
+
+    seeds: int = 0
+    events: int = 0
+    views: int = 0
+    planted_runs: int = 0
+    failed: list[Report] = field(default_factory=list)
+
+    def add(self, one: Report) -> None:
+        """Counts a report in."""
+        self.seeds += 1
+        self.events += one.events
+        self.views += one.views
+        self.planted_runs += one.planted_runs
+        if one.failed:
+            self.failed.append(one)
+
+    @property
+    def violations(self) -> int:
+        """How many properties were broken, over all seeds."""
+        return sum(len(one.broken) for one in self.failed)

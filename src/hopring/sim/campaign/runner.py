@@ -1,0 +1,295 @@
+"""Runs a world: faults by schedule, then everything heals, all daemons must come together, and checkers judge.
+
+Daemons are judged by EVS-S, clients by EVS-C. An exception in the code under test is a finding as well.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
+
+from hopring.check.history import index
+from hopring.check.judge import check_evs, check_evs_c
+from hopring.check.properties.order import FIFO_ORDER
+from hopring.check.trace import Delivered, Event, Installed, Sent
+from hopring.check.verdict import Verdict, broken
+from hopring.groups.groups import GroupsOptions, GroupsState
+from hopring.membership.membership import MembershipPhase
+from hopring.sim.campaign.fault_injector import Trouble, sides
+from hopring.sim.campaign.fault_schedule import CHAOS_US
+from hopring.sim.campaign.workload import ClientSending, Sending, session_of
+from hopring.sim.campaign.world import World, draw_world
+from hopring.sim.client_cluster import ClientCluster, ClientHost
+from hopring.sim.cluster import Cluster, Host
+from hopring.sim.engine import BudgetSpent
+
+CONVERGENCE = "I7 all daemons share one view after the heal"
+SELF_SENDING = "I5 what a daemon takes it sends"
+SAME_TREES = "I11 all daemons of a view have the same trees"
+BUDGET = "I8 the world comes to its end"
+NO_CRASH = "the code keeps its own assertions"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a seed."""
+
+    seed: int
+    events: int
+    broken: tuple[Verdict, ...]
+    history: list[Event]
+    faults: int
+
+    @property
+    def views(self) -> int:
+        """How many views were installed, at all daemons together."""
+        return sum(isinstance(event, Installed) for event in self.history)
+
+
+class Run:
+    """A world in motion."""
+
+    def __init__(self, world: World, link_counters_us: int = 0) -> None:
+        self.world = world
+        self.cluster = self._make_cluster(link_counters_us)
+        self.trouble = Trouble(self.cluster)
+        self._late = ""  # Who was where when all should have come together, if they had not.
+        self._rested = False  # Whether all were together early enough for what they sent then to be delivered.
+        for link in world.config.links:
+            self._shape(link.sites, world.wide_delay_us)
+
+    def _make_cluster(self, link_counters_us: int) -> Cluster:
+        world = self.world
+        parts = world.config, world.seed, world.quality, world.membership, world.stack
+        return Cluster(*parts, link_counters_us=link_counters_us)
+
+    def _load(self) -> Sending:
+        return Sending(self.world, self.cluster)
+
+    def _shape(self, ends: tuple[str, str], delay_us: int) -> None:
+        sites = {site.name: site.daemons for site in self.world.config.sites}
+        for near in sites[ends[0]]:
+            for far in sites[ends[1]]:
+                self.cluster.network.shape_both(near.name, far.name, delay_us=delay_us)
+
+    def live(self) -> None:
+        """Chaos, then quiet."""
+        cluster, world = self.cluster, self.world
+        engine = cluster.engine
+        late = dict(world.starts_us)
+        cluster.start(*[name for name in sorted(cluster.numbers) if name not in late])
+        for name, at_us in world.starts_us:
+            engine.at(at_us, self.trouble.start, name)
+        for fault in world.schedule:
+            if fault.kind != "speak":
+                self.trouble.plan(fault)
+        for path in world.paths:
+            engine.at(path.at_us, self._shape, path.sites, path.delay_us)
+        engine.at(CHAOS_US, self._heal)
+        engine.at(CHAOS_US + world.settle_us, self._look)
+        engine.at(CHAOS_US + world.healed_us - world.rest_us, self._rest)
+        self._load().plan()
+        engine.run_until(CHAOS_US + world.healed_us)
+
+    def _heal(self) -> None:
+        self.trouble.end()
+        for fault in self.world.lasting:
+            self.trouble.happen(fault)
+
+    def _look(self) -> None:
+        if not self._settled():
+            self._late = self._who_is_where()
+
+    def _rest(self) -> None:
+        self._rested = self._settled()
+
+    # Who has to come together.
+
+    @property
+    def _components(self) -> list[list[str]] | None:
+        """Those that should be together in the end; None if that cannot be said."""
+        kinds = [fault.kind for fault in self.world.lasting]
+        if not kinds:
+            return [sorted(self.cluster.numbers)]
+        if kinds == ["partition"]:
+            return [sorted(names) for names in sides(self.world.lasting[0].what).values()]
+        return None
+
+    def _settled(self) -> bool:
+        components = self._components
+        if components is None:
+            return True
+        hosts = self.cluster.hosts
+        return all(_share_a_view([hosts[name] for name in names]) for names in components)
+
+    def cut_short(self, verdict: Verdict) -> Outcome:
+        """The outcome of a world that did not come to its end."""
+        cluster = self.cluster
+        return Outcome(
+            self.world.seed, cluster.engine.events, (verdict,), cluster.history, len(self.world.schedule)
+        )
+
+    def judge(self) -> Outcome:
+        """The verdicts on what happened, nearest to a cause first; whether all came together is the last."""
+        cluster = self.cluster
+        settled, components = self._settled(), self._components
+        quiet = settled and self._rested and components is not None
+        forgets = any(fault.kind == "forget" for fault in self.world.schedule)
+        verdicts = check_evs(
+            cluster.history,
+            quiet_end=quiet,
+            components=components,
+            counters_survive=not forgets,
+        )
+        if self._has_sessions:
+            # Not promised for all sessions of a daemon taken together.
+            verdicts = [
+                self._fifo() if verdict.property == FIFO_ORDER.name else verdict for verdict in verdicts
+            ]
+        wrong = [verdict for verdict in verdicts if not verdict]
+        wrong.extend([broken(SAME_TREES, witness) for witness in cluster.misrouted[:1]])
+        wrong.extend(self._more(quiet))
+        if not settled:
+            wrong.append(broken(CONVERGENCE, f"at the end {self._who_is_where()}"))
+        elif self._late:
+            after = f"{self.world.settle_us / 1_000:g} ms after the heal"
+            wrong.append(broken(CONVERGENCE, f"{after} {self._late}"))
+        events = cluster.engine.events
+        return Outcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
+
+    @property
+    def _has_sessions(self) -> bool:
+        return self.world.load.sessions > 1
+
+    def _more(self, quiet: bool) -> list[Verdict]:
+        """What the properties of the order do not see."""
+        return self._unstamped() if quiet else []
+
+    def _fifo(self) -> Verdict:
+        """2.11 for each session by itself."""
+        sessions = self.world.load.sessions
+        verdicts = [FIFO_ORDER.judge(index(self._of_session(one, sessions), False)) for one in range(sessions)]
+        return min(verdicts, key=bool)
+
+    def _of_session(self, session: int, sessions: int) -> list[Event]:
+        return [
+            event
+            for event in self.cluster.history
+            if not isinstance(event, Sent | Delivered) or session_of(event.message.number, sessions) == session
+        ]
+
+    def _unstamped(self) -> list[Verdict]:
+        """Messages that a living daemon took and never sent: no property of the order can see them."""
+        stamped = Counter(event.process for event in self.cluster.history if isinstance(event, Sent))
+        return [
+            broken(SELF_SENDING, f"{name} took {host.sent} messages and sent {stamped[host.process]}")
+            for name, host in sorted(self.cluster.hosts.items())
+            if stamped[host.process] != host.sent
+        ]
+
+    def _who_is_where(self) -> str:
+        return "; ".join(
+            f"{name} is {host.membership.phase.value} in view {host.membership.view.id.counter}"
+            f" of {len(host.membership.view.members)}"
+            for name, host in sorted(self.cluster.hosts.items())
+        )
+
+
+def _share_a_view(hosts: list[Host]) -> bool:
+    """Whether these are in one view, which has nobody else, and none of them looks around."""
+    first = hosts[0].membership.view
+    return set(first.members) == {host.me for host in hosts} and all(
+        host.membership.view.id == first.id and host.membership.phase is MembershipPhase.OP for host in hosts
+    )
+
+
+SAME_GROUPS = "I9 daemons that share a view know the same groups"
+UNDERSTOOD = "I10 daemons understand each other's words on groups"
+
+
+class ClientRun(Run):
+    """A world in motion, with clients."""
+
+    def _make_cluster(self, link_counters_us: int) -> ClientCluster:
+        world = self.world
+        assert world.clients is not None, "a world with clients"
+        parts = world.config, world.seed, world.quality, world.membership, world.stack
+        clients = world.clients
+        options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
+        self.clients = ClientCluster(*parts, link_counters_us, options)
+        return self.clients
+
+    def _load(self) -> Sending:
+        return ClientSending(self.world, self.clients)
+
+    @property
+    def _has_sessions(self) -> bool:
+        return True
+
+    def _fifo(self) -> Verdict:
+        """2.11 for each session by itself; daemons have one more, for their own words."""
+        session_of = self.clients.session_of
+        named = [
+            type(event)(
+                event.process,
+                event.at_us,
+                event.view,
+                event.message._replace(session=session_of[event.message]),
+                event.service,
+                event.ord,
+            )
+            if isinstance(event, Sent | Delivered)
+            else event
+            for event in self.cluster.history
+        ]
+        return FIFO_ORDER.judge(index(named, False))
+
+    def _more(self, quiet: bool) -> list[Verdict]:
+        """What clients are promised, and what their daemons know."""
+        verdicts = check_evs_c(self.cluster.history, quiet, self._components)
+        wrong = [verdict for verdict in verdicts if not verdict]
+        for name in sorted(self.clients.hosts):
+            drops = self.clients.client_host(name).groups.drops
+            if drops:
+                wrong.append(broken(UNDERSTOOD, f"{name} dropped {dict(drops)}"))
+        if quiet:
+            wrong.extend(self._unlike_groups())
+        return wrong
+
+    def _unlike_groups(self) -> list[Verdict]:
+        for names in self._components or []:
+            hosts = [self.clients.client_host(name) for name in names]
+            for host in hosts:
+                if host.groups.state is not GroupsState.GOP:
+                    return [broken(SAME_GROUPS, f"{host.name} is in {host.groups.state.name} at the end")]
+                if _table(host) != _table(hosts[0]):
+                    return [broken(SAME_GROUPS, f"{hosts[0].name} and {host.name} do not")]
+        return []
+
+
+def _table(host: ClientHost) -> dict[str, object]:
+    groups = host.groups.table.groups.values()
+    return {str(group.name): (group.id, frozenset(group.members), group.closing_path) for group in groups}
+
+
+def run_seed(seed: int, clients: bool = False) -> Outcome:
+    """The world of a seed, from start to verdict."""
+    return run_world(draw_world(seed, clients))
+
+
+def run_world(world: World, link_counters_us: int = 0) -> Outcome:
+    """A world, from start to verdict; with a period, its history has the links' counters too."""
+    run = (Run if world.clients is None else ClientRun)(world, link_counters_us)
+    try:
+        run.live()
+        return run.judge()
+    except BudgetSpent as spent:
+        return run.cut_short(broken(BUDGET, str(spent)))
+    except Exception as error:  # Whatever the code raises is a finding: that is what a campaign is for.
+        return run.cut_short(broken(NO_CRASH, _last_line(error)))
+
+
+def _last_line(error: Exception) -> str:
+    frames = extract_tb(error.__traceback__)
+    where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}, " if frames else ""
+    return f"{where}{type(error).__name__}: {error}"

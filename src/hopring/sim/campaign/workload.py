@@ -1,0 +1,164 @@
+"""The workload of a world: random messages, and bursts of them just before a fault that breaks a view.
+
+In a world with clients the workload consists of their actions: sessions connect, join, leave, send and end.
+"""
+
+from random import Random
+from typing import Final
+
+from hopring.groups.private_groups import private_group
+from hopring.ids import GroupName
+from hopring.services import Service
+from hopring.sim.campaign.fault_schedule import BREAKS, CHAOS_US, Fault
+from hopring.sim.campaign.world import HEALED_US, Clients, World
+from hopring.sim.client_cluster import ClientCluster, ClientHost
+from hopring.sim.cluster import Cluster
+from hopring.sim.engine import generator
+from hopring.sim.host import HostState
+from hopring.wire.bundle import Run
+
+BURST_SPAN_US: Final = 25_000
+SPEECH_BYTES: Final = 100
+
+
+class Sending:
+    """Whoever sends in a world."""
+
+    def __init__(self, world: World, cluster: Cluster) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._dice = generator(world.seed, "load")
+
+    def plan(self) -> None:
+        """All of it, before the world begins."""
+        if not self._world.load.per_second:
+            return
+        self._plan_next()
+        bursts = [fault for fault in self._world.schedule if fault.kind in BREAKS and not fault.moment]
+        for fault in bursts:
+            self._plan_burst(fault)
+        for fault in self._world.schedule:
+            if fault.kind == "speak":
+                self._cluster.engine.at(fault.at_us, self._speak, *fault.what)
+
+    def _plan_next(self) -> None:
+        now_us = self._cluster.engine.now_us
+        rate = self._world.load.per_second / (1 if now_us < CHAOS_US else 3)
+        at_us = now_us + int(self._dice.expovariate(rate) * 1_000_000)
+        if at_us < CHAOS_US + HEALED_US // 2:
+            self._cluster.engine.at(at_us, self._send_and_plan)
+
+    def _send_and_plan(self) -> None:
+        self._send(self._dice)
+        self._plan_next()
+
+    def _plan_burst(self, fault: Fault) -> None:
+        """A break is only worth something if there is something under way."""
+        # A generator for each: with one fault less, the luck of the others stays.
+        dice = generator(self._world.seed, f"burst {fault}")
+        for _ in range(self._world.load.burst):
+            self._cluster.engine.at(fault.at_us - dice.randint(0, BURST_SPAN_US), self._send, dice)
+
+    def _send(self, dice: Random) -> None:
+        load = self._world.load
+        name = dice.choice(sorted(self._cluster.numbers))
+        service, size = dice.choice(load.services), dice.choice(load.sizes)
+        self._submit(name, service, size)
+
+    def _speak(self, name: str, service: str) -> None:
+        self._submit(name, Service[service.upper()], SPEECH_BYTES)
+
+    def _submit(self, name: str, service: Service, size: int) -> None:
+        host = self._cluster.hosts.get(name)
+        if host is not None and self._cluster.network.host(name).state is HostState.RUNNING:
+            host.submit(service, size, session_of(host.sent + 1, self._world.load.sessions))
+
+
+def session_of(number: int, sessions: int) -> int:
+    """Which session sends a daemon's message of this number; they take turns, so a history need not say."""
+    return number % sessions
+
+
+FIRST_US: Final = 400_000
+"""Up to then every daemon that is there gets its first sessions."""
+
+NAMES: Final = ("ann", "bob", "cat", "dan")
+JOINS, LEAVES = 0.5, 0.3
+"""Of the changes; the rest are ends."""
+
+MIXED: Final = 0.3
+"""Of the bundles to several groups, so many have one group for each message."""
+
+
+class ClientSending(Sending):
+    """Whatever clients do in a world."""
+
+    def __init__(self, world: World, cluster: ClientCluster) -> None:
+        super().__init__(world, cluster)
+        assert world.clients is not None, "a world with clients"
+        self._clients: Clients = world.clients
+        self._hosts = cluster
+        self._acts = generator(world.seed, "acts of clients")
+        self._mixing = generator(world.seed, "mixed bundles")
+
+    def plan(self) -> None:
+        """The first sessions, and the load."""
+        super().plan()
+        if self._world.load.per_second:
+            dice = generator(self._world.seed, "first sessions")
+            for name in sorted(self._hosts.numbers):
+                for _ in range(self._clients.sessions):
+                    self._hosts.engine.at(dice.randint(0, FIRST_US), self._come, name)
+
+    def _submit(self, name: str, service: Service, size: int) -> None:
+        """In place of a daemon's message: somebody at this daemon does something."""
+        if name not in self._hosts.hosts or self._hosts.network.host(name).state is not HostState.RUNNING:
+            return
+        host, dice = self._hosts.client_host(name), self._acts
+        few = len(host.sessions) < self._clients.sessions
+        if not host.sessions or (few and dice.random() < self._clients.changes):
+            self._come(name)
+            return
+        session = dice.choice(sorted(host.sessions))
+        if dice.random() < self._clients.changes:
+            self._change(host, session)
+        else:
+            self._send_to_groups(host, session, service, size)
+
+    def _come(self, name: str) -> None:
+        if name not in self._hosts.hosts or self._hosts.network.host(name).state is not HostState.RUNNING:
+            return
+        host, dice = self._hosts.client_host(name), self._acts
+        session = host.connect(dice.choice(NAMES))
+        if session is not None:
+            for _ in range(dice.choice([0, 1, 1, 2])):
+                self._join_one(host, session)
+
+    def _join_one(self, host: ClientHost, session: int) -> None:
+        others = [group for group in self._clients.groups if group not in host.sessions[session]]
+        if others:
+            host.join(session, GroupName(self._acts.choice(others)))
+
+    def _change(self, host: ClientHost, session: int) -> None:
+        chance = self._acts.random()
+        joined = sorted(host.sessions[session])
+        if chance < JOINS or not joined:
+            self._join_one(host, session)
+        elif chance < JOINS + LEAVES:
+            host.leave(session, self._acts.choice(joined))
+        else:
+            host.disconnect(session)
+
+    def _send_to_groups(self, host: ClientHost, session: int, service: Service, size: int) -> None:
+        dice = self._acts
+        count = min(len(self._clients.groups), dice.choice([1, 1, 2, 3]))
+        groups = [GroupName(one) for one in dice.sample(self._clients.groups, count)]
+        if dice.random() < 0.1:
+            groups.append(private_group(dice.choice(NAMES), dice.choice(sorted(self._hosts.numbers))))
+        run = Run(host.me.daemon, session, service, tuple(groups), dice.random() < 0.1)
+        sizes = (size,) * dice.choice([1, 1, 1, 3]) if size <= 3_000 else (size,)
+        if len(groups) > 1 and service.total and self._mixing.random() < MIXED:
+            places = self._mixing.choices(range(len(groups)), k=len(sizes))
+            host.send(run.replace(mixed=True), sizes, tuple(places))
+        else:
+            host.send(run, sizes)

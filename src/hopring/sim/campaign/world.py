@@ -1,0 +1,334 @@
+"""The world that a seed stands for: daemons, network, load and fault schedule, all drawn before the run."""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from hopring.config.local import local_config
+from hopring.config.model import Config, Link, LinkProtocol, LinkTuning, Weights
+from hopring.links.ring_options import RingOptions
+from hopring.membership.options import MembershipOptions
+from hopring.services import Service
+from hopring.sim.campaign.fault_schedule import (
+    CHAOS_US,
+    DAEMONS_MIN,
+    Fault,
+    Places,
+    draw_lasting,
+    draw_relapses,
+    draw_schedule,
+    draw_shuffle,
+)
+from hopring.sim.engine import generator
+from hopring.sim.path import Quality
+from hopring.stack_events import StackOptions
+
+SITES: Final = ("ams", "ber", "cai", "del", "edi")
+HOP, TCP = LinkProtocol.HOP, LinkProtocol.TCP
+
+# Timers scaled to a world of five seconds.
+LINK: Final = LinkTuning(
+    silence_us=250_000, heartbeat_us=60_000, initial_round_trip_us=20_000, lazy_us=4_000, nacks_max=12
+)
+
+
+def places_of(config: Config) -> Places:
+    """Where faults can strike."""
+    return Places(
+        daemons=tuple(daemon.name for daemon in config.daemons),
+        sites=tuple(site.name for site in config.sites),
+        first=tuple(site.daemons[0].name for site in config.sites),
+    )
+
+
+def draw_sites(dice: Random, protocols: Random) -> Config:
+    """One to four sites, two to nine daemons, and weights by chance: a way may lead through another site."""
+    site_count = dice.randint(1, 4)
+    counts = dict.fromkeys(SITES[:site_count], 1)
+    for _ in range(dice.randint(max(0, 2 - site_count), 9 - site_count)):
+        counts[dice.choice(sorted(counts))] += 1
+    return _draw_links(dice, protocols, counts, (1, 9))
+
+
+def draw_small_sites(dice: Random, protocols: Random) -> Config:
+    """For relapses: what one site hears, no other need know, so the link to each is the shortest way there."""
+    counts = dict.fromkeys(SITES[: dice.choice([3, 4, 5, 5])], 1)
+    for _ in range(dice.randint(max(0, DAEMONS_MIN - len(counts)), 2)):
+        counts[dice.choice(sorted(counts))] += 1
+    return _draw_links(dice, protocols, counts, (4, 7))
+
+
+def _draw_links(dice: Random, protocols: Random, counts: dict[str, int], weights: tuple[int, int]) -> Config:
+    names = sorted(counts)
+    config = local_config(counts)
+    pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
+    share = 0.5 if protocols.random() < 0.15 else 0.0
+    links: list[Link] = []
+    for ends in pairs:
+        protocol = TCP if protocols.random() < share else HOP
+        links.append(Link(ends, dice.randint(*weights) * 1_000, protocol, tuning=LINK))
+    return Config(config.cluster, config.sites, tuple(links))
+
+
+DRAW: Final = 4
+"""Changes whenever a seed comes to mean another world; `tests/seeds.txt` says of which draw its seeds are."""
+
+HEALED_US: Final = 2_000_000
+TCP_BACK_OFF_US: Final = 1_400_000
+REST_US: Final = 200_000
+"""So long the messages of a whole view take at most, where each site is one link away from all others."""
+
+GROUPS_REST_US: Final = 600_000
+"""So much longer a world with clients lasts: a join takes a Safe message and an Agreed one after the view."""
+
+RELAPSES: Final = (5, 8)
+"""The seeds that draw relapses instead of faults of all kinds: those with this remainder by that number."""
+
+MEASURED: Final = (0, 10)
+"""The seeds whose worlds have measured weights, and paths that differ and change; in the same form."""
+
+MEASURE_US: Final = 10_000
+PATHS_CHANGE_US: Final = (0, CHAOS_US // 3, 2 * CHAOS_US // 3)
+NEARNESS: Final = (5, 2, 1)
+"""A path of such a world takes one of these parts of what it takes between sites at most."""
+
+# Timers scaled to a world of five seconds.
+RING: Final = RingOptions(
+    token_loss_us=130_000,
+    token_resend_us=15_000,
+    hold_us=60_000,
+    hurry_resend_us=8_000,
+    asked_visits_max=400,
+    free_rotation_us=0,
+    lone_visit_us=2_000,
+)
+MEMBERSHIP: Final = MembershipOptions(
+    alive_us=12_000,
+    seg_us=35_000,
+    join_us=20_000,
+    gather_us=50_000,
+    represented_us=150_000,
+    statetrans_us=150_000,
+    newmemb_us=25_000,
+    probe_us=200_000,
+    update_delta_us=8_000,
+    update_floor_us=250_000,
+    round_trip_us=20_000,
+    flap_us=200_000,
+    back_off_us=100_000,
+    back_off_us_max=250_000,
+)
+STACK: Final = StackOptions(ring=RING)
+
+GROUPS: Final = ("red", "green", "blue", "pink", "grey")
+ALL: Final = tuple(Service)
+MOSTLY_SAFE: Final = (*ALL, *[Service.SAFE] * 5)
+SMALL: Final = (10, 10, 100, 100, 1_000, 3_000)
+LARGE: Final = (10, 10, 100, 100, 100, 100, 1_000, 20_000, 20_000, 60_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is sent."""
+
+    per_second: int  # In all, while there is chaos; a third of it for a second after the heal.
+    burst: int = 0  # So many messages are sent just before each break, on top of the load.
+    services: tuple[Service, ...] = ALL
+    sizes: tuple[int, ...] = SMALL
+    sessions: int = 1  # At each daemon.
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Who uses the daemons: sessions come and go, and send to groups."""
+
+    groups: tuple[str, ...]
+    sessions: int = 2  # At each daemon, as a rule.
+    changes: float = 0.3  # The share of joins, leaves and ends; the rest are messages.
+    linger_us: int = 120_000_000  # Of interest without members.
+    groups_bytes_max: int = 48 * 1024  # Of one part of GROUPS.
+
+
+@dataclass(frozen=True, slots=True)
+class PathDelay:
+    """From this moment on, the path between two sites takes so long."""
+
+    at_us: int
+    sites: tuple[str, str]
+    delay_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that a seed decides."""
+
+    seed: int
+    config: Config
+    quality: Quality
+    wide_delay_us: int  # Between sites, at most.
+    load: Load
+    schedule: tuple[Fault, ...]
+    starts_us: tuple[tuple[str, int], ...] = ()  # Who starts later than the others, and when.
+    lasting: tuple[Fault, ...] = ()  # What the heal leaves broken.
+    membership: MembershipOptions = MEMBERSHIP
+    stack: StackOptions = STACK
+    clients: Clients | None = None  # Without any, the load is of the daemons' own.
+    paths: tuple[PathDelay, ...] = ()  # Those that differ from the others.
+
+    @property
+    def settle_us(self) -> int:
+        """In this time after the heal all come together: T in docs/campaign.md."""
+        options = self.membership
+        wide_us = self.wide_delay_us if len(self.config.sites) > 1 else 0
+        there_us = max(wide_us, self.quality.delay_us) + self.quality.jitter_us
+        # Half as much again as the least that was measured, or the guess if nothing was.
+        round_trip_us = max(options.round_trip_us, 3 * there_us)
+        search_us = options.seg_us + options.gather_us + 2 * round_trip_us
+        exchange_us = 4 * (there_us + self._detour_us)
+        together_us = 2 * (self._detect_us + search_us + exchange_us)
+        return together_us + options.probe_us + options.back_off_us_max + self._tcp_us
+
+    @property
+    def healed_us(self) -> int:
+        """How long the world lasts after the heal: two seconds, or until it can be said who came together."""
+        return max(HEALED_US, self.settle_us + self.rest_us) + (0 if self.clients is None else GROUPS_REST_US)
+
+    @property
+    def rest_us(self) -> int:
+        """So long before the end all have to be together if the end is to count as quiet."""
+        return REST_US + 3 * self._detour_us
+
+    @property
+    def _detour_us(self) -> int:
+        """How much longer than the direct way a way through the trees may be.
+
+        Weights that were measured before paths changed may lead over all other sites.
+        """
+        return (len(self.config.sites) - 2) * self.wide_delay_us if self.paths else 0
+
+    @property
+    def _tcp_us(self) -> int:
+        """Where a link is TCP, more: what was lost on it is repeated after 200 ms, then 400 ms, then 800 ms."""
+        return TCP_BACK_OFF_US if any(link.protocol is LinkProtocol.TCP for link in self.config.links) else 0
+
+    @property
+    def _detect_us(self) -> int:
+        """A link that is slow, or seems so because of old copies, is given up to four times its silence."""
+        token_loss_us = self.stack.ring.token_loss_us
+        silences_us = [link.tuning.silence_us or 0 for link in self.config.links]
+        if not silences_us:
+            return token_loss_us
+        slow_us = 16 * (self.wide_delay_us + self.quality.jitter_us)
+        patience_us = 4 * max(silences_us) if self.quality.duplicate_delay_us else slow_us
+        return max(token_loss_us, *silences_us, min(patience_us, 4 * max(silences_us)))
+
+
+def draw_world(seed: int, clients: bool = False) -> World:
+    """The world of a seed; one with clients has the same daemons and paths."""
+    world = _draw_daemons(seed)
+    if _has(MEASURED, seed):
+        world = _with_measured_weights(world)
+    return _with_clients(world) if clients else world
+
+
+def _with_measured_weights(world: World) -> World:
+    """Every path has a delay of its own, and gets another one twice: the shortest ways change."""
+    dice = generator(world.seed, "paths")
+    paths = [
+        PathDelay(at_us, link.sites, world.wide_delay_us // dice.choice(NEARNESS))
+        for at_us in PATHS_CHANGE_US
+        for link in world.config.links
+    ]
+    config = replace(world.config, weights=Weights.MEASURED)
+    membership = replace(world.membership, measure_us=MEASURE_US)
+    return replace(world, config=config, membership=membership, paths=tuple(paths))
+
+
+def _with_clients(world: World) -> World:
+    """What clients do is drawn apart; and for what only groups can get wrong, there is a fault of its own."""
+    dice = generator(world.seed, "clients")
+    clients = _draw_clients(dice)
+    load = world.load
+    if load.sizes != LARGE:
+        load = replace(load, per_second=dice.choice([30, 80, 150]))
+    shuffle = draw_shuffle(generator(world.seed, "shuffle"), places_of(world.config))
+    schedule = dice.choice([world.schedule, shuffle, (*world.schedule, *shuffle)])
+    in_order = tuple(sorted(schedule, key=lambda fault: fault.at_us))
+    return replace(world, clients=clients, load=load, schedule=in_order)
+
+
+def _draw_clients(dice: Random) -> Clients:
+    return Clients(
+        groups=GROUPS[: dice.choice([1, 2, 3, 3, 5])],
+        sessions=dice.choice([1, 2, 2, 3]),
+        changes=dice.choice([0.1, 0.3, 0.3, 0.6]),
+        linger_us=dice.choice([5_000, 100_000, 120_000_000]),
+        groups_bytes_max=dice.choice([200, 48 * 1024]),
+    )
+
+
+def _draw_daemons(seed: int) -> World:
+    dice = generator(seed, "world")
+    config = draw_sites(dice, generator(seed, "protocols"))
+    if _has(RELAPSES, seed) or _has(MEASURED, seed):
+        config = draw_small_sites(generator(seed, "small sites"), generator(seed, "protocols"))
+    places = places_of(config)
+    quality, load = _draw_quality(dice), _draw_load(dice)
+    # What is large and far away takes longer to recover than a world lasts.
+    far_us = 15_000 if load.sizes == LARGE else 40_000
+    wide_us = dice.choice([2_000, 5_000, 5_000, 15_000, 15_000, far_us])
+    return World(
+        seed=seed,
+        config=config,
+        quality=quality,
+        wide_delay_us=wide_us,
+        load=load,
+        schedule=_draw_faults(seed, places),
+        starts_us=_draw_starts(generator(seed, "starts"), places.daemons),
+        lasting=draw_lasting(generator(seed, "lasting"), places),
+        # A guess that is too low lets searches end before anybody far away can have answered.
+        membership=replace(MEMBERSHIP, round_trip_us=max(MEMBERSHIP.round_trip_us, 3 * wide_us)),
+    )
+
+
+def _has(which: tuple[int, int], seed: int) -> bool:
+    remainder, number = which
+    return seed % number == remainder
+
+
+def _draw_faults(seed: int, places: Places) -> tuple[Fault, ...]:
+    if _has(RELAPSES, seed):
+        return draw_relapses(generator(seed, "relapses"), places)
+    return draw_schedule(generator(seed, "faults"), places)
+
+
+def _draw_quality(dice: Random) -> Quality:
+    quality = Quality(
+        delay_us=dice.choice([500, 1_500, 4_000]),
+        jitter_us=dice.choice([0, 300, 3_000]),
+        loss=dice.choice([0, 0, 0.005, 0.02, 0.08]),
+        duplicate=dice.choice([0, 0, 0.02]),
+        reorder=dice.choice([0, 0, 0.02]),
+        reorder_delay_us=8_000,
+    )
+    if dice.random() < 0.15:
+        # An echo: copies come back when the network that sent them may be over.
+        return replace(quality, duplicate=0.1, duplicate_delay_us=600_000)
+    return quality
+
+
+def _draw_load(dice: Random) -> Load:
+    load = Load(
+        per_second=dice.choice([10, 30, 80]),
+        burst=dice.choice([4, 8, 16]),
+        services=dice.choice([ALL, MOSTLY_SAFE]),
+        sessions=dice.choice([1, 1, 3]),
+    )
+    return replace(load, per_second=10, burst=4, sizes=LARGE) if dice.random() < 0.04 else load
+
+
+def _draw_starts(dice: Random, names: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    if dice.random() < 0.9:
+        return ()
+    late = [name for name in names[1:] if dice.random() < 0.5]
+    return tuple((name, dice.randint(10_000, CHAOS_US // 2)) for name in late)

@@ -1,0 +1,307 @@
+"""A cluster with clients in virtual time: sessions at its daemons, and groups above the real membership.
+
+The requests and events of sessions are recorded in the same history as those of their daemons. A daemon's
+messages are the control messages of its groups and the bundles of its sessions. A bundle whose body does not
+go to all sites is left out of the daemons' history, because not all of them deliver it; the clients' has it.
+"""
+
+from collections import deque
+from struct import Struct
+from typing import Final
+
+from hopring.check import trace
+from hopring.config.model import Config
+from hopring.groups import events as group_events
+from hopring.groups.events import (
+    Connect,
+    DeliverBundle,
+    Disconnect,
+    JoinGroup,
+    LeaveGroup,
+    Request,
+    Send,
+    ShowSignal,
+    ShowView,
+)
+from hopring.groups.groups import Groups, GroupsOptions
+from hopring.groups.names import GroupMember, GroupViewId
+from hopring.groups.payloads import is_group_message, unseal
+from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask
+from hopring.membership.current_network import LocalDaemon
+from hopring.membership.events import (
+    Delivered,
+    Input,
+    Installed,
+    Output,
+    Resume,
+    Rift,
+    Stamped,
+    TransitionalSignal,
+    Withdraw,
+)
+from hopring.membership.membership import Membership
+from hopring.membership.options import MembershipOptions
+from hopring.ordering.destinations import Destinations
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message
+from hopring.sim.cluster import Cluster, Host, stamp, view_name
+from hopring.sim.driver import Driver
+from hopring.sim.path import Quality
+from hopring.stack_events import DEFAULTS, StackOptions
+from hopring.wire.bundle import Bundle, Run, decode_bundle, encode_bundle
+
+# daemon, incarnation, session, number: a message's name, in front of its body.
+NAME: Final = Struct("<HQII")
+
+Key = bytes | tuple[object, ...]
+"""What tells the messages of daemons apart: of a bundle its first message, of a word its place in the order."""
+
+
+class Watched(Destinations):
+    """The interest of a daemon's groups, and a note of every bundle that does not go everywhere."""
+
+    def __init__(self, inner: Destinations, pruned: set[Key]) -> None:
+        self._inner = inner
+        self._pruned = pruned
+
+    def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:
+        """As the groups say."""
+        mask = self._inner.mask(bundle, sites)
+        if mask != sites:
+            self._pruned.add(first_name(bundle[MESSAGE_HEAD_BYTES:]))
+        return mask
+
+    def heard(self, message: Message) -> None:
+        """Tells the groups."""
+        self._inner.heard(message)
+
+
+def group_view_name(view: GroupViewId) -> trace.GroupViewName:
+    """A group's view in the words of the trace."""
+    path = tuple([view_name(one) for one in view.path])
+    return trace.GroupViewName(view_name(view.view), path, view.step)
+
+
+def first_name(payload: bytes | memoryview) -> bytes:
+    """The name of a bundle's first message."""
+    bundle: Bundle = decode_bundle(unseal(payload)[1])
+    return bytes(bundle.message(0)[: NAME.size])
+
+
+class ClientHost(Host):
+    """One life of a daemon, with groups and sessions."""
+
+    groups: Groups
+    desk: Driver[group_events.Input, group_events.Output]
+
+    @property
+    def home(self) -> "ClientCluster":
+        """The cluster, which knows of clients."""
+        assert isinstance(self.cluster, ClientCluster), "daemons with groups live in a cluster with clients"
+        return self.cluster
+
+    def make_membership(self, who: LocalDaemon) -> Membership:
+        """Bodies go where they are wanted, and clients wait until the groups are known."""
+        cluster = self.home
+        site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
+        names = [cluster.names[one] for one in sorted(cluster.names)]
+        self.groups = Groups(self.me, site_of, names, cluster.groups_options)
+        self.desk = Driver(cluster.network, self.name, self.groups, self._show, self._pump)
+        self.sessions: dict[int, set[GroupName]] = {}  # Those that are there, and where they asked to be.
+        self._numbers: dict[int, int] = {}  # By session: its messages so far.
+        self._down: deque[Resume | Withdraw] = deque()
+        self._at_work = False
+        self._refused = False
+        destinations = Watched(self.groups.interest, cluster.pruned)
+        options = cluster.options, cluster.stack_options, destinations
+        return Membership(who, cluster.counters[self.name], cluster.engine.now_us, *options)
+
+    def make_driver(self) -> Driver[Input, Output]:
+        """After every step, what the groups want to send goes down."""
+        return Driver(self.home.network, self.name, self.membership, self._carry_out, self._pump)
+
+    # What clients ask for.
+
+    def connect(self, name: str) -> int | None:
+        """A new session; None if it is refused."""
+        self.home.sessions += 1
+        session = self.home.sessions
+        return session if self._ask(Connect(session, name), None) else None
+
+    def join(self, session: int, group: GroupName) -> None:
+        """The session wants to be in a group."""
+        asks = trace.AsksJoin(self._client(session), self.home.engine.now_us, group)
+        if self._ask(JoinGroup(session, group), asks):
+            self.sessions[session].add(group)
+
+    def leave(self, session: int, group: GroupName) -> None:
+        """The session wants to be in a group no longer."""
+        asks = trace.AsksLeave(self._client(session), self.home.engine.now_us, group)
+        if self._ask(LeaveGroup(session, group), asks):
+            self.sessions[session].discard(group)
+
+    def disconnect(self, session: int) -> None:
+        """The session ends."""
+        del self.sessions[session]
+        asks = trace.AsksEnd(self._client(session), self.home.engine.now_us)
+        self._ask(Disconnect(session), asks)
+
+    def send(self, run: Run, sizes: tuple[int, ...], places: tuple[int, ...] = ()) -> None:
+        """The session of this run sends so many messages, in one bundle; places if it is mixed."""
+        if not self.groups.accepts(run.session):
+            return
+        client, bodies = self._client(run.session), []
+        self._at_work = True
+        for at, size in enumerate(sizes):
+            groups = (run.groups[places[at]],) if run.mixed else run.groups
+            number = self._numbers[run.session] = self._numbers.get(run.session, 0) + 1
+            bodies.append(NAME.pack(*self.me, run.session, number) + bytes(size))
+            name = trace.MessageId(self.name, self.me.incarnation, number, run.session)
+            parts = client, self.home.engine.now_us, groups, name, run.service, size, run.self_discard
+            self.home.note(trace.ClientSent(*parts))
+        zeros = [0] * len(bodies)
+        self._at_work = False
+        self.desk.step(Send(run.session, run, encode_bundle(run, bodies, zeros, zeros, places)))
+
+    def _ask(self, event: Request, asks: trace.Event | None) -> bool:
+        """Whether it is not refused; it is written down before anything can come of it."""
+        self._at_work, self._refused = True, False
+        self.desk.step(event)
+        if asks is not None and not self._refused:
+            self.home.note(asks)
+        self._at_work = False
+        self._pump()
+        return not self._refused
+
+    def _client(self, session: int) -> trace.Process:
+        return self.process._replace(session=session)
+
+    # Between groups and membership.
+
+    def _carry_out(self, output: Output) -> None:
+        match output:
+            case Stamped() | Delivered():
+                self._note_message(output)
+                self._tell(output)
+            case Rift():
+                self._tell(output)
+            case TransitionalSignal() | Installed():
+                super()._carry_out(output)
+                self._tell(output)
+            case _:
+                super()._carry_out(output)
+
+    def _tell(self, output: Stamped | Delivered | Rift | TransitionalSignal | Installed) -> None:
+        """The groups hear of it; what they want to send waits until the membership's step is over."""
+        before, self._at_work = self._at_work, True
+        self.desk.step(output)
+        self._at_work = before
+
+    def _pump(self) -> None:
+        if self._at_work:
+            return
+        self._at_work = True
+        while True:
+            event = self._down.popleft() if self._down else self.groups.take(self.membership.queue_open)
+            if event is None:
+                break
+            self.driver.step(event)
+        self._at_work = False
+
+    def _note_message(self, output: Stamped | Delivered) -> None:
+        message, view = output.message, view_name(output.view)
+        if is_group_message(message.payload):
+            key: Key = (output.view, output.position)
+        else:
+            key = first_name(message.payload)
+        if key in self.home.pruned:
+            return
+        number = self.home.messages.setdefault(key, len(self.home.messages) + 1)
+        owner = self.me if isinstance(output, Stamped) else output.sender
+        name = trace.MessageId(self.home.names[owner.daemon], owner.incarnation, number)
+        self.home.session_of[name] = message.session
+        place = stamp(view, output.position)
+        parts = self.process, self.home.engine.now_us, view, name, message.service, place
+        sent = isinstance(output, Stamped)
+        self.home.note(trace.Sent(*parts, len(message.payload)) if sent else trace.Delivered(*parts))
+
+    # What clients see.
+
+    def _show(self, output: group_events.Output) -> None:
+        at_us = self.home.engine.now_us
+        match output:
+            case Resume() | Withdraw():
+                self._down.append(output)
+            case DeliverBundle():
+                self._deliver(output)
+            case ShowView(sessions, view):
+                sets = self._members(view.members), self._members(view.together)
+                parts = at_us, view.group, group_view_name(view.id), *sets, str(view.cause)
+                for one in sessions:
+                    self.home.note(trace.GroupInstalled(self._client(one), *parts))
+            case ShowSignal(sessions, group, view_id, together):
+                for one in sessions:
+                    closes = group, group_view_name(view_id), self._members(together)
+                    self.home.note(trace.GroupSignal(self._client(one), at_us, *closes))
+            case group_events.LeftGroup(session, group):
+                self.home.note(trace.Left(self._client(session), at_us, group))
+            case group_events.SessionGone(session, _):
+                self.home.note(trace.Gone(self._client(session), at_us))
+            case group_events.RequestRefused():
+                self._refused = True
+            case group_events.SessionConnected(session, private_group):
+                self.sessions[session] = set()
+                name = private_group.split("#")[1]
+                self.home.note(trace.Connected(self._client(session), at_us, name, private_group))
+
+    def _deliver(self, output: DeliverBundle) -> None:
+        bundle, view = output.bundle, view_name(output.view)
+        names = self.home.names
+        for place, body in enumerate(bundle.messages()):
+            if output.only is not None and place not in output.only:
+                continue
+            daemon, incarnation, session, number = NAME.unpack_from(body)
+            name = trace.MessageId(names[daemon], incarnation, number, session)
+            ord = stamp(view, output.position)._replace(place=place)
+            parts = self.home.engine.now_us, bundle.groups_of(place), name, bundle.run.service, ord
+            for one in output.sessions:
+                self.home.note(trace.ClientDelivered(self._client(one), *parts))
+
+    def _members(self, members: tuple[GroupMember, ...]) -> tuple[trace.Process, ...]:
+        names = self.home.names
+        return tuple([trace.Process(names[one.daemon], one.incarnation, one.session) for one in members])
+
+
+class ClientCluster(Cluster):
+    """A cluster with clients."""
+
+    def __init__(
+        self,
+        config: Config,
+        seed: int,
+        quality: Quality | None = None,
+        options: MembershipOptions | None = None,
+        stack_options: StackOptions = DEFAULTS,
+        link_counters_us: int = 0,
+        groups_options: GroupsOptions | None = None,
+    ) -> None:
+        super().__init__(config, seed, quality, options, stack_options, link_counters_us)
+        self.groups_options = groups_options or GroupsOptions()
+        self.sessions = 0  # How many there were; no two have the same number, at whatever daemon.
+        self.pruned: set[Key] = set()
+        self.messages: dict[Key, int] = {}
+        self.session_of: dict[trace.MessageId, int] = {}
+
+    def make_host(self, name: str, incarnation: Incarnation) -> ClientHost:
+        """A daemon with groups."""
+        return ClientHost(self, name, incarnation)
+
+    def client_host(self, name: str) -> ClientHost:
+        """The daemon of this name, which is there."""
+        host = self.hosts[name]
+        assert isinstance(host, ClientHost), "all daemons here have groups"
+        return host
+
+    def crash(self, name: str) -> None:
+        """Ends a daemon, and all its sessions with it."""
+        self.client_host(name).desk.stop()
+        super().crash(name)

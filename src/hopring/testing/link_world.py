@@ -1,0 +1,188 @@
+"""A simulated world: hosts, links of every kind between them, faults, and the trace of what happened.
+
+>>> world = World(seed=4711, quality=Quality(delay_us=25_000, loss=0.01))
+>>> a, b = world.hop("a", "b")
+>>> a.submit(b"hello")
+True
+>>> world.run_for(1_000_000)
+>>> all(world.verdicts())
+True
+"""
+
+from collections.abc import Sequence
+
+from hopring.check.verdict import Verdict
+from hopring.ids import DaemonId, Generation, Incarnation
+from hopring.links.hop import Hop, HopOptions
+from hopring.links.ring import open_ring
+from hopring.links.ring_options import RingOptions
+from hopring.links.tcp import Tcp, TcpOptions
+from hopring.sim.engine import EVENTS_MAX_DEFAULT, Engine, generator
+from hopring.sim.host import Address, HostState
+from hopring.sim.network import Network
+from hopring.sim.path import Quality
+from hopring.sim.tcp.host import StreamHost
+from hopring.sim.tcp.stream import StreamOptions
+from hopring.testing.link_check import check_link
+from hopring.testing.link_ends import CLUSTER, End, HopEnd, Place, RingMember, TcpEnd
+from hopring.testing.trace import Change, HostChanged, Trace
+from hopring.wire.header import Family, Header
+
+
+class World:
+    """Everything of one run. The seed picks the luck; `record_datagrams` also traces every sending."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        quality: Quality | None = None,
+        record_datagrams: bool = True,
+        events_max: int = EVENTS_MAX_DEFAULT,
+    ) -> None:
+        self.seed = seed
+        self.engine = Engine(events_max)
+        self.network = Network(self.engine, seed, quality)
+        self.trace: Trace = []
+        self.ends: dict[tuple[str, str], End] = {}
+        """The present end of each link, by (link without generation, host)."""
+        self.links: dict[str, tuple[str, ...]] = {}
+        """The hosts of every link there was, by its name with the generation."""
+        self.numbers: dict[str, DaemonId] = {}
+        self._generations: dict[str, int] = {}
+        self._ports: dict[str, int] = {}
+        self._stream_hosts: dict[str, StreamHost] = {}
+        if record_datagrams:
+            self.network.on_send = self.trace.append
+
+    @property
+    def now_us(self) -> int:
+        """The present."""
+        return self.engine.now_us
+
+    def run_for(self, duration_us: int) -> None:
+        """Lets that much virtual time pass."""
+        self.engine.run_for(duration_us)
+
+    def verdicts(self) -> list[Verdict]:
+        """What the checks say of every link there was."""
+        return [
+            verdict for link, hosts in self.links.items() for verdict in check_link(self.trace, link, hosts)
+        ]
+
+    # ---- Links ----
+
+    def hop(
+        self, one: str, other: str, options: HopOptions | None = None, initial_seq: int = 1
+    ) -> tuple[HopEnd, HopEnd]:
+        """A Hop link; asked for again, it is a new generation on both sides."""
+        name = f"{one}-{other}"
+        generation = self._next_generation(name)
+        self.links[_full_name(name, generation)] = (one, other)
+        made = []
+        for host, peer in ((one, other), (other, one)):
+            link = Hop(options or HopOptions(), initial_seq)
+            place = self._place(name, host, Family.HOP, generation)
+            peers = {self._number(peer): self._incarnation(peer)}
+            made.append(HopEnd(place, Address(peer, self._ports[name]), peers, link))
+            self.ends[name, host] = made[-1]
+        return made[0], made[1]
+
+    def ring(
+        self, hosts: Sequence[str], options: RingOptions | None = None, initial_seq: int = 0
+    ) -> tuple[RingMember, ...]:
+        """A ring of these hosts; asked for again, it is a new generation with whoever is named now."""
+        name = "ring"
+        generation = self._next_generation(name)
+        self.links[_full_name(name, generation)] = tuple(hosts)
+        numbers = {host: self._number(host) for host in hosts}
+        ordered = tuple(sorted(numbers.values()))
+        addresses = {numbers[host]: Address(host, self._ports[name]) for host in hosts}
+        peers = {numbers[host]: self._incarnation(host) for host in hosts}
+        made = []
+        for host in hosts:
+            link = open_ring(numbers[host], ordered, options or RingOptions(), initial_seq, self.now_us)
+            place = self._place(name, host, Family.RING, generation)
+            made.append(RingMember(place, addresses, peers, link))
+            self.ends[name, host] = made[-1]
+        return tuple(made)
+
+    def tcp(
+        self,
+        one: str,
+        other: str,
+        options: TcpOptions | None = None,
+        stream_options: StreamOptions | None = None,
+    ) -> tuple[TcpEnd, TcpEnd]:
+        """A TCP link, opened by the first host; asked for again, it is a new connection."""
+        name = f"{one}-{other}"
+        generation = self._next_generation(name)
+        self.links[_full_name(name, generation)] = (one, other)
+        ends = []
+        for host, peer in ((one, other), (other, one)):
+            place = self._place(name, host, Family.TCP, generation)
+            link = Tcp(place.header, self._number(peer), self._incarnation(peer), options or TcpOptions())
+            ends.append(TcpEnd(place, link))
+            self.ends[name, host] = ends[-1]
+        first, second = ends
+        # Every generation listens on a port of its own, so that no greeting has to be awaited to sort them.
+        port = self._ports[name] * 1_000 + generation
+        self._stream_host(other, stream_options).listen(port, lambda _host: second)
+        self._stream_host(one, stream_options).connect(other, port, first)
+        return first, second
+
+    def _stream_host(self, name: str, options: StreamOptions | None) -> StreamHost:
+        host = self._stream_hosts.get(name)
+        if host is None:
+            host = self._stream_hosts[name] = StreamHost(self.network, name, options)
+        return host
+
+    def _next_generation(self, name: str) -> int:
+        """Closes the link of that name where it still stands, and numbers the one that replaces it."""
+        for key in [key for key in self.ends if key[0] == name]:
+            self.ends.pop(key).close()
+        self._ports.setdefault(name, len(self._ports) + 1)
+        self._generations[name] = self._generations.get(name, 0) + 1
+        return self._generations[name]
+
+    def _place(self, name: str, host: str, family: Family, generation: int) -> Place:
+        address = Address(host, self._ports[name])
+        header = Header(family, CLUSTER, self._number(host), self._incarnation(host), Generation(generation))
+        return Place(self.network, _full_name(name, generation), address, header, self.trace.append)
+
+    def _number(self, host: str) -> DaemonId:
+        return self.numbers.setdefault(host, DaemonId(len(self.numbers) + 1))
+
+    def _incarnation(self, host: str) -> Incarnation:
+        starts = self.network.host(host).starts
+        return Incarnation(generator(self.seed, f"incarnation {host} {starts}").getrandbits(64))
+
+    # ---- Faults of hosts ----
+
+    def crash(self, host: str) -> None:
+        """Takes a host down; the other ends of its links find out by themselves."""
+        self.network.crash(host)
+        self._stream_hosts.pop(host, None)
+        self.ends = {key: end for key, end in self.ends.items() if key[1] != host}
+        self.trace.append(HostChanged(self.now_us, host, Change.CRASH))
+
+    def restart(self, host: str) -> None:
+        """Boots a host without links; a host that spoke TCP resets the connections of its old life."""
+        self.network.restart(host)
+        self._stream_host(host, None)
+        self.trace.append(HostChanged(self.now_us, host, Change.RESTART))
+
+    def pause(self, host: str, duration_us: int) -> None:
+        """Stops a host for a while."""
+        self.network.pause(host)
+        self.trace.append(HostChanged(self.now_us, host, Change.PAUSE))
+        self.engine.after(duration_us, self._resume, host, self.network.host(host).starts)
+
+    def _resume(self, host: str, start: int) -> None:
+        machine = self.network.host(host)
+        if machine.starts == start and machine.state is HostState.PAUSED:
+            self.trace.append(HostChanged(self.now_us, host, Change.RESUME))
+            self.network.resume(host)
+
+
+def _full_name(link: str, generation: int) -> str:
+    return link if generation == 1 else f"{link}/{generation}"

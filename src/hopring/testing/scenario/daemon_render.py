@@ -1,0 +1,196 @@
+"""Renders the events and states of a scenario's daemons; equal lines of several daemons become one."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hopring.check.judge import check_evs
+from hopring.check.trace import Delivered, Event, Installed, MessageId, Process, Sent, Signal
+from hopring.membership.membership import MembershipPhase
+from hopring.sim.cluster import Cluster, Host
+from hopring.testing.scenario.render import time, words
+
+_NAMES_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What messages are called that have a word for a payload."""
+
+    messages: Mapping[MessageId, str]
+
+    def message(self, message: MessageId) -> str:
+        """A message, by its word or by its sender and number."""
+        return self.messages.get(message) or f"{message.daemon}:{message.number}"
+
+
+@dataclass(slots=True)
+class Happening:
+    """One line: what several daemons did alike, from the first of them to the last."""
+
+    what: str
+    daemons: list[str]
+    first_us: int
+    last_us: int
+    messages: list[str] = field(default_factory=list)  # Of deliveries, before they become a text.
+
+
+def tell(events: Iterable[Event], called: Called) -> list[str]:
+    """The events in aligned columns. Lines are moved together only past those of other daemons."""
+    rows: list[Happening] = []
+    for one in _runs(events, called):
+        same = _same(rows, one)
+        if same is None:
+            rows.append(one)
+        else:
+            same.daemons.extend(one.daemons)
+            same.last_us = max(same.last_us, one.last_us)
+    times = [_span(row) for row in rows]
+    where = [_who(row.daemons) for row in rows]
+    wide, far = max(map(len, times), default=0), max(map(len, where), default=0)
+    return [f"{at:>{wide}}  {who:<{far}}  {row.what}" for at, who, row in zip(times, where, rows, strict=True)]
+
+
+def _span(row: Happening) -> str:
+    first, last = time(row.first_us), time(row.last_us)
+    return first if first == last else f"{first.removesuffix('ms')}..{last}"
+
+
+def _same(rows: list[Happening], one: Happening) -> Happening | None:
+    """The line that says the same of others, unless this daemon did something in between."""
+    for row in reversed(rows):
+        if one.daemons[0] in row.daemons:
+            return None
+        if row.what == one.what:
+            return row
+    return None
+
+
+def _runs(events: Iterable[Event], called: Called) -> list[Happening]:
+    """One line for each view and signal, and for the deliveries between them, by the time of the first."""
+    rows: list[Happening] = []
+    open_runs: dict[str, Happening] = {}
+    for event in events:
+        name = event.process.daemon
+        match event:
+            case Delivered():
+                row = open_runs.get(name)
+                if row is None:
+                    row = open_runs[name] = Happening("", [name], event.at_us, event.at_us)
+                    rows.append(row)
+                row.messages.append(called.message(event.message))
+                row.last_us = event.at_us
+            case Installed() | Signal():
+                open_runs.pop(name, None)
+                rows.append(Happening(_view(event), [name], event.at_us, event.at_us))
+            case _:
+                pass
+    for row in rows:
+        if row.messages:
+            row.what = f"deliver {_messages(row.messages)}"
+    return rows
+
+
+def _messages(messages: list[str]) -> str:
+    listed = words(messages)
+    return listed if not listed.endswith("objects") else f"{len(messages)}, {messages[0]} to {messages[-1]}"
+
+
+def _view(event: Installed | Signal) -> str:
+    together = "alone" if event.together == (event.process,) else f"together {_names(event.together)}"
+    if isinstance(event, Signal):
+        return f"signal: view {event.view.counter} ends, {together}"
+    along = "" if event.together == event.members else f", came {together}"
+    members = "alone" if event.members == (event.process,) else _names(event.members)
+    return f"view {event.view.counter}: {members}{along} ({event.cause})"
+
+
+def _names(processes: Sequence[Process]) -> str:
+    return _who([process.daemon for process in processes])
+
+
+def count(events: Iterable[Event]) -> list[str]:
+    """What daemons delivered, and how often they changed views; those alike in one line."""
+    totals: dict[str, Counter[str]] = {}
+    for event in events:
+        totals.setdefault(event.process.daemon, Counter())[type(event).__name__] += 1
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, counts in sorted(totals.items()):
+        key = (f"{counts['Delivered']} delivered", _views(counts["Installed"]))
+        alike.setdefault(key, []).append(name)
+    return table([(_who(names), *key) for key, names in alike.items()])
+
+
+def _who(names: list[str]) -> str:
+    """Daemons by name, or so many from the first to the last."""
+    ordered = sorted(names)
+    if len(ordered) <= _NAMES_MAX:
+        return " ".join(ordered)
+    return f"{len(ordered)} from {ordered[0]} to {ordered[-1]}"
+
+
+def _views(number: int) -> str:
+    return "1 view" if number == 1 else f"{number} views"
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def phase_of(host: Host) -> str:
+    """The state of a daemon, by its name in the thesis."""
+    membership = host.membership
+    if membership.phase is MembershipPhase.SEARCH and membership.discovery.gather is not None:
+        return membership.discovery.gather.phase.value
+    return membership.phase.value
+
+
+def who_is_where(cluster: Cluster) -> list[str]:
+    """A table: every daemon with its phase, and its last view with its members."""
+    rows = [("daemon", "phase", "view", "members")]
+    for name in sorted(cluster.numbers):
+        host = cluster.hosts.get(name)
+        if host is None:
+            rows.append((name, "down", "", ""))
+            continue
+        view = host.membership.view
+        members = " ".join(cluster.names[one.daemon] for one in view.members)
+        rows.append((name, phase_of(host), str(view.id.counter), members))
+    return table(rows)
+
+
+def verdict_on(
+    cluster: Cluster, components: Sequence[Collection[str]] | None, *, counters_survive: bool
+) -> str:
+    """That all properties hold, or the first that does not."""
+    quiet = _quiet(cluster)
+    verdicts = check_evs(cluster.history, quiet, components, counters_survive=counters_survive)
+    broken = [f"broken: {one.property}: {one.witness}" for one in verdicts if not one]
+    if not broken and not quiet:
+        broken = ["broken: not all daemons are in a view that is whole"]
+    return [*broken, *_unsent(cluster), "all properties hold"][0]
+
+
+def _quiet(cluster: Cluster) -> bool:
+    """Whether all are in views whose members are all there."""
+    memberships = [host.membership for host in cluster.hosts.values()]
+    views = {one.local.me: one.view.id for one in memberships if one.phase is MembershipPhase.OP}
+    return all(
+        one.local.me in views and all(views.get(other) == one.view.id for other in one.view.members)
+        for one in memberships
+    )
+
+
+def _unsent(cluster: Cluster) -> list[str]:
+    """What a living daemon took and never stamped, which no property of the order can see."""
+    sent = Counter(event.process for event in cluster.history if isinstance(event, Sent))
+    return [
+        f"broken: {name} took {host.sent} messages and sent {sent[host.process]}"
+        for name, host in sorted(cluster.hosts.items())
+        if sent[host.process] != host.sent
+    ]

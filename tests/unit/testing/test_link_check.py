@@ -1,0 +1,119 @@
+"""Histories written by hand, right and wrong. One event per word, in the order in which they happened:
+
+a+x  a submits x        b-x  b receives x        a!  the link fails at a        a#  host a crashes
+"""
+
+import pytest
+
+from hopring.testing.link_check import all_arrives, check_link, link_end, no_invention
+from hopring.testing.trace import Change, Failed, HostChanged, Received, Submitted
+
+HOSTS = ("a", "b")
+
+
+def history(words: str, link: str = "a-b") -> list[object]:
+    return [event(at_us, word, link) for at_us, word in enumerate(words.split(), start=1)]
+
+
+def event(at_us: int, word: str, link: str) -> object:
+    host, sign, payload = word[0], word[1], word[2:].encode()
+    match sign:
+        case "+":
+            return Submitted(at_us, link, host, payload)
+        case "-":
+            return Received(at_us, link, host, payload)
+        case "!":
+            return Failed(at_us, link, host, "tired")
+        case _:
+            return HostChanged(at_us, host, Change.CRASH)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "a+x b-x",
+        "a+x a+y b-y b-x",  # Links do not order.
+        "a+x b+x a-x b-x",  # Both may say the same.
+        "a+x a+x b-x b-x",
+        "a+x a! b!",  # A failed link owes nothing,
+        "a+x a+y b-y b!",  # even if it failed only at one end,
+        "a+x a#",  # or if an end is gone.
+        "a+x b-x a! b!",
+    ],
+)
+def test_a_right_history_holds(words: str) -> None:
+    assert all(check_link(history(words), "a-b", HOSTS))
+
+
+@pytest.mark.parametrize(
+    ("words", "witness"),
+    [
+        ("b-x", "at 1 us b received b'x' once, submitted by others never before"),
+        ("b-x a+x", "at 1 us b received b'x' once, submitted by others never before"),
+        ("a+x a-x", "at 2 us a received b'x' once, submitted by others never before"),
+        ("a+x b-x b-x", "at 3 us b received b'x' twice, submitted by others once before"),
+        ("a+x b-y", "at 2 us b received b'y' once, submitted by others never before"),
+    ],
+)
+def test_what_was_not_submitted_so_often_is_invented(words: str, witness: str) -> None:
+    verdict = no_invention(history(words), "a-b")
+
+    assert not verdict
+    assert verdict.witness == witness
+
+
+@pytest.mark.parametrize(
+    ("words", "witness"),
+    [
+        ("a+x", "a submitted b'x' at 1 us and b never received it"),
+        ("a+x a+y b-y", "a submitted b'x' at 1 us and b never received it"),
+        ("a+x a+x b-x", "a submitted b'x' at 2 us and b never received it"),
+        ("a# a+x", "a submitted b'x' at 2 us and b never received it"),
+        ("a+x c#", "a submitted b'x' at 1 us and b never received it"),
+    ],
+)
+def test_what_never_arrives_on_a_link_that_stands_is_found(words: str, witness: str) -> None:
+    verdict = all_arrives(history(words), "a-b", HOSTS)
+
+    assert not verdict
+    assert verdict.witness == witness
+
+
+@pytest.mark.parametrize(
+    ("words", "witness"),
+    [
+        ("a! a+x", "failed at a at 1 us, yet submitted at 2 us"),
+        ("b+x a! a-x", "failed at a at 2 us, yet received at 3 us"),
+        ("a! a!", "failed at a at 1 us, yet failed at 2 us"),
+    ],
+)
+def test_a_failed_end_that_goes_on_is_found(words: str, witness: str) -> None:
+    verdict = link_end(history(words), "a-b")
+
+    assert not verdict
+    assert verdict.witness == witness
+
+
+def test_the_other_end_may_still_receive_after_one_has_failed() -> None:
+    assert link_end(history("a+x a! b-x b!"), "a-b")
+
+
+def test_a_ring_owes_every_object_to_every_other_member() -> None:
+    assert all(check_link(history("a+x b-x c-x"), "a-b", ("a", "b", "c")))
+
+    verdict = all_arrives(history("a+x b-x"), "a-b", ("a", "b", "c"))
+    assert verdict.witness == "a submitted b'x' at 1 us and c never received it"
+
+
+def test_links_are_judged_apart() -> None:
+    events = history("a+x b-x") + history("b-x", link="a-b/2")
+
+    assert all(check_link(events, "a-b", HOSTS))
+    assert not no_invention(events, "a-b/2")
+
+
+def test_a_long_payload_is_cut_short_in_the_witness() -> None:
+    verdict = no_invention(history("b-" + "x" * 100), "a-b")
+
+    assert "b'xxxxxxxxxxxxxxxx' and 84 bytes more" in verdict.witness
