@@ -16,7 +16,7 @@ from hopring.cli.demo.pipeline import LEFT_OUT
 from hopring.cli.demo.verdict import TRACE_FILE
 from hopring.spool.layout import spools
 from hopring.spool.reading import bounds, read
-from hopring.spool.record import Kind
+from hopring.spool.record import RecordKind
 
 HOP = [sys.executable, "-m", "hopring.cli.main"]
 PATIENCE_SECONDS = 240
@@ -64,7 +64,7 @@ def messages_in(root: Path) -> int:
         record.data  # It begins with the message's name.
         for directory in spools(root)
         for record in read(directory, *bounds(directory))
-        if record.facts.kind is Kind.MESSAGE
+        if record.header.kind is RecordKind.MESSAGE
     }
     return len(found)
 

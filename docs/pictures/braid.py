@@ -11,7 +11,7 @@ from hopring.check import trace
 from hopring.check.picture.svg import element
 from hopring.check.trace_names import view_text
 from hopring.spark.report.braid_chart import draw_braid
-from hopring.spark.report.gold import Stay
+from hopring.spark.report.gold import StayRow
 from hopring.spark.report.html import sheet, site_classes
 from hopring.spark.report.page import HERE as REPORT
 
@@ -36,9 +36,9 @@ def run() -> tuple[list[trace.Event], int]:
     return stage.history, stage.now_us
 
 
-def stays(history: list[trace.Event]) -> list[Stay]:
+def stays(history: list[trace.Event]) -> list[StayRow]:
     """What daemons saw, as the table of the pipeline has it."""
-    found: list[Stay] = []
+    found: list[StayRow] = []
     for process in sorted({event.process for event in history}):
         own = [event for event in history if event.process == process]
         views = [event for event in own if isinstance(event, trace.Installed)]
@@ -49,7 +49,7 @@ def stays(history: list[trace.Event]) -> list[Stay]:
             members, together = ([who.daemon for who in some] for some in (one.members, one.together))
             name, signal_us = view_text(one.view), signals.get(one.view)
             found.append(
-                Stay(
+                StayRow(
                     process.daemon,
                     one.at_us,
                     name,

@@ -29,20 +29,20 @@ from hopring.groups.names import GroupViewId
 from hopring.groups.private_groups import is_private
 from hopring.ids import GroupName
 from hopring.session.place import Place
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull
 from hopring.spool.reading import read
 from hopring.spool.record import (
     NO_PLACE,
     NO_STEP,
-    Facts,
-    GapBody,
     GroupStep,
-    Kind,
-    MemberBody,
-    Run,
-    TransitionBody,
-    ViewBody,
+    RecordedGap,
+    RecordedMember,
+    RecordedTransition,
+    RecordedView,
+    RecordHeader,
+    RecordKind,
+    RecordRun,
     encode_body,
     run_of,
 )
@@ -50,20 +50,20 @@ from hopring.spool.writer import SpoolOptions, SpoolWriter, wall_us
 
 
 @dataclass(frozen=True, slots=True)
-class BatchRun(Run):
+class BatchRun(RecordRun):
     """Messages of a batch that counts once, with the mark of their append."""
 
-    mark: Mark = field(kw_only=True)  # Numbered as the last message (wire/batch_mark.py).
+    mark: AppendMark = field(kw_only=True)  # Numbered as the last message (wire/batch_mark.py).
 
 
 class Portion(NamedTuple):
     """Runs for one append, which has one mark at most."""
 
-    runs: list[Run]
-    mark: Mark | None = None
+    runs: list[RecordRun]
+    mark: AppendMark | None = None
 
 
-def portions(runs: Iterable[Run]) -> list[Portion]:
+def portions(runs: Iterable[RecordRun]) -> list[Portion]:
     """Splits runs into appends: where batches of two applications meet, and before each view.
 
     A join that begins in the past (client/since.py) relies on the latter: the marks before a view cover exactly
@@ -71,7 +71,7 @@ def portions(runs: Iterable[Run]) -> list[Portion]:
     """
     out = [Portion([])]
     for run in runs:
-        if run.facts.kind is Kind.VIEW and out[-1].runs:
+        if run.header.kind is RecordKind.VIEW and out[-1].runs:
             out.append(Portion([]))
         before = out[-1].mark
         mark = run.mark if isinstance(run, BatchRun) else before
@@ -93,49 +93,51 @@ class RunBuilder:
         """Adds a group whose events become records from now on."""
         self.views.setdefault(group, NO_STEP)
 
-    def runs(self, events: EventSequence) -> dict[str, list[Run]]:
+    def runs(self, events: EventSequence) -> dict[str, list[RecordRun]]:
         """The runs of these events by group, in the order of the events."""
-        out: dict[str, list[Run]] = {}
+        out: dict[str, list[RecordRun]] = {}
         for part in events.parts:
             its = [self._runs(part)] if isinstance(part, Taken) else map(self._messages, part.apart())
             for group, run in chain.from_iterable(its):
                 out.setdefault(group, []).append(run)
         return out
 
-    def _runs(self, taken: Taken) -> Iterator[tuple[str, Run]]:
+    def _runs(self, taken: Taken) -> Iterator[tuple[str, RecordRun]]:
         at_us = microseconds(taken.received_at_seconds)
         match taken.event:
             case View(group=group) as view:
                 if group in self.views:
                     self.views[group] = step_of(view.id)
-                return self._one((group,), Kind.VIEW, at_us, encode_body(_view_body(view)))
+                return self._one((group,), RecordKind.VIEW, at_us, encode_body(_view_body(view)))
             case Transition(group=group) as signal:
-                closing = TransitionBody(signal.id, _members(signal.members))
-                return self._one((group,), Kind.TRANSITION, at_us, encode_body(closing))
+                closing = RecordedTransition(signal.id, _members(signal.members))
+                return self._one((group,), RecordKind.TRANSITION, at_us, encode_body(closing))
             case Reconnected(groups=groups, gap=gap):
                 times = microseconds(gap.lost_at_seconds), microseconds(gap.back_at_seconds)
-                body = GapBody(f"reconnected: {gap.reason}", *times, None, gap.last)
-                return self._one(groups, Kind.GAP, at_us, encode_body(body))
+                body = RecordedGap(f"reconnected: {gap.reason}", *times, None, gap.last)
+                return self._one(groups, RecordKind.GAP, at_us, encode_body(body))
             case Gap() as gap:
-                body = GapBody("the spooler was too slow", at_us, at_us, gap.messages)
+                body = RecordedGap("the spooler was too slow", at_us, at_us, gap.messages)
                 # An incomplete list may lack any group.
                 groups = gap.groups if gap.complete else tuple(self.views)
-                return self._one(groups, Kind.GAP, at_us, encode_body(body))
+                return self._one(groups, RecordKind.GAP, at_us, encode_body(body))
             case _:
                 return iter(())
 
-    def _one(self, groups: Iterable[str], kind: Kind, at_us: int, body: bytes) -> Iterator[tuple[str, Run]]:
+    def _one(
+        self, groups: Iterable[str], kind: RecordKind, at_us: int, body: bytes
+    ) -> Iterator[tuple[str, RecordRun]]:
         for group in groups:
             if group in self.views:
-                yield group, run_of(Facts(kind, at_us, "", (group,), view=self.views[group]), [body])
+                yield group, run_of(RecordHeader(kind, at_us, "", (group,), view=self.views[group]), [body])
 
-    def _messages(self, came: MessageRun) -> Iterator[tuple[str, Run]]:
+    def _messages(self, came: MessageRun) -> Iterator[tuple[str, RecordRun]]:
         place = NO_PLACE if came.service.loose else came.place
         mark = came._bundle.run.mark
         for group in came.groups:
             if group in self.views:
-                facts = Facts(
-                    Kind.MESSAGE,
+                header = RecordHeader(
+                    RecordKind.MESSAGE,
                     microseconds(came.received_at_seconds),
                     came.sender,
                     came.groups,
@@ -144,10 +146,10 @@ class RunBuilder:
                     self.views[group],
                 )
                 if mark is None:
-                    yield group, Run(facts, came.types, came.offsets, came.whole, came.start)
+                    yield group, RecordRun(header, came.types, came.offsets, came.whole, came.start)
                 else:
-                    last = Mark(LIVE + mark.app, mark.number + came.end - 1)
-                    yield group, BatchRun(facts, came.types, came.offsets, came.whole, came.start, mark=last)
+                    last = AppendMark(LIVE + mark.app, mark.number + came.end - 1)
+                    yield group, BatchRun(header, came.types, came.offsets, came.whole, came.start, mark=last)
 
 
 def step_of(view: GroupViewId) -> GroupStep:
@@ -155,19 +157,19 @@ def step_of(view: GroupViewId) -> GroupStep:
     return GroupStep(view.view, view.signed)
 
 
-def away(group: str, reason: str, from_us: int, to_us: int, last: Place | None) -> Run:
+def away(group: str, reason: str, from_us: int, to_us: int, last: Place | None) -> RecordRun:
     """A GAP record for a time in which the spooler received nothing."""
-    body = encode_body(GapBody(reason, from_us, to_us, None, last))
-    return run_of(Facts(Kind.GAP, to_us, "", (group,)), [body])
+    body = encode_body(RecordedGap(reason, from_us, to_us, None, last))
+    return run_of(RecordHeader(RecordKind.GAP, to_us, "", (group,)), [body])
 
 
-def _members(members: Iterable[Member]) -> tuple[MemberBody, ...]:
-    return tuple([MemberBody(one.daemon, one.name, one.incarnation, one.session) for one in members])
+def _members(members: Iterable[Member]) -> tuple[RecordedMember, ...]:
+    return tuple([RecordedMember(one.daemon, one.name, one.incarnation, one.session) for one in members])
 
 
-def _view_body(view: View) -> ViewBody:
+def _view_body(view: View) -> RecordedView:
     members = {member: place for place, member in enumerate(view.members)}
-    return ViewBody(
+    return RecordedView(
         view.id,
         _members(view.members),
         tuple([members[one] for one in view.together]),
@@ -309,5 +311,5 @@ def _last(writer: SpoolWriter) -> tuple[int, Place | None]:
         (record,) = read(writer.directory, writer.synced_end - 1, writer.synced_end)
     except (SpoolError, ValueError):
         return 0, None
-    place = record.facts.place
-    return record.facts.time_us, None if place == NO_PLACE else place
+    place = record.header.place
+    return record.header.time_us, None if place == NO_PLACE else place

@@ -143,12 +143,12 @@ def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: Served, tmp_pa
     from hopring.spark.sink.options import write_options  # noqa: PLC0415
     from hopring.spark.sink.publish import multicast  # noqa: PLC0415
     from hopring.spark.sink.staging import stage  # noqa: PLC0415
-    from hopring.spool.encode import Mark  # noqa: PLC0415
+    from hopring.spool.encode import AppendMark  # noqa: PLC0415
 
     def publish(daemon: str, payload: bytes, number: int) -> None:
         said = {"daemon": daemon, "group": "g", "txnAppId": "a", "staging": str(tmp_path)}
         staged = [stage([batch(payload)], tmp_path / "staging")]
-        multicast(write_options(said, stream=True), tmp_path, staged, Mark("a", number))
+        multicast(write_options(said, stream=True), tmp_path, staged, AppendMark("a", number))
 
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

@@ -17,7 +17,7 @@ from tests.waiting import until
 from hopring import SAFE, Event, Message, View, connect, sync
 from hopring.spool.errors import NoSpool
 from hopring.spool.reading import bounds, read
-from hopring.spool.record import GapBody, Kind, Record, ViewBody, decode_body
+from hopring.spool.record import RecordedGap, RecordedView, RecordKind, SpoolRecord, decode_body
 from hopring.spool.verify import verify
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ class Spooling:
         command += ["--sync", "20ms", *words]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
-    def records(self, group: str = "trades") -> list[Record]:
+    def records(self, group: str = "trades") -> list[SpoolRecord]:
         try:
             known = bounds(self.root / group)
         except NoSpool:
@@ -41,7 +41,7 @@ class Spooling:
         return list(read(self.root / group, known.start, known.end))
 
     def messages(self, group: str = "trades") -> list[bytes]:
-        return [one.data for one in self.records(group) if one.facts.kind is Kind.MESSAGE]
+        return [one.data for one in self.records(group) if one.header.kind is RecordKind.MESSAGE]
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
@@ -76,16 +76,17 @@ def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(served: Serve
         assert two.end(signal.SIGINT) == 0
 
     first, second = (
-        [record for record in spool.records() if record.facts.kind is Kind.MESSAGE] for spool in (one, two)
+        [record for record in spool.records() if record.header.kind is RecordKind.MESSAGE]
+        for spool in (one, two)
     )
     assert [(a.data, a.type, a.number) for a in first] == [(b.data, b.type, b.number) for b in second]
     for a, b in zip(first, second, strict=True):
-        assert a.facts[2:] == b.facts[2:], "sender, groups, service, place and view"
-    places = [(record.facts.place, record.number) for record in first]
+        assert a.header[2:] == b.header[2:], "sender, groups, service, place and view"
+    places = [(record.header.place, record.number) for record in first]
     assert places == sorted(places)
     assert len(set(places)) == 200
     assert verify(tmp_path / "one" / "trades").findings == ()
-    views = [decode_body(one.data, ViewBody) for one in one.records() if one.facts.kind is Kind.VIEW]
+    views = [decode_body(one.data, RecordedView) for one in one.records() if one.header.kind is RecordKind.VIEW]
     assert len(views[-1].members) == 2
 
 
@@ -103,11 +104,17 @@ def test_a_spooler_that_was_killed_goes_on_and_says_that_it_was_away(served: Ser
             anna.multicast("trades", b"after")
             until(lambda: spool.messages() == [b"before", b"after"])
 
-            kinds = [record.facts.kind for record in spool.records()]
-            assert kinds == [Kind.VIEW, Kind.MESSAGE, Kind.GAP, Kind.VIEW, Kind.MESSAGE]
-            gap = decode_body(spool.records()[2].data, GapBody)
+            kinds = [record.header.kind for record in spool.records()]
+            assert kinds == [
+                RecordKind.VIEW,
+                RecordKind.MESSAGE,
+                RecordKind.GAP,
+                RecordKind.VIEW,
+                RecordKind.MESSAGE,
+            ]
+            gap = decode_body(spool.records()[2].data, RecordedGap)
             assert gap.reason == "the spooler was not running"
-            assert gap.last == spool.records()[1].facts.place
+            assert gap.last == spool.records()[1].header.place
             assert 0 < gap.from_us < gap.to_us
             assert [record.offset for record in spool.records()] == list(range(5))
 
@@ -212,13 +219,13 @@ def test_a_lost_connection_of_the_spooler_is_a_record(served: Served, tmp_path: 
         until(lambda: spool.messages() == [b"before"])
         served.lives.kill("eu1")
         served.lives.start("eu1")
-        until(lambda: both_are_in(bert, "trades", 1) and spool.records()[-1].facts.kind is Kind.VIEW)
+        until(lambda: both_are_in(bert, "trades", 1) and spool.records()[-1].header.kind is RecordKind.VIEW)
         bert.multicast("trades", b"after")
         until(lambda: spool.messages() == [b"before", b"after"])
 
-        (gap,) = [one for one in spool.records() if one.facts.kind is Kind.GAP]
-        assert decode_body(gap.data, GapBody).reason.startswith("reconnected: ")
-        assert decode_body(gap.data, GapBody).last == spool.records()[1].facts.place
+        (gap,) = [one for one in spool.records() if one.header.kind is RecordKind.GAP]
+        assert decode_body(gap.data, RecordedGap).reason.startswith("reconnected: ")
+        assert decode_body(gap.data, RecordedGap).last == spool.records()[1].header.place
 
 
 @pytest.fixture
@@ -255,4 +262,4 @@ def test_with_a_full_disk_the_spooler_stays_and_goes_on_when_there_is_room(serve
         until(lambda: len(spool.messages()) == 20)
 
         assert [int(one.split()[0]) for one in spool.messages()] == list(range(20))
-        assert not [one for one in spool.records() if one.facts.kind is Kind.GAP]
+        assert not [one for one in spool.records() if one.header.kind is RecordKind.GAP]

@@ -256,7 +256,7 @@ def test_views_of_groups_come_from_sessions_and_from_spools(spark: Any) -> None:
 def test_a_stream_goes_on_where_it_was_and_a_batch_made_again_is_there_once(
     hopring: Any, tmp_path: Path
 ) -> None:
-    from hopring.spark.pipeline import Store, Wish, named_spools  # noqa: PLC0415  Needs the extra.
+    from hopring.spark.pipeline import PipelineOptions, Store, named_spools  # noqa: PLC0415  Needs the extra.
     from hopring.spark.pipeline.ingest import (  # noqa: PLC0415
         bronze_records,
         read_records,
@@ -267,7 +267,7 @@ def test_a_stream_goes_on_where_it_was_and_a_batch_made_again_is_there_once(
     fill(tmp_path / "eu", "1", 40)
     store = Store(tmp_path / "out")
     store.open()
-    wish = Wish(store.out, named_spools([str(tmp_path / "eu")]), stream=True, until_idle=True)
+    wish = PipelineOptions(store.out, named_spools([str(tmp_path / "eu")]), stream=True, until_idle=True)
 
     def offsets() -> list[int]:
         return [

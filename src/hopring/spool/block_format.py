@@ -43,11 +43,11 @@ BLOCK_BYTES_MAX: Final = 64 * 1024 * 1024
 BODIES_BYTES_MAX: Final = 32 * 1024 * 1024
 """A block holds at most so much; the largest message is half of it."""
 
-Code = Literal["Q", "q", "i", "I", "H", "B"]
+Typecode = Literal["Q", "q", "i", "I", "H", "B"]
 """Of the array module."""
 
 # Columns with one item per run: name and typecode of the array module.
-RUN_COLUMNS: Final[tuple[tuple[str, Code], ...]] = (
+RUN_COLUMNS: Final[tuple[tuple[str, Typecode], ...]] = (
     *(("place_counter", "Q"), ("place_nonce", "Q"), ("lts", "Q"), ("view_counter", "Q"), ("view_nonce", "Q")),
     *(("view_step", "q"), ("time_us", "q")),
     *(("run_end", "i"), ("number", "I"), ("sender", "I"), ("groups", "I")),
@@ -57,10 +57,10 @@ RUN_COLUMNS: Final[tuple[tuple[str, Code], ...]] = (
 _SHAPES_KEPT_MAX: Final = 1024
 """Appends of a program are often alike."""
 
-SIZES: Final[dict[Code, int]] = {"Q": 8, "q": 8, "i": 4, "I": 4, "H": 2, "B": 1}
+SIZES: Final[dict[Typecode, int]] = {"Q": 8, "q": 8, "i": 4, "I": 4, "H": 2, "B": 1}
 
 
-class Head(NamedTuple):
+class BlockHead(NamedTuple):
     """The head of a block."""
 
     flags: int
@@ -88,11 +88,11 @@ class Head(NamedTuple):
         return bool(self.flags & MORE)
 
 
-class Section(NamedTuple):
+class ColumnExtent(NamedTuple):
     """Where a column lies in a block."""
 
     at: int
-    typecode: Code
+    typecode: Typecode
     items: int
 
 
@@ -102,26 +102,26 @@ def padded(size_bytes: int) -> int:
 
 
 @lru_cache(maxsize=_SHAPES_KEPT_MAX)
-def sections(records: int, runs: int, strings: int, strings_bytes: int) -> tuple[dict[str, Section], int]:
+def sections(records: int, runs: int, strings: int, strings_bytes: int) -> tuple[dict[str, ColumnExtent], int]:
     """Where everything before the bodies lies, and where the bodies begin."""
-    found: dict[str, Section] = {}
+    found: dict[str, ColumnExtent] = {}
     at = HEAD_BYTES
-    columns: list[tuple[str, Code, int]] = [(name, code, runs) for name, code in RUN_COLUMNS]
+    columns: list[tuple[str, Typecode, int]] = [(name, code, runs) for name, code in RUN_COLUMNS]
     columns += [("ends", "i", records + 1), ("types", "H", records)]
     columns += [("string_ends", "I", strings + 1), ("strings", "B", strings_bytes)]
     for name, code, items in columns:
-        found[name] = Section(at, code, items)
+        found[name] = ColumnExtent(at, code, items)
         at = padded(at + items * SIZES[code])
     return found, at
 
 
-def pack_head(head: Head) -> bytes:
+def pack_head(head: BlockHead) -> bytes:
     """The head with its own CRC."""
     packed = _HEAD.pack(BLOCK_MAGIC, head.flags, 0, *head[1:])
     return packed + _CRC.pack(crc32(packed))
 
 
-def unpack_head(buffer: bytes | memoryview, at: int = 0) -> Head | str:
+def unpack_head(buffer: bytes | memoryview, at: int = 0) -> BlockHead | str:
     """The head at this place, or in words why there is none. Amounts are checked, so that they may be used."""
     if len(buffer) - at < HEAD_BYTES:
         return "cut short"
@@ -131,10 +131,10 @@ def unpack_head(buffer: bytes | memoryview, at: int = 0) -> Head | str:
     (crc,) = _CRC.unpack_from(buffer, at + _HEAD.size)
     if crc != crc32(memoryview(buffer)[at : at + _HEAD.size]):
         return "the head's CRC is wrong"
-    return _checked(Head(flags, *rest), zero)
+    return _checked(BlockHead(flags, *rest), zero)
 
 
-def _checked(head: Head, zero: int) -> Head | str:
+def _checked(head: BlockHead, zero: int) -> BlockHead | str:
     if zero or head.flags & ~MORE:
         return f"unknown flags {head.flags:#06x} {zero:#06x}"
     if not 0 < head.runs <= head.records <= BLOCK_RECORDS_MAX or head.bodies_bytes > BODIES_BYTES_MAX:

@@ -14,27 +14,27 @@ from hopring.spool.block_format import (
     NO_STRING,
     RUN_COLUMNS,
     SIZES,
-    Head,
-    Section,
+    BlockHead,
+    ColumnExtent,
     crc32,
     padded,
     sections,
     unpack_head,
 )
-from hopring.spool.encode import NAMES_BETWEEN, Mark
-from hopring.spool.record import Facts, GroupStep, Kind, Record
+from hopring.spool.encode import NAMES_BETWEEN, AppendMark
+from hopring.spool.record import GroupStep, RecordHeader, RecordKind, SpoolRecord
 
-_KINDS = frozenset(Kind)
+_KINDS = frozenset(RecordKind)
 _SERVICES = frozenset([0, *Service])
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SpoolBlock:
     """A block whose bytes are what was written; columns are views of the buffer."""
 
-    head: Head
+    head: BlockHead
     buffer: memoryview  # Of this block alone.
-    places: dict[str, Section]
+    places: dict[str, ColumnExtent]
     bodies_at: int
 
     def column(self, name: str) -> memoryview:
@@ -58,42 +58,44 @@ class Block:
         return [whole[start:end].decode() for start, end in pairwise(self.column("string_ends").tolist())]
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> AppendMark | None:
         """Which batch of which application it is."""
         head = self.head
-        return None if head.app == NO_STRING else Mark(self.strings[head.app], head.batch)
+        return None if head.app == NO_STRING else AppendMark(self.strings[head.app], head.batch)
 
-    def runs(self) -> list[tuple[int, int, Facts]]:
+    def runs(self) -> list[tuple[int, int, RecordHeader]]:
         """Of each run: where it ends, the number of its first record, and what its records share."""
         strings = self.strings
         names = [tuple(text.split(NAMES_BETWEEN)) if text else () for text in strings]
         columns = [self.column(name).tolist() for name, _ in RUN_COLUMNS]
         return [_run(row, strings, names) for row in zip(*columns, strict=True)]
 
-    def records(self, start: int = 0, end: int | None = None) -> list[Record]:
+    def records(self, start: int = 0, end: int | None = None) -> list[SpoolRecord]:
         """The records with offsets from `start` to before `end`."""
         first = self.head.first
         low = max(0, start - first)
         high = self.head.records if end is None else min(self.head.records, end - first)
         bodies, ends, types = bytes(self.bodies), self.column("ends").tolist(), self.column("types").tolist()
-        out: list[Record] = []
+        out: list[SpoolRecord] = []
         begin = 0
-        for run_end, number, facts in self.runs():
+        for run_end, number, header in self.runs():
             here, stop = max(begin, low), min(run_end, high)
             shift = number - begin
             offsets, numbers = range(first + here, first + stop), range(here + shift, stop + shift)
             its = [bodies[at:to] for at, to in pairwise(ends[here : stop + 1])]
-            out += map(Record, offsets, numbers, types[here:stop], its, repeat(facts))
+            out += map(SpoolRecord, offsets, numbers, types[here:stop], its, repeat(header))
             begin = run_end
         return out
 
 
-def _run(row: tuple[int, ...], strings: list[str], names: list[tuple[str, ...]]) -> tuple[int, int, Facts]:
+def _run(
+    row: tuple[int, ...], strings: list[str], names: list[tuple[str, ...]]
+) -> tuple[int, int, RecordHeader]:
     """A run from its items, which are in the order of RUN_COLUMNS."""
     counter, nonce, lts, view_counter, view_nonce, step, time_us, *rest = row
     end, number, sender, groups, representative, site, view_representative, kind, service = rest
-    facts = Facts(
-        Kind(kind),
+    header = RecordHeader(
+        RecordKind(kind),
         time_us,
         strings[sender],
         names[groups],
@@ -101,10 +103,10 @@ def _run(row: tuple[int, ...], strings: list[str], names: list[tuple[str, ...]])
         Place(ViewId(counter, DaemonId(representative), Incarnation(nonce)), lts, site),
         GroupStep(ViewId(view_counter, DaemonId(view_representative), Incarnation(view_nonce)), step),
     )
-    return end, number, facts
+    return end, number, header
 
 
-def decode_block(buffer: bytes | memoryview, at: int = 0, key: int | None = None) -> Block | str:
+def decode_block(buffer: bytes | memoryview, at: int = 0, key: int | None = None) -> SpoolBlock | str:
     """The block at this place, or in words why there is none; nothing is taken on trust but the CRC's word."""
     head = unpack_head(buffer, at)
     if isinstance(head, str):
@@ -117,11 +119,11 @@ def decode_block(buffer: bytes | memoryview, at: int = 0, key: int | None = None
     if crc32(whole[HEAD_BYTES:]) != head.crc:
         return "its CRC is wrong"
     places, bodies_at = sections(head.records, head.runs, head.strings, head.strings_bytes)
-    block = Block(head, whole, places, bodies_at)
+    block = SpoolBlock(head, whole, places, bodies_at)
     return _inconsistency(block) or block
 
 
-def _inconsistency(block: Block) -> str:
+def _inconsistency(block: SpoolBlock) -> str:
     """What no writer of ours writes, even under a right CRC: columns are used as places in others."""
     head = block.head
     run_ends = block.column("run_end").tolist()
@@ -149,14 +151,14 @@ def _rises(ends: list[int], last: int) -> bool:
     return ends[0] == 0 and ends[-1] == last and sorted(ends) == ends
 
 
-class Found(NamedTuple):
+class FoundBlock(NamedTuple):
     """A whole block."""
 
     position: int
-    block: Block
+    block: SpoolBlock
 
 
-class Lost(NamedTuple):
+class LostBytes(NamedTuple):
     """Bytes that are no block."""
 
     position: int
@@ -166,7 +168,7 @@ class Lost(NamedTuple):
     end: int | None  # Behind the last one; None if nothing follows that would tell.
 
 
-def scan(buffer: bytes | memoryview, at: int, first: int, key: int) -> Iterator[Found | Lost]:
+def scan(buffer: bytes | memoryview, at: int, first: int, key: int) -> Iterator[FoundBlock | LostBytes]:
     """All blocks from this place on, where the record `first` is expected, and all that is lost among them."""
     while at < len(buffer):
         block = _block(buffer, at, first, key)
@@ -174,36 +176,36 @@ def scan(buffer: bytes | memoryview, at: int, first: int, key: int) -> Iterator[
             reason = block
             following = _next(buffer, at, first, key)
             if following is None:
-                yield Lost(at, len(buffer), reason, first, None)
+                yield LostBytes(at, len(buffer), reason, first, None)
                 return
-            yield Lost(at, following.position, reason, first, following.block.head.first)
+            yield LostBytes(at, following.position, reason, first, following.block.head.first)
             at, block = following
         elif block.head.first > first:
-            yield Lost(at, at, "records are missing", first, block.head.first)
-        yield Found(at, block)
+            yield LostBytes(at, at, "records are missing", first, block.head.first)
+        yield FoundBlock(at, block)
         at += block.head.size_bytes
         first = block.head.end
 
 
-def whole_appends(parts: list[Found | Lost]) -> list[Found | Lost]:
+def whole_appends(parts: list[FoundBlock | LostBytes]) -> list[FoundBlock | LostBytes]:
     """The same without what is left at the end of an append that was not finished, and of what is no block."""
     end = len(parts)
     while end:
         last = parts[end - 1]
-        if isinstance(last, Found) and not last.block.head.more:
+        if isinstance(last, FoundBlock) and not last.block.head.more:
             break
         end -= 1
     return parts[:end]
 
 
-def _block(buffer: bytes | memoryview, at: int, first: int, key: int) -> Block | str:
+def _block(buffer: bytes | memoryview, at: int, first: int, key: int) -> SpoolBlock | str:
     block = decode_block(buffer, at, key)
-    if isinstance(block, Block) and block.head.first < first:
+    if isinstance(block, SpoolBlock) and block.head.first < first:
         return f"its offsets go back to {block.head.first}"
     return block
 
 
-def _next(buffer: bytes | memoryview, at: int, first: int, key: int) -> Found | None:
+def _next(buffer: bytes | memoryview, at: int, first: int, key: int) -> FoundBlock | None:
     """The next whole block behind a place that has none."""
     head = unpack_head(buffer, at)
     if not isinstance(head, str) and head.key == key:
@@ -215,7 +217,7 @@ def _next(buffer: bytes | memoryview, at: int, first: int, key: int) -> Found | 
         position = at + 8 + found
         if position == padded(position):
             block = _block(buffer, position, first, key)
-            if isinstance(block, Block):
-                return Found(position, block)
+            if isinstance(block, SpoolBlock):
+                return FoundBlock(position, block)
         found = whole.find(BLOCK_MAGIC, found + 1)
     return None

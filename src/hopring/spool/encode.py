@@ -15,12 +15,12 @@ from hopring.spool.block_format import (
     NO_BATCH,
     NO_STRING,
     RUN_COLUMNS,
-    Head,
+    BlockHead,
     crc32,
     pack_head,
     padded,
 )
-from hopring.spool.record import Run
+from hopring.spool.record import RecordRun
 
 BLOCK_BYTES_AIM: Final = 4 * 1024 * 1024
 """A long append is cut at about this size: what one flipped bit can spoil, and what a reader has in hand."""
@@ -29,26 +29,26 @@ NAMES_BETWEEN: Final = "\0"
 """Stands between names of groups, in which it cannot be."""
 
 
-class Mark(NamedTuple):
+class AppendMark(NamedTuple):
     """By which an application knows its appends again: of each batch, one append counts."""
 
     app: str
     batch: int
 
 
-class Encoded(NamedTuple):
+class EncodedBlock(NamedTuple):
     """A block to be written."""
 
-    head: Head
+    head: BlockHead
     buffers: list[bytes | memoryview]
 
 
 def encode_append(
-    runs: Sequence[Run], first: int, key: int, time_us: int, mark: Mark | None = None
-) -> list[Encoded]:
+    runs: Sequence[RecordRun], first: int, key: int, time_us: int, mark: AppendMark | None = None
+) -> list[EncodedBlock]:
     """The blocks of an append; all but the last one say that it goes on."""
     parts = list(_parts(runs))
-    blocks: list[Encoded] = []
+    blocks: list[EncodedBlock] = []
     for number, part in enumerate(parts, 1):
         flags = 0 if number == len(parts) else MORE
         blocks.append(_encode_block(part, first, key, time_us, mark, flags))
@@ -56,9 +56,9 @@ def encode_append(
     return blocks
 
 
-def _parts(runs: Sequence[Run]) -> Iterator[list[Run]]:
+def _parts(runs: Sequence[RecordRun]) -> Iterator[list[RecordRun]]:
     """The runs in portions that each fit a block."""
-    part: list[Run] = []
+    part: list[RecordRun] = []
     records = size_bytes = 0
     for whole in runs:
         for run in _pieces(whole):
@@ -73,7 +73,7 @@ def _parts(runs: Sequence[Run]) -> Iterator[list[Run]]:
         yield part
 
 
-def _pieces(run: Run) -> Iterator[Run]:
+def _pieces(run: RecordRun) -> Iterator[RecordRun]:
     """A run that is too long for a block, in pieces; each has the number that its first message has."""
     ends = run.ends
     if len(run) <= BLOCK_RECORDS_MAX and ends[-1] - ends[0] <= BLOCK_BYTES_AIM:
@@ -88,14 +88,16 @@ def _pieces(run: Run) -> Iterator[Run]:
             start = here
 
 
-def part_of(run: Run, start: int, end: int) -> Run:
+def part_of(run: RecordRun, start: int, end: int) -> RecordRun:
     """The records of a run from one to before another."""
-    return Run(run.facts, run.types[start:end], run.ends[start : end + 1], run.bodies, run.number + start)
+    return RecordRun(
+        run.header, run.types[start:end], run.ends[start : end + 1], run.bodies, run.number + start
+    )
 
 
 def _encode_block(
-    runs: list[Run], first: int, key: int, time_us: int, mark: Mark | None, flags: int
-) -> Encoded:
+    runs: list[RecordRun], first: int, key: int, time_us: int, mark: AppendMark | None, flags: int
+) -> EncodedBlock:
     strings: dict[str, int] = {}
     app = NO_STRING if mark is None else strings.setdefault(mark.app, 0)
     run_columns = _run_columns(runs, strings)
@@ -110,7 +112,7 @@ def _encode_block(
     for body in bodies:
         crc = crc32(body, crc)
     crc = crc32(tail, crc)
-    head = Head(
+    head = BlockHead(
         flags=flags,
         size_bytes=HEAD_BYTES + len(front) + ends[-1] + len(tail),
         records=len(types),
@@ -125,10 +127,10 @@ def _encode_block(
         app=app,
         crc=crc,
     )
-    return Encoded(head, [pack_head(head) + front, *bodies, tail])
+    return EncodedBlock(head, [pack_head(head) + front, *bodies, tail])
 
 
-def _run_columns(runs: list[Run], strings: dict[str, int]) -> "list[array[int]]":
+def _run_columns(runs: list[RecordRun], strings: dict[str, int]) -> "list[array[int]]":
     rows = []
     end = 0
     for run in runs:
@@ -137,23 +139,23 @@ def _run_columns(runs: list[Run], strings: dict[str, int]) -> "list[array[int]]"
     return [array(code, column) for (_, code), column in zip(RUN_COLUMNS, zip(*rows, strict=True), strict=True)]
 
 
-def _row(run: Run, end: int, strings: dict[str, int]) -> tuple[int, ...]:
+def _row(run: RecordRun, end: int, strings: dict[str, int]) -> tuple[int, ...]:
     """A run's items in the order of RUN_COLUMNS."""
-    facts = run.facts
-    place, view = facts.place, facts.view
-    names = NAMES_BETWEEN.join(facts.groups)
+    header = run.header
+    place, view = header.place, header.view
+    names = NAMES_BETWEEN.join(header.groups)
     return (
         *(place.view.counter, place.view.nonce, place.lts, view.view.counter, view.view.nonce),
-        *(view.step, facts.time_us),
+        *(view.step, header.time_us),
         *(end, run.number),
-        strings.setdefault(facts.sender, len(strings)),
+        strings.setdefault(header.sender, len(strings)),
         strings.setdefault(names, len(strings)),
         *(place.view.representative, place.site, view.view.representative),
-        *(facts.kind, facts.service or 0),
+        *(header.kind, header.service or 0),
     )
 
 
-def _record_columns(runs: list[Run]) -> "tuple[array[int], array[int]]":
+def _record_columns(runs: list[RecordRun]) -> "tuple[array[int], array[int]]":
     ends = array("i", [0])
     types = array("H")
     for run in runs:

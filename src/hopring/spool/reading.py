@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hopring.session.place import Place
-from hopring.spool.decode import Block, Found, decode_block, scan
+from hopring.spool.decode import FoundBlock, SpoolBlock, decode_block, scan
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
 from hopring.spool.layout import bases, index_path, log_path
-from hopring.spool.record import Record
+from hopring.spool.record import SpoolRecord
 from hopring.spool.segment_format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
-    Entry,
+    IndexEntry,
     SegmentHead,
     decode_entry,
     decode_segment_head,
@@ -73,19 +73,19 @@ def plan(directory: Path, start: int, end: int, records_max: int = 100_000) -> l
     return slices
 
 
-def read(directory: Path, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[Record]:
+def read(directory: Path, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[SpoolRecord]:
     """The records from `start` to before `end`; SpoolDamaged where one is spoiled, unless those are skipped."""
     for block in read_blocks(directory, start, end, skip_damaged=skip_damaged):
         yield from block.records(start, end)
 
 
-def read_blocks(directory: Path, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[Block]:
+def read_blocks(directory: Path, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[SpoolBlock]:
     """The blocks that hold these records; the first and the last may hold others, too."""
     for portion in plan(directory, start, end, records_max=max(1, end - start)):
         yield from slice_blocks(portion, skip_damaged=skip_damaged)
 
 
-def slice_blocks(portion: Slice, *, skip_damaged: bool = False) -> Iterator[Block]:
+def slice_blocks(portion: Slice, *, skip_damaged: bool = False) -> Iterator[SpoolBlock]:
     """The blocks that hold the records of a slice."""
     directory = Path(portion.directory)
     path = log_path(directory, portion.base)
@@ -99,7 +99,7 @@ def slice_blocks(portion: Slice, *, skip_damaged: bool = False) -> Iterator[Bloc
         if entry.first > expected and not skip_damaged:
             raise SpoolDamaged(path, "they are gone", expected, entry.first)
         block = decode_block(log, entry.position, head.key)
-        if isinstance(block, Block) and block.head.first == entry.first:
+        if isinstance(block, SpoolBlock) and block.head.first == entry.first:
             yield block
         elif not skip_damaged:
             reason = block if isinstance(block, str) else "another block is in its place"
@@ -121,7 +121,7 @@ def _head(directory: Path, base: int, skip_damaged: bool) -> SegmentHead:
         return other
 
 
-def entries(directory: Path, start: int, end: int) -> Iterator[Entry]:
+def entries(directory: Path, start: int, end: int) -> Iterator[IndexEntry]:
     """Where the blocks are that hold these records, and how long they are; nothing of them is read."""
     for portion in plan(directory, start, end, records_max=max(1, end - start)):
         yield from _entries(directory, read_head(directory, portion.base), portion.start, portion.end)
@@ -161,8 +161,8 @@ def after_place(directory: Path, place: Place) -> int | None:
         found = [
             block.head.first + end
             for block in slice_blocks(portion, skip_damaged=True)
-            for end, _, facts in block.runs()
-            if facts.place == place
+            for end, _, header in block.runs()
+            if header.place == place
         ]
         if found:
             return found[-1]
@@ -205,7 +205,7 @@ def _end(directory: Path, base: int) -> int:
     return base
 
 
-def _entries(directory: Path, head: SegmentHead, start: int, end: int) -> Iterator[Entry]:
+def _entries(directory: Path, head: SegmentHead, start: int, end: int) -> Iterator[IndexEntry]:
     """The entries of blocks with these records; found by looking through the log if the index is spoiled."""
     try:
         index = mapped(index_path(directory, head.base))
@@ -233,10 +233,10 @@ def _first(index: memoryview, at: int) -> int:
     return int.from_bytes(index[place : place + 8], "little")
 
 
-def _found(directory: Path, head: SegmentHead, start: int, end: int) -> Iterator[Entry]:
+def _found(directory: Path, head: SegmentHead, start: int, end: int) -> Iterator[IndexEntry]:
     log = mapped(log_path(directory, head.base))
     for one in scan(log, head.size_bytes, head.base, head.key):
-        if isinstance(one, Found) and one.block.head.end > start:
+        if isinstance(one, FoundBlock) and one.block.head.end > start:
             if one.block.head.first >= end:
                 return
             yield entry_of(one.block.head, one.position)

@@ -19,7 +19,7 @@ from hopring.services import Service
 from hopring.session.place import Place
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record is; the number is the one in the file. The bodies of all but messages are below."""
 
     MESSAGE = 1
@@ -47,10 +47,10 @@ class GroupStep(NamedTuple):
 NO_STEP: Final = GroupStep(NO_VIEW, 0)
 
 
-class Facts(NamedTuple):
+class RecordHeader(NamedTuple):
     """What all records of a run share."""
 
-    kind: Kind
+    kind: RecordKind
     time_us: int  # When the spooler received it; microseconds since 1970, by the clock of its host.
     sender: str = ""  # The sender's private group.
     groups: tuple[str, ...] = ()
@@ -59,21 +59,21 @@ class Facts(NamedTuple):
     view: GroupStep = NO_STEP
 
 
-class Record(NamedTuple):
+class SpoolRecord(NamedTuple):
     """One record as a program reads it."""
 
     offset: int
     number: int  # Among the messages of its bundle, which have one place.
     type: int
     data: bytes
-    facts: Facts
+    header: RecordHeader
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Records that share their facts, in columns; ends rise from `ends[0]`, where the bodies begin, on."""
+class RecordRun:
+    """Records that share their header, in columns; ends rise from `ends[0]`, where the bodies begin, on."""
 
-    facts: Facts
+    header: RecordHeader
     types: Sequence[int]
     ends: Sequence[int]  # One more than types.
     bodies: bytes | memoryview
@@ -83,14 +83,16 @@ class Run:
         return len(self.types)
 
 
-def run_of(facts: Facts, bodies: Sequence[bytes], types: Sequence[int] | None = None) -> Run:
+def run_of(header: RecordHeader, bodies: Sequence[bytes], types: Sequence[int] | None = None) -> RecordRun:
     """A run of these bodies."""
     assert types is None or len(types) == len(bodies), "one type for each body"
     ends = list(accumulate(map(len, bodies), initial=0))
-    return Run(facts, array("H", bytes(2 * len(bodies))) if types is None else types, ends, b"".join(bodies))
+    return RecordRun(
+        header, array("H", bytes(2 * len(bodies))) if types is None else types, ends, b"".join(bodies)
+    )
 
 
-class MemberBody(msgspec.Struct, frozen=True, array_like=True):
+class RecordedMember(msgspec.Struct, frozen=True, array_like=True):
     """A session in a group."""
 
     daemon: str
@@ -99,25 +101,25 @@ class MemberBody(msgspec.Struct, frozen=True, array_like=True):
     session: int
 
 
-class ViewBody(msgspec.Struct, frozen=True):
+class RecordedView(msgspec.Struct, frozen=True):
     """VIEW: who is in the group from here on, with the whole id of the view."""
 
     id: GroupViewId
-    members: tuple[MemberBody, ...]
+    members: tuple[RecordedMember, ...]
     together: tuple[int, ...]  # Places in `members`: those who come from the same view as the spooler.
     cause: ViewCause
-    who: MemberBody | None
+    who: RecordedMember | None
     sets: tuple[tuple[int, ...], ...]
 
 
-class TransitionBody(msgspec.Struct, frozen=True):
+class RecordedTransition(msgspec.Struct, frozen=True):
     """TRANSITION: the view is closing; what follows is promised among these members."""
 
     id: GroupViewId
-    members: tuple[MemberBody, ...]
+    members: tuple[RecordedMember, ...]
 
 
-class GapBody(msgspec.Struct, frozen=True):
+class RecordedGap(msgspec.Struct, frozen=True):
     """GAP: records are missing here."""
 
     reason: str
@@ -127,10 +129,10 @@ class GapBody(msgspec.Struct, frozen=True):
     last: Place | None = None  # Of the last message before.
 
 
-Body = TypeVar("Body", ViewBody, TransitionBody, GapBody)
+Body = TypeVar("Body", RecordedView, RecordedTransition, RecordedGap)
 
 
-def encode_body(body: ViewBody | TransitionBody | GapBody) -> bytes:
+def encode_body(body: RecordedView | RecordedTransition | RecordedGap) -> bytes:
     """The data of a record."""
     return msgspec.msgpack.encode(body)
 

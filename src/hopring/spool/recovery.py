@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hopring.spool.block_format import NO_STRING, unpack_head
-from hopring.spool.decode import Block, Found, Lost, decode_block, scan, whole_appends
+from hopring.spool.decode import FoundBlock, LostBytes, SpoolBlock, decode_block, scan, whole_appends
 from hopring.spool.disk import Disk
 from hopring.spool.errors import NotASpool, SpoolDamaged
 from hopring.spool.layout import INDEX, LOG, NEW, bases, index_path, log_path
@@ -24,7 +24,7 @@ from hopring.spool.segment_format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
     SPOOL_ID_BYTES,
-    Entry,
+    IndexEntry,
     SegmentHead,
     decode_entries,
     decode_segment_head,
@@ -42,7 +42,7 @@ class Recovery:
 
     cut_bytes: int = 0  # Of a torn tail.
     kept_records: int = 0  # That were behind the index.
-    damage: tuple[Lost, ...] = ()  # Behind the index, before something whole.
+    damage: tuple[LostBytes, ...] = ()  # Behind the index, before something whole.
     removed: tuple[str, ...] = ()  # Files that a crash had left.
 
 
@@ -119,16 +119,16 @@ class _Tail:
 
     position: int
     first: int
-    parts: list[Found | Lost] = field(default_factory=list)
+    parts: list[FoundBlock | LostBytes] = field(default_factory=list)
 
     @property
     def end_position(self) -> int:
         last = self.parts[-1] if self.parts else None
-        return last.position + last.block.head.size_bytes if isinstance(last, Found) else self.position
+        return last.position + last.block.head.size_bytes if isinstance(last, FoundBlock) else self.position
 
     @property
-    def entries(self) -> list[Entry]:
-        return [entry_of(one.block.head, one.position) for one in self.parts if isinstance(one, Found)]
+    def entries(self) -> list[IndexEntry]:
+        return [entry_of(one.block.head, one.position) for one in self.parts if isinstance(one, FoundBlock)]
 
 
 def _recover(head: SegmentHead, whole: memoryview, log: int, index: int, disk: Disk) -> Recovered:
@@ -150,12 +150,12 @@ def _recover(head: SegmentHead, whole: memoryview, log: int, index: int, disk: D
     disk.cut(index, at + len(kept) * ENTRY_BYTES)
     entries += kept
     segment = OpenSegment(head, disk, log, index, tail.end_position, len(entries), tail.end_position)
-    damage = tuple([one for one in tail.parts if isinstance(one, Lost)])
+    damage = tuple([one for one in tail.parts if isinstance(one, LostBytes)])
     report = Recovery(cut_bytes, sum([entry.records for entry in kept]), damage)
     return Recovered(segment, entries[-1].end if entries else head.base, apps, report, seal=short)
 
 
-def _entries(index: int, head: SegmentHead, disk: Disk) -> list[Entry]:
+def _entries(index: int, head: SegmentHead, disk: Disk) -> list[IndexEntry]:
     """The entries up to the first one that is spoiled; the index begins anew if its head is."""
     whole = os.pread(index, os.fstat(index).st_size, 0)
     if is_index_head(whole, head.base, head.key):
@@ -165,7 +165,7 @@ def _entries(index: int, head: SegmentHead, disk: Disk) -> list[Entry]:
     return []
 
 
-def _marks(whole: memoryview, entries: list[Entry], key: int) -> dict[str, int]:
+def _marks(whole: memoryview, entries: list[IndexEntry], key: int) -> dict[str, int]:
     """The last batch of each application among blocks that the index has; a spoiled one has none."""
     apps: dict[str, int] = {}
     for entry in entries:
@@ -173,17 +173,17 @@ def _marks(whole: memoryview, entries: list[Entry], key: int) -> dict[str, int]:
         if isinstance(head, str) or head.app == NO_STRING:
             continue
         block = decode_block(whole, entry.position, key)
-        if isinstance(block, Block):
-            apps |= _marks_of([Found(entry.position, block)])
+        if isinstance(block, SpoolBlock):
+            apps |= _marks_of([FoundBlock(entry.position, block)])
     return apps
 
 
-def _marks_of(parts: Sequence[Found | Lost]) -> dict[str, int]:
-    marks = [one.block.mark for one in parts if isinstance(one, Found)]
+def _marks_of(parts: Sequence[FoundBlock | LostBytes]) -> dict[str, int]:
+    marks = [one.block.mark for one in parts if isinstance(one, FoundBlock)]
     return {mark.app: mark.batch for mark in marks if mark is not None}
 
 
-class Opened(NamedTuple):
+class OpenedSpool(NamedTuple):
     """A spool that can be appended to."""
 
     segment: OpenSegment
@@ -192,12 +192,12 @@ class Opened(NamedTuple):
     report: Recovery
 
 
-def open_spool(directory: Path, group: str, disk: Disk, now_us: int) -> Opened:
+def open_spool(directory: Path, group: str, disk: Disk, now_us: int) -> OpenedSpool:
     """The spool of a group, whose lock is held; OSError if the disk refuses, SpoolError if it is spoiled."""
     removed = sweep(directory, disk)
     if not bases(directory):
         head = SegmentHead(0, now_us, os.urandom(SPOOL_ID_BYTES), group, {})
-        return Opened(create_segment(directory, head, disk), 0, {}, Recovery(removed=removed))
+        return OpenedSpool(create_segment(directory, head, disk), 0, {}, Recovery(removed=removed))
     last = open_last(directory, disk)
     segment = last.segment
     try:
@@ -212,4 +212,4 @@ def open_spool(directory: Path, group: str, disk: Disk, now_us: int) -> Opened:
         raise
     if segment is not last.segment:
         last.segment.close()
-    return Opened(segment, last.end, last.apps, replace(last.report, removed=removed))
+    return OpenedSpool(segment, last.end, last.apps, replace(last.report, removed=removed))

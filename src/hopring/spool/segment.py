@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hopring.spool.disk import Disk
-from hopring.spool.encode import Encoded
+from hopring.spool.encode import EncodedBlock
 from hopring.spool.layout import NEW, index_path, log_path
 from hopring.spool.segment_format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
-    Entry,
+    IndexEntry,
     SegmentHead,
     encode_entry,
     encode_index_head,
@@ -26,7 +26,7 @@ from hopring.spool.segment_format import (
 )
 
 
-class Written(NamedTuple):
+class LogPosition(NamedTuple):
     """A state of a segment's log."""
 
     position: int
@@ -44,7 +44,7 @@ class OpenSegment:
     position: int  # Where the next block goes.
     entries: int  # In the index.
     synced_position: int
-    waiting: list[Entry] = field(default_factory=list)  # Of blocks that are not safe yet.
+    waiting: list[IndexEntry] = field(default_factory=list)  # Of blocks that are not safe yet.
     broken: str = ""  # Why the files are not what this says.
 
     @property
@@ -52,10 +52,10 @@ class OpenSegment:
         """Of both files, when all is written."""
         return self.position + INDEX_HEAD_BYTES + (self.entries + len(self.waiting)) * ENTRY_BYTES
 
-    def write(self, blocks: Sequence[Encoded]) -> None:
+    def write(self, blocks: Sequence[EncodedBlock]) -> None:
         """Adds an append to the log in one gather write; OSError if nothing came of it."""
         begin = self.position
-        entries: list[Entry] = []
+        entries: list[IndexEntry] = []
         for block in blocks:
             entries.append(entry_of(block.head, self.position + sum([one.size_bytes for one in entries])))
         buffers = [buffer for block in blocks for buffer in block.buffers]
@@ -88,16 +88,16 @@ class OpenSegment:
         """Makes the index safe as well: nobody makes that of a sealed segment again. OSError if it is not."""
         self.disk.sync(self.index)
 
-    def mark(self) -> Written:
+    def mark(self) -> LogPosition:
         """How far it is written, to take back what follows."""
-        return Written(self.position, len(self.waiting))
+        return LogPosition(self.position, len(self.waiting))
 
     @property
-    def synced(self) -> Written:
+    def synced(self) -> LogPosition:
         """How far it is safe."""
-        return Written(self.synced_position, 0)
+        return LogPosition(self.synced_position, 0)
 
-    def take_back(self, before: Written) -> None:
+    def take_back(self, before: LogPosition) -> None:
         """Forgets what was written since; readers have not seen it."""
         del self.waiting[before.waiting :]
         self._cut_log(before.position)

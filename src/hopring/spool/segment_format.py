@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hopring.spool.block_format import Head, crc32, padded
+from hopring.spool.block_format import BlockHead, crc32, padded
 from hopring.spool.errors import NotASpool, OtherVersion, SpoolDamaged
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
 
@@ -17,11 +17,11 @@ FORMAT_VERSION: Final = 1
 LOG_MAGIC: Final = b"HOPSPOOL"
 INDEX_MAGIC: Final = b"HOPINDEX"
 SPOOL_ID_BYTES: Final = 16
-FACTS_BYTES_MAX: Final = 16 * 1024 * 1024
+INFO_BYTES_MAX: Final = 16 * 1024 * 1024
 APPS_MAX: Final = 10_000
 APP_BYTES_MAX: Final = 256
 
-# magic, version, zero, bytes of the facts, base offset, time, spool, crc of all but itself
+# magic, version, zero, bytes of the info, base offset, time, spool, crc of all but itself
 _LOG: Final = Struct("<8sHHIQq16sI")
 # magic, version, zero, key, base offset, crc
 _INDEX: Final = Struct("<8sHHIQI")
@@ -32,7 +32,7 @@ ENTRY_BYTES: Final = 48
 _ENTRY_PAD: Final = bytes(ENTRY_BYTES - _ENTRY.size)
 
 
-class SegmentFacts(msgspec.Struct, frozen=True, array_like=True):
+class SegmentInfo(msgspec.Struct, frozen=True, array_like=True):
     """What stands in the head of a log beside its numbers."""
 
     group: str
@@ -55,7 +55,7 @@ class SegmentHead(NamedTuple):
         return int.from_bytes(self.spool_id[:4], "little")
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """Where a block is."""
 
     first: int
@@ -80,10 +80,10 @@ class Entry(NamedTuple):
 def encode_segment_head(head: SegmentHead) -> bytes:
     """The first bytes of a log."""
     assert len(head.group.encode()) <= GROUP_NAME_BYTES_MAX, "check the group's name first"
-    facts = msgspec.msgpack.encode(SegmentFacts(head.group, head.apps))
-    packed = _LOG.pack(LOG_MAGIC, FORMAT_VERSION, 0, len(facts), head.base, head.time_us, head.spool_id, 0)
-    crc = crc32(facts, crc32(packed))
-    whole = packed[:-4] + crc.to_bytes(4, "little") + facts
+    info = msgspec.msgpack.encode(SegmentInfo(head.group, head.apps))
+    packed = _LOG.pack(LOG_MAGIC, FORMAT_VERSION, 0, len(info), head.base, head.time_us, head.spool_id, 0)
+    crc = crc32(info, crc32(packed))
+    whole = packed[:-4] + crc.to_bytes(4, "little") + info
     return whole + bytes(padded(len(whole)) - len(whole))
 
 
@@ -96,14 +96,14 @@ def decode_segment_head(buffer: bytes | memoryview, path: str) -> SegmentHead:
     _, version, zero, facts_bytes, base, time_us, spool_id, crc = _LOG.unpack_from(buffer)
     if version != FORMAT_VERSION:
         raise OtherVersion(path, version, FORMAT_VERSION)
-    if zero or facts_bytes > min(FACTS_BYTES_MAX, len(buffer) - _LOG.size):
+    if zero or facts_bytes > min(INFO_BYTES_MAX, len(buffer) - _LOG.size):
         raise SpoolDamaged(path, "its head is cut short or spoiled", base)
     end = _LOG.size + facts_bytes
     packed = bytes(buffer[: _LOG.size - 4]) + bytes(4)
     if crc != crc32(buffer[_LOG.size : end], crc32(packed)):
         raise SpoolDamaged(path, "the CRC of its head is wrong", base)
-    facts = msgspec.msgpack.decode(buffer[_LOG.size : end], type=SegmentFacts)
-    return SegmentHead(base, time_us, spool_id, facts.group, facts.apps, padded(end))
+    info = msgspec.msgpack.decode(buffer[_LOG.size : end], type=SegmentInfo)
+    return SegmentHead(base, time_us, spool_id, info.group, info.apps, padded(end))
 
 
 def encode_index_head(base: int, key: int) -> bytes:
@@ -126,18 +126,18 @@ def stand_in(index: bytes | memoryview, base: int) -> SegmentHead | None:
     return SegmentHead(base, 0, key.ljust(SPOOL_ID_BYTES, b"\0"), "", {})
 
 
-def entry_of(head: Head, position: int) -> Entry:
+def entry_of(head: BlockHead, position: int) -> IndexEntry:
     """The entry of a block."""
-    return Entry(head.first, position, head.size_bytes, head.records, head.time_us, head.crc, head.more)
+    return IndexEntry(head.first, position, head.size_bytes, head.records, head.time_us, head.crc, head.more)
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: IndexEntry) -> bytes:
     """An entry with its CRC."""
     packed = _ENTRY.pack(*entry[:6], entry.more, 0, 0)
     return packed[:-4] + crc32(packed).to_bytes(4, "little") + _ENTRY_PAD
 
 
-def decode_entry(buffer: bytes | memoryview, at: int) -> Entry | None:
+def decode_entry(buffer: bytes | memoryview, at: int) -> IndexEntry | None:
     """The entry at this place, or None if it is not what was written."""
     if len(buffer) - at < ENTRY_BYTES:
         return None
@@ -145,12 +145,12 @@ def decode_entry(buffer: bytes | memoryview, at: int) -> Entry | None:
     packed = bytes(buffer[at : at + _ENTRY.size - 4]) + bytes(4)
     if crc != crc32(packed) or more > 1 or zero or any(buffer[at + _ENTRY.size : at + ENTRY_BYTES]):
         return None
-    return Entry(first, position, size_bytes, records, time_us, block_crc, bool(more))
+    return IndexEntry(first, position, size_bytes, records, time_us, block_crc, bool(more))
 
 
-def decode_entries(buffer: bytes | memoryview) -> list[Entry]:
+def decode_entries(buffer: bytes | memoryview) -> list[IndexEntry]:
     """The entries of a whole index up to the first one that is spoiled."""
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     for at in range(INDEX_HEAD_BYTES, len(buffer) - ENTRY_BYTES + 1, ENTRY_BYTES):
         entry = decode_entry(buffer, at)
         if entry is None or (entries and not follows(entry, entries[-1])):
@@ -159,6 +159,6 @@ def decode_entries(buffer: bytes | memoryview) -> list[Entry]:
     return entries
 
 
-def follows(entry: Entry, before: Entry) -> bool:
+def follows(entry: IndexEntry, before: IndexEntry) -> bool:
     """Whether it may stand behind the other; between them may be a block that was lost."""
     return entry.first >= before.end and entry.position >= before.end_position

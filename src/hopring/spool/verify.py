@@ -5,14 +5,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from hopring.spool.decode import Found, Lost, scan
+from hopring.spool.decode import FoundBlock, LostBytes, scan
 from hopring.spool.errors import SpoolError
 from hopring.spool.layout import bases, index_path, log_path
 from hopring.spool.reading import bounds, mapped, read_head
 from hopring.spool.segment_format import SegmentHead, decode_entries, is_index_head
 
 
-class Finding(NamedTuple):
+class SpoolFinding(NamedTuple):
     """Something that is wrong."""
 
     file: str
@@ -21,13 +21,13 @@ class Finding(NamedTuple):
     end: int | None = None
 
 
-class Verdict(NamedTuple):
+class SpoolVerdict(NamedTuple):
     """What a spool is worth."""
 
     records: int  # That can be read.
     blocks: int
     size_bytes: int
-    findings: tuple[Finding, ...]
+    findings: tuple[SpoolFinding, ...]
 
 
 Progress = Callable[[int, int], None]
@@ -43,70 +43,78 @@ def log_bytes(directory: Path) -> int:
     return sum([log_path(directory, base).stat().st_size for base in bases(directory)])
 
 
-def verify(directory: Path, progress: Progress = unwatched) -> Verdict:
+def verify(directory: Path, progress: Progress = unwatched) -> SpoolVerdict:
     """Reads all that is acknowledged; a writer may go on meanwhile, what it adds is not looked at."""
     end = bounds(directory).end
     there = bases(directory)
     records = blocks = size_bytes = 0
-    findings: list[Finding] = []
+    findings: list[SpoolFinding] = []
     for base, following in pairwise([*there, end]):
         path = log_path(directory, base)
         try:
             head = read_head(directory, base)
         except SpoolError as error:
-            findings.append(Finding(path.name, error.reason, base, following))
+            findings.append(SpoolFinding(path.name, error.reason, base, following))
             progress(path.stat().st_size, 0)
             continue
         log = mapped(path)
         size_bytes += len(log)
         parts = _parts(log, head, following, progress)
-        whole = [one.block.head for one in parts if isinstance(one, Found)]
+        whole = [one.block.head for one in parts if isinstance(one, FoundBlock)]
         records += sum([one.records for one in whole])
         blocks += len(whole)
-        findings += [_finding(path, one, following) for one in parts if isinstance(one, Lost)]
+        findings += [_finding(path, one, following) for one in parts if isinstance(one, LostBytes)]
         findings += _missing(path, parts, head, following)
         findings += _index_findings(directory, head, parts)
-    return Verdict(records, blocks, size_bytes, tuple(findings))
+    return SpoolVerdict(records, blocks, size_bytes, tuple(findings))
 
 
-def _parts(log: memoryview, head: SegmentHead, following: int, progress: Progress) -> list[Found | Lost]:
+def _parts(
+    log: memoryview, head: SegmentHead, following: int, progress: Progress
+) -> list[FoundBlock | LostBytes]:
     """What is there of the records before the next segment; what is behind is not acknowledged."""
-    parts: list[Found | Lost] = []
+    parts: list[FoundBlock | LostBytes] = []
     left_bytes = len(log)
     for one in scan(log, head.size_bytes, head.base, head.key):
-        first = one.block.head.first if isinstance(one, Found) else one.first
+        first = one.block.head.first if isinstance(one, FoundBlock) else one.first
         if first >= following:
             break
         parts.append(one)
-        size_bytes = one.block.head.size_bytes if isinstance(one, Found) else one.end_position - one.position
-        progress(size_bytes, one.block.head.records if isinstance(one, Found) else 0)
+        size_bytes = (
+            one.block.head.size_bytes if isinstance(one, FoundBlock) else one.end_position - one.position
+        )
+        progress(size_bytes, one.block.head.records if isinstance(one, FoundBlock) else 0)
         left_bytes -= size_bytes
     progress(left_bytes, 0)
     return parts
 
 
-def _finding(path: Path, lost: Lost, following: int) -> Finding:
+def _finding(path: Path, lost: LostBytes, following: int) -> SpoolFinding:
     where = f"bytes {lost.position} to {lost.end_position}: {lost.reason}"
-    return Finding(path.name, where, lost.first, following if lost.end is None else lost.end)
+    return SpoolFinding(path.name, where, lost.first, following if lost.end is None else lost.end)
 
 
-def _missing(path: Path, parts: list[Found | Lost], head: SegmentHead, following: int) -> list[Finding]:
+def _missing(
+    path: Path, parts: list[FoundBlock | LostBytes], head: SegmentHead, following: int
+) -> list[SpoolFinding]:
     """Records behind the last block that should be there."""
     last = parts[-1] if parts else None
-    if isinstance(last, Lost):
+    if isinstance(last, LostBytes):
         return []
     end = last.block.head.end if last else head.base
-    return [Finding(path.name, "the file is cut short", end, following)] if end < following else []
+    return [SpoolFinding(path.name, "the file is cut short", end, following)] if end < following else []
 
 
-def _index_findings(directory: Path, head: SegmentHead, parts: list[Found | Lost]) -> list[Finding]:
+def _index_findings(
+    directory: Path, head: SegmentHead, parts: list[FoundBlock | LostBytes]
+) -> list[SpoolFinding]:
     path = index_path(directory, head.base)
     try:
         index = mapped(path)
     except FileNotFoundError:
-        return [Finding(path.name, "it is not there: reading is slow until the writer is opened again")]
+        return [SpoolFinding(path.name, "it is not there: reading is slow until the writer is opened again")]
     if not is_index_head(index, head.base, head.key):
-        return [Finding(path.name, "it does not belong to its log")]
+        return [SpoolFinding(path.name, "it does not belong to its log")]
     positions = {entry.position for entry in decode_entries(index)}
-    lacking = [one for one in parts if isinstance(one, Found) and one.position not in positions]
-    return [Finding(path.name, f"{len(lacking)} blocks are not in it, or are spoiled")] if lacking else []
+    lacking = [one for one in parts if isinstance(one, FoundBlock) and one.position not in positions]
+    return [SpoolFinding(path.name, f"{len(lacking)} blocks are not in it, or are spoiled")] if lacking else []

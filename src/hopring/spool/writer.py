@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
 from hopring.spool.disk import BackgroundSync, Disk, make_directory, take_lock
-from hopring.spool.encode import Encoded, Mark, encode_append
+from hopring.spool.encode import AppendMark, EncodedBlock, encode_append
 from hopring.spool.errors import (
     AppendFailed,
     AppendTooLarge,
@@ -28,10 +28,10 @@ from hopring.spool.errors import (
     refusal,
 )
 from hopring.spool.layout import directory_of
-from hopring.spool.record import Run
+from hopring.spool.record import RecordRun
 from hopring.spool.recovery import open_spool
 from hopring.spool.retention import Retention, retain
-from hopring.spool.segment import Written, create_segment
+from hopring.spool.segment import LogPosition, create_segment
 from hopring.spool.segment_format import APP_BYTES_MAX, APPS_MAX, SegmentHead
 
 SEGMENT_BYTES_DEFAULT: Final = 64 * 1024 * 1024
@@ -143,14 +143,14 @@ class SpoolWriter:
         """The last batch of each application."""
         return dict(self._apps)
 
-    def takes_mark(self, mark: Mark) -> bool:
+    def takes_mark(self, mark: AppendMark) -> bool:
         """Whether an append with this mark would be new, and there is room for its application."""
         last = self._apps.get(mark.app)
         return len(self._apps) < APPS_MAX if last is None else mark.batch > last
 
     # What is done.
 
-    def append(self, runs: Sequence[Run], mark: Mark | None = None) -> Appended:
+    def append(self, runs: Sequence[RecordRun], mark: AppendMark | None = None) -> Appended:
         """Adds the records of these runs, all or none; those of a batch that was appended before, not again.
 
         They are safe when `synced_end` has reached the end that is returned: at once if `sync_seconds` is 0.
@@ -248,7 +248,7 @@ class SpoolWriter:
 
     # Within.
 
-    def _write(self, blocks: list[Encoded]) -> None:
+    def _write(self, blocks: list[EncodedBlock]) -> None:
         try:
             self._segment.write(blocks)
         except OSError as error:
@@ -298,7 +298,7 @@ class SpoolWriter:
         except OSError as error:
             raise refusal(self.directory, error) from error
 
-    def _take_back(self, before: Written) -> None:
+    def _take_back(self, before: LogPosition) -> None:
         self._segment.take_back(before)
         if self._segment.broken:
             self._end_with(self._segment.broken)
@@ -319,7 +319,7 @@ class SpoolWriter:
 
 
 def check_limits(
-    directory: Path, blocks: Sequence[Encoded], mark: Mark | None, apps: Mapping[str, int]
+    directory: Path, blocks: Sequence[EncodedBlock], mark: AppendMark | None, apps: Mapping[str, int]
 ) -> None:
     """AppendTooLarge or ValueError if this cannot be appended."""
     if sum([block.head.size_bytes for block in blocks]) > APPEND_BYTES_MAX:

@@ -15,7 +15,7 @@ from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.archive import archive, waiting_bytes
 from hopring.spool.layout import log_path
-from hopring.spool.record import NO_VIEW, Facts, Kind, run_of
+from hopring.spool.record import NO_VIEW, RecordHeader, RecordKind, run_of
 from hopring.spool.verify import log_bytes, verify
 from hopring.spool.writer import SpoolOptions, SpoolWriter
 
@@ -46,11 +46,13 @@ def hop_on_terminal(*words: str) -> tuple[str, str]:
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     """Five messages in two sealed segments and an open one."""
-    facts = Facts(Kind.MESSAGE, 1_700_000_000_000_000, "#a#eu1", ("g",), Service.SAFE, Place(NO_VIEW, 9, 1))
+    header = RecordHeader(
+        RecordKind.MESSAGE, 1_700_000_000_000_000, "#a#eu1", ("g",), Service.SAFE, Place(NO_VIEW, 9, 1)
+    )
     with SpoolWriter(tmp_path, "g", SpoolOptions(segment_bytes=1)) as writer:
-        writer.append([run_of(facts, [b"one", b"two"])])
-        writer.append([run_of(facts, [b"three", b"four"])])
-        writer.append([run_of(facts, [b"five"])])
+        writer.append([run_of(header, [b"one", b"two"])])
+        writer.append([run_of(header, [b"three", b"four"])])
+        writer.append([run_of(header, [b"five"])])
     return tmp_path
 
 

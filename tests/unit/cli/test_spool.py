@@ -9,7 +9,7 @@ from tests.unit.cli.conftest import Hop
 from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.layout import log_path
-from hopring.spool.record import NO_VIEW, Facts, Kind, run_of
+from hopring.spool.record import NO_VIEW, RecordHeader, RecordKind, run_of
 from hopring.spool.retention import permit
 from hopring.spool.writer import SpoolOptions, SpoolWriter
 from hopring.spooler import away
@@ -18,12 +18,12 @@ from hopring.spooler import away
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     """Three messages in two sealed segments, and a gap in the last."""
-    facts = Facts(
-        Kind.MESSAGE, 1_700_000_000_000_000, "#anna#eu1", ("trades",), Service.SAFE, Place(NO_VIEW, 9, 1)
+    header = RecordHeader(
+        RecordKind.MESSAGE, 1_700_000_000_000_000, "#anna#eu1", ("trades",), Service.SAFE, Place(NO_VIEW, 9, 1)
     )
     with SpoolWriter(tmp_path, "trades", SpoolOptions(segment_bytes=1)) as writer:
-        writer.append([run_of(facts, [b"one", b"\xff"])])
-        writer.append([run_of(facts, [b"three"], [7])])
+        writer.append([run_of(header, [b"one", b"\xff"])])
+        writer.append([run_of(header, [b"three"], [7])])
         writer.append([away("trades", "the spooler was not running", 1, 2, None)])
     return tmp_path
 

@@ -161,7 +161,7 @@ def test_spools_have_each_message_in_its_group_only() -> None:
     assert all(isinstance(part, MessageRun) for part in batch.parts)
     runs = spooling.runs(batch)
 
-    assert {group: [run.facts.groups for run in some] for group, some in runs.items()} == {
+    assert {group: [run.header.groups for run in some] for group, some in runs.items()} == {
         "a": [("a",), ("a",)],
         "c": [("c",)],
     }

@@ -6,19 +6,24 @@ from pathlib import Path
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.place import Place
-from hopring.spool.record import Facts, Kind, Run, run_of
+from hopring.spool.record import RecordHeader, RecordKind, RecordRun, run_of
 from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 VIEW = ViewId(3, DaemonId(1), Incarnation(2**63 + 5))
 APPEND = 10
 
 
-def numbered(first: int, count: int, group: str = "g") -> list[Run]:
+def numbered(first: int, count: int, group: str = "g") -> list[RecordRun]:
     """Messages whose bodies say how manieth they are; they were received in their order, one each second."""
-    facts = Facts(
-        Kind.MESSAGE, first * 1_000_000, "#anna#eu1", (group, "other"), Service.SAFE, Place(VIEW, first, 4)
+    header = RecordHeader(
+        RecordKind.MESSAGE,
+        first * 1_000_000,
+        "#anna#eu1",
+        (group, "other"),
+        Service.SAFE,
+        Place(VIEW, first, 4),
     )
-    return [run_of(facts, [b"%08d" % (first + at) for at in range(count)], [at % 7 for at in range(count)])]
+    return [run_of(header, [b"%08d" % (first + at) for at in range(count)], [at % 7 for at in range(count)])]
 
 
 def fill(root: Path, group: str, count: int, *, segment_bytes: int = 1000) -> Path:

@@ -4,36 +4,45 @@ from pathlib import Path
 import pytest
 
 from hopring.spark.errors import NoJava
-from hopring.spark.java import Found, Java, Seen, Shim, Unset, decide, version_of, write_shim
+from hopring.spark.java import (
+    Java,
+    JavaFound,
+    JavaHomeUnset,
+    JavaSearch,
+    JavaShim,
+    decide,
+    version_of,
+    write_shim,
+)
 
 NEW, OLD = Java("/jdk", 21), Java("/old", 11)
 PATH_JAVA = Java(None, 17)
 
 
 def test_java_home_is_taken_if_it_is_new_enough() -> None:
-    assert decide(Seen(at_home=NEW, home_is_set=True, on_path=PATH_JAVA, carried="/x")) == Found(NEW)
+    assert decide(JavaSearch(at_home=NEW, home_is_set=True, on_path=PATH_JAVA, carried="/x")) == JavaFound(NEW)
 
 
 def test_an_old_java_home_is_set_aside_for_the_path() -> None:
-    assert decide(Seen(at_home=OLD, home_is_set=True, on_path=PATH_JAVA)) == Unset(PATH_JAVA)
+    assert decide(JavaSearch(at_home=OLD, home_is_set=True, on_path=PATH_JAVA)) == JavaHomeUnset(PATH_JAVA)
 
 
 def test_without_java_home_that_of_the_path_is_taken() -> None:
-    assert decide(Seen(on_path=PATH_JAVA, carried="/x")) == Found(PATH_JAVA)
+    assert decide(JavaSearch(on_path=PATH_JAVA, carried="/x")) == JavaFound(PATH_JAVA)
 
 
 def test_what_the_package_carries_comes_last() -> None:
-    assert decide(Seen(on_path=Java(None, 11), carried="/x")) == Shim("/x")
+    assert decide(JavaSearch(on_path=Java(None, 11), carried="/x")) == JavaShim("/x")
 
 
 def test_without_any_java_the_error_says_what_to_install() -> None:
     with pytest.raises(NoJava, match=r"here is none; pip install 'hopring\[jdk\]'"):
-        decide(Seen())
+        decide(JavaSearch())
 
 
 def test_an_old_java_is_named() -> None:
     with pytest.raises(NoJava, match="here is 11"):
-        decide(Seen(at_home=OLD, home_is_set=True))
+        decide(JavaSearch(at_home=OLD, home_is_set=True))
 
 
 @pytest.mark.parametrize(

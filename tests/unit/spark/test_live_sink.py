@@ -12,7 +12,7 @@ from hopring.spark.sink.options import WriteOptions, write_options
 from hopring.spark.sink.publish import keep, longest_bytes, rows
 from hopring.spark.sink.staging import Staged, stage
 from hopring.spark.source.options import WrongOption
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
@@ -31,7 +31,7 @@ def test_what_a_sink_to_a_live_group_is_told_is_read() -> None:
     )
     assert told().service is Service.SAFE
     table = {"daemon": "h:1", "group": "g", "txnAppId": "a", "txnVersion": "7"}
-    assert write_options(table, stream=False).mark == Mark("a", 7)
+    assert write_options(table, stream=False).mark == AppendMark("a", 7)
 
 
 @pytest.mark.parametrize(
@@ -86,25 +86,27 @@ def staged(tmp_path: Path, *batches: Any) -> list[Staged]:
 
 
 def test_a_batch_is_sent_as_it_was_kept_first(tmp_path: Path) -> None:
-    first = keep(tmp_path, Mark("a", 0), staged(tmp_path, batch("x", types=[3]), batch("y", "z", types=[1, 2])))
+    first = keep(
+        tmp_path, AppendMark("a", 0), staged(tmp_path, batch("x", types=[3]), batch("y", "z", types=[1, 2]))
+    )
     assert list(rows(first)) == [(b"x", 3), (b"y", 1), (b"z", 2)]
     assert (first.rows, longest_bytes(first)) == (3, 1)
 
     # Made again, its rows may come in another order.
-    again = keep(tmp_path, Mark("a", 0), staged(tmp_path, batch("z", "y", "x")))
+    again = keep(tmp_path, AppendMark("a", 0), staged(tmp_path, batch("z", "y", "x")))
     assert (again, list(rows(again))) == (first, list(rows(first)))
 
-    other = keep(tmp_path, Mark("b", 0), staged(tmp_path, batch("longer")))
+    other = keep(tmp_path, AppendMark("b", 0), staged(tmp_path, batch("longer")))
     assert (list(rows(other)), longest_bytes(other)) == ([(b"longer", 0)], 6)
 
 
 def test_the_next_batch_takes_the_place_of_the_last_and_an_older_one_is_an_error(tmp_path: Path) -> None:
     for number in (0, 1, 5):
-        keep(tmp_path, Mark("a", number), staged(tmp_path, batch("x")))
+        keep(tmp_path, AppendMark("a", number), staged(tmp_path, batch("x")))
 
     assert [path.name for path in tmp_path.rglob("*.arrow")] == ["5.arrow"]
     with pytest.raises(DataLost, match="batch 2 of 'a' comes behind batch 5; a query with another checkpoint"):
-        keep(tmp_path, Mark("a", 2), staged(tmp_path, batch("x")))
+        keep(tmp_path, AppendMark("a", 2), staged(tmp_path, batch("x")))
 
 
 def test_half_of_a_batch_is_not_kept(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_half_of_a_batch_is_not_kept(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "0.half").write_bytes(b"what a crash has left")
 
-    kept = keep(tmp_path, Mark("a", 0), staged(tmp_path, batch("x")))
+    kept = keep(tmp_path, AppendMark("a", 0), staged(tmp_path, batch("x")))
 
     assert list(rows(kept)) == [(b"x", 0)]
     assert [path.name for path in place.iterdir()] == ["0.arrow"]

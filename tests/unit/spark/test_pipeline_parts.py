@@ -21,10 +21,10 @@ from hopring.spark.audit import Finding, Report
 from hopring.spark.audit.reading import as_parquet
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline.ingest import interrupted
-from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of
+from hopring.spark.pipeline.inputs import PipelineOptions, SpoolRoot, named_spools, sites_of
 from hopring.spark.pipeline.reconcile import body_columns
 from hopring.spark.pipeline.store import Store, on_disk
-from hopring.spool.record import GapBody, MemberBody, ViewBody, encode_body
+from hopring.spool.record import RecordedGap, RecordedMember, RecordedView, encode_body
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -37,8 +37,8 @@ def test_a_spool_is_called_by_its_directory_or_by_a_name(tmp_path: Path) -> None
         fill(tmp_path / place, "trades", 3)
 
     assert named_spools([str(tmp_path / "eu"), f"x={tmp_path / 'a=b'}"]) == (
-        Spool("eu", str(tmp_path / "eu")),
-        Spool("x", str(tmp_path / "a=b")),
+        SpoolRoot("eu", str(tmp_path / "eu")),
+        SpoolRoot("x", str(tmp_path / "a=b")),
     )
     with pytest.raises(ForeignInput, match=r"two spools are called eu: .*; name them: --spool NAME=DIR"):
         named_spools([str(tmp_path / "eu"), str(tmp_path / "other" / "eu")])
@@ -119,15 +119,15 @@ def test_the_line_that_a_daemon_is_writing_does_not_count(tmp_path: Path) -> Non
 
 def test_bodies_become_columns() -> None:
     daemons = ViewId(3, DaemonId(1), Incarnation(2**64 - 1))
-    members = (MemberBody("eu1", "anna", 7, 1), MemberBody("us1", "bert", 8, 2))
-    view = ViewBody(GroupViewId(daemons, (), 2), members, (0,), "join", None, ())
+    members = (RecordedMember("eu1", "anna", 7, 1), RecordedMember("us1", "bert", 8, 2))
+    view = RecordedView(GroupViewId(daemons, (), 2), members, (0,), "join", None, ())
 
     assert body_columns("view", encode_body(view)) == {
         "view": "0000000000000003.0001.ffffffffffffffff-00000002",
         "members": ["#anna#eu1", "#bert#us1"],
         "cause": "join",
     }
-    assert body_columns("gap", encode_body(GapBody("away", 5, 9))) == {
+    assert body_columns("gap", encode_body(RecordedGap("away", 5, 9))) == {
         **{"cause": "away", "since": 5, "until": 9, "messages": None}
     }
 
@@ -138,7 +138,7 @@ def test_a_broken_property_ends_the_command_with_1_and_the_witness(
     fill(tmp_path / "eu", "trades", 3)
     wishes = []
 
-    def found(wish: Wish, *_: object) -> Report:
+    def found(wish: PipelineOptions, *_: object) -> Report:
         wishes.append(wish)
         return Report(("",), (Finding("", "2.5 no duplication", 1, "a delivered b:1 twice"),), {"": ("2.5",)})
 

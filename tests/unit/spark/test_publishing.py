@@ -18,7 +18,7 @@ from hopring.spark.sink.staging import (
     staging_directory,
 )
 from hopring.spark.source.options import WrongOption
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.reading import read
 from hopring.spool.writer import SpoolWriter
 
@@ -55,7 +55,7 @@ def test_much_of_it_goes_through_a_file_that_is_gone_afterwards(tmp_path: Path) 
     assert sum(map(len, payloads)) < INLINE_BYTES_MAX
     assert staged.rows == 600
     assert Path(staged.file).parent == place
-    publish(tmp_path, "g", "me", [staged], Mark("app", 0))
+    publish(tmp_path, "g", "me", [staged], AppendMark("app", 0))
     clear(place)
     assert rows(tmp_path) == list(enumerate(payloads)) * 3
     assert not place.exists()
@@ -64,24 +64,24 @@ def test_much_of_it_goes_through_a_file_that_is_gone_afterwards(tmp_path: Path) 
 def test_a_batch_that_comes_again_is_published_once(tmp_path: Path) -> None:
     first, second = stage([batch("a")], tmp_path), stage([batch("b")], tmp_path)
 
-    publish(tmp_path, "g", "me", [first], Mark("app", 0))
-    assert publish(tmp_path, "g", "me", [first], Mark("app", 0)).replayed
-    publish(tmp_path, "g", "me", [second], Mark("app", 1))
+    publish(tmp_path, "g", "me", [first], AppendMark("app", 0))
+    assert publish(tmp_path, "g", "me", [first], AppendMark("app", 0)).replayed
+    publish(tmp_path, "g", "me", [second], AppendMark("app", 1))
     # Nothing that was staged is looked at: a file of it may be gone by now.
-    assert publish(tmp_path, "g", "me", [Staged(3, file="/nowhere")], Mark("app", 1)).replayed
-    publish(tmp_path, "g", "me", [first], Mark("other", 0))
+    assert publish(tmp_path, "g", "me", [Staged(3, file="/nowhere")], AppendMark("app", 1)).replayed
+    publish(tmp_path, "g", "me", [first], AppendMark("other", 0))
 
     assert [data for _, data in rows(tmp_path)] == [b"a", b"b", b"a"]
 
 
 def test_an_older_batch_is_an_error_and_not_dropped_in_silence(tmp_path: Path) -> None:
     staged = [stage([batch("a")], tmp_path)]
-    publish(tmp_path, "g", "me", staged, Mark("app", 5))
+    publish(tmp_path, "g", "me", staged, AppendMark("app", 5))
 
     with pytest.raises(
         DataLost, match="batch 0 of 'app' comes behind batch 5; a query with another checkpoint"
     ):
-        publish(tmp_path, "g", "me", staged, Mark("app", 0))
+        publish(tmp_path, "g", "me", staged, AppendMark("app", 0))
 
 
 def test_payloads_are_never_null_and_types_are_16_bits(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_what_a_sink_is_told_is_read() -> None:
     assert its == WriteOptions(path="/s", group="alarms", app="detector", checkpoint="/c")
     assert its.mark is None
     numbered = {"path": "/s", "group": "g", "txnAppId": "a", "txnVersion": "7"}
-    assert write_options(numbered, stream=False).mark == Mark("a", 7)
+    assert write_options(numbered, stream=False).mark == AppendMark("a", 7)
 
 
 @pytest.mark.parametrize(

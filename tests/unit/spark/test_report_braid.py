@@ -10,9 +10,9 @@ from docs.pictures.braid import FILE, picture
 
 from hopring.spark.report.braid import (
     Braid,
-    End,
     Epoch,
     Spacing,
+    StayEnd,
     closed,
     course,
     lay_out,
@@ -21,8 +21,8 @@ from hopring.spark.report.braid import (
     views_of,
 )
 from hopring.spark.report.braid_chart import counted, placed, told, views, what_changed
-from hopring.spark.report.gold import Stay
-from hopring.spark.report.scales import Linear
+from hopring.spark.report.gold import StayRow
+from hopring.spark.report.scales import LinearScale
 
 SECOND = 1_000_000
 END = 30 * SECOND
@@ -31,12 +31,12 @@ SPACING = Spacing(strand=10.0, gap=50.0, home=20.0)
 ALL = ("a", "b", "c", "d")
 
 
-def stay(daemon: str, view: str, begin: float, end: float | None, members: str, **more: object) -> Stay:
+def stay(daemon: str, view: str, begin: float, end: float | None, members: str, **more: object) -> StayRow:
     end_us = None if end is None else int(end * SECOND)
-    return Stay(daemon, int(begin * SECOND), view, end_us, tuple(members), **more)  # type: ignore[arg-type]
+    return StayRow(daemon, int(begin * SECOND), view, end_us, tuple(members), **more)  # type: ignore[arg-type]
 
 
-def split_and_merge() -> list[Stay]:
+def split_and_merge() -> list[StayRow]:
     """ab and cd part at 10 s and are together again at 20 s, each daemon a little after the one before it."""
     found = []
     for at, daemon in enumerate(ALL):
@@ -50,7 +50,7 @@ def split_and_merge() -> list[Stay]:
     return found
 
 
-def laid_out(stays: list[Stay]) -> Braid:
+def laid_out(stays: list[StayRow]) -> Braid:
     return lay_out(stays, END, KNOT, SPACING)
 
 
@@ -107,7 +107,7 @@ def test_a_daemon_that_crashed_has_no_place_and_its_end_is_the_one_that_was_reco
     braid = laid_out(stays)
 
     assert changes(braid) == ["start", "b gone", "new view"]
-    assert [leg.end for leg in braid.legs] == [End.MOVED, End.LASTS, End.STOPPED]
+    assert [leg.end for leg in braid.legs] == [StayEnd.MOVED, StayEnd.LASTS, StayEnd.STOPPED]
     assert "b" not in braid.epochs[1].places
     check_places(braid)
 
@@ -116,7 +116,7 @@ def test_a_daemon_that_ended_in_silence_is_lost_when_the_others_go_on_without_it
     stays = [stay("a", "1", 0, 10, "ab"), stay("b", "1", 0, None, "ab"), stay("a", "2", 10, None, "a")]
     (lost,) = [leg for leg in closed(stays, END) if leg.stay.daemon == "b"]
 
-    assert (lost.end, lost.end_us) == (End.LOST, 10 * SECOND)
+    assert (lost.end, lost.end_us) == (StayEnd.LOST, 10 * SECOND)
     assert changes(laid_out(stays)) == ["start", "b gone"]
 
 
@@ -135,7 +135,7 @@ def test_a_daemon_that_restarts_comes_back_as_a_strand_of_its_own() -> None:
 def test_a_last_view_that_nobody_left_lasts_to_the_end() -> None:
     (leg,) = closed([stay("a", "1", 0, None, "a")], END)
 
-    assert (leg.end, leg.end_us) == (End.LASTS, END)
+    assert (leg.end, leg.end_us) == (StayEnd.LASTS, END)
 
 
 def test_nothing_gives_an_empty_braid() -> None:
@@ -165,7 +165,7 @@ def test_who_is_not_there_does_not_leave_its_neighbours() -> None:
 @pytest.mark.parametrize("daemon", ALL)
 def test_a_strand_is_where_its_epoch_says_and_between_both_places_in_a_knot(daemon: str) -> None:
     braid = laid_out(split_and_merge())
-    strands = course(braid, Linear(0, END, 100, 400), 60, 400)
+    strands = course(braid, LinearScale(0, END, 100, 400), 60, 400)
     before, behind = braid.epochs[0].places[daemon], braid.epochs[1].places[daemon]
 
     assert strands.y_at(daemon, 150) == before
@@ -176,7 +176,7 @@ def test_a_strand_is_where_its_epoch_says_and_between_both_places_in_a_knot(daem
 
 def test_knots_do_not_reach_into_each_other() -> None:
     braid = lay_out(split_and_merge(), END, knot_us=0)
-    knots = course(braid, Linear(0, END, 100, 400), 60, 400).knots
+    knots = course(braid, LinearScale(0, END, 100, 400), 60, 400).knots
 
     assert all(one.x + one.half <= other.x - other.half + 1.0 for one, other in pairwise(knots))
 

@@ -9,9 +9,9 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 from hopring.spark.report import texts
-from hopring.spark.report.gold import Bucket, Latency
+from hopring.spark.report.gold import BucketRow, LatencyRow
 from hopring.spark.report.latency import BUCKETS_MAX, hills, thinned
-from hopring.spark.report.scales import Linear, Log, log_ticks, rounded_up, ticks, time_ticks
+from hopring.spark.report.scales import LinearScale, LogScale, log_ticks, rounded_up, ticks, time_ticks
 from hopring.spark.report.throughput import (
     OTHERS,
     SERIES_MAX,
@@ -38,14 +38,14 @@ def rows(seconds: int, services: tuple[str, ...] = ("agreed",), sent: int = 2) -
 
 
 def test_a_linear_scale_holds_values_within_its_ends() -> None:
-    scale = Linear(0, 10, 100, 200)
+    scale = LinearScale(0, 10, 100, 200)
 
     assert [scale.at(value) for value in (-5, 0, 5, 10, 99)] == [100, 100, 150, 200, 200]
-    assert Linear(3, 3, 100, 200).at(3) == 100
+    assert LinearScale(3, 3, 100, 200).at(3) == 100
 
 
 def test_a_log_scale_gives_each_factor_of_ten_the_same_width() -> None:
-    scale = Log(1, 1_000, 0, 300)
+    scale = LogScale(1, 1_000, 0, 300)
 
     assert [scale.at(value) for value in (0, 1, 10, 100, 1_000)] == pytest.approx([0, 0, 100, 200, 300])
 
@@ -137,7 +137,7 @@ def test_sums_know_the_busiest_second() -> None:
 
 
 def test_many_buckets_are_put_together_and_no_message_is_lost() -> None:
-    buckets = [Bucket("safe", "eu", "us", 100 * 1.01**n, 100 * 1.01 ** (n + 1), 3) for n in range(700)]  # type: ignore[arg-type]
+    buckets = [BucketRow("safe", "eu", "us", 100 * 1.01**n, 100 * 1.01 ** (n + 1), 3) for n in range(700)]  # type: ignore[arg-type]
     found = thinned(buckets)
 
     assert len(found) <= BUCKETS_MAX
@@ -146,8 +146,8 @@ def test_many_buckets_are_put_together_and_no_message_is_lost() -> None:
 
 
 def test_what_arrived_before_it_was_sent_is_on_no_logarithmic_axis() -> None:
-    buckets = [Bucket("safe", "eu", "us", -10, 0, 5), Bucket("safe", "eu", "us", 0, 4, 5)]
-    latency = [Latency("safe", "eu", "us", "", 10, None, None, None, None, None, 5)]
+    buckets = [BucketRow("safe", "eu", "us", -10, 0, 5), BucketRow("safe", "eu", "us", 0, 4, 5)]
+    latency = [LatencyRow("safe", "eu", "us", "", 10, None, None, None, None, None, 5)]
     (hill,) = hills(buckets, latency)
 
     assert (hill.messages, hill.latency) == (5, latency[0])

@@ -19,7 +19,7 @@ from hopring.spark.source.inventory import (
     start_of,
 )
 from hopring.spark.source.options import ReadOptions, WrongOption
-from hopring.spark.source.spans import Span, cut, read_span, spans_of
+from hopring.spark.source.spans import ReadSpan, cut, read_span, spans_of
 from hopring.spool.archive import archive
 from hopring.spool.arrow import COLUMNS, schema
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
@@ -28,7 +28,7 @@ from hopring.spool.layout import archive_path, bases, log_path
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 
-def read(spans: list[Span], *, payload: bool = True, fail: bool = True) -> list[dict[str, Any]]:
+def read(spans: list[ReadSpan], *, payload: bool = True, fail: bool = True) -> list[dict[str, Any]]:
     return [
         row
         for span in spans
@@ -37,13 +37,13 @@ def read(spans: list[Span], *, payload: bool = True, fail: bool = True) -> list[
     ]
 
 
-def numbers(spans: list[Span], *, fail: bool = True) -> list[int]:
+def numbers(spans: list[ReadSpan], *, fail: bool = True) -> list[int]:
     rows = read(spans, fail=fail)
     assert [int(row["payload"]) for row in rows] == [row["offset"] for row in rows]
     return [row["offset"] for row in rows]
 
 
-def of(directory: Path, start: int, end: int, *, fail: bool = True, **options: Any) -> list[Span]:
+def of(directory: Path, start: int, end: int, *, fail: bool = True, **options: Any) -> list[ReadSpan]:
     return spans_of({directory: range(start, end)}, fail=fail, **options)
 
 

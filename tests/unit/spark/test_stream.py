@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType  # noqa: E402
 
 from hopring.spark.datasource import SpoolDataSource  # noqa: E402
-from hopring.spark.sink.writers import SpoolStreamWriter, SpoolWriter  # noqa: E402
+from hopring.spark.sink.writers import SinkStreamWriter, SinkWriter  # noqa: E402
 from hopring.spark.source.readers import SpoolPushReader, SpoolReader, SpoolStreamReader  # noqa: E402
 
 PAYLOADS = StructType([StructField("payload", BinaryType())])
@@ -104,13 +104,13 @@ def test_a_sink_publishes_a_batch_once_and_nothing_of_one_that_failed(tmp_path: 
         return [None, pickle.loads(pickle.dumps(there.write(iter([rows]))))]
 
     for batch in (0, 0, 1, 1):
-        writer = SpoolStreamWriter(options)
+        writer = SinkStreamWriter(options)
         writer.commit(staged(writer), batch)
-    failed = SpoolStreamWriter(options)
+    failed = SinkStreamWriter(options)
     failed.abort(staged(failed), 2)
-    once = SpoolWriter(WriteOptions(path=str(tmp_path), group="g"))
+    once = SinkWriter(WriteOptions(path=str(tmp_path), group="g"))
     once.commit(staged(once))
-    gone = SpoolWriter(WriteOptions(path=str(tmp_path), group="g"))
+    gone = SinkWriter(WriteOptions(path=str(tmp_path), group="g"))
     gone.abort(staged(gone))
 
     assert bounds(tmp_path / "g") == (0, 15)

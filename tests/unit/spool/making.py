@@ -10,15 +10,17 @@ from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.disk import Disk
 from hopring.spool.reading import bounds, read
-from hopring.spool.record import Facts, Kind, Run, run_of
+from hopring.spool.record import RecordHeader, RecordKind, RecordRun, run_of
 
 VIEW = ViewId(7, DaemonId(1), Incarnation(99))
 
 
-def messages(*bodies: bytes, lts: int = 1) -> list[Run]:
+def messages(*bodies: bytes, lts: int = 1) -> list[RecordRun]:
     """A bundle of these messages."""
-    facts = Facts(Kind.MESSAGE, 1_000_000 + lts, "#anna#eu1", ("trades",), Service.AGREED, Place(VIEW, lts, 0))
-    return [run_of(facts, list(bodies))]
+    header = RecordHeader(
+        RecordKind.MESSAGE, 1_000_000 + lts, "#anna#eu1", ("trades",), Service.AGREED, Place(VIEW, lts, 0)
+    )
+    return [run_of(header, list(bodies))]
 
 
 def bodies_in(directory: Path) -> list[bytes]:

@@ -18,7 +18,7 @@ from hopring.spool.arrow import ArrowMissing, read_batches, run_of_array
 from hopring.spool.errors import AppendFailed, SpoolDamaged
 from hopring.spool.layout import archive_path, log_path
 from hopring.spool.reading import plan, read
-from hopring.spool.record import Facts, Kind, Record, Run, run_of
+from hopring.spool.record import RecordHeader, RecordKind, RecordRun, SpoolRecord, run_of
 from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
@@ -29,8 +29,8 @@ def signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-def row_of(record: Record, group: str) -> dict[str, object]:
-    its = record.facts
+def row_of(record: SpoolRecord, group: str) -> dict[str, object]:
+    its = record.header
     view, place = its.view, its.place
     return {
         "group": group,
@@ -69,16 +69,16 @@ def rows(directory: Path, start: int, end: int, **options: Any) -> list[dict[str
     ]
 
 
-def dated(run: Run, number: int) -> Run:
+def dated(run: RecordRun, number: int) -> RecordRun:
     """Python's dates end with the year 9999."""
-    return Run(run.facts._replace(time_us=number), run.types, run.ends, run.bodies, run.number)
+    return RecordRun(run.header._replace(time_us=number), run.types, run.ends, run.bodies, run.number)
 
 
 @pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(first=some_runs(), second=some_runs())
 def test_tables_say_what_records_say(
-    tmp_path_factory: pytest.TempPathFactory, first: list[Run], second: list[Run]
+    tmp_path_factory: pytest.TempPathFactory, first: list[RecordRun], second: list[RecordRun]
 ) -> None:
     root = tmp_path_factory.mktemp("spool")
     with SpoolWriter(root, "g", SpoolOptions(sync_seconds=1000)) as writer:
@@ -96,7 +96,7 @@ def test_tables_say_what_records_say(
 
 def test_an_array_is_appended_as_it_lies(tmp_path: Path) -> None:
     payloads = pa.array([b"zero", b"one", None, b"", b"four"], pa.binary())
-    its = Facts(Kind.MESSAGE, 5)
+    its = RecordHeader(RecordKind.MESSAGE, 5)
 
     with SpoolWriter(tmp_path, "g") as writer:
         writer.append([run_of_array(its, payloads.slice(1, 4), [1, 2, 3, 4])])
@@ -111,7 +111,9 @@ def test_an_array_is_appended_as_it_lies(tmp_path: Path) -> None:
 def sealed(root: Path) -> Path:
     with SpoolWriter(root, "g", SpoolOptions(segment_bytes=1)) as writer:
         writer.append(messages(b"one", b"two"))
-        writer.append([run_of(Facts(Kind.MESSAGE, 9, "#a#b", ("g", "h"), Service.SAFE), [b"three"])])
+        writer.append(
+            [run_of(RecordHeader(RecordKind.MESSAGE, 9, "#a#b", ("g", "h"), Service.SAFE), [b"three"])]
+        )
         writer.append(messages(b"last"))
     return writer.directory
 

@@ -11,9 +11,9 @@ from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.block_format import BLOCK_RECORDS_MAX, HEAD_BYTES
-from hopring.spool.decode import Block, decode_block
-from hopring.spool.encode import BLOCK_BYTES_AIM, Encoded, Mark, encode_append
-from hopring.spool.record import Facts, GroupStep, Kind, Record, Run, run_of
+from hopring.spool.decode import SpoolBlock, decode_block
+from hopring.spool.encode import BLOCK_BYTES_AIM, AppendMark, EncodedBlock, encode_append
+from hopring.spool.record import GroupStep, RecordHeader, RecordKind, RecordRun, SpoolRecord, run_of
 
 KEY = 0xC0FFEE
 
@@ -21,9 +21,9 @@ u16 = st.integers(0, 2**16 - 1)
 u64 = st.integers(0, 2**64 - 1)
 names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=8)
 views = st.builds(ViewId, u64, u16.map(DaemonId), u64.map(Incarnation))
-facts = st.builds(
-    Facts,
-    st.sampled_from(Kind),
+header = st.builds(
+    RecordHeader,
+    st.sampled_from(RecordKind),
     st.integers(-(2**63), 2**63 - 1),
     names | st.just(""),
     st.lists(names, max_size=3).map(tuple),
@@ -34,37 +34,37 @@ facts = st.builds(
 
 
 @st.composite
-def some_runs(draw: st.DrawFn) -> list[Run]:
+def some_runs(draw: st.DrawFn) -> list[RecordRun]:
     runs = []
-    for its in draw(st.lists(facts, min_size=1, max_size=5)):
+    for its in draw(st.lists(header, min_size=1, max_size=5)):
         bodies = draw(st.lists(st.binary(max_size=20), min_size=1, max_size=6))
         types = [draw(u16) for _ in bodies]
         runs.append(replace(run_of(its, bodies, types), number=draw(st.integers(0, 1000))))
     return runs
 
 
-def joined(block: Encoded) -> bytes:
+def joined(block: EncodedBlock) -> bytes:
     return b"".join(block.buffers)
 
 
-def decoded(block: bytes) -> Block:
+def decoded(block: bytes) -> SpoolBlock:
     found = decode_block(block, 0, KEY)
-    assert isinstance(found, Block), found
+    assert isinstance(found, SpoolBlock), found
     return found
 
 
-def records_of(runs: list[Run], first: int) -> list[Record]:
+def records_of(runs: list[RecordRun], first: int) -> list[SpoolRecord]:
     rows = [
-        (run.number + at, kind, bytes(run.bodies[run.ends[at] : run.ends[at + 1]]), run.facts)
+        (run.number + at, kind, bytes(run.bodies[run.ends[at] : run.ends[at + 1]]), run.header)
         for run in runs
         for at, kind in enumerate(run.types)
     ]
-    return [Record(first + at, *row) for at, row in enumerate(rows)]
+    return [SpoolRecord(first + at, *row) for at, row in enumerate(rows)]
 
 
 @pytest.mark.slow
-@given(some_runs(), st.integers(0, 2**60), st.none() | st.builds(Mark, names, st.integers(0, 2**62)))
-def test_what_is_appended_comes_back(runs: list[Run], first: int, mark: Mark | None) -> None:
+@given(some_runs(), st.integers(0, 2**60), st.none() | st.builds(AppendMark, names, st.integers(0, 2**62)))
+def test_what_is_appended_comes_back(runs: list[RecordRun], first: int, mark: AppendMark | None) -> None:
     (block,) = encode_append(runs, first, KEY, 17, mark)
 
     back = decoded(joined(block))
@@ -77,7 +77,7 @@ def test_what_is_appended_comes_back(runs: list[Run], first: int, mark: Mark | N
 
 @pytest.mark.slow
 @given(some_runs(), st.integers(0, 40), st.integers(0, 40))
-def test_a_part_of_a_block_can_be_read(runs: list[Run], start: int, more: int) -> None:
+def test_a_part_of_a_block_can_be_read(runs: list[RecordRun], start: int, more: int) -> None:
     (block,) = encode_append(runs, 7, KEY, 17)
 
     part = decoded(joined(block)).records(start, start + more)
@@ -87,9 +87,9 @@ def test_a_part_of_a_block_can_be_read(runs: list[Run], start: int, more: int) -
 
 def small() -> bytes:
     place = Place(ViewId(3, DaemonId(1), Incarnation(99)), 1234, 2)
-    its = Facts(Kind.MESSAGE, 1_700_000_000_000_000, "#a#b", ("g", "h"), Service.SAFE, place)
+    its = RecordHeader(RecordKind.MESSAGE, 1_700_000_000_000_000, "#a#b", ("g", "h"), Service.SAFE, place)
     return joined(
-        encode_append([run_of(its, [b"one", b"", b"three"], [1, 2, 3])], 5, KEY, 17, Mark("app", 4))[0]
+        encode_append([run_of(its, [b"one", b"", b"three"], [1, 2, 3])], 5, KEY, 17, AppendMark("app", 4))[0]
     )
 
 
@@ -124,7 +124,7 @@ def test_a_block_of_another_spool_is_not_taken() -> None:
 
 def test_bodies_are_not_copied_and_a_slice_of_a_bundle_is_written_from_where_it_lies() -> None:
     bodies = memoryview(b"xxone-two-yy")
-    run = Run(Facts(Kind.MESSAGE, 0), array("H", [0, 0]), [2, 6, 10], bodies, number=3)
+    run = RecordRun(RecordHeader(RecordKind.MESSAGE, 0), array("H", [0, 0]), [2, 6, 10], bodies, number=3)
 
     (block,) = encode_append([run], 0, KEY, 0)
 
@@ -137,10 +137,10 @@ def test_bodies_are_not_copied_and_a_slice_of_a_bundle_is_written_from_where_it_
 def test_a_long_append_is_several_blocks_and_all_but_the_last_say_so() -> None:
     big = [bytes(BLOCK_BYTES_AIM // 3)] * 7
     many = [b"x"] * (BLOCK_RECORDS_MAX + 10)
-    its = Facts(Kind.MESSAGE, 0)
+    its = RecordHeader(RecordKind.MESSAGE, 0)
 
     blocks = encode_append(
-        [run_of(its, big), run_of(its, many), run_of(its, [b"last"])], 100, KEY, 0, Mark("a", 1)
+        [run_of(its, big), run_of(its, many), run_of(its, [b"last"])], 100, KEY, 0, AppendMark("a", 1)
     )
 
     assert [block.head.more for block in blocks] == [True] * (len(blocks) - 1) + [False]
@@ -149,11 +149,13 @@ def test_a_long_append_is_several_blocks_and_all_but_the_last_say_so() -> None:
     assert [one.data for one in back] == [*big, *many, b"last"]
     assert [one.offset for one in back] == list(range(100, 100 + len(back)))
     assert [one.number for one in back] == [*range(len(big)), *range(len(many)), 0]
-    assert all(decoded(joined(block)).mark == Mark("a", 1) for block in blocks)
+    assert all(decoded(joined(block)).mark == AppendMark("a", 1) for block in blocks)
 
 
 def test_a_body_of_the_largest_message_fits() -> None:
-    (block,) = encode_append([run_of(Facts(Kind.MESSAGE, 0), [bytes(16 * 1024 * 1024)])], 0, KEY, 0)
+    (block,) = encode_append(
+        [run_of(RecordHeader(RecordKind.MESSAGE, 0), [bytes(16 * 1024 * 1024)])], 0, KEY, 0
+    )
 
     assert decoded(joined(block)).head.bodies_bytes == 16 * 1024 * 1024
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.spool.making import FailingDisk, bodies_in, messages
 
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull, SyncFailed, WriterClosed
 from hopring.spool.verify import verify
 from hopring.spool.writer import SpoolOptions, SpoolWriter
@@ -43,12 +43,12 @@ def test_each_call_of_an_append_that_fails(tmp_path: Path, options: SpoolOptions
         root = tmp_path / str(nth)
         disk = FailingDisk()
         writer = SpoolWriter(root, GROUP, options, disk=disk)
-        writer.append(messages(b"one"), Mark("app", 0))
+        writer.append(messages(b"one"), AppendMark("app", 0))
         disk.number = number
         disk.failing = {call: calls[:nth].count(call)}
 
         with pytest.raises(SpoolError) as caught:
-            writer.append(messages(b"two"), Mark("app", 1))
+            writer.append(messages(b"two"), AppendMark("app", 1))
 
         # Nothing that is not acknowledged is shown, or counted.
         assert bodies_in(writer.directory) == [b"one"], (nth, call)
@@ -56,13 +56,13 @@ def test_each_call_of_an_append_that_fails(tmp_path: Path, options: SpoolOptions
         disk.failing = {}
         if call == "sync" and isinstance(caught.value, SyncFailed):
             with pytest.raises(WriterClosed, match="a sync has failed"):
-                writer.append(messages(b"two"), Mark("app", 1))
+                writer.append(messages(b"two"), AppendMark("app", 1))
             writer.close()
             writer = SpoolWriter(root, GROUP, options)
         else:
             assert isinstance(caught.value, SpoolFull if number == errno.ENOSPC else AppendFailed)
         # When the disk is well again, the same append goes in once.
-        assert not writer.append(messages(b"two"), Mark("app", 1)).replayed
+        assert not writer.append(messages(b"two"), AppendMark("app", 1)).replayed
         writer.close()
         assert bodies_in(writer.directory) == [b"one", b"two"], (nth, call)
         assert verify(writer.directory).findings == ()
@@ -75,8 +75,8 @@ def test_a_failed_sync_acknowledges_nothing_since_the_last_one_and_is_never_a_su
     writer = SpoolWriter(tmp_path, GROUP, SpoolOptions(sync_seconds=1000), disk=disk)
     writer.append(messages(b"one"))
     writer.sync()
-    writer.append(messages(b"two"), Mark("app", 1))
-    writer.append(messages(b"three"), Mark("app", 2))
+    writer.append(messages(b"two"), AppendMark("app", 1))
+    writer.append(messages(b"three"), AppendMark("app", 2))
     disk.failing = {"sync": 0}
 
     with pytest.raises(SyncFailed, match="records from 1 on are not acknowledged"):
@@ -97,7 +97,7 @@ def due_to_sync(root: Path, disk: FailingDisk) -> SpoolWriter:
     now_us = [1_000_000]
     writer = SpoolWriter(root, GROUP, SpoolOptions(sync_seconds=1), disk=disk, clock=lambda: now_us[0])
     now_us[0] += 1_000_000
-    writer.append(messages(b"one"), Mark("app", 1))
+    writer.append(messages(b"one"), AppendMark("app", 1))
     return writer
 
 
@@ -109,11 +109,11 @@ def test_what_the_index_has_no_room_for_waits_and_only_the_append_that_meets_it_
     with pytest.raises(AppendFailed):
         writer.sync()
     with pytest.raises(AppendFailed):
-        writer.append(messages(b"two"), Mark("app", 2))
+        writer.append(messages(b"two"), AppendMark("app", 2))
 
     assert (writer.end, writer.synced_end, writer.last_batch("app")) == (1, 0, 1)
     disk.failing = {}
-    writer.append(messages(b"two"), Mark("app", 2))
+    writer.append(messages(b"two"), AppendMark("app", 2))
     writer.close()
     assert bodies_in(writer.directory) == [b"one", b"two"]
     assert verify(writer.directory).findings == ()
@@ -123,7 +123,7 @@ def test_a_sync_that_fails_in_the_background_is_told_by_the_next_call(tmp_path: 
     disk = FailingDisk()
     writer = SpoolWriter(tmp_path, GROUP, SpoolOptions(sync_seconds=0.000001), disk=disk)
     disk.failing = {"sync": 0}
-    writer.append(messages(b"one"), Mark("app", 1))
+    writer.append(messages(b"one"), AppendMark("app", 1))
 
     with pytest.raises(SyncFailed, match="records from 0 on are not acknowledged"):
         writer.sync()

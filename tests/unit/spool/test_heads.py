@@ -8,7 +8,7 @@ from hopring.spool.errors import NotASpool, OtherVersion, SpoolDamaged
 from hopring.spool.segment_format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
-    Entry,
+    IndexEntry,
     SegmentHead,
     decode_entries,
     decode_entry,
@@ -61,7 +61,7 @@ def test_another_version_is_named_with_what_to_do() -> None:
 
 
 entries = st.builds(
-    Entry,
+    IndexEntry,
     st.integers(0, 2**63),
     st.integers(0, 2**63),
     st.integers(0, 2**32 - 1),
@@ -73,12 +73,12 @@ entries = st.builds(
 
 
 @given(entries)
-def test_an_entry_comes_back(entry: Entry) -> None:
+def test_an_entry_comes_back(entry: IndexEntry) -> None:
     assert decode_entry(b"x" + encode_entry(entry), 1) == entry
 
 
 def test_every_spoiled_bit_of_an_entry_ends_the_index_there() -> None:
-    rows = [Entry(at, 100 * at, 100, 1, 0, 5, False) for at in range(3)]
+    rows = [IndexEntry(at, 100 * at, 100, 1, 0, 5, False) for at in range(3)]
     whole = encode_index_head(0, 1) + b"".join(map(encode_entry, rows))
     assert decode_entries(whole) == rows
 
@@ -92,7 +92,7 @@ def test_every_spoiled_bit_of_an_entry_ends_the_index_there() -> None:
 
 
 def test_an_entry_that_goes_back_ends_the_index() -> None:
-    rows = [Entry(0, 100, 100, 4, 0, 5, False), Entry(3, 200, 100, 1, 0, 5, False)]
+    rows = [IndexEntry(0, 100, 100, 4, 0, 5, False), IndexEntry(3, 200, 100, 1, 0, 5, False)]
 
     assert decode_entries(encode_index_head(0, 1) + b"".join(map(encode_entry, rows))) == rows[:1]
 

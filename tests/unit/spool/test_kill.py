@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.spool.making import FailingDisk, bodies_in, messages
 
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.layout import bases, directory_of
 from hopring.spool.reading import bounds, read
 from hopring.spool.verify import verify
@@ -87,9 +87,9 @@ def killed_at(root: Path, call: str, nth: int) -> int:
     if not child:
         disk = KillingDisk()
         writer = SpoolWriter(root, "trades", SpoolOptions(segment_bytes=1), disk=disk)
-        writer.append(messages(b"one"), Mark("app", 0))
+        writer.append(messages(b"one"), AppendMark("app", 0))
         disk.failing = {call: nth}
-        writer.append(messages(b"two"), Mark("app", 1))
+        writer.append(messages(b"two"), AppendMark("app", 1))
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -104,7 +104,7 @@ def test_killed_at_each_call_of_an_append(tmp_path: Path, at: int) -> None:
     with SpoolWriter(tmp_path, "trades") as writer:
         there = writer.end
         assert (there, writer.last_batch("app")) in {(1, 0), (2, 1)}
-        assert writer.append(messages(b"two"), Mark("app", 1)).replayed == (there == 2)
+        assert writer.append(messages(b"two"), AppendMark("app", 1)).replayed == (there == 2)
 
     assert bodies_in(writer.directory) == [b"one", b"two"]
     assert verify(writer.directory).findings == ()

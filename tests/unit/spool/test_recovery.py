@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.unit.spool.making import bodies_in, messages
 
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.errors import SpoolDamaged
 from hopring.spool.layout import bases, index_path, log_path
 from hopring.spool.reading import bounds, read
@@ -20,7 +20,7 @@ GROUP = "trades"
 def made(root: Path, *appends: list[bytes]) -> Path:
     with SpoolWriter(root, GROUP) as writer:
         for number, bodies in enumerate(appends):
-            writer.append(messages(*bodies, lts=number), Mark("app", number))
+            writer.append(messages(*bodies, lts=number), AppendMark("app", number))
     return writer.directory
 
 
@@ -186,7 +186,7 @@ def test_a_spoiled_head_of_a_sealed_segment_leaves_the_others(tmp_path: Path) ->
 
 def test_a_spoiled_head_of_the_last_segment_does_not_stop_the_writer(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, GROUP, SpoolOptions(segment_bytes=1)) as writer:
-        writer.append(messages(b"one"), Mark("app", 3))
+        writer.append(messages(b"one"), AppendMark("app", 3))
         writer.append(messages(b"two"))
     spoil(log_path(writer.directory, 1), 30)
 

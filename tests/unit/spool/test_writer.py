@@ -7,11 +7,11 @@ import pytest
 from tests.unit.spool.making import VIEW, bodies_in, messages
 from tests.waiting import until
 
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.errors import NotASpool, OffsetMissing, SpoolOwned, WriterClosed
 from hopring.spool.layout import archive_path, bases, directory_of, safe_name, spools
 from hopring.spool.reading import Bounds, Slice, after_place, bounds, plan, read, since_time, slice_blocks
-from hopring.spool.record import Kind
+from hopring.spool.record import RecordKind
 from hopring.spool.retention import Retention, consumers, forget, permit
 from hopring.spool.verify import verify
 from hopring.spool.writer import Appended, SpoolOptions, SpoolWriter
@@ -36,10 +36,10 @@ def test_what_is_appended_is_read_with_all_that_is_known_of_it(tmp_path: Path) -
 
     assert (first.offset, first.number, first.data, first.type) == (0, 0, b"one", 0)
     assert (second.offset, second.number, second.data) == (1, 1, b"two")
-    assert first.facts.kind is Kind.MESSAGE
-    assert first.facts.sender == "#anna#eu1"
-    assert first.facts.groups == ("trades",)
-    assert (first.facts.place.view, first.facts.place.lts) == (VIEW, 5)
+    assert first.header.kind is RecordKind.MESSAGE
+    assert first.header.sender == "#anna#eu1"
+    assert first.header.groups == ("trades",)
+    assert (first.header.place.view, first.header.place.lts) == (VIEW, 5)
 
 
 def test_a_spool_that_is_opened_again_goes_on(tmp_path: Path) -> None:
@@ -121,13 +121,13 @@ def test_segments_roll_by_size_and_by_age(tmp_path: Path) -> None:
 
 def test_a_batch_of_an_application_is_appended_once_also_by_later_writers(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, "trades", SMALL) as writer:
-        writer.append(messages(b"a0"), Mark("app", 0))
-        writer.append(messages(b"b7"), Mark("other", 7))
-        assert writer.append(messages(b"a0"), Mark("app", 0)) == Appended(2, 2, replayed=True)
+        writer.append(messages(b"a0"), AppendMark("app", 0))
+        writer.append(messages(b"b7"), AppendMark("other", 7))
+        assert writer.append(messages(b"a0"), AppendMark("app", 0)) == Appended(2, 2, replayed=True)
     with SpoolWriter(tmp_path, "trades", SMALL) as writer:
         assert (writer.last_batch("app"), writer.last_batch("other"), writer.last_batch("no")) == (0, 7, None)
-        assert writer.append(messages(b"a0"), Mark("app", 0)).replayed
-        assert writer.append(messages(b"a1"), Mark("app", 1)) == Appended(2, 3)
+        assert writer.append(messages(b"a0"), AppendMark("app", 0)).replayed
+        assert writer.append(messages(b"a1"), AppendMark("app", 1)) == Appended(2, 3)
         writer.append(messages(bytes(900)))  # Another segment, whose head knows of the batches before.
         writer.roll()
     with SpoolWriter(tmp_path, "trades", SMALL) as writer:
@@ -308,12 +308,12 @@ def test_two_writers_of_the_same_stream_hold_the_same(tmp_path: Path) -> None:
 
 def test_the_offset_behind_a_bundle_is_found_by_its_place(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, "trades", SMALL) as writer:
-        assert after_place(writer.directory, messages(b"")[0].facts.place) is None
+        assert after_place(writer.directory, messages(b"")[0].header.place) is None
         for lts in range(6):
             writer.append(messages(bytes(300), b"x", lts=lts))
 
     assert len(bases(writer.directory)) > 1
-    found = [after_place(writer.directory, messages(b"", lts=lts)[0].facts.place) for lts in range(7)]
+    found = [after_place(writer.directory, messages(b"", lts=lts)[0].header.place) for lts in range(7)]
     assert found == [2, 4, 6, 8, 10, 12, None]
 
 
@@ -334,7 +334,7 @@ def test_the_first_offset_since_a_time_is_found(tmp_path: Path) -> None:
 def test_a_long_append_stays_in_one_segment(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, "trades", SMALL) as writer:
         writer.append(messages(b"x"))
-        writer.append(messages(*[bytes(1_500_000)] * 6), Mark("app", 3))
+        writer.append(messages(*[bytes(1_500_000)] * 6), AppendMark("app", 3))
         assert bases(writer.directory) == [0, 1]
 
     assert [len(body) for body in bodies_in(writer.directory)] == [1] + [1_500_000] * 6

@@ -23,7 +23,7 @@ from hopring.services import Service
 from hopring.session.place import Place
 from hopring.spool.arrow import read_batches
 from hopring.spool.reading import bounds, plan, read
-from hopring.spool.record import Facts, Kind, Run, run_of
+from hopring.spool.record import RecordHeader, RecordKind, RecordRun, run_of
 from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 BODY_BYTES: Final = 1024
@@ -33,12 +33,14 @@ SYNC_SECONDS: Final = 1.0
 VIEW: Final = ViewId(3, DaemonId(0), Incarnation(17))
 
 
-def facts_of(number: int) -> Facts:
+def facts_of(number: int) -> RecordHeader:
     """What the messages of one delivery share."""
-    return Facts(Kind.MESSAGE, number, "#anna#eu1", ("load",), Service.AGREED, Place(VIEW, number, 0))
+    return RecordHeader(
+        RecordKind.MESSAGE, number, "#anna#eu1", ("load",), Service.AGREED, Place(VIEW, number, 0)
+    )
 
 
-def batch_of(number: int, bodies: list[bytes]) -> list[Run]:
+def batch_of(number: int, bodies: list[bytes]) -> list[RecordRun]:
     """What one delivery brings."""
     return [run_of(facts_of(number), bodies)]
 
@@ -85,7 +87,7 @@ def appends(root: Path, sync_seconds: float, seconds: float) -> dict[str, object
     writer = SpoolWriter(root, name, SpoolOptions(sync_seconds=sync_seconds))
 
     def spooled(number: int) -> None:
-        writer.append([replace(columns, facts=facts_of(number))])
+        writer.append([replace(columns, header=facts_of(number))])
 
     ours: list[Turn] = []
     theirs: list[Turn] = []

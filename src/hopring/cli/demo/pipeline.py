@@ -42,14 +42,14 @@ def run_pipeline(
 ) -> Outcome:
     """Tables, audit and report; SparkError if it cannot be done."""
     # Loaded here: it takes Spark with it, and a demonstration without it should not wait.
-    room = import_module("hopring.spark.pipeline")
+    pipeline = import_module("hopring.spark.pipeline")
     out = directory / DIRECTORY
-    store = room.Store(out)
+    store = pipeline.Store(out)
     store.open()
     spark = session("hop demo")
     try:
-        stock = tuple([room.Spool(name, str(path)) for name, path in sorted(spools.items())])
-        found = room.run(spark, room.Wish(out, stock, trace, ends=ends), store, say)
+        stock = tuple([pipeline.SpoolRoot(name, str(path)) for name, path in sorted(spools.items())])
+        found = pipeline.run(spark, pipeline.PipelineOptions(out, stock, trace, ends=ends), store, say)
     finally:
         spark.stop()
     assert found is not None, "there is a trace, so there is an audit"

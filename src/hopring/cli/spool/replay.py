@@ -14,7 +14,14 @@ from hopring.cli.spool.shared import skip_option, spool_option, telling
 from hopring.spool.errors import OffsetMissing
 from hopring.spool.layout import directory_of
 from hopring.spool.reading import bounds, read
-from hopring.spool.record import GapBody, Kind, Record, TransitionBody, ViewBody, decode_body
+from hopring.spool.record import (
+    RecordedGap,
+    RecordedTransition,
+    RecordedView,
+    RecordKind,
+    SpoolRecord,
+    decode_body,
+)
 
 POLL_SECONDS: Final = 0.2
 
@@ -49,13 +56,13 @@ def replay(
         for record in _records(directory, start, end, follow, skip_damaged):
             if as_json:
                 click.echo(json.dumps(facts_of(record)))
-            elif views or record.facts.kind in (Kind.MESSAGE, Kind.GAP):
+            elif views or record.header.kind in (RecordKind.MESSAGE, RecordKind.GAP):
                 click.echo(as_line(record))
 
 
 def _records(
     directory: Path, start: int | None, end: int | None, follow: bool, skip_damaged: bool
-) -> Iterator[Record]:
+) -> Iterator[SpoolRecord]:
     known = bounds(directory)
     at = known.start if start is None else start
     if at > known.end:
@@ -70,26 +77,26 @@ def _records(
         known = bounds(directory)
 
 
-def as_line(record: Record) -> str:
+def as_line(record: SpoolRecord) -> str:
     """A record for people."""
-    match record.facts.kind:
-        case Kind.MESSAGE:
+    match record.header.kind:
+        case RecordKind.MESSAGE:
             return record.data.decode(errors="replace")
-        case Kind.VIEW:
-            view = decode_body(record.data, ViewBody)
+        case RecordKind.VIEW:
+            view = decode_body(record.data, RecordedView)
             return f"-- view: {' '.join(one.name for one in view.members)} ({view.cause})"
-        case Kind.TRANSITION:
-            names = [one.name for one in decode_body(record.data, TransitionBody).members]
+        case RecordKind.TRANSITION:
+            names = [one.name for one in decode_body(record.data, RecordedTransition).members]
             return f"-- the view is closing; still together: {' '.join(names)}"
-        case Kind.GAP:
-            gap = decode_body(record.data, GapBody)
+        case RecordKind.GAP:
+            gap = decode_body(record.data, RecordedGap)
             count = "messages may be" if gap.messages is None else f"{gap.messages} messages are"
             return f"-- {count} missing here: {gap.reason}"
 
 
-def facts_of(record: Record) -> dict[str, object]:
+def facts_of(record: SpoolRecord) -> dict[str, object]:
     """A record for scripts."""
-    its = record.facts
+    its = record.header
     common = {
         "offset": record.offset,
         "kind": its.kind.name.lower(),
@@ -97,7 +104,7 @@ def facts_of(record: Record) -> dict[str, object]:
         "view": {"id": its.view.view, "step": its.view.step},
     }
     match its.kind:
-        case Kind.MESSAGE:
+        case RecordKind.MESSAGE:
             return {
                 **common,
                 "sender": its.sender,
@@ -108,14 +115,17 @@ def facts_of(record: Record) -> dict[str, object]:
                 "number": record.number,
                 **_data(record.data),
             }
-        case Kind.VIEW:
-            view = decode_body(record.data, ViewBody)
+        case RecordKind.VIEW:
+            view = decode_body(record.data, RecordedView)
             names = [one.name for one in view.members]
             return {**common, "members": names, "together": view.together, "cause": view.cause}
-        case Kind.TRANSITION:
-            return {**common, "members": [one.name for one in decode_body(record.data, TransitionBody).members]}
-        case Kind.GAP:
-            gap = decode_body(record.data, GapBody)
+        case RecordKind.TRANSITION:
+            return {
+                **common,
+                "members": [one.name for one in decode_body(record.data, RecordedTransition).members],
+            }
+        case RecordKind.GAP:
+            gap = decode_body(record.data, RecordedGap)
             spans = {"from_us": gap.from_us, "to_us": gap.to_us, "messages": gap.messages}
             return {**common, "reason": gap.reason, **spans}
 

@@ -16,7 +16,7 @@ from hopring.spool.archive import archive, waiting_bytes
 from hopring.spool.layout import bases, index_path, log_path, spools
 from hopring.spool.reading import bounds, read, read_head
 from hopring.spool.retention import consumers
-from hopring.spool.verify import Finding, log_bytes, verify
+from hopring.spool.verify import SpoolFinding, log_bytes, verify
 
 
 @click.group()
@@ -52,7 +52,7 @@ def _facts(directory: Path) -> dict[str, object]:
     known = bounds(directory)
     paths = [path(directory, base) for base in there for path in (log_path, index_path)]
     last = next(read(directory, max(known.start, known.end - 1), known.end, skip_damaged=True), None)
-    moment = "empty" if last is None else datetime.fromtimestamp(last.facts.time_us / 1e6, UTC).isoformat()
+    moment = "empty" if last is None else datetime.fromtimestamp(last.header.time_us / 1e6, UTC).isoformat()
     return {
         "group": read_head(directory, there[-1]).group,
         "start": known.start,
@@ -93,7 +93,7 @@ def verify_(groups: tuple[str, ...], root: Path, as_json: bool) -> None:
         raise Failure(f"{damaged} findings; records that are whole can be read with --skip-damaged")
 
 
-def _shown(finding: Finding) -> str:
+def _shown(finding: SpoolFinding) -> str:
     lost = "" if finding.start is None else f"; records {finding.start} to before {finding.end} are lost"
     return f"{finding.file}: {finding.what}{lost}"
 

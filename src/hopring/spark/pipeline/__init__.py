@@ -4,8 +4,8 @@ Each stage is a function from tables to a table, whose columns are in `spark/sch
 *reconcile* to silver, *measure* to gold; then the audit and the report.
 """
 
-from hopring.spark.pipeline.inputs import Spool, Wish, named_spools, sites_of
+from hopring.spark.pipeline.inputs import PipelineOptions, SpoolRoot, named_spools, sites_of
 from hopring.spark.pipeline.run import run
 from hopring.spark.pipeline.store import Store
 
-__all__ = ["Spool", "Store", "Wish", "named_spools", "run", "sites_of"]
+__all__ = ["PipelineOptions", "SpoolRoot", "Store", "named_spools", "run", "sites_of"]

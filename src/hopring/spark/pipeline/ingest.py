@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hopring.spark.audit.reading import read_trace
-from hopring.spark.pipeline.inputs import Spool, Wish
+from hopring.spark.pipeline.inputs import PipelineOptions, SpoolRoot
 from hopring.spark.pipeline.store import CHECKPOINTS, Store, uri
 from hopring.spark.schema import BRONZE, RUN, ddl, shaped
 
@@ -26,7 +26,7 @@ RECORD_PARTS = ("spool", BATCH, "group")
 TRACE_PARTS = (RUN, "daemon")
 
 
-def read_records(spark: SparkSession, spools: tuple[Spool, ...]) -> DataFrame:
+def read_records(spark: SparkSession, spools: tuple[SpoolRoot, ...]) -> DataFrame:
     """All records that can be read now; what retention or damage has taken is named by `gaps`."""
     return reduce(DataFrame.unionByName, [_labelled(spool, _source(spark.read, spool)) for spool in spools])
 
@@ -38,7 +38,7 @@ def write_records(records: DataFrame, store: Store) -> None:
         table.write.partitionBy(*RECORD_PARTS).parquet(uri(place))
 
 
-def stream_records(spark: SparkSession, spool: Spool, store: Store, trigger: dict[str, Any]) -> Any:
+def stream_records(spark: SparkSession, spool: SpoolRoot, store: Store, trigger: dict[str, Any]) -> Any:
     """A query, started, that appends what comes to this spool.
 
     A batch is a function of its two offsets, and its directory is replaced when it is made again after a crash:
@@ -56,12 +56,12 @@ def stream_records(spark: SparkSession, spool: Spool, store: Store, trigger: dic
     return writer.trigger(**trigger).start()
 
 
-def _source(reader: Any, spool: Spool) -> DataFrame:
+def _source(reader: Any, spool: SpoolRoot) -> DataFrame:
     found: DataFrame = reader.format("hopring").option("failOnDataLoss", "false").load(spool.path)
     return found
 
 
-def _labelled(spool: Spool, records: DataFrame) -> DataFrame:
+def _labelled(spool: SpoolRoot, records: DataFrame) -> DataFrame:
     return records.withColumn("spool", F.lit(spool.name))
 
 
@@ -100,7 +100,7 @@ LOOK_SECONDS: Final = 0.2
 Say = Callable[[str], None]
 
 
-def stream(spark: SparkSession, wish: Wish, store: Store, say: Say) -> None:
+def stream(spark: SparkSession, wish: PipelineOptions, store: Store, say: Say) -> None:
     """Reads on where the checkpoints of an earlier stream into this directory are, or from the beginning."""
     if not store.checkpoints.exists():
         store.remove("bronze/records")  # What a batch run has left there would be there twice.

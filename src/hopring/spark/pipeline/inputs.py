@@ -14,18 +14,18 @@ from hopring.value import Value
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-class Spool(Value, frozen=True):
+class SpoolRoot(Value, frozen=True):
     """The stock of one spooler: a root with a directory for each group."""
 
     name: str
     path: str
 
 
-class Wish(Value, frozen=True):
+class PipelineOptions(Value, frozen=True):
     """What is to be done; of spools and trace one may be missing."""
 
     out: Path
-    spools: tuple[Spool, ...] = ()
+    spools: tuple[SpoolRoot, ...] = ()
     trace: Path | None = None
     sites: Mapping[str, str] = {}  # By daemon; of others it is the name without its digits.
     ends: Ends = Ends()
@@ -34,9 +34,9 @@ class Wish(Value, frozen=True):
     report: bool = True
 
 
-def named_spools(words: Iterable[str]) -> tuple[Spool, ...]:
+def named_spools(words: Iterable[str]) -> tuple[SpoolRoot, ...]:
     """Of `DIR`, which has its own name, and `NAME=DIR`; ForeignInput if there is none, or two share a name."""
-    found: dict[str, Spool] = {}
+    found: dict[str, SpoolRoot] = {}
     for word in words:
         spool = _named(word)
         if spool.name in found:
@@ -48,7 +48,7 @@ def named_spools(words: Iterable[str]) -> tuple[Spool, ...]:
     return tuple(found.values())
 
 
-def _named(word: str) -> Spool:
+def _named(word: str) -> SpoolRoot:
     name, equals, path = word.partition("=")
     if not equals or Path(word).is_dir():
         name, path = Path(word).resolve().name, word
@@ -58,7 +58,7 @@ def _named(word: str) -> Spool:
         raise ForeignInput(f"{path}: no such directory", "give the directory that hop spool run writes to")
     if not all_spools(Path(path)):
         raise ForeignInput(f"{path}: holds no spool", "give the directory that hop spool run writes to")
-    return Spool(name, str(Path(path).resolve()))
+    return SpoolRoot(name, str(Path(path).resolve()))
 
 
 def sites_of(config: Config) -> dict[str, str]:

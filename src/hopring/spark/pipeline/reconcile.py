@@ -12,7 +12,7 @@ from hopring.check.trace_names import group_view_text as group_view_name
 from hopring.groups.names import GroupViewId
 from hopring.groups.private_groups import private_group
 from hopring.spark.schema import BODIES, SILVER, ddl, shaped
-from hopring.spool.record import GapBody, MemberBody, TransitionBody, ViewBody, decode_body
+from hopring.spool.record import RecordedGap, RecordedMember, RecordedTransition, RecordedView, decode_body
 
 
 def _hex(number: str, digits: int) -> str:
@@ -57,13 +57,13 @@ def body_columns(kind: str, data: bytes) -> dict[str, Any]:
     """The columns that one body fills."""
     match kind:
         case "view":
-            view = decode_body(data, ViewBody)
+            view = decode_body(data, RecordedView)
             return {"view": _view(view.id), "members": _members(view.members), "cause": view.cause}
         case "transition":
-            signal = decode_body(data, TransitionBody)
+            signal = decode_body(data, RecordedTransition)
             return {"view": _view(signal.id), "members": _members(signal.members)}
         case _:
-            gap = decode_body(data, GapBody)
+            gap = decode_body(data, RecordedGap)
             since = {"since": gap.from_us, "until": gap.to_us, "messages": gap.messages}
             return {"cause": gap.reason, **since}
 
@@ -73,7 +73,7 @@ def _view(view: GroupViewId) -> str:
     return group_view_name(GroupViewName(ViewName(*view.view), way, view.step))
 
 
-def _members(members: Iterable[MemberBody]) -> list[str]:
+def _members(members: Iterable[RecordedMember]) -> list[str]:
     return [private_group(one.name, one.daemon) for one in members]
 
 

@@ -13,7 +13,7 @@ from hopring.spark.audit.reading import as_parquet
 from hopring.spark.audit.tables import partitions
 from hopring.spark.errors import readable
 from hopring.spark.pipeline import gaps, ingest, measure, reconcile
-from hopring.spark.pipeline.inputs import Wish
+from hopring.spark.pipeline.inputs import PipelineOptions
 from hopring.spark.pipeline.store import AUDIT, REPORT, Store, on_disk, uri
 from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
@@ -26,7 +26,7 @@ _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 class Pipeline:
     """One run over one directory, which `Store.open` has taken."""
 
-    def __init__(self, spark: SparkSession, wish: Wish, store: Store, say: Say) -> None:
+    def __init__(self, spark: SparkSession, wish: PipelineOptions, store: Store, say: Say) -> None:
         self.spark = spark
         self.wish = wish
         self.store = store
@@ -163,6 +163,8 @@ class Pipeline:
             (table if files is None else table.coalesce(files)).write.parquet(uri(place))
 
 
-def run(spark: SparkSession, wish: Wish, store: Store, say: Say = lambda _words: None) -> Report | None:
+def run(
+    spark: SparkSession, wish: PipelineOptions, store: Store, say: Say = lambda _words: None
+) -> Report | None:
     """A run; what the audit found, or None if there is no trace."""
     return Pipeline(spark, wish, store, say).run()

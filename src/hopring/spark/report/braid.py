@@ -15,12 +15,12 @@ from itertools import groupby, pairwise
 from math import sqrt
 from typing import Final
 
-from hopring.spark.report.gold import Stay
-from hopring.spark.report.scales import Linear
+from hopring.spark.report.gold import StayRow
+from hopring.spark.report.scales import LinearScale
 from hopring.value import Value
 
 
-class End(StrEnum):
+class StayEnd(StrEnum):
     """How a stay ended."""
 
     MOVED = "moved"  # To the next view.
@@ -41,7 +41,7 @@ class Spacing(Value, frozen=True):
         return max(self.gap / sqrt(max(parts - 1, 1)), 2 * self.strand)
 
 
-class Bundle(Value, frozen=True):
+class ViewBand(Value, frozen=True):
     """A view in an epoch, with those that are in it by then, from top to bottom."""
 
     view: str
@@ -53,16 +53,16 @@ class Epoch(Value, frozen=True):
 
     begin_us: int
     end_us: int
-    bundles: tuple[Bundle, ...]
+    bundles: tuple[ViewBand, ...]
     places: dict[str, float]  # By daemon.
 
 
 class Leg(Value, frozen=True):
     """A stay with its end, whether or not the table knew it."""
 
-    stay: Stay
+    stay: StayRow
     end_us: int
-    end: End
+    end: StayEnd
 
 
 class Braid(Value, frozen=True):
@@ -80,7 +80,7 @@ class Braid(Value, frozen=True):
         return ((None, self.epochs[0]), *pairwise(self.epochs)) if self.epochs else ()
 
 
-def lay_out(stays: Sequence[Stay], end_us: int, knot_us: int, spacing: Spacing | None = None) -> Braid:
+def lay_out(stays: Sequence[StayRow], end_us: int, knot_us: int, spacing: Spacing | None = None) -> Braid:
     """The braid of these stays, up to the end of the page."""
     spacing = spacing or Spacing()
     legs = tuple(sorted(closed(stays, end_us), key=lambda leg: leg.stay))
@@ -97,7 +97,7 @@ def lay_out(stays: Sequence[Stay], end_us: int, knot_us: int, spacing: Spacing |
     return Braid(tuple(by_rank), home, tuple(epochs), legs, height)
 
 
-def closed(stays: Sequence[Stay], end_us: int) -> list[Leg]:
+def closed(stays: Sequence[StayRow], end_us: int) -> list[Leg]:
     """Every stay with an end. Of one that has none, and whose fellows went on, the end is when they did."""
     left_us: dict[str, int] = {}  # By view: when the first of its members went on to another.
     ordered = sorted(stays)
@@ -111,17 +111,17 @@ def closed(stays: Sequence[Stay], end_us: int) -> list[Leg]:
     return legs
 
 
-def _closed(stay: Stay, follows: Stay | None, left_us: int | None, end_us: int) -> Leg:
+def _closed(stay: StayRow, follows: StayRow | None, left_us: int | None, end_us: int) -> Leg:
     if stay.end_us is not None:
         if follows is not None and follows.begin_us <= stay.end_us:
-            return Leg(stay, follows.begin_us, End.MOVED)
-        return Leg(stay, max(stay.end_us, stay.begin_us), End.STOPPED)
+            return Leg(stay, follows.begin_us, StayEnd.MOVED)
+        return Leg(stay, max(stay.end_us, stay.begin_us), StayEnd.STOPPED)
     if follows is None and left_us is None:
-        return Leg(stay, end_us, End.LASTS)
+        return Leg(stay, end_us, StayEnd.LASTS)
     if follows is not None and (left_us is None or left_us >= follows.begin_us):
-        return Leg(stay, follows.begin_us, End.MOVED)
+        return Leg(stay, follows.begin_us, StayEnd.MOVED)
     assert left_us is not None, "one of the cases above"
-    return Leg(stay, max(left_us, stay.begin_us), End.LOST)
+    return Leg(stay, max(left_us, stay.begin_us), StayEnd.LOST)
 
 
 Present = dict[str, str]
@@ -133,7 +133,7 @@ def _epochs(legs: Sequence[Leg], end_us: int, knot_us: int) -> list[tuple[int, i
     changes: list[tuple[int, bool, str, str]] = []
     for leg in legs:
         changes.append((leg.stay.begin_us, True, leg.stay.daemon, leg.stay.view))
-        if leg.end in (End.STOPPED, End.LOST):
+        if leg.end in (StayEnd.STOPPED, StayEnd.LOST):
             changes.append((leg.end_us, False, leg.stay.daemon, leg.stay.view))
     changes.sort()
     found: list[tuple[int, Present]] = []
@@ -179,7 +179,7 @@ def _epoch(
             places[daemon] = y
             y += spacing.strand
         y += spacing.between(len(parts)) - spacing.strand
-    bundles = tuple([Bundle(present[part[0]], part) for part in parts])
+    bundles = tuple([ViewBand(present[part[0]], part) for part in parts])
     return Epoch(begin_us, end_us, bundles, places)
 
 
@@ -239,7 +239,7 @@ class Knot(Value, frozen=True):
     half: float
 
 
-class Course(Value, frozen=True):
+class StrandCourse(Value, frozen=True):
     """Where strands are."""
 
     braid: Braid
@@ -302,7 +302,7 @@ class Course(Value, frozen=True):
         return self.braid.home[daemon] if last is None else self._place(daemon, last)
 
 
-def course(braid: Braid, scale: Linear, left: float, right: float) -> Course:
+def course(braid: Braid, scale: LinearScale, left: float, right: float) -> StrandCourse:
     """Knots where epochs begin, none of which reaches into another."""
     xs = [scale.at(epoch.begin_us) for epoch in braid.epochs]
     knots: list[Knot] = []
@@ -313,7 +313,7 @@ def course(braid: Braid, scale: Linear, left: float, right: float) -> Course:
             knots.append(Knot((left + x) / 2, (x - left) / 2))  # All of the way from the names.
         else:
             knots.append(Knot(x, max(min(KNOT_PX / 2, room_before, room_behind), 0.5)))
-    return Course(braid, tuple(knots), left, right)
+    return StrandCourse(braid, tuple(knots), left, right)
 
 
 def half_out(knot: Knot, y: float, behind: float) -> Step:

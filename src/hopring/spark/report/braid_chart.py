@@ -14,23 +14,23 @@ from hopring.spark.report.braid import (
     HOME_PX,
     KNOT_PX,
     Braid,
-    Course,
-    End,
     Epoch,
     Leg,
     Spacing,
+    StayEnd,
     Step,
+    StrandCourse,
     course,
     lay_out,
     views_of,
 )
-from hopring.spark.report.gold import Stay
+from hopring.spark.report.gold import StayRow
 from hopring.spark.report.html import svg
-from hopring.spark.report.scales import Linear, time_axis
+from hopring.spark.report.scales import LinearScale, time_axis
 from hopring.value import Value
 
 
-class ViewFacts(Value, frozen=True):
+class ViewSummary(Value, frozen=True):
     """A view, from all daemons that were in it."""
 
     view: str
@@ -46,7 +46,7 @@ class ViewFacts(Value, frozen=True):
     closing_us: int | None  # The longest time from the signal to the end.
 
 
-def views(legs: Iterable[Leg]) -> list[ViewFacts]:
+def views(legs: Iterable[Leg]) -> list[ViewSummary]:
     """All views in the order of time."""
     by_view = {
         view: list(them) for view, them in groupby(sorted(legs, key=lambda leg: leg.stay.view), _view_of_leg)
@@ -59,10 +59,10 @@ def _view_of_leg(leg: Leg) -> str:
     return leg.stay.view
 
 
-def _facts(number: int, view: str, legs: list[Leg]) -> ViewFacts:
+def _facts(number: int, view: str, legs: list[Leg]) -> ViewSummary:
     closing = [leg.end_us - leg.stay.signalled_us for leg in legs if leg.stay.signalled_us is not None]
     causes = Counter([leg.stay.cause for leg in legs if leg.stay.cause])
-    return ViewFacts(
+    return ViewSummary(
         view,
         letter(number),
         number,
@@ -77,7 +77,7 @@ def _facts(number: int, view: str, legs: list[Leg]) -> ViewFacts:
     )
 
 
-def told(view: ViewFacts) -> str:
+def told(view: ViewSummary) -> str:
     """All of a view in one line."""
     parts = [
         f"View {view.letter} ({view.name})",
@@ -165,13 +165,13 @@ PIECES_MAX: Final = 900
 
 
 def draw_braid(
-    stays: Sequence[Stay], window_us: tuple[int, int], width: float, site_class: dict[str, str], label: str
+    stays: Sequence[StayRow], window_us: tuple[int, int], width: float, site_class: dict[str, str], label: str
 ) -> str:
     """The picture at this width."""
     daemons = {stay.daemon for stay in stays}
     left = min(8 + LETTER_PX * max(len(texts.short(one, 14)) for one in daemons), width / 4) + 6
     right = width - RIGHT_PX
-    scale = Linear(*window_us, left + HOME_PX, right)
+    scale = LinearScale(*window_us, left + HOME_PX, right)
     knot_px = max(KNOT_PX * 0.75, (right - left) * len(daemons) / PIECES_MAX)
     knot_us = int(knot_px / max(right - left - HOME_PX, 1.0) * (window_us[1] - window_us[0]))
     braid = lay_out(stays, window_us[1], knot_us, Spacing())
@@ -188,10 +188,10 @@ def draw_braid(
 @dataclass(slots=True)
 class _Picture:
     braid: Braid
-    course: Course
-    scale: Linear
+    course: StrandCourse
+    scale: LinearScale
     site_class: dict[str, str]
-    _facts: dict[str, ViewFacts] = field(init=False)
+    _facts: dict[str, ViewSummary] = field(init=False)
     _legs: dict[str, list[Leg]] = field(init=False)  # By daemon, in the order of time.
     _letters: list[str] = field(default_factory=list)
 
@@ -316,7 +316,7 @@ class _Picture:
                 found["start", self._knot(leg.stay.begin_us)] = self._start(leg)
             if leg.stay.signalled_us is not None:
                 found["signal", self._knot(leg.stay.signalled_us)] = self._signal(leg, leg.stay.signalled_us)
-            ended = leg.end in (End.STOPPED, End.LOST)
+            ended = leg.end in (StayEnd.STOPPED, StayEnd.LOST)
             if ended:
                 found["end", self._knot(leg.end_us)] = self._end(leg)
         return list(found.values())
@@ -337,7 +337,7 @@ class _Picture:
 
     def _end(self, leg: Leg) -> str:
         x = self.scale.at(leg.end_us)
-        how = "ended" if leg.end is End.STOPPED else "was lost: the others went on without it"
+        how = "ended" if leg.end is StayEnd.STOPPED else "was lost: the others went on without it"
         said = tip(f"{texts.short(leg.stay.daemon)} {how}, {texts.moment(leg.end_us, 3)}")
         return element("g", None, cross(x, self.course.y_at(leg.stay.daemon, x)), said)
 

@@ -17,7 +17,7 @@ from hopring.value import Value
 ALL_GROUPS: Final = ""
 
 
-class Stay(Value, frozen=True, order=True):
+class StayRow(Value, frozen=True, order=True):
     """A daemon in a view."""
 
     daemon: str
@@ -30,7 +30,7 @@ class Stay(Value, frozen=True, order=True):
     signalled_us: int | None = None
 
 
-class Latency(Value, frozen=True, order=True):
+class LatencyRow(Value, frozen=True, order=True):
     """How long messages of one service took from one site to another."""
 
     service: str
@@ -46,7 +46,7 @@ class Latency(Value, frozen=True, order=True):
     negative: int  # Clocks that differ: so many seemed to arrive before they were sent.
 
 
-class Bucket(Value, frozen=True, order=True):
+class BucketRow(Value, frozen=True, order=True):
     """How many of them took so long."""
 
     service: str
@@ -57,7 +57,7 @@ class Bucket(Value, frozen=True, order=True):
     messages: int
 
 
-class Link(Value, frozen=True, order=True):
+class LinkRow(Value, frozen=True, order=True):
     """What a daemon counted of its link to a peer."""
 
     daemon: str
@@ -72,7 +72,7 @@ class Link(Value, frozen=True, order=True):
     round_trip_us: float | None
 
 
-class GroupStay(Value, frozen=True, order=True):
+class GroupStayRow(Value, frozen=True, order=True):
     """A session in a view of a group."""
 
     group: str
@@ -84,7 +84,7 @@ class GroupStay(Value, frozen=True, order=True):
     cause: str
 
 
-class Finding(Value, frozen=True):
+class FindingRow(Value, frozen=True):
     """A property that is broken in one history."""
 
     run: str
@@ -93,28 +93,28 @@ class Finding(Value, frozen=True):
     witness: str
 
 
-class Audit(Value, frozen=True):
+class AuditVerdicts(Value, frozen=True):
     """What the audit says."""
 
     holds: bool
     runs: tuple[str, ...]
-    broken: tuple[Finding, ...]
+    broken: tuple[FindingRow, ...]
     judged: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
-class Gold:
+class GoldTables:
     """All that there is. None is a table that was not made; an empty one has nothing in it."""
 
     throughput: Any = None  # A pyarrow.Table with `second_us`: it may be long, so Arrow adds it up.
-    latency: list[Latency] | None = None
-    histogram: list[Bucket] | None = None
-    links: list[Link] | None = None
-    membership: list[Stay] | None = None
-    group_views: list[GroupStay] | None = None
+    latency: list[LatencyRow] | None = None
+    histogram: list[BucketRow] | None = None
+    links: list[LinkRow] | None = None
+    membership: list[StayRow] | None = None
+    group_views: list[GroupStayRow] | None = None
     summary: dict[str, float] = field(default_factory=dict)
     gaps: Any = None  # A pyarrow.Table of whatever columns.
-    audit: Audit | None = None
+    audit: AuditVerdicts | None = None
     left_out: dict[str, int] = field(default_factory=dict)  # By table: rows past the limit of what is read.
 
 
@@ -124,9 +124,9 @@ REMEDY: Final = "make the tables again: hop pipeline run"
 
 COLUMNS: Final = {
     "throughput": ("second", "daemon", "site", "service", "sent", "delivered", "bytes"),
-    "latency": Latency.__struct_fields__,
-    "latency_histogram": Bucket.__struct_fields__,
-    "links": Link.__struct_fields__,
+    "latency": LatencyRow.__struct_fields__,
+    "latency_histogram": BucketRow.__struct_fields__,
+    "links": LinkRow.__struct_fields__,
     "membership": (*("daemon", "installed", "view", "ended", "members", "transitional", "cause", "signalled"),),
     "group_views": ("group", "installed", "view", "session", "ended", "members", "cause"),
     "summary": ("name", "value"),
@@ -138,15 +138,15 @@ WHEN: Final = {"throughput": "second_us", "membership": "installed_us", "group_v
 Row = TypeVar("Row")
 
 
-def read_gold(out: Path) -> Gold:
+def read_gold(out: Path) -> GoldTables:
     """All tables that are there; ForeignInput if one is not what its name says."""
-    gold = Gold()
+    gold = GoldTables()
     gold.throughput = _table(out, "throughput")
-    gold.latency = _rows(out, "latency", Latency, gold)
-    gold.histogram = _rows(out, "latency_histogram", Bucket, gold)
-    gold.links = _rows(out, "links", Link, gold)
-    gold.membership = _rows(out, "membership", Stay, gold)
-    gold.group_views = _rows(out, "group_views", GroupStay, gold)
+    gold.latency = _rows(out, "latency", LatencyRow, gold)
+    gold.histogram = _rows(out, "latency_histogram", BucketRow, gold)
+    gold.links = _rows(out, "links", LinkRow, gold)
+    gold.membership = _rows(out, "membership", StayRow, gold)
+    gold.group_views = _rows(out, "group_views", GroupStayRow, gold)
     summary = _table(out, "summary")
     if summary is not None:
         pairs = zip(summary["name"].to_pylist(), summary["value"].to_pylist(), strict=True)
@@ -192,7 +192,7 @@ def _micros(column: Any) -> Any:
     return pc.cast(column, pa.timestamp("us"), safe=False).cast(pa.int64())
 
 
-def _rows(out: Path, name: str, kind: type[Row], gold: Gold) -> list[Row] | None:
+def _rows(out: Path, name: str, kind: type[Row], gold: GoldTables) -> list[Row] | None:
     table = _table(out, name)
     if table is None:
         return None
@@ -216,9 +216,9 @@ def _filled(values: list[Any], kind: Any) -> list[Any]:
     return values if empty is None else [empty if value is None else value for value in values]
 
 
-def _audit(file: Path) -> Audit | None:
+def _audit(file: Path) -> AuditVerdicts | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Audit)
+        return msgspec.json.decode(file.read_bytes(), type=AuditVerdicts)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, OSError) as error:

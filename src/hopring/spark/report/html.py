@@ -11,7 +11,7 @@ from hopring.value import Value
 TABLE_ROWS_MAX: Final = 60
 
 
-class Column(Value, frozen=True):
+class TableColumn(Value, frozen=True):
     """The head of a column; numbers stand to the right."""
 
     name: str
@@ -37,7 +37,7 @@ def said(words: str, classes: str = "") -> str:
     return tag("p", {"class": classes} if classes else None, escape(words))
 
 
-def table(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], more: int = 0) -> str:
+def table(title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], more: int = 0) -> str:
     """A table in a box that scrolls by itself. Cut after some rows, and says how many were left out."""
     shown = rows[:TABLE_ROWS_MAX]
     left_out = len(rows) - len(shown) + more
@@ -56,7 +56,7 @@ def table(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]],
     return found
 
 
-def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> list[str]:
+def _cells(columns: Sequence[TableColumn], row: Sequence[Cell]) -> list[str]:
     cells = []
     for at, (column, cell) in enumerate(zip(columns, row, strict=True)):
         inside = cell.text if isinstance(cell, Raw) else escape(cell)
@@ -64,7 +64,7 @@ def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> list[str]:
     return cells
 
 
-def _class(column: Column) -> Attributes:
+def _class(column: TableColumn) -> Attributes:
     return {"class": "number"} if column.number else {}
 
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from hopring.check.picture.svg import Attributes, element, line, path, text, tip
 from hopring.spark.report import texts
-from hopring.spark.report.gold import ALL_GROUPS, Bucket, Gold, Latency
+from hopring.spark.report.gold import ALL_GROUPS, BucketRow, GoldTables, LatencyRow
 from hopring.spark.report.html import (
-    Column,
+    TableColumn,
     figure,
     folded,
     said,
@@ -19,7 +19,7 @@ from hopring.spark.report.html import (
     table,
     tag,
 )
-from hopring.spark.report.scales import Log, log_ticks
+from hopring.spark.report.scales import LogScale, log_ticks
 from hopring.value import Value
 
 PANELS_MAX: Final = 12
@@ -39,8 +39,8 @@ class Hill(Value, frozen=True):
 
     service: str
     pair: Pair
-    buckets: tuple[Bucket, ...]
-    latency: Latency | None
+    buckets: tuple[BucketRow, ...]
+    latency: LatencyRow | None
 
     @property
     def messages(self) -> int:
@@ -48,10 +48,10 @@ class Hill(Value, frozen=True):
         return sum(one.messages for one in self.buckets)
 
 
-def hills(histogram: Sequence[Bucket], latency: Sequence[Latency]) -> list[Hill]:
+def hills(histogram: Sequence[BucketRow], latency: Sequence[LatencyRow]) -> list[Hill]:
     """One for each service and pair that has a message."""
     marks = {(one.service, one.from_site, one.to_site): one for one in latency if one.group == ALL_GROUPS}
-    found: dict[tuple[str, str, str], list[Bucket]] = {}
+    found: dict[tuple[str, str, str], list[BucketRow]] = {}
     for bucket in sorted(histogram):
         if bucket.messages > 0 and bucket.high_us > LOW_US:
             found.setdefault((bucket.service, bucket.from_site, bucket.to_site), []).append(bucket)
@@ -61,7 +61,7 @@ def hills(histogram: Sequence[Bucket], latency: Sequence[Latency]) -> list[Hill]
     ]
 
 
-def thinned(buckets: Sequence[Bucket]) -> list[Bucket]:
+def thinned(buckets: Sequence[BucketRow]) -> list[BucketRow]:
     """As they are if they are few; else put together, three for each factor of two."""
     if len(buckets) <= BUCKETS_MAX:
         return list(buckets)
@@ -72,24 +72,24 @@ def thinned(buckets: Sequence[Bucket]) -> list[Bucket]:
     return found
 
 
-def _together(buckets: Sequence[Bucket], per_octave: int) -> list[Bucket]:
+def _together(buckets: Sequence[BucketRow], per_octave: int) -> list[BucketRow]:
     sums: Counter[int] = Counter()
     for one in buckets:
         sums[floor(log2(max(one.low_us, LOW_US)) * per_octave + 1e-9)] += one.messages
     first = buckets[0]
     names = (first.service, first.from_site, first.to_site)
     edges = {at: (round(2 ** (at / per_octave)), round(2 ** ((at + 1) / per_octave))) for at in sums}
-    return [Bucket(*names, *edges[at], messages) for at, messages in sorted(sums.items())]
+    return [BucketRow(*names, *edges[at], messages) for at, messages in sorted(sums.items())]
 
 
-def panels(found: Sequence[Hill], latency: Sequence[Latency]) -> str:
+def panels(found: Sequence[Hill], latency: Sequence[LatencyRow]) -> str:
     """A panel for each pair of sites, those with most messages if there are many, and the table."""
     sums: Counter[Pair] = Counter()
     for hill in found:
         sums[hill.pair] += hill.messages
     pairs = sorted(sorted(sums, key=lambda pair: (-sums[pair], pair))[:PANELS_MAX])
     low, high = _window(found)
-    scale = Log(low, high, SIDE_PX, WIDTH_PX - SIDE_PX)
+    scale = LogScale(low, high, SIDE_PX, WIDTH_PX - SIDE_PX)
     plots = [_panel(pair, [hill for hill in found if hill.pair == pair], scale) for pair in pairs]
     note = ""
     if len(sums) > len(pairs):
@@ -107,7 +107,7 @@ def _window(found: Sequence[Hill]) -> tuple[float, float]:
     return float(low), float(max(high, low * 4))
 
 
-def _panel(pair: Pair, found: Sequence[Hill], scale: Log) -> str:
+def _panel(pair: Pair, found: Sequence[Hill], scale: LogScale) -> str:
     order = service_order(hill.service for hill in found)
     rows = sorted(found, key=lambda hill: order.index(hill.service))
     bottom = ROW_PX * len(rows) + 6
@@ -134,7 +134,7 @@ def _told(hill: Hill) -> str:
     return f"half within {texts.some(one.p50_us, texts.span)}, 99 % within {texts.some(one.p99_us, texts.span)}"
 
 
-def _hill(hill: Hill, scale: Log, floor_y: float) -> list[str]:
+def _hill(hill: Hill, scale: LogScale, floor_y: float) -> list[str]:
     """The words, the area, and the marks of the half and of 99 %."""
     colour = service_class(hill.service)
     top = max(one.messages for one in hill.buckets)
@@ -154,7 +154,7 @@ def _hill(hill: Hill, scale: Log, floor_y: float) -> list[str]:
     return parts
 
 
-def _area(hill: Hill, scale: Log, floor_y: float, top: int, colour: str) -> str:
+def _area(hill: Hill, scale: LogScale, floor_y: float, top: int, colour: str) -> str:
     steps: list[tuple[str, tuple[float, ...]]] = []
     last: float | None = None
     for one in hill.buckets:
@@ -168,7 +168,7 @@ def _area(hill: Hill, scale: Log, floor_y: float, top: int, colour: str) -> str:
     return path([*steps, ("V", (floor_y,)), ("Z", ())], f"hill {colour}")
 
 
-def _hits(hill: Hill, scale: Log, floor_y: float, top: int) -> list[str]:
+def _hits(hill: Hill, scale: LogScale, floor_y: float, top: int) -> list[str]:
     parts = []
     for one in hill.buckets:
         begin, end = scale.at(max(one.low_us, LOW_US)), scale.at(one.high_us)
@@ -180,10 +180,10 @@ def _hits(hill: Hill, scale: Log, floor_y: float, top: int) -> list[str]:
     return parts if top else []
 
 
-def _table(latency: Sequence[Latency]) -> str:
-    columns = [Column(name, number=False) for name in ("service", "from", "to", "group")]
+def _table(latency: Sequence[LatencyRow]) -> str:
+    columns = [TableColumn(name, number=False) for name in ("service", "from", "to", "group")]
     columns += [
-        Column(name) for name in ("messages", "p50", "p90", "p99", "max", "mean", "before they were sent")
+        TableColumn(name) for name in ("messages", "p50", "p90", "p99", "max", "mean", "before they were sent")
     ]
     rows = []
     for one in sorted(latency, key=lambda row: (row.group != ALL_GROUPS, row)):
@@ -195,7 +195,7 @@ def _table(latency: Sequence[Latency]) -> str:
     return table("Latency from multicast to delivery", columns, rows)
 
 
-def latency_section(gold: Gold) -> tuple[str, str, str, str]:
+def latency_section(gold: GoldTables) -> tuple[str, str, str, str]:
     """The panels; only the table where distributions were not made."""
     rows = gold.latency or []
     found = hills(gold.histogram or [], rows)

@@ -6,9 +6,9 @@ from typing import Final
 
 from hopring.spark.report import texts
 from hopring.spark.report.braid import closed, lay_out
-from hopring.spark.report.braid_chart import STRANDS_MAX, ViewFacts, draw_braid, views, what_changed
-from hopring.spark.report.gold import Gold, GroupStay, Stay
-from hopring.spark.report.html import WIDTHS, Cell, Column, at_widths, bar, figure, folded, said, table
+from hopring.spark.report.braid_chart import STRANDS_MAX, ViewSummary, draw_braid, views, what_changed
+from hopring.spark.report.gold import GoldTables, GroupStayRow, StayRow
+from hopring.spark.report.html import WIDTHS, Cell, TableColumn, at_widths, bar, figure, folded, said, table
 from hopring.value import Value
 
 MOMENTS_MAX: Final = 40
@@ -19,14 +19,14 @@ WORDS: Final = (
     "triangle its return."
 )
 COLUMNS: Final = (
-    *(Column("view", number=False), Column("installed", number=False), Column("at all within")),
-    *(Column("lasted"), Column("closing"), Column("members"), Column("who", number=False)),
-    Column("cause", number=False),
+    *(TableColumn("view", number=False), TableColumn("installed", number=False), TableColumn("at all within")),
+    *(TableColumn("lasted"), TableColumn("closing"), TableColumn("members"), TableColumn("who", number=False)),
+    TableColumn("cause", number=False),
 )
 
 
 def membership_section(
-    gold: Gold, window: tuple[int, int] | None, site_class: dict[str, str]
+    gold: GoldTables, window: tuple[int, int] | None, site_class: dict[str, str]
 ) -> tuple[str, str, str, str]:
     """The braid and the table."""
     stays = gold.membership
@@ -48,7 +48,7 @@ def membership_section(
     )
 
 
-def window_us(stays: Sequence[Stay]) -> tuple[int, int] | None:
+def window_us(stays: Sequence[StayRow]) -> tuple[int, int] | None:
     """From the first view to the last that is known to have happened."""
     if not stays:
         return None
@@ -56,7 +56,7 @@ def window_us(stays: Sequence[Stay]) -> tuple[int, int] | None:
     return min(times), max(*times, min(times) + 1)
 
 
-def moments(gold: Gold, window: tuple[int, int] | None) -> list[tuple[int, str]]:
+def moments(gold: GoldTables, window: tuple[int, int] | None) -> list[tuple[int, str]]:
     """When membership changed, for the other plots; nothing where it changed all the time."""
     if not gold.membership or window is None:
         return []
@@ -65,13 +65,13 @@ def moments(gold: Gold, window: tuple[int, int] | None) -> list[tuple[int, str]]
     return found if len(found) < MOMENTS_MAX // 2 else []
 
 
-def _chosen(stays: Sequence[Stay]) -> tuple[list[Stay], int]:
+def _chosen(stays: Sequence[StayRow]) -> tuple[list[StayRow], int]:
     daemons = sorted({stay.daemon for stay in stays})
     few = set(daemons[:STRANDS_MAX])
     return [stay for stay in stays if stay.daemon in few], len(daemons) - len(few)
 
 
-def _row(one: ViewFacts) -> tuple[str, ...]:
+def _row(one: ViewSummary) -> tuple[str, ...]:
     lasted = texts.span(one.end_us - one.first_us) + (", to the end" if one.lasts else "")
     return (
         f"{one.letter} ({one.name})",
@@ -88,12 +88,21 @@ def _row(one: ViewFacts) -> tuple[str, ...]:
 PICTURES_MAX: Final = 3
 GROUP_STRANDS_MAX: Final = 24
 GROUP_COLUMNS: Final = (
-    *(Column("group", number=False), Column("view", number=False), Column("installed", number=False)),
-    *(Column("lasted"), Column("members"), Column("who", number=False), Column("cause", number=False)),
+    *(
+        TableColumn("group", number=False),
+        TableColumn("view", number=False),
+        TableColumn("installed", number=False),
+    ),
+    *(
+        TableColumn("lasted"),
+        TableColumn("members"),
+        TableColumn("who", number=False),
+        TableColumn("cause", number=False),
+    ),
 )
 
 
-class GroupView(Value, frozen=True, order=True):
+class GroupViewRow(Value, frozen=True, order=True):
     """A view of a group, from all sessions that were in it."""
 
     group: str
@@ -104,9 +113,9 @@ class GroupView(Value, frozen=True, order=True):
     cause: str
 
 
-def group_views(stays: Sequence[GroupStay]) -> list[GroupView]:
+def group_views(stays: Sequence[GroupStayRow]) -> list[GroupViewRow]:
     """Each view once: from the first that installed it to the last that left."""
-    found: dict[tuple[str, str], list[GroupStay]] = {}
+    found: dict[tuple[str, str], list[GroupStayRow]] = {}
     for stay in stays:
         found.setdefault((stay.group, stay.view), []).append(stay)
     out = []
@@ -114,11 +123,11 @@ def group_views(stays: Sequence[GroupStay]) -> list[GroupView]:
         ends = [stay.end_us for stay in them]
         end_us = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
         first = min(them, key=lambda stay: (stay.begin_us, stay.session))
-        out.append(GroupView(group, first.begin_us, view, end_us, first.members, first.cause))
+        out.append(GroupViewRow(group, first.begin_us, view, end_us, first.members, first.cause))
     return sorted(out)
 
 
-def group_table(stays: Sequence[GroupStay], end_us: int, more: int = 0) -> str:
+def group_table(stays: Sequence[GroupStayRow], end_us: int, more: int = 0) -> str:
     """All views of all groups, in the order of time within a group."""
     found = group_views(stays)
     most = max([len(one.members) for one in found], default=1)
@@ -134,14 +143,14 @@ def group_table(stays: Sequence[GroupStay], end_us: int, more: int = 0) -> str:
     return table("Views of groups", GROUP_COLUMNS, rows, more)
 
 
-def _lasted(one: GroupView, end_us: int) -> str:
+def _lasted(one: GroupViewRow, end_us: int) -> str:
     if one.end_us is None:
         return f"{texts.span(max(end_us - one.begin_us, 0))}, to the end"
     return texts.span(one.end_us - one.begin_us)
 
 
 def groups_section(
-    gold: Gold, window: tuple[int, int] | None, site_class: dict[str, str]
+    gold: GoldTables, window: tuple[int, int] | None, site_class: dict[str, str]
 ) -> tuple[str, str, str, str] | None:
     """Views of groups; nothing if the table was not made."""
     if gold.group_views is None:
@@ -158,13 +167,13 @@ def groups_section(
     return "groups", "Groups", told, pictures + folded("The same as a table", listed)
 
 
-def groups_window_us(stays: Sequence[GroupStay]) -> tuple[int, int]:
+def groups_window_us(stays: Sequence[GroupStayRow]) -> tuple[int, int]:
     """From the first view to the last end that is known."""
     times = [at for stay in stays for at in (stay.begin_us, stay.end_us) if at is not None]
     return min(times), max(*times, min(times) + 1)
 
 
-def braids(stays: Sequence[GroupStay], window: tuple[int, int], site_class: dict[str, str]) -> str:
+def braids(stays: Sequence[GroupStayRow], window: tuple[int, int], site_class: dict[str, str]) -> str:
     """The groups with most members, each as a braid of its sessions."""
     # A clock that is far off would squeeze all others into a corner.
     inside = [stay for stay in stays if window[0] <= stay.begin_us <= window[1]]
@@ -190,10 +199,10 @@ def braids(stays: Sequence[GroupStay], window: tuple[int, int], site_class: dict
     return "".join(parts) + note
 
 
-def _as_stay(stay: GroupStay) -> Stay:
+def _as_stay(stay: GroupStayRow) -> StayRow:
     members = tuple([texts.process(one) for one in stay.members])
     session = texts.process(stay.session)
-    return Stay(session, stay.begin_us, stay.view, stay.end_us, members, (), stay.cause)
+    return StayRow(session, stay.begin_us, stay.view, stay.end_us, members, (), stay.cause)
 
 
 def _class(session: str, site_class: dict[str, str]) -> str:

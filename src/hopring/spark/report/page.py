@@ -7,7 +7,7 @@ from typing import Final
 from hopring import __version__
 from hopring.check.picture.svg import escape
 from hopring.spark.report import html, latency, membership, summary, texts, throughput, verdicts
-from hopring.spark.report.gold import Gold, read_gold
+from hopring.spark.report.gold import GoldTables, read_gold
 from hopring.spark.report.html import said, tag
 from hopring.spark.report.throughput import seconds_window_us as seconds_of_table
 from hopring.spark.report.throughput import sites as sites_of_table
@@ -19,7 +19,7 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsa
 """The page asks nobody for anything, and the browser holds it to that."""
 
 
-class Section(Value, frozen=True):
+class PageSection(Value, frozen=True):
     """A part of the page."""
 
     key: str
@@ -37,7 +37,7 @@ def write_report(out: Path) -> Path:
     return file
 
 
-def render(gold: Gold) -> str:
+def render(gold: GoldTables) -> str:
     """The page of these tables."""
     window = _window(gold)
     sites = _sites(gold)
@@ -76,14 +76,14 @@ def _document(title: str, body: list[str]) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}</head>\n<body>\n{inside}\n</body>\n</html>\n'
 
 
-def _section(one: Section) -> str:
+def _section(one: PageSection) -> str:
     parts = [tag("h2", {"id": f"{one.key}-title"}, escape(one.title))]
     parts += [said(one.words, "words")] if one.words else []
     frame = {"id": one.key, "aria-labelledby": f"{one.key}-title"}
     return tag("section", {**frame}, *parts, one.inside) + "\n"
 
 
-def _sections(gold: Gold, window: tuple[int, int] | None, sites: dict[str, str]) -> list[Section]:
+def _sections(gold: GoldTables, window: tuple[int, int] | None, sites: dict[str, str]) -> list[PageSection]:
     site_class = html.site_classes(sites.values())
     by_daemon = {daemon: site_class[site] for daemon, site in sites.items()}
     found = [
@@ -96,17 +96,17 @@ def _sections(gold: Gold, window: tuple[int, int] | None, sites: dict[str, str])
         verdicts.verdicts_section(gold.audit),
         summary.figures_section(gold),
     ]
-    return [Section(*one) for one in found if one is not None]
+    return [PageSection(*one) for one in found if one is not None]
 
 
-def _window(gold: Gold) -> tuple[int, int] | None:
+def _window(gold: GoldTables) -> tuple[int, int] | None:
     """All that tables with times cover."""
     ends = [seconds_of_table(gold.throughput), membership.window_us(gold.membership or [])]
     known = [one for one in ends if one is not None]
     return (min(one[0] for one in known), max(one[1] for one in known)) if known else None
 
 
-def _sites(gold: Gold) -> dict[str, str]:
+def _sites(gold: GoldTables) -> dict[str, str]:
     """The site of each daemon: what the tables say, or its name without the number."""
     known = sites_of_table(gold.throughput)
     named = {stay.daemon for stay in gold.membership or []}

@@ -16,7 +16,7 @@ STEPS_US: Final = (
 """Of time: what people count in."""
 
 
-class Linear(Value, frozen=True):
+class LinearScale(Value, frozen=True):
     """Even: low is at begin, high at end."""
 
     low: float
@@ -32,7 +32,7 @@ class Linear(Value, frozen=True):
         return self.begin + part * (self.end - self.begin)
 
 
-class Log(Value, frozen=True):
+class LogScale(Value, frozen=True):
     """Each factor of ten is as wide as the others; low is above zero."""
 
     low: float
@@ -42,7 +42,9 @@ class Log(Value, frozen=True):
 
     def at(self, value: float) -> float:
         """The place of a value; what is below low is at begin."""
-        return Linear(log10(self.low), log10(self.high), self.begin, self.end).at(log10(max(value, self.low)))
+        return LinearScale(log10(self.low), log10(self.high), self.begin, self.end).at(
+            log10(max(value, self.low))
+        )
 
 
 def rounded_up(value: float) -> float:
@@ -102,7 +104,7 @@ def _tick(at_us: int, step_us: int) -> str:
 TICK_PX: Final = 92.0
 
 
-def time_axis(scale: Linear, y: float, width: float) -> list[str]:
+def time_axis(scale: LinearScale, y: float, width: float) -> list[str]:
     """Times of day below a plot."""
     most = max(2, int((scale.end - scale.begin) / TICK_PX))
     parts = [line(scale.begin, y, scale.end, y, "axis")]

@@ -9,8 +9,8 @@ from hopring.check.picture.svg import escape
 from hopring.spark.report import texts
 from hopring.spark.report.braid import lay_out
 from hopring.spark.report.braid_chart import counted, views
-from hopring.spark.report.gold import ALL_GROUPS, Gold, Latency, Link
-from hopring.spark.report.html import Cell, Column, bar, said, table, tag
+from hopring.spark.report.gold import ALL_GROUPS, GoldTables, LatencyRow, LinkRow
+from hopring.spark.report.html import Cell, TableColumn, bar, said, table, tag
 from hopring.spark.report.throughput import totals
 from hopring.value import Value
 
@@ -26,7 +26,7 @@ class Tile(Value, frozen=True):
     more: str = ""
 
 
-def tiles(gold: Gold, window_us: tuple[int, int] | None, sites: dict[str, str]) -> list[Tile]:
+def tiles(gold: GoldTables, window_us: tuple[int, int] | None, sites: dict[str, str]) -> list[Tile]:
     """What is known; a table that is missing has no tile."""
     found = []
     if window_us is not None:
@@ -42,19 +42,19 @@ def tiles(gold: Gold, window_us: tuple[int, int] | None, sites: dict[str, str]) 
     return found + _of_latency(gold) + _of_membership(gold) + _of_links(gold) + _of_gaps(gold)
 
 
-def _of_latency(gold: Gold) -> list[Tile]:
+def _of_latency(gold: GoldTables) -> list[Tile]:
     """The slowest 99 % of the strongest service that was used, between sites if there are several."""
     rows = [one for one in gold.latency or [] if one.group == ALL_GROUPS and one.p99_us is not None]
     if not rows:
         return []
-    worst_one: Latency = max(rows, key=lambda one: (one.p99_us or 0.0, one))
+    worst_one: LatencyRow = max(rows, key=lambda one: (one.p99_us or 0.0, one))
     half = texts.some(worst_one.p50_us, texts.span)
     way = f"{texts.short(worst_one.service, 12)}, {texts.short(worst_one.from_site, 12)} → "
     way += f"{texts.short(worst_one.to_site, 12)}; half within {half}"
     return [Tile("Slowest p99", texts.some(worst_one.p99_us, texts.span), way)]
 
 
-def _of_membership(gold: Gold) -> list[Tile]:
+def _of_membership(gold: GoldTables) -> list[Tile]:
     stays = gold.membership
     if not stays:
         return []
@@ -69,7 +69,7 @@ def _of_membership(gold: Gold) -> list[Tile]:
     return [Tile("Views of daemons", texts.count(len(views(braid.legs))), ", ".join(told) or "no split")]
 
 
-def _of_links(gold: Gold) -> list[Tile]:
+def _of_links(gold: GoldTables) -> list[Tile]:
     if not gold.links:
         return []
     one = worst(gold.links)
@@ -79,7 +79,7 @@ def _of_links(gold: Gold) -> list[Tile]:
     return [Tile("Most loss", texts.share(one.loss_ratio or 0.0), way)]
 
 
-def _of_gaps(gold: Gold) -> list[Tile]:
+def _of_gaps(gold: GoldTables) -> list[Tile]:
     if gold.gaps is None:
         return []
     if not gold.gaps.num_rows:
@@ -105,7 +105,7 @@ def tile_list(found: list[Tile]) -> str:
 
 def figure_table(summary: dict[str, float]) -> str:
     """Every figure of the pipeline, with the unit that its name ends in."""
-    columns = [Column("figure", number=False), Column("value")]
+    columns = [TableColumn("figure", number=False), TableColumn("value")]
     rows = [_figure(name, summary[name]) for name in sorted(summary)]
     return table("All figures of the pipeline", columns, rows)
 
@@ -122,7 +122,7 @@ def _figure(name: str, value: float) -> tuple[str, str]:
     return texts.short(name.replace("_", " ")), texts.some(value)
 
 
-def figures_section(gold: Gold) -> tuple[str, str, str, str] | None:
+def figures_section(gold: GoldTables) -> tuple[str, str, str, str] | None:
     """All figures."""
     if not gold.summary:
         return None
@@ -130,13 +130,19 @@ def figures_section(gold: Gold) -> tuple[str, str, str, str] | None:
 
 
 LINK_COLUMNS = (
-    *(Column("from", number=False), Column("to", number=False), Column("link", number=False)),
-    *(Column("sent"), Column("received"), Column("lost"), Column("loss"), Column("NACKs")),
-    *(Column("sent again"), Column("round trip")),
+    *(TableColumn("from", number=False), TableColumn("to", number=False), TableColumn("link", number=False)),
+    *(
+        TableColumn("sent"),
+        TableColumn("received"),
+        TableColumn("lost"),
+        TableColumn("loss"),
+        TableColumn("NACKs"),
+    ),
+    *(TableColumn("sent again"), TableColumn("round trip")),
 )
 
 
-def link_table(links: Sequence[Link], more: int = 0) -> str:
+def link_table(links: Sequence[LinkRow], more: int = 0) -> str:
     """The worst first. Bars are parts of the greatest in their column; a round trip of 0 was never measured."""
     order = sorted(links, key=lambda one: (-(one.loss_ratio or 0.0), -one.retransmissions, one))
     loss = max([one.loss_ratio or 0.0 for one in links], default=0.0)
@@ -157,7 +163,7 @@ def link_table(links: Sequence[Link], more: int = 0) -> str:
     return table("Links, the one with most loss first", LINK_COLUMNS, rows, more)
 
 
-def worst(links: Sequence[Link]) -> Link | None:
+def worst(links: Sequence[LinkRow]) -> LinkRow | None:
     """The one that lost the greatest part, if one lost anything."""
     lossy = [one for one in links if (one.loss_ratio or 0.0) > 0]
     return max(lossy, key=lambda one: (one.loss_ratio or 0.0, one.lost, one), default=None)
@@ -167,7 +173,7 @@ def _link_part(value: float | None, greatest: float) -> float:
     return (value or 0.0) / greatest if greatest else 0.0
 
 
-def links_section(gold: Gold) -> tuple[str, str, str, str]:
+def links_section(gold: GoldTables) -> tuple[str, str, str, str]:
     """The table, or a word that there is none."""
     if not gold.links:
         return "links", "Links", "", said("No links were recorded.", "empty")
@@ -195,7 +201,9 @@ def gap_table(gaps: Any) -> str:
     # Sorted by their text, so that the page does not depend on the order of the files.
     found.sort(key=lambda row: (row.get(EXPLAINED) is not False, [str(row[name]) for name in names]))
     rows = [[_gap_cell(name, row[name]) for name in names] for row in found]
-    columns = [Column(texts.short(name).replace("_", " "), number=_is_number(gaps, name)) for name in names]
+    columns = [
+        TableColumn(texts.short(name).replace("_", " "), number=_is_number(gaps, name)) for name in names
+    ]
     return table("Gaps: what is missing in which spool", columns, rows, gaps.num_rows - few.num_rows)
 
 
@@ -221,7 +229,7 @@ def _gap_cell(name: str, value: object) -> str:
             return texts.short(str(value), 120)
 
 
-def gaps_section(gold: Gold) -> tuple[str, str, str, str] | None:
+def gaps_section(gold: GoldTables) -> tuple[str, str, str, str] | None:
     """The table; nothing if it was not made."""
     if gold.gaps is None:
         return None

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from hopring.check.picture.svg import Attributes, element, escape, line, path, text, tip
 from hopring.spark.report import texts
-from hopring.spark.report.gold import Gold
+from hopring.spark.report.gold import GoldTables
 from hopring.spark.report.html import (
     HALVES,
-    Column,
+    TableColumn,
     at_widths,
     figure,
     folded,
@@ -23,7 +23,7 @@ from hopring.spark.report.html import (
     table,
     tag,
 )
-from hopring.spark.report.scales import SECOND_US, STEPS_US, Linear, level, rounded_up, ticks, time_axis
+from hopring.spark.report.scales import SECOND_US, STEPS_US, LinearScale, level, rounded_up, ticks, time_axis
 from hopring.value import Value
 
 MEASURES: Final = ("sent", "delivered", "bytes")
@@ -108,9 +108,9 @@ def _plot(
     found: Series, window_us: tuple[int, int], moments: Moments, width: float, classes: Classes, label: str
 ) -> str:
     top, bottom = 10.0, HEIGHT_PX - 24
-    x = Linear(*window_us, LEFT_PX, width - 6)
+    x = LinearScale(*window_us, LEFT_PX, width - 6)
     peak = max([max(line) for line in found.rates.values()], default=0.0)
-    y = Linear(0, rounded_up(peak), bottom, top)
+    y = LinearScale(0, rounded_up(peak), bottom, top)
     parts = []
     for value in ticks(y.high, 4):
         parts += level(y.at(value), LEFT_PX, width - 6, texts.count(value))
@@ -129,7 +129,7 @@ def _label(found: Series, label: str) -> str:
     return f"{label}: {', '.join(peaks) or 'nothing'}"
 
 
-def _line(found: Series, name: str, x: Linear, y: Linear, colour: str) -> str:
+def _line(found: Series, name: str, x: LinearScale, y: LinearScale, colour: str) -> str:
     """From the middle of each step to that of the next, and level out to the ends of the first and the last."""
     rates = found.rates[name]
     middles = [found.begin_us + (at + 0.5) * found.step_us for at in range(len(rates))]
@@ -143,7 +143,7 @@ def _line(found: Series, name: str, x: Linear, y: Linear, colour: str) -> str:
     return path(letters, f"line {colour}")
 
 
-def _hits(found: Series, x: Linear, top: float, bottom: float) -> list[str]:
+def _hits(found: Series, x: LinearScale, top: float, bottom: float) -> list[str]:
     """What is told to who points at a step."""
     parts = []
     edges = [found.begin_us + at * found.step_us for at in range(found.steps + 1)]
@@ -168,8 +168,8 @@ def step_note(window_us: tuple[int, int], rows: Any) -> str:
 
 def _table(rows: Any) -> str:
     columns = [
-        *(Column("of", number=False), Column("sent"), Column("delivered"), Column("bytes")),
-        Column("peak delivered a second"),
+        *(TableColumn("of", number=False), TableColumn("sent"), TableColumn("delivered"), TableColumn("bytes")),
+        TableColumn("peak delivered a second"),
     ]
     found = ""
     for by in ("service", "site", "daemon"):
@@ -185,7 +185,7 @@ def _table(rows: Any) -> str:
 
 
 def throughput_section(
-    gold: Gold, window: tuple[int, int] | None, moments: Moments, site_class: dict[str, str]
+    gold: GoldTables, window: tuple[int, int] | None, moments: Moments, site_class: dict[str, str]
 ) -> tuple[str, str, str, str]:
     """The plots, or a word that there is nothing to plot."""
     rows = gold.throughput

@@ -5,18 +5,18 @@ from typing import Final
 from hopring.check.picture.svg import escape
 from hopring.check.properties import statement_of
 from hopring.spark.report import texts
-from hopring.spark.report.gold import Audit, Finding
-from hopring.spark.report.html import Cell, Column, Raw, said, table, tag
+from hopring.spark.report.gold import AuditVerdicts, FindingRow
+from hopring.spark.report.html import Cell, Raw, TableColumn, said, table, tag
 
 BROKEN_MAX: Final = 12
 COLUMNS: Final = (
-    Column("property", number=False),
-    Column("in a sentence", number=False),
-    Column("verdict", number=False),
+    TableColumn("property", number=False),
+    TableColumn("in a sentence", number=False),
+    TableColumn("verdict", number=False),
 )
 
 
-def properties(audit: Audit) -> list[str]:
+def properties(audit: AuditVerdicts) -> list[str]:
     """All that were judged in any run, in the order of causes."""
     found: dict[str, None] = {}
     for run in sorted(audit.judged):
@@ -24,7 +24,7 @@ def properties(audit: Audit) -> list[str]:
     return list(found | dict.fromkeys([one.property for one in audit.broken]))
 
 
-def headline(audit: Audit | None) -> tuple[str, str]:
+def headline(audit: AuditVerdicts | None) -> tuple[str, str]:
     """The verdict in a sentence, and its class."""
     if audit is None:
         return "Not audited", "plain"
@@ -37,7 +37,7 @@ def headline(audit: Audit | None) -> tuple[str, str]:
     return f"{broken} of {judged} properties {'is' if broken == 1 else 'are'} broken", "bad"
 
 
-def alarm(audit: Audit | None) -> str:
+def alarm(audit: AuditVerdicts | None) -> str:
     """What is broken, at the top of the page; nothing if nothing is."""
     if audit is None or not audit.broken:
         return ""
@@ -47,7 +47,7 @@ def alarm(audit: Audit | None) -> str:
     return tag("div", {"class": "alarm", "role": "note"}, tag("ul", None, *items[:BROKEN_MAX]), rest)
 
 
-def verdict_table(audit: Audit) -> str:
+def verdict_table(audit: AuditVerdicts) -> str:
     """All properties."""
     rows: list[tuple[Cell, ...]] = []
     for name in properties(audit):
@@ -57,7 +57,7 @@ def verdict_table(audit: Audit) -> str:
     return table("Properties of extended virtual synchrony", COLUMNS, rows)
 
 
-def _verdict(audit: Audit, name: str, broken: list[Finding]) -> Raw:
+def _verdict(audit: AuditVerdicts, name: str, broken: list[FindingRow]) -> Raw:
     judged = sum(name in names for names in audit.judged.values())
     if not broken:
         where = f" in {texts.plural(judged, 'run')}" if len(audit.runs) > 1 else ""
@@ -66,14 +66,14 @@ def _verdict(audit: Audit, name: str, broken: list[Finding]) -> Raw:
     return Raw(tag("span", {"class": "bad sign"}, escape(f"✗ broken{where}")))
 
 
-def _witnesses(broken: list[Finding]) -> str:
+def _witnesses(broken: list[FindingRow]) -> str:
     if not broken:
         return ""
     more = f" And in {texts.plural(len(broken) - 1, 'more run')}." if len(broken) > 1 else ""
     return tag("p", {"class": "told"}, _witness(broken[0]) + escape(more))
 
 
-def _witness(one: Finding) -> str:
+def _witness(one: FindingRow) -> str:
     run = f"run {texts.short(one.run)}: " if one.run else ""
     many = f" ({texts.plural(one.violations, 'violation')})" if one.violations > 1 else ""
     return tag(
@@ -81,12 +81,12 @@ def _witness(one: Finding) -> str:
     )
 
 
-def _named(one: Finding) -> str:
+def _named(one: FindingRow) -> str:
     sentence = statement_of(one.property)
     return f"{texts.short(one.property, 90)}." + (f" {sentence}" if sentence else "")
 
 
-def verdicts_section(audit: Audit | None) -> tuple[str, str, str, str]:
+def verdicts_section(audit: AuditVerdicts | None) -> tuple[str, str, str, str]:
     """The table, or a word that nothing was audited."""
     if audit is None or not properties(audit):
         return "audit", "Audit", "", said("No audit was made of this run.", "empty")

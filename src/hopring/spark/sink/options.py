@@ -11,7 +11,7 @@ from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.spark.errors import ForeignInput
 from hopring.spark.source.options import Parsers, WrongOption, parsed, text
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.value import Value
 from hopring.wire.batch_mark import APP_BYTES_MAX, BATCH_MAX, is_legal_app
 
@@ -36,9 +36,9 @@ class WriteOptions(Value, frozen=True, kw_only=True):
     checkpoint: str = ""  # Spark's own; it hands over all options.
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> AppendMark | None:
         """By which a write that is no stream is known again, if it is."""
-        return None if self.version is None else Mark(self.app, self.version)
+        return None if self.version is None else AppendMark(self.app, self.version)
 
     @property
     def kept(self) -> str:

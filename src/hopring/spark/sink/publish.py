@@ -17,10 +17,10 @@ from hopring.client.errors import BatchInDoubt, MessageTooLarge, SessionClosed
 from hopring.spark.errors import DataLost, SparkError
 from hopring.spark.sink.options import WriteOptions
 from hopring.spark.sink.staging import Staged, opened, staged_runs
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendTooLarge, SpoolOwned
 from hopring.spool.layout import safe_name
-from hopring.spool.record import Facts, Kind
+from hopring.spool.record import RecordHeader, RecordKind
 from hopring.spool.writer import Appended, SpoolWriter, wall_us
 
 OWNED_SECONDS_MAX: Final = 30.0
@@ -29,7 +29,7 @@ OWNED_SECONDS_MAX: Final = 30.0
 _RETRY_SECONDS: Final = 0.1
 
 
-def publish(root: Path, group: str, sender: str, staged: Sequence[Staged], mark: Mark | None) -> Appended:
+def publish(root: Path, group: str, sender: str, staged: Sequence[Staged], mark: AppendMark | None) -> Appended:
     """Appends what was staged, unless the batch is in the spool already."""
     with _opened(root, group) as writer:
         last = None if mark is None else writer.last_batch(mark.app)
@@ -41,9 +41,9 @@ def publish(root: Path, group: str, sender: str, staged: Sequence[Staged], mark:
             )
         if mark is not None and mark.batch == last:
             return Appended(writer.end, writer.end, replayed=True)
-        facts = Facts(Kind.MESSAGE, wall_us(), sender, (group,))
+        header = RecordHeader(RecordKind.MESSAGE, wall_us(), sender, (group,))
         try:
-            return writer.append(list(staged_runs(staged, facts)), mark)
+            return writer.append(list(staged_runs(staged, header)), mark)
         except AppendTooLarge as error:
             remedy = "make batches smaller, by maxBytesPerTrigger of the reader, or write in parts"
             raise SparkError(str(error.reason), remedy) from error
@@ -65,7 +65,7 @@ SUFFIX: Final = ".arrow"
 ROWS_AT_ONCE: Final = 1024
 
 
-def keep(directory: Path, mark: Mark, staged: Sequence[Staged]) -> Staged:
+def keep(directory: Path, mark: AppendMark, staged: Sequence[Staged]) -> Staged:
     """The batch as it is sent: what was kept of it before, or else what is staged now, from now on kept."""
     place = directory / "outbox" / safe_name(mark.app)
     path = place / f"{mark.batch}{SUFFIX}"
@@ -138,7 +138,9 @@ STILL_SECONDS_MAX: Final = 60.0
 _AGAIN: Final = "start the query again: what is delivered is not delivered twice"
 
 
-def multicast(options: WriteOptions, directory: Path | None, staged: Sequence[Staged], mark: Mark) -> None:
+def multicast(
+    options: WriteOptions, directory: Path | None, staged: Sequence[Staged], mark: AppendMark
+) -> None:
     """Sends what was staged; returns when all of it is delivered. Without a directory nothing is kept."""
     full = [one for one in staged if one.rows]
     if not full:
@@ -151,7 +153,7 @@ def multicast(options: WriteOptions, directory: Path | None, staged: Sequence[St
         _send(session, options, full if directory is None else [keep(directory, mark, full)], mark)
 
 
-def _send(session: sync.Session, options: WriteOptions, batch: Sequence[Staged], mark: Mark) -> None:
+def _send(session: sync.Session, options: WriteOptions, batch: Sequence[Staged], mark: AppendMark) -> None:
     try:
         session.multicast_batch(
             options.group,

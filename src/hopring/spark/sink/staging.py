@@ -16,7 +16,7 @@ from typing import Any, Final
 from hopring.spark.errors import ForeignInput
 from hopring.spool.arrow import load_arrow, run_of_array
 from hopring.spool.layout import safe_name
-from hopring.spool.record import Facts, Run
+from hopring.spool.record import RecordHeader, RecordRun
 from hopring.value import Value
 
 STAGING: Final = "staging"
@@ -94,11 +94,11 @@ def _write(sink: Any, first: list[Any], rest: Iterable[Any] = ()) -> None:
             file.write_batch(batch)
 
 
-def staged_runs(staged: Iterable[Staged], facts: Facts) -> Iterator[Run]:
+def staged_runs(staged: Iterable[Staged], header: RecordHeader) -> Iterator[RecordRun]:
     """The rows of all tasks, in the order of the tasks, as they lie."""
     for one in staged:
         if one.rows:
-            yield from _runs(one, facts)
+            yield from _runs(one, header)
 
 
 def opened(staged: Staged) -> Iterator[Any]:
@@ -110,7 +110,7 @@ def opened(staged: Staged) -> Iterator[Any]:
         yield file.get_batch(number)
 
 
-def _runs(staged: Staged, facts: Facts) -> Iterator[Run]:
+def _runs(staged: Staged, header: RecordHeader) -> Iterator[RecordRun]:
     for batch in opened(staged):
         if not batch.num_rows:
             continue
@@ -120,7 +120,7 @@ def _runs(staged: Staged, facts: Facts) -> Iterator[Run]:
             types = (
                 memoryview(column.buffers()[1]).cast("B").cast("H")[column.offset : column.offset + len(column)]
             )
-        yield run_of_array(facts, batch.column("payload"), types)
+        yield run_of_array(header, batch.column("payload"), types)
 
 
 def clear(place: Path) -> None:

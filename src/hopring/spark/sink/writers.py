@@ -14,14 +14,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from hopring.spark.sink.options import WriteOptions
 from hopring.spark.sink.publish import multicast, publish
 from hopring.spark.sink.staging import Staged, clear, stage, staging_directory
-from hopring.spool.encode import Mark
+from hopring.spool.encode import AppendMark
 from hopring.spool.layout import directory_of
 
 SENDER: Final = "spark"
 
 
 @dataclass
-class Done(WriterCommitMessage):
+class StagedTask(WriterCommitMessage):
     """A task's word to the driver."""
 
     staged: Staged
@@ -37,11 +37,11 @@ class _Sink:
         temporary = Path(gettempdir()) / "hopring-staging"
         self.place = staging_directory(self.directory or temporary, options.app or SENDER)
 
-    def write(self, iterator: Iterator[Any]) -> Done:
+    def write(self, iterator: Iterator[Any]) -> StagedTask:
         """On an executor: the rows of a task."""
-        return Done(stage(iterator, self.place))
+        return StagedTask(stage(iterator, self.place))
 
-    def publish(self, messages: Sequence[Done | None], mark: Mark | None) -> None:
+    def publish(self, messages: Sequence[StagedTask | None], mark: AppendMark | None) -> None:
         """On the driver: the rows of all tasks, in the order of the tasks."""
         its = self.options
         staged = [message.staged for message in messages if message is not None]
@@ -53,25 +53,25 @@ class _Sink:
         clear(self.place)
 
 
-class SpoolWriter(_Sink, DataSourceArrowWriter):
+class SinkWriter(_Sink, DataSourceArrowWriter):
     """For `df.write`."""
 
-    def commit(self, messages: Sequence[Done | None]) -> None:
+    def commit(self, messages: Sequence[StagedTask | None]) -> None:
         """All tasks are done."""
         self.publish(messages, self.options.mark)
 
-    def abort(self, messages: Sequence[Done | None]) -> None:  # noqa: ARG002  Its files are all in one place.
+    def abort(self, messages: Sequence[StagedTask | None]) -> None:  # noqa: ARG002  Its files are all in one place.
         """One has failed, and nothing is published."""
         clear(self.place)
 
 
-class SpoolStreamWriter(_Sink, DataSourceStreamArrowWriter):
+class SinkStreamWriter(_Sink, DataSourceStreamArrowWriter):
     """For `df.writeStream`."""
 
-    def commit(self, messages: Sequence[Done | None], batchId: int) -> None:
+    def commit(self, messages: Sequence[StagedTask | None], batchId: int) -> None:
         """All tasks of a batch are done; they may have been before, in a run that was killed."""
-        self.publish(messages, Mark(self.options.app, batchId))
+        self.publish(messages, AppendMark(self.options.app, batchId))
 
-    def abort(self, messages: Sequence[Done | None], batchId: int) -> None:  # noqa: ARG002
+    def abort(self, messages: Sequence[StagedTask | None], batchId: int) -> None:  # noqa: ARG002
         """One has failed, and nothing is published."""
         clear(self.place)

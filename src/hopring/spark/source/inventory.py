@@ -183,10 +183,10 @@ def last_time_us(directory: Path, base: int) -> int:
 @lru_cache(maxsize=4096)
 def _statistics(path: str, column: str) -> Any:
     """The largest value of a column, by the file's own word; the file never changes."""
-    facts = import_module("pyarrow.parquet").read_metadata(path)
+    footer = import_module("pyarrow.parquet").read_metadata(path)
     most = None
-    for number in range(facts.num_row_groups):
-        group = facts.row_group(number)
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
         its = next(one for one in map(group.column, range(group.num_columns)) if one.path_in_schema == column)
         if its.statistics is not None and its.statistics.has_min_max:
             most = its.statistics.max if most is None else max(most, its.statistics.max)

@@ -146,10 +146,10 @@ def _sizes(directory: Path, start: int, end: int) -> Iterator[tuple[int, int, in
 
 
 def _row_groups(directory: Path, base: int, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-    facts = import_module("pyarrow.parquet").read_metadata(archive_path(directory, base))
+    footer = import_module("pyarrow.parquet").read_metadata(archive_path(directory, base))
     first = base
-    for number in range(facts.num_row_groups):
-        group = facts.row_group(number)
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
         if first < high and first + group.num_rows > low:
             yield first, first + group.num_rows, group.total_byte_size
         first += group.num_rows

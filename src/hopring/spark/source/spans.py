@@ -23,7 +23,7 @@ SPAN_RECORDS: Final = 50_000
 BATCH_ROWS: Final = 65_536
 
 
-class Span(Value, frozen=True):
+class ReadSpan(Value, frozen=True):
     """Records of one segment, and where to look for them first."""
 
     directory: str
@@ -35,7 +35,7 @@ class Span(Value, frozen=True):
 
 def spans_of(
     wanted: dict[Path, range], *, fail: bool, partitions_min: int = 1, records_max: int = SPAN_RECORDS
-) -> list[Span]:
+) -> list[ReadSpan]:
     """The tasks for these offsets; OffsetMissing if some are gone, unless losses are passed over."""
     parts = {directory: parts_of(directory, its.start) for directory, its in wanted.items() if its}
     there = {
@@ -46,7 +46,7 @@ def spans_of(
     return [span for directory, its in there.items() for span in cut(directory, parts[directory], its, step)]
 
 
-def cut(directory: Path, parts: list[Part], wanted: range, step: int) -> Iterator[Span]:
+def cut(directory: Path, parts: list[Part], wanted: range, step: int) -> Iterator[ReadSpan]:
     """Offsets in portions: at the borders of segments, and so that no portion is longer than a step."""
     for part in parts:
         low, high = max(part.base, wanted.start), min(part.end, wanted.stop)
@@ -54,10 +54,10 @@ def cut(directory: Path, parts: list[Part], wanted: range, step: int) -> Iterato
         for piece in range(pieces):
             start = low + (high - low) * piece // pieces
             end = low + (high - low) * (piece + 1) // pieces
-            yield Span(str(directory), part.base, start, end, part.archived)
+            yield ReadSpan(str(directory), part.base, start, end, part.archived)
 
 
-def read_span(span: Span, *, payload: bool, fail: bool) -> Iterator[Any]:
+def read_span(span: ReadSpan, *, payload: bool, fail: bool) -> Iterator[Any]:
     """Record batches with the columns of a spool."""
     arrow = load_arrow(span.directory)
     wanted = relaxed(arrow, payload=payload)
@@ -75,7 +75,7 @@ def relaxed(arrow: Any, *, payload: bool) -> Any:
     return arrow.schema([field.with_nullable(True) for field in schema(arrow, payload=payload)])
 
 
-def _followed(span: Span, batch: Any, expected: int, fail: bool) -> int:
+def _followed(span: ReadSpan, batch: Any, expected: int, fail: bool) -> int:
     """The offset behind a batch; SpoolDamaged if some are missing before its end. Archives may have holes."""
     offsets = batch.column(1)
     first, last = offsets[0].as_py(), offsets[-1].as_py()
@@ -84,7 +84,7 @@ def _followed(span: Span, batch: Any, expected: int, fail: bool) -> int:
     return int(last) + 1
 
 
-def _batches(span: Span, payload: bool, fail: bool) -> Iterator[Any]:
+def _batches(span: ReadSpan, payload: bool, fail: bool) -> Iterator[Any]:
     """From the archive or the segment, whichever is there."""
     directory = Path(span.directory)
     archived = archive_path(directory, span.base)
@@ -104,7 +104,7 @@ def _logged(portion: Slice, payload: bool, fail: bool) -> Iterator[Any]:
             raise OffsetMissing(portion.directory, portion.start, *bounds(Path(portion.directory))) from None
 
 
-def _archived(path: Path, span: Span, payload: bool) -> Iterator[Any]:
+def _archived(path: Path, span: ReadSpan, payload: bool) -> Iterator[Any]:
     """The rows of these offsets; groups of rows without any are not read."""
     compute = import_module("pyarrow.compute")
     arrow = load_arrow(span.directory)
@@ -124,6 +124,6 @@ def _archived(path: Path, span: Span, payload: bool) -> Iterator[Any]:
                 yield batch.slice(low, rows)  # Rows are sorted by offset.
 
 
-def _touches(group: Any, span: Span) -> bool:
+def _touches(group: Any, span: ReadSpan) -> bool:
     its = group.column(1).statistics
     return its is None or not its.has_min_max or (its.max >= span.start and its.min < span.end)
