@@ -1,15 +1,18 @@
-"""How many instructions a daemon takes for a message, counted by valgrind, whatever else the machine does.
+"""Counts the instructions of a daemon for a message, and of the simulator for a seed, with valgrind.
 
-    python -m hopring.bench.suite.instructions [--functions 30]
+    python -m hopring.bench.suite.instructions [--functions 30] [--only simulator]
 
-Three daemons in one site, one of them under callgrind. Two clients at different daemons talk, one short message
-there and one back; then bundles of 60 messages of 1 KB go to a member at each daemon. What the kernel does is
-not counted. A daemon under callgrind is slow, and the token comes round more often for each message than it
-otherwise does. Prints JSON, and on stderr which functions take the most. Needs valgrind and compiled modules.
+The count does not depend on what else the machine does. Three daemons are in one site, one of them under
+callgrind. Two clients at different daemons talk, one short message there and one back; then bundles of 60
+messages of 1 KB go to a member at each daemon. What the kernel does is not counted. A daemon under callgrind is
+slow, and the token comes round more often for each message than it otherwise does. The simulator runs the same
+seeds without and with clients; its start and the first seed, which imports modules, are not counted. Prints
+JSON, and on stderr the functions that take the most. Needs valgrind and compiled modules.
 """
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -24,6 +28,7 @@ from typing import Final
 from hopring import compiled, sync
 from hopring.config import dump_toml
 from hopring.local.plan import Plan
+from hopring.sim.campaign.run import run_seed
 
 _NAME = re.compile(r"\((\d+)\)(?: (.*))?")
 _AGAIN = re.compile(r"'\d+$")  # Callgrind tells a function that calls itself apart from itself.
@@ -38,6 +43,8 @@ ROUNDS: Final = 200
 MESSAGES: Final = 60
 MESSAGE_BYTES: Final = 1024
 SHORT: Final = bytes(100)
+WARM_SEED: Final = 20_012
+SEEDS: Final = (1, 3, 20_004)
 
 Round = Callable[[], None]
 
@@ -94,6 +101,17 @@ class Counts:
         return _AGAIN.sub("", self._names[found[1]])
 
 
+def tool(out: Path) -> list[str]:
+    """The command that counts, off until it is told to."""
+    return ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
+
+
+def control(word: str, process: int) -> None:
+    """Tells a process under callgrind to count, to stop, or to write its counts."""
+    command = ["callgrind_control", word, str(process)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
 class Cluster:
     """Three daemons as processes; one of them is counted."""
 
@@ -107,8 +125,7 @@ class Cluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         for at, daemon in enumerate(config.daemons):
             words = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(file), "--name", daemon.name]
-            tool = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={self.out}"]
-            command = [*(tool if at == counted else []), *words, "--state", str(directory)]
+            command = [*(tool(self.out) if at == counted else []), *words, "--state", str(directory)]
             with self._logs[at].open("wb") as log:
                 self._processes.append(subprocess.Popen(command, stderr=log))
         self._counted = self._processes[counted]
@@ -133,8 +150,7 @@ class Cluster:
         return Counts(self.out.with_name("callgrind.1"))
 
     def _say(self, word: str) -> None:
-        command = ["callgrind_control", word, str(self._counted.pid)]
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        control(word, self._counted.pid)
 
     def end(self) -> None:
         """Ends them."""
@@ -177,33 +193,74 @@ def bundles(urls: list[str]) -> Round:
     return one
 
 
-CASES: Final[dict[str, tuple[Callable[[list[str]], Round], int]]] = {
-    "round trip, who asks": (round_trips, 0),
-    "round trip, who answers": (round_trips, 1),
-    "bundle, the sender's": (bundles, 0),
-    "bundle, another's": (bundles, 1),
+def simulate(clients: bool) -> None:
+    """Runs the seeds in this process, and has only them counted."""
+    run_seed(WARM_SEED, clients)
+    control("--instr=on", os.getpid())
+    for seed in SEEDS:
+        run_seed(seed, clients)
+    control("--instr=off", os.getpid())
+    control("--dump", os.getpid())
+
+
+def simulator_counts(directory: Path, clients: bool) -> Counts:
+    """What the simulator takes for its seeds, in a process of its own."""
+    out = directory / "callgrind"
+    words = [
+        sys.executable,
+        "-m",
+        "hopring.bench.suite.instructions",
+        "--simulate",
+        "clients" if clients else "daemons",
+    ]
+    environment = os.environ | {"PYTHONHASHSEED": "0"}
+    subprocess.run([*tool(out), *words], env=environment, stderr=subprocess.DEVNULL, check=True)
+    return Counts(out.with_name("callgrind.1"))
+
+
+def daemon_counts(directory: Path, rounds: Callable[[list[str]], Round], counted: int) -> Counts:
+    """What one of three daemons takes for some rounds."""
+    cluster = Cluster(directory, counted)
+    try:
+        cluster.wait()
+        return cluster.count(rounds(cluster.urls))
+    finally:
+        cluster.end()
+
+
+CASES: Final[dict[str, tuple[Callable[[Path], Counts], int]]] = {
+    "round trip, who asks": (partial(daemon_counts, rounds=round_trips, counted=0), ROUNDS),
+    "round trip, who answers": (partial(daemon_counts, rounds=round_trips, counted=1), ROUNDS),
+    "bundle, the sender's": (partial(daemon_counts, rounds=bundles, counted=0), ROUNDS),
+    "bundle, another's": (partial(daemon_counts, rounds=bundles, counted=1), ROUNDS),
+    "simulator, a seed": (partial(simulator_counts, clients=False), len(SEEDS)),
+    "simulator, a seed with clients": (partial(simulator_counts, clients=True), len(SEEDS)),
 }
 
 
 def main() -> None:
     """Counts."""
     parser = argparse.ArgumentParser("hopring.bench.suite.instructions")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="count only the cases with this in their name"
+    )
+    parser.add_argument("--simulate", choices=["daemons", "clients"], help=argparse.SUPPRESS)
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="show the N dearest functions")
-    functions = parser.parse_args().functions
+    options = parser.parse_args()
+    if options.simulate:
+        simulate(options.simulate == "clients")
+        return
     if shutil.which("valgrind") is None or not compiled.active():
         print("bench: instructions: needs valgrind, and `make compile`; left out", file=sys.stderr)
         return
-    for case, (rounds, counted) in CASES.items():
+    for case, (count, times) in CASES.items():
+        if options.only not in case:
+            continue
         with TemporaryDirectory(prefix="hop-bench-") as name:
-            cluster = Cluster(Path(name), counted)
-            try:
-                cluster.wait()
-                counts = cluster.count(rounds(cluster.urls))
-            finally:
-                cluster.end()
-        print(json.dumps({"case": case, "instructions": counts.total // ROUNDS}), flush=True)
-        for function, count in counts.by_function().most_common(functions):
-            print(f"{count // ROUNDS:>10,}  {function.removeprefix('CPyDef_')}", file=sys.stderr)
+            counts = count(Path(name))
+        print(json.dumps({"case": case, "instructions": counts.total // times}), flush=True)
+        for function, total in counts.by_function().most_common(options.functions):
+            print(f"{total // times:>10,}  {function.removeprefix('CPyDef_')}", file=sys.stderr)
 
 
 if __name__ == "__main__":
