@@ -183,36 +183,35 @@ class Connection:
             self._messages(frame.body, cost)
             return
         word = decode_word(frame)
-        match word:
-            case Welcome() if self.welcome is None:
-                self.welcome = word
-                self.outgoing = Outgoing(word)
-            case View():
-                self._view(word, cost)
-            case Signal() | Gap() | Warning():
-                self._put(word, cost)
-            case Left(group):
-                self.kept.groups.discard(group)
-                self.kept.stream.close(group)
-                self.kept.answer(("leave", group), None)
-                self.credit(cost)
-            case Credit(size_bytes):
-                self._credited(size_bytes)
-            case Refused():
-                self._refused(word)
-            case Answer(serial, body):
-                self._told(serial, body)
-            case Receipt() if self.outgoing is not None:
-                self.outgoing.settle(word)
-            case Error(reason, detail, remedy):
-                kind = SlowConsumer if reason == SLOW_RECEIVER else SessionClosed
-                error = kind(f"{reason} ({detail})" if detail else reason, remedy)
-                self._end(error, passing=reason in PASSING)
-            case Goodbye():
-                self.quit_done = True
-                self._end(SessionClosed("it was closed here"), passing=False)
-            case _:
-                raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
+        if isinstance(word, Welcome) and self.welcome is None:
+            self.welcome = word
+            self.outgoing = Outgoing(word)
+        elif isinstance(word, View):
+            self._view(word, cost)
+        elif isinstance(word, (Signal, Gap, Warning)):
+            self._put(word, cost)
+        elif isinstance(word, Left):
+            self.kept.groups.discard(word.group)
+            self.kept.stream.close(word.group)
+            self.kept.answer(("leave", word.group), None)
+            self.credit(cost)
+        elif isinstance(word, Credit):
+            self._credited(word.size_bytes)
+        elif isinstance(word, Refused):
+            self._refused(word)
+        elif isinstance(word, Answer):
+            self._told(word.serial, word.body)
+        elif isinstance(word, Receipt) and self.outgoing is not None:
+            self.outgoing.settle(word)
+        elif isinstance(word, Error):
+            kind = SlowConsumer if word.reason == SLOW_RECEIVER else SessionClosed
+            error = kind(f"{word.reason} ({word.detail})" if word.detail else word.reason, word.remedy)
+            self._end(error, passing=word.reason in PASSING)
+        elif isinstance(word, Goodbye):
+            self.quit_done = True
+            self._end(SessionClosed("it was closed here"), passing=False)
+        else:
+            raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
 
     def _messages(self, body: bytes | memoryview, cost: int) -> None:
         messages = decode_messages(body)

@@ -4,6 +4,7 @@ from array import array
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import final
 
 from hopring.client.errors import MessageTooLarge
 from hopring.client.events import Receipt
@@ -11,6 +12,7 @@ from hopring.client.lone import Way
 from hopring.client.sending import BUNDLE_BYTES_AIM, Many, Sending, checked_groups
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
+from hopring.native import Mutable
 from hopring.services import Service
 from hopring.session.frames import Kind, join_frame
 from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
@@ -33,12 +35,13 @@ WAYS_MAX = 1024
 """Groups whose names are kept as they are written; a server that answers many clients has one for each."""
 
 
-@dataclass(slots=True)
-class Ticket:
+@final
+class Ticket(Mutable):
     """A message whose sender waits for the receipt."""
 
-    receipt: Receipt | None = None
-    lost: bool = False  # None will come.
+    def __init__(self, receipt: Receipt | None = None, lost: bool = False) -> None:
+        self.receipt = receipt
+        self.lost = lost  # None will come.
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ A bundle that came is a *lot* in the session's stream, and whoever takes somethi
 """
 
 from dataclasses import dataclass, field
+from typing import final
 
 from hopring.client.events import Event, Message, bodies_of, groups_of, messages_of
 from hopring.services import Service
@@ -95,22 +96,37 @@ class MessageRun:
         return messages_of(self._came, self.start, self.end)
 
 
-@dataclass(slots=True, eq=False)
+@final
 class Lot:
     """What came at once and nobody has taken all of: one event, or messages of one bundle in a row."""
 
-    order: int  # Of the first of it, when it came.
-    at_us: int
-    credit_bytes: int  # For whoever takes the last of it.
-    groups: tuple[str, ...]
-    event: Event | None  # None if it is messages.
-    columns: Messages | None = None  # None also if it is one message that came alone, until somebody asks.
-    start: int = 0
-    at: int = 0  # What is taken next.
-    end: int = 1
-    made: list[Message] | None = None  # From `base` to the end, once one was asked for.
-    base: int = 0
-    body: bytes = b""  # Of the frame of a message that came alone.
+    def __init__(
+        self,
+        order: int,
+        at_us: int,
+        credit_bytes: int,
+        groups: tuple[str, ...],
+        event: Event | None,
+        columns: Messages | None = None,
+        start: int = 0,
+        at: int = 0,
+        end: int = 1,
+        made: list[Message] | None = None,
+        base: int = 0,
+        body: bytes = b"",
+    ) -> None:
+        self.order = order  # Of the first of it, when it came.
+        self.at_us = at_us
+        self.credit_bytes = credit_bytes  # For whoever takes the last of it.
+        self.groups = groups
+        self.event = event  # None if it is messages.
+        self.columns = columns  # None also if it is one message that came alone, until somebody asks.
+        self.start = start
+        self.at = at  # What is taken next.
+        self.end = end
+        self.made = made  # From `base` to the end, once one was asked for.
+        self.base = base
+        self.body = body  # Of the frame of a message that came alone.
 
     @property
     def came(self) -> Messages:

@@ -191,27 +191,26 @@ class Groups:
         return out
 
     def _take(self, event: Input, now_us: int) -> None:
-        match event:
-            case Delivered():
-                self._delivered(event, now_us)
-            case Stamped():
-                self._stamped(event)
-            case Send():
-                self.requests.send(event)
-            case JoinGroup() | LeaveGroup():
-                self._put(self.requests.ask(event))
-            case Connect():
-                self._put(self.requests.connect(event))
-            case Disconnect(session):
-                self.requests.disconnect(session, now_us)
-            case Rift():
-                self._rift(event)
-            case TransitionalSignal():
-                self._signalled(event)
-            case Installed():
-                self._installed(event)
-            case Tick():
-                self.own.tick(now_us)
+        if isinstance(event, Delivered):
+            self._delivered(event, now_us)
+        elif isinstance(event, Stamped):
+            self._stamped(event)
+        elif isinstance(event, Send):
+            self.requests.send(event)
+        elif isinstance(event, (JoinGroup, LeaveGroup)):
+            self._put(self.requests.ask(event))
+        elif isinstance(event, Connect):
+            self._put(self.requests.connect(event))
+        elif isinstance(event, Disconnect):
+            self.requests.disconnect(event.session, now_us)
+        elif isinstance(event, Rift):
+            self._rift(event)
+        elif isinstance(event, TransitionalSignal):
+            self._signalled(event)
+        elif isinstance(event, Installed):
+            self._installed(event)
+        elif isinstance(event, Tick):
+            self.own.tick(now_us)
 
     def _put(self, output: Output | None) -> None:
         if output is not None:
@@ -241,23 +240,22 @@ class Groups:
             message.session == CONTROL_SESSION
         ):
             raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} of session {message.session}")
-        match word:
-            case GroupsPart():
-                self._groups(event.sender, word)
-            case GroupInterest():
-                self.interest.delivered(event.sender.daemon, word)
-                if event.sender == self.me:
-                    self.requests.known(self.own.announced(word))
-            case GroupHold():
-                if event.sender != self.me:
-                    self.backpressure.heard(event.sender.daemon, word)
-            case GroupPresence():
-                self._present(event.sender, word)
-            case GroupJoin() | GroupLeave() | GroupKill():
-                if self._gathered is not None:
-                    # Clients wait until all GROUPS are delivered, and these are Safe.
-                    raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
-                self._change(word, event, now_us)
+        if isinstance(word, GroupsPart):
+            self._groups(event.sender, word)
+        elif isinstance(word, GroupInterest):
+            self.interest.delivered(event.sender.daemon, word)
+            if event.sender == self.me:
+                self.requests.known(self.own.announced(word))
+        elif isinstance(word, GroupHold):
+            if event.sender != self.me:
+                self.backpressure.heard(event.sender.daemon, word)
+        elif isinstance(word, GroupPresence):
+            self._present(event.sender, word)
+        elif isinstance(word, (GroupJoin, GroupLeave, GroupKill)):
+            if self._gathered is not None:
+                # Clients wait until all GROUPS are delivered, and these are Safe.
+                raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
+            self._change(word, event, now_us)
 
     def _catch_up(self) -> None:
         """What came ahead of the last GROUPS goes to the sessions now."""
@@ -274,16 +272,15 @@ class Groups:
 
     def _change(self, word: GroupJoin | GroupLeave | GroupKill, event: Delivered, now_us: int) -> None:
         sender, message = event.sender, event.message
-        match word:
-            case GroupJoin():
-                self._join(word, event)
-            case GroupLeave(group):
-                self._remove(event, GroupName(group), Cause.LEAVE, now_us)
-            case GroupKill():
-                for name in self.table.groups_of(sender, message.session):
-                    self._remove(event, name, Cause.DISCONNECT, now_us)
-                if sender == self.me:
-                    self._put(SessionGone(message.session, self.requests.sessions.end(message.session)))
+        if isinstance(word, GroupJoin):
+            self._join(word, event)
+        elif isinstance(word, GroupLeave):
+            self._remove(event, GroupName(word.group), Cause.LEAVE, now_us)
+        elif isinstance(word, GroupKill):
+            for name in self.table.groups_of(sender, message.session):
+                self._remove(event, name, Cause.DISCONNECT, now_us)
+            if sender == self.me:
+                self._put(SessionGone(message.session, self.requests.sessions.end(message.session)))
 
     def _join(self, word: GroupJoin, event: Delivered) -> None:
         sender, message, name = event.sender, event.message, GroupName(word.group)

@@ -8,7 +8,7 @@ Invariants  a session's requests go out in the order in which they came; a join 
 from collections import Counter, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 from hopring.groups.events import JoinGroup, LeaveGroup, Send
 from hopring.groups.messages import CHANGES_BY, GroupJoin, GroupKill, GroupLeave, encode_group_message
@@ -239,14 +239,14 @@ def _cost(request: Queued) -> int:
 
 
 def _submit(session: LocalSession, request: Queued) -> SubmitMessage:
-    match request:
-        case JoinGroup():
-            return SubmitMessage(
-                CHANGES_BY, encode_group_message(GroupJoin(session.name, request.group)), session.number
-            )
-        case LeaveGroup():
-            return SubmitMessage(CHANGES_BY, encode_group_message(GroupLeave(request.group)), session.number)
-        case GroupKill():
-            return SubmitMessage(CHANGES_BY, encode_group_message(request), session.number)
-        case Send():
-            return SubmitMessage(request.run.service, seal(request.bundle, session.name), session.number)
+    if isinstance(request, JoinGroup):
+        return SubmitMessage(
+            CHANGES_BY, encode_group_message(GroupJoin(session.name, request.group)), session.number
+        )
+    if isinstance(request, LeaveGroup):
+        return SubmitMessage(CHANGES_BY, encode_group_message(GroupLeave(request.group)), session.number)
+    if isinstance(request, GroupKill):
+        return SubmitMessage(CHANGES_BY, encode_group_message(request), session.number)
+    if isinstance(request, Send):
+        return SubmitMessage(request.run.service, seal(request.bundle, session.name), session.number)
+    assert_never(request)

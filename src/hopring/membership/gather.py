@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count, product
+from typing import final
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.connectivity import (
@@ -37,6 +38,7 @@ from hopring.membership.messages import (
     joins,
 )
 from hopring.membership.options import MembershipOptions
+from hopring.native import Mutable
 from hopring.routing.trees import Pair
 
 FRESH_JOINS = 4
@@ -71,12 +73,13 @@ class KeepView:
 GatherOutput = SendControl | FormView | KeepView
 
 
-@dataclass(slots=True)
-class KnownRecord:
+@final
+class KnownRecord(Mutable):
     """A representative's record, and when something new of it came."""
 
-    record: GatherRecord
-    at_us: int
+    def __init__(self, record: GatherRecord, at_us: int) -> None:
+        self.record = record
+        self.at_us = at_us
 
 
 @dataclass(slots=True)

@@ -198,27 +198,26 @@ class Membership:
     def _take(self, event: Input, now_us: int) -> None:
         if self.phase is MembershipPhase.GONE:
             return
-        match event:
-            case PacketReceived(packet=packet):
-                if self.stack is not None:
-                    self._stack(PacketArrived(packet), now_us)
-            case Tick():
-                self._tick(now_us)
-            case SubmitMessage():
-                self._submit(event)
-            case Resume(view=view) if view == self.view.id:
-                self.flow.window.held = False
-            case Withdraw():
-                self.flow.window.control.clear()
-            case ControlReceived(sender=sender, message=message):
-                self._heard(sender, message, now_us)
-            case StreamChanged(generation=generation, neighbour=neighbour, event=happening):
-                if self.stack is not None and self.stack.own.generation == generation:
-                    self._stack(StreamHappened(neighbour, happening), now_us)
-            case Stalled(for_us=for_us):
-                self._stalled(for_us, now_us)
-            case Stop():
-                self._go(now_us)
+        if isinstance(event, PacketReceived):
+            if self.stack is not None:
+                self._stack(PacketArrived(event.packet), now_us)
+        elif isinstance(event, Tick):
+            self._tick(now_us)
+        elif isinstance(event, SubmitMessage):
+            self._submit(event)
+        elif isinstance(event, Resume) and event.view == self.view.id:
+            self.flow.window.held = False
+        elif isinstance(event, Withdraw):
+            self.flow.window.control.clear()
+        elif isinstance(event, ControlReceived):
+            self._heard(event.sender, event.message, now_us)
+        elif isinstance(event, StreamChanged):
+            if self.stack is not None and self.stack.own.generation == event.generation:
+                self._stack(StreamHappened(event.neighbour, event.event), now_us)
+        elif isinstance(event, Stalled):
+            self._stalled(event.for_us, now_us)
+        elif isinstance(event, Stop):
+            self._go(now_us)
         self._feed(now_us)
         self._flush(now_us)
 
@@ -297,24 +296,23 @@ class Membership:
         return failure
 
     def _from_stack(self, stack: Stack, output: StackOutput, now_us: int) -> None:
-        match output:
-            case SendTo() | SendSite() | WriteTo() | ObserveStream():
-                self._out.append(NetworkOutput(stack.own, output))
-            case Receive() if self.phase is MembershipPhase.OP:
-                self._out.extend(self.flow.receive(self.view, output, now_us))
-            case Visited():
-                if self.phase is MembershipPhase.OP:
-                    promise = self.flow.visited(self.view, stack, output, now_us)
-                    if promise is not None:
-                        self._stack(promise, now_us)
-            case Promised() if self.phase is MembershipPhase.OP:
-                self.flow.promised(self.view, output, now_us)
-            case WordTold(daemon=daemon, word=word):
-                self._told(daemon, word, now_us)
-            case ReceiveLoose():
-                self._receive_loose(output, now_us)
-            case Receive() | Promised():
-                self._early(output, now_us)
+        if isinstance(output, (SendTo, SendSite, WriteTo, ObserveStream)):
+            self._out.append(NetworkOutput(stack.own, output))
+        elif isinstance(output, Receive) and self.phase is MembershipPhase.OP:
+            self._out.extend(self.flow.receive(self.view, output, now_us))
+        elif isinstance(output, Visited):
+            if self.phase is MembershipPhase.OP:
+                promise = self.flow.visited(self.view, stack, output, now_us)
+                if promise is not None:
+                    self._stack(promise, now_us)
+        elif isinstance(output, Promised) and self.phase is MembershipPhase.OP:
+            self.flow.promised(self.view, output, now_us)
+        elif isinstance(output, WordTold):
+            self._told(output.daemon, output.word, now_us)
+        elif isinstance(output, ReceiveLoose):
+            self._receive_loose(output, now_us)
+        elif isinstance(output, (Receive, Promised)):
+            self._early(output, now_us)
 
     def _receive_loose(self, received: ReceiveLoose, now_us: int) -> None:
         """Delivered in a whole view or not at all; a bad one is dropped, and so is as good as lost."""
@@ -345,19 +343,17 @@ class Membership:
         check_daemon_message(word, self.site_of, self.counter + self.options.counter_ahead_max)
         if isinstance(word, NewMemb | DaemonJoin):
             check_weights(word, self.local.topology)
-        match word:
-            case NewMemb():
-                self._newmemb(word, now_us)
-            case DaemonAlive() | DaemonJoin():
-                self._looks_around(word, now_us)
-            case DaemonLeave():
-                self._left(word.sender, now_us)
-            case DaemonRefer():
-                if self.discovery.gather is not None:
-                    self.discovery.gather.refer(word)
-            case DaemonDecline():
-                if self.discovery.gather is not None:
-                    self._carry_out(self.discovery.gather.decline(word, now_us), now_us)
+        if isinstance(word, NewMemb):
+            self._newmemb(word, now_us)
+        elif isinstance(word, (DaemonAlive, DaemonJoin)):
+            self._looks_around(word, now_us)
+        elif isinstance(word, DaemonLeave):
+            self._left(word.sender, now_us)
+        elif isinstance(word, DaemonRefer):
+            if self.discovery.gather is not None:
+                self.discovery.gather.refer(word)
+        elif isinstance(word, DaemonDecline) and self.discovery.gather is not None:
+            self._carry_out(self.discovery.gather.decline(word, now_us), now_us)
 
     def _looks_around(self, word: DaemonAlive | DaemonJoin, now_us: int) -> None:
         self.discovery.accused(word, now_us)
@@ -441,17 +437,16 @@ class Membership:
 
     def _carry_out(self, outputs: list[GatherOutput], now_us: int) -> None:
         for output in outputs:
-            match output:
-                case SendControl():
-                    self._out.append(output)
-                case KeepView():
-                    self._rest(now_us)
-                case FormView(members, cut, reports):
-                    self._counter(self.counter + 1)
-                    view = ViewId(self.counter, self.local.me.daemon, self.local.me.incarnation)
-                    sites = {self.site_of[one.daemon] for one in members}
-                    weights = self.network.measuring.agree(reports, sites)
-                    self._newmemb(newmemb(view, members, cut, weights), now_us)
+            if isinstance(output, SendControl):
+                self._out.append(output)
+            elif isinstance(output, KeepView):
+                self._rest(now_us)
+            elif isinstance(output, FormView):
+                self._counter(self.counter + 1)
+                view = ViewId(self.counter, self.local.me.daemon, self.local.me.incarnation)
+                sites = {self.site_of[one.daemon] for one in output.members}
+                weights = self.network.measuring.agree(output.reports, sites)
+                self._newmemb(newmemb(view, output.members, output.cut, weights), now_us)
 
     def _rest(self, now_us: int) -> None:
         """The view is whole and nobody new is there; its lowest daemon looks again after a while."""

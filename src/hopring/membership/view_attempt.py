@@ -50,20 +50,19 @@ class ViewAttempt:
         sender = next((one for one in self.new.members if one.daemon == daemon), None)
         if sender is None or word.view != self.new.view:
             return []
-        match word:
-            case StateTrans() if word.sender == sender:
-                check_state(word, self.old.order.sites if word.installed == self.old.id else None)
-                if word.clock > min(self.old.order.clock + STAMP_AHEAD_MAX, NUMBER_MAX):
-                    raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {word.clock}")
-                if word.counter > self.counter_max:
-                    raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} has seen view counter {word.counter}")
-                self.states.setdefault(sender, word)
-                self.counter = max(self.counter, word.counter)
-            case RecoveryResend() if word.installed == self.old.id:
-                self.old.recover(word)
-                self._recovered((SiteId(word.source), word.seq))
-            case RecoveryDone():
-                self.done.add(sender)
+        if isinstance(word, StateTrans) and word.sender == sender:
+            check_state(word, self.old.order.sites if word.installed == self.old.id else None)
+            if word.clock > min(self.old.order.clock + STAMP_AHEAD_MAX, NUMBER_MAX):
+                raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {word.clock}")
+            if word.counter > self.counter_max:
+                raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} has seen view counter {word.counter}")
+            self.states.setdefault(sender, word)
+            self.counter = max(self.counter, word.counter)
+        elif isinstance(word, RecoveryResend) and word.installed == self.old.id:
+            self.old.recover(word)
+            self._recovered((SiteId(word.source), word.seq))
+        elif isinstance(word, RecoveryDone):
+            self.done.add(sender)
         return self._advance()
 
     @property

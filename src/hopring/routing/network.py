@@ -115,13 +115,16 @@ class Neighbour:
     tuning: LinkTuning
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
+@final
+class _Route(Value):
     """My site's part in the tree of one source."""
 
-    parent: DaemonId | None  # None at the source.
-    below: SiteMask  # My site and all that it forwards to.
-    branches: tuple[tuple[DaemonId, SiteMask], ...]
+    def __init__(
+        self, parent: DaemonId | None, below: SiteMask, branches: tuple[tuple[DaemonId, SiteMask], ...]
+    ) -> None:
+        self.parent: Final = parent  # None at the source.
+        self.below: Final = below  # My site and all that it forwards to.
+        self.branches: Final = branches
 
 
 @dataclass(slots=True)

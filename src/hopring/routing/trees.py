@@ -16,12 +16,12 @@ below that.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from hopring.config.model import WEIGHT_MAX
 from hopring.ids import NEVER, SITES_MAX, SiteId, SiteMask
+from hopring.native import Value
 
 Pair = tuple[SiteId, SiteId]
 """The two ends of a link, the lower site first."""
@@ -40,14 +40,21 @@ class Branch(NamedTuple):
     below: SiteMask
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+@final
+class Tree(Value):
     """The way of everything that `source` sends."""
 
-    source: SiteId
-    parent: dict[SiteId, SiteId]  # Of every site that is reached, but the source.
-    below: dict[SiteId, SiteMask]  # Of every site that is reached: itself and all that it forwards to.
-    distance: dict[SiteId, int]  # Of every site that is reached: the sum of weights from the source.
+    def __init__(
+        self,
+        source: SiteId,
+        parent: dict[SiteId, SiteId],
+        below: dict[SiteId, SiteMask],
+        distance: dict[SiteId, int],
+    ) -> None:
+        self.source: Final = source
+        self.parent: Final = parent  # Of every site that is reached, but the source.
+        self.below: Final = below  # Of every site that is reached: itself and all that it forwards to.
+        self.distance: Final = distance  # Of every site that is reached: the sum of weights from the source.
 
     @property
     def reached(self) -> SiteMask:

@@ -192,29 +192,28 @@ class Desk:
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event."""
-        match event:
-            case Opened():
-                self._opened(event, now_us)
-            case Received(number, chunk):
-                self._received(number, chunk, now_us)
-            case Lost(number):
-                self._lost(number, now_us)
-            case Tick():
-                self._tick(now_us)
-            case Delivered():
-                self._ask(event, now_us)
-                self._receipt(event, now_us)
-            case Stamped(message=message) if not is_group_message(message.payload):
-                pass  # Groups want to know of joins only.
-            case TransitionalSignal():
-                self._ask(event, now_us)
-                for number, word in self._receipts.close():
-                    self._told(number, word, now_us)
-            case Installed():
-                self.queries.installed(event, now_us)
-                self._ask(event, now_us)
-            case _:
-                self._ask(event, now_us)
+        if isinstance(event, Opened):
+            self._opened(event, now_us)
+        elif isinstance(event, Received):
+            self._received(event.session, event.chunk, now_us)
+        elif isinstance(event, Lost):
+            self._lost(event.session, now_us)
+        elif isinstance(event, Tick):
+            self._tick(now_us)
+        elif isinstance(event, Delivered):
+            self._ask(event, now_us)
+            self._receipt(event, now_us)
+        elif isinstance(event, Stamped) and not is_group_message(event.message.payload):
+            pass  # Groups want to know of joins only.
+        elif isinstance(event, TransitionalSignal):
+            self._ask(event, now_us)
+            for number, word in self._receipts.close():
+                self._told(number, word, now_us)
+        elif isinstance(event, Installed):
+            self.queries.installed(event, now_us)
+            self._ask(event, now_us)
+        else:
+            self._ask(event, now_us)
         return self._roll.flush()
 
     # Connections.
@@ -275,25 +274,24 @@ class Desk:
 
     def _said(self, session: Session, said: Said, now_us: int) -> None:
         number = session.number
-        match said:
-            case Send():
-                self._request(said, now_us)
-            case Join(group):
-                self._request(JoinGroup(number, GroupName(group)), now_us)
-            case Leave(group):
-                self._request(LeaveGroup(number, GroupName(group)), now_us)
-            case Credit():
-                self._roll.ready(session)
-            case Ask():
-                self._charged.add(number)
-                self.queries.ask(number, said)
-            case Hello():
-                self._hello(session, said, now_us)
-            case Admitted():
-                self._admitted(session, said, now_us)
-            case Quit():
-                session.state = State.ENDING
-                self._ask(Disconnect(number), now_us)
+        if isinstance(said, Send):
+            self._request(said, now_us)
+        elif isinstance(said, Join):
+            self._request(JoinGroup(number, GroupName(said.group)), now_us)
+        elif isinstance(said, Leave):
+            self._request(LeaveGroup(number, GroupName(said.group)), now_us)
+        elif isinstance(said, Credit):
+            self._roll.ready(session)
+        elif isinstance(said, Ask):
+            self._charged.add(number)
+            self.queries.ask(number, said)
+        elif isinstance(said, Hello):
+            self._hello(session, said, now_us)
+        elif isinstance(said, Admitted):
+            self._admitted(session, said, now_us)
+        elif isinstance(said, Quit):
+            session.state = State.ENDING
+            self._ask(Disconnect(number), now_us)
 
     def _hello(self, session: Session, hello: Hello, now_us: int) -> None:
         policy = session.backlog.policy = Slow(hello.slow)
@@ -327,19 +325,18 @@ class Desk:
         elif isinstance(event, Installed):
             self.pace.begin()
         for output in self.groups.step(event, now_us):
-            match output:
-                case DeliverBundle() | ShowView() | ShowSignal() | LeftGroup():
-                    self._show(output, now_us)
-                case SessionConnected(number, private_group):
-                    self._connected(self.sessions[number], private_group)
-                case RequestRefused(number):
-                    self._refused(number, showing.refused(output), now_us)
-                case SessionGone(number):
-                    self._gone(number)
-                case PresenceReport(number):
-                    self._told(number, self._receipts.told(output), now_us)
-                case Resume() | Withdraw():
-                    self._roll.out.append(output)
+            if isinstance(output, (DeliverBundle, ShowView, ShowSignal, LeftGroup)):
+                self._show(output, now_us)
+            elif isinstance(output, SessionConnected):
+                self._connected(self.sessions[output.session], output.private_group)
+            elif isinstance(output, RequestRefused):
+                self._refused(output.session, showing.refused(output), now_us)
+            elif isinstance(output, SessionGone):
+                self._gone(output.session)
+            elif isinstance(output, PresenceReport):
+                self._told(output.session, self._receipts.told(output), now_us)
+            elif isinstance(output, (Resume, Withdraw)):
+                self._roll.out.append(output)
 
     def _show(self, shown: Shown, now_us: int) -> None:
         """Written once in each dialect, for however many sessions."""

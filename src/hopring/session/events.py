@@ -1,10 +1,12 @@
 """The words between the desk and its driver; those towards the membership are its own."""
 
 from dataclasses import dataclass
+from typing import Final, final
 
 from hopring.groups.events import FromBelow
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
+from hopring.native import Value
 from hopring.session.dialect import Dialect
 
 
@@ -17,12 +19,13 @@ class Opened:
     address: str = ""  # Where it comes from, if that is known.
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+@final
+class Received(Value):
     """Bytes of a client."""
 
-    session: int
-    chunk: bytes
+    def __init__(self, session: int, chunk: bytes) -> None:
+        self.session: Final = session
+        self.chunk: Final = chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,12 @@ class Lost:
     session: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+@final
+class Ready(Value):
     """There is something to send to a client: `outgoing` gives it."""
 
-    session: int
+    def __init__(self, session: int) -> None:
+        self.session: Final = session
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ Invariant   the pool's size is the sum of the costs of all frames that somebody 
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, final
 
 from hopring.ids import GroupName
+from hopring.native import Value
 from hopring.session.words import Gap
 
 GAP_GROUPS_MAX: Final = 32
@@ -14,27 +15,29 @@ GAP_COST_BYTES: Final = 4096
 """What a gap counts for while it waits; its groups are named up to a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+@final
+class Loss(Value):
     """What a client is without if it does not get a frame."""
 
-    groups: tuple[GroupName, ...]
-    messages: int
-    size_bytes: int
+    def __init__(self, groups: tuple[GroupName, ...], messages: int, size_bytes: int) -> None:
+        self.groups: Final = groups
+        self.messages: Final = messages
+        self.size_bytes: Final = size_bytes
 
 
 Parts = tuple[bytes | memoryview, ...]
 """A frame in pieces that lie end to end on the wire: a long bundle is sent from where it is."""
 
 
-@dataclass(slots=True, eq=False)
+@final
 class Held:
     """A frame."""
 
-    parts: Parts
-    cost_bytes: int  # Its length; what it counts for.
-    loss: Loss | None = None  # None: it must not be dropped.
-    holders: int = 0
+    def __init__(self, parts: Parts, cost_bytes: int, loss: Loss | None = None, holders: int = 0) -> None:
+        self.parts = parts
+        self.cost_bytes = cost_bytes  # Its length; what it counts for.
+        self.loss = loss  # None: it must not be dropped.
+        self.holders = holders
 
     @property
     def frame(self) -> bytes:

@@ -1,5 +1,7 @@
 """What groups show to sessions: who wants to see it, and how it is written in a session's dialect."""
 
+from typing import assert_never
+
 from hopring.groups.events import DeliverBundle, LeftGroup, ShowSignal, ShowView
 from hopring.ids import Process
 from hopring.session.dialect import Dialect
@@ -28,12 +30,12 @@ def wants(session: Session, shown: Shown, me: Process) -> bool:
 
 def write(dialect: Dialect, shown: Shown) -> Held:
     """As the sessions of this dialect see it."""
-    match shown:
-        case DeliverBundle():
-            return dialect.messages(shown)
-        case ShowView():
-            return dialect.view(shown)
-        case ShowSignal():
-            return dialect.signal(shown)
-        case LeftGroup():
-            return dialect.left(shown)
+    if isinstance(shown, DeliverBundle):
+        return dialect.messages(shown)
+    if isinstance(shown, ShowView):
+        return dialect.view(shown)
+    if isinstance(shown, ShowSignal):
+        return dialect.signal(shown)
+    if isinstance(shown, LeftGroup):
+        return dialect.left(shown)
+    assert_never(shown)

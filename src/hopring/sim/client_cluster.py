@@ -178,17 +178,16 @@ class ClientHost(Host):
     # Between groups and membership.
 
     def _carry_out(self, output: Output) -> None:
-        match output:
-            case Stamped() | Delivered():
-                self._note_message(output)
-                self._tell(output)
-            case Rift():
-                self._tell(output)
-            case TransitionalSignal() | Installed():
-                super()._carry_out(output)
-                self._tell(output)
-            case _:
-                super()._carry_out(output)
+        if isinstance(output, (Stamped, Delivered)):
+            self._note_message(output)
+            self._tell(output)
+        elif isinstance(output, Rift):
+            self._tell(output)
+        elif isinstance(output, (TransitionalSignal, Installed)):
+            super()._carry_out(output)
+            self._tell(output)
+        else:
+            super()._carry_out(output)
 
     def _tell(self, output: Stamped | Delivered | Rift | TransitionalSignal | Installed) -> None:
         """The groups hear of it; what they want to send waits until the membership's step is over."""
@@ -228,30 +227,29 @@ class ClientHost(Host):
 
     def _show(self, output: group_events.Output) -> None:
         at_us = self.home.engine.now_us
-        match output:
-            case Resume() | Withdraw():
-                self._down.append(output)
-            case DeliverBundle():
-                self._deliver(output)
-            case ShowView(sessions, view):
-                sets = self._members(view.members), self._members(view.together)
-                parts = at_us, view.group, group_view_name(view.id), *sets, str(view.cause)
-                for one in sessions:
-                    self.home.note(trace.GroupInstalled(self._client(one), *parts))
-            case ShowSignal(sessions, group, view_id, together):
-                for one in sessions:
-                    closes = group, group_view_name(view_id), self._members(together)
-                    self.home.note(trace.GroupSignal(self._client(one), at_us, *closes))
-            case group_events.LeftGroup(session, group):
-                self.home.note(trace.Left(self._client(session), at_us, group))
-            case group_events.SessionGone(session, _):
-                self.home.note(trace.Gone(self._client(session), at_us))
-            case group_events.RequestRefused():
-                self._refused = True
-            case group_events.SessionConnected(session, private_group):
-                self.sessions[session] = set()
-                name = private_group.split("#")[1]
-                self.home.note(trace.Connected(self._client(session), at_us, name, private_group))
+        if isinstance(output, (Resume, Withdraw)):
+            self._down.append(output)
+        elif isinstance(output, DeliverBundle):
+            self._deliver(output)
+        elif isinstance(output, ShowView):
+            sets = self._members(output.view.members), self._members(output.view.together)
+            parts = at_us, output.view.group, group_view_name(output.view.id), *sets, str(output.view.cause)
+            for one in output.sessions:
+                self.home.note(trace.GroupInstalled(self._client(one), *parts))
+        elif isinstance(output, ShowSignal):
+            for one in output.sessions:
+                closes = output.group, group_view_name(output.id), self._members(output.together)
+                self.home.note(trace.GroupSignal(self._client(one), at_us, *closes))
+        elif isinstance(output, group_events.LeftGroup):
+            self.home.note(trace.Left(self._client(output.session), at_us, output.group))
+        elif isinstance(output, group_events.SessionGone):
+            self.home.note(trace.Gone(self._client(output.session), at_us))
+        elif isinstance(output, group_events.RequestRefused):
+            self._refused = True
+        elif isinstance(output, group_events.SessionConnected):
+            self.sessions[output.session] = set()
+            name = output.private_group.split("#")[1]
+            self.home.note(trace.Connected(self._client(output.session), at_us, name, output.private_group))
 
     def _deliver(self, output: DeliverBundle) -> None:
         bundle, view = output.bundle, view_name(output.view)

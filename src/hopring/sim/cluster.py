@@ -5,7 +5,7 @@ judge it.
 """
 
 from struct import Struct
-from typing import Final
+from typing import Final, assert_never
 
 from hopring.check import trace
 from hopring.config.model import Config, LinkProtocol
@@ -126,38 +126,34 @@ class Host:
             self.membership.drops[error.reason] += 1
 
     def _carry_out(self, output: Output) -> None:
-        match output:
-            case FromNetwork(own=own, output=sending):
-                self._send_frames(own, sending)
-            case SendControl(to=to, message=message):
-                self._say(to, encode_control(message))
-            case NetworkStarted(own=own, streams=neighbours):
-                self._heads.clear()
-                if self.streams is not None:
-                    self.streams.begin(own, neighbours)
-                self.cluster.counters[self.name] = max(
-                    self.cluster.counters[self.name], self.membership.counter
-                )
-            case Stamped() | Delivered() | TransitionalSignal() | Installed():
-                self.cluster.note(self._event(output))
-                if isinstance(output, Installed) and self.membership.stack is not None:
-                    self.cluster.routed(self.name, output.view, self.membership.stack.network.trees)
+        if isinstance(output, FromNetwork):
+            self._send_frames(output.own, output.output)
+        elif isinstance(output, SendControl):
+            self._say(output.to, encode_control(output.message))
+        elif isinstance(output, NetworkStarted):
+            self._heads.clear()
+            if self.streams is not None:
+                self.streams.begin(output.own, output.streams)
+            self.cluster.counters[self.name] = max(self.cluster.counters[self.name], self.membership.counter)
+        elif isinstance(output, (Stamped, Delivered, TransitionalSignal, Installed)):
+            self.cluster.note(self._event(output))
+            if isinstance(output, Installed) and self.membership.stack is not None:
+                self.cluster.routed(self.name, output.view, self.membership.stack.network.trees)
 
     def _send_frames(self, own: Identity, output: object) -> None:
-        match output:
-            case SendTo(daemon=daemon, family=family, frames=frames):
-                target = self.cluster.addresses[daemon]
-                for datagram in self._datagrams(own, family, frames):
-                    self.cluster.network.send(self.address, target, datagram)
-            case SendSite(frames=frames):
-                for datagram in self._datagrams(own, Family.RING, frames):
-                    self.cluster.network.multicast(self.address, self._group, datagram)
-            case WriteTo(neighbour=neighbour, data=data):
-                assert self.streams is not None, "only TCP links write"
-                self.streams.write(own.generation, neighbour, data)
-            case ObserveStream(neighbour=neighbour):
-                assert self.streams is not None, "only TCP links are observed"
-                self.streams.observe(own.generation, neighbour)
+        if isinstance(output, SendTo):
+            target = self.cluster.addresses[output.daemon]
+            for datagram in self._datagrams(own, output.family, output.frames):
+                self.cluster.network.send(self.address, target, datagram)
+        elif isinstance(output, SendSite):
+            for datagram in self._datagrams(own, Family.RING, output.frames):
+                self.cluster.network.multicast(self.address, self._group, datagram)
+        elif isinstance(output, WriteTo):
+            assert self.streams is not None, "only TCP links write"
+            self.streams.write(own.generation, output.neighbour, output.data)
+        elif isinstance(output, ObserveStream):
+            assert self.streams is not None, "only TCP links are observed"
+            self.streams.observe(own.generation, output.neighbour)
 
     def _from_stream(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
         """Connections speak while outputs are carried out, so the daemon hears of it as the next thing."""
@@ -199,19 +195,23 @@ class Host:
     def _event(self, output: Stamped | Delivered | TransitionalSignal | Installed) -> trace.Event:
         at_us = self.cluster.engine.now_us
         view = view_name(output.view)
-        match output:
-            case Stamped(message=message, position=position):
-                name, place = self._name(message), stamp(view, position)
-                return trace.Sent(self.process, at_us, view, name, message.service, place, len(message.payload))
-            case Delivered(message=message, position=position):
-                name = self._name(message)
-                return trace.Delivered(self.process, at_us, view, name, message.service, stamp(view, position))
-            case TransitionalSignal(together=together):
-                return trace.Signal(self.process, at_us, view, self._processes(together))
-            case Installed(members=members, together=together, cause=cause):
-                both = self._processes(members), self._processes(together)
-                why = named(cause, self.cluster.names, self.cluster.site_names)
-                return trace.Installed(self.process, at_us, view, *both, why)
+        if isinstance(output, Stamped):
+            name, place = self._name(output.message), stamp(view, output.position)
+            return trace.Sent(
+                self.process, at_us, view, name, output.message.service, place, len(output.message.payload)
+            )
+        if isinstance(output, Delivered):
+            name = self._name(output.message)
+            return trace.Delivered(
+                self.process, at_us, view, name, output.message.service, stamp(view, output.position)
+            )
+        if isinstance(output, TransitionalSignal):
+            return trace.Signal(self.process, at_us, view, self._processes(output.together))
+        if isinstance(output, Installed):
+            both = self._processes(output.members), self._processes(output.together)
+            why = named(output.cause, self.cluster.names, self.cluster.site_names)
+            return trace.Installed(self.process, at_us, view, *both, why)
+        assert_never(output)
 
     def _name(self, message: Message) -> trace.MessageId:
         daemon, incarnation, number = _NAME.unpack_from(message.payload)

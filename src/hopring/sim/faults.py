@@ -6,18 +6,21 @@ and shrunk.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final, final
 
+from hopring.native import Value
 from hopring.sim.host import Address
 from hopring.sim.path import Loss
 
 
-@dataclass(frozen=True, slots=True)
-class Flight:
+@final
+class Flight(Value):
     """A datagram as it leaves for one host."""
 
-    source: Address
-    target: Address
-    datagram: bytes
+    def __init__(self, source: Address, target: Address, datagram: bytes) -> None:
+        self.source: Final = source
+        self.target: Final = target
+        self.datagram: Final = datagram
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ begins still comes.
 
 from bisect import insort
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final, final
 
+from hopring.native import Value
 from hopring.sim import faults
 from hopring.sim.engine import Engine
 from hopring.sim.faults import Flight, TargetedFault
@@ -18,15 +19,23 @@ from hopring.sim.host import Address, Host, HostState, Receive
 from hopring.sim.path import Loss, Path, Quality
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
+@final
+class Sending(Value):
     """One send as an observer sees it: for every host it was for, why it was lost or None."""
 
-    at_us: int
-    source: Address
-    group: str | None
-    datagram: bytes
-    fates: tuple[tuple[str, Loss | None], ...]
+    def __init__(
+        self,
+        at_us: int,
+        source: Address,
+        group: str | None,
+        datagram: bytes,
+        fates: tuple[tuple[str, Loss | None], ...],
+    ) -> None:
+        self.at_us: Final = at_us
+        self.source: Final = source
+        self.group: Final = group
+        self.datagram: Final = datagram
+        self.fates: Final = fates
 
 
 class Network:

@@ -72,7 +72,7 @@ class Front:
                 case Close(number, last, reason):
                     assert number not in self.closed, "a connection ends once"
                     self.closed[number] = (last, reason)
-                case Ready(number):
+                case Ready(session=number):
                     self.ready.add(number)
                 case Pause(number):
                     assert number not in self.paused, "it is said once"

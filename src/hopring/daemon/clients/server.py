@@ -179,24 +179,23 @@ class ClientServer:
     def _carry_out(self, outputs: Sequence[Output]) -> None:
         hurried: dict[int, None] = {}
         for output in outputs:
-            match output:
-                case Ready(number):
-                    if self.desk.hurries(number):
-                        hurried[number] = None
-                    elif self._gathering:
-                        self._ready[number] = None
-                    else:
-                        self._connections[number].flush_soon()
-                case Pause(number):
-                    self._connections[number].pause(True)
-                case Listen(number):
-                    self._connections[number].pause(False)
-                case Close(number):
-                    if output.reason:
-                        self._log_end(output)
-                    self._connections[number].finish(output.last)
-                case Resume() | Withdraw():
-                    self._member.give(output)
+            if isinstance(output, Ready):
+                if self.desk.hurries(output.session):
+                    hurried[output.session] = None
+                elif self._gathering:
+                    self._ready[output.session] = None
+                else:
+                    self._connections[output.session].flush_soon()
+            elif isinstance(output, Pause):
+                self._connections[output.session].pause(True)
+            elif isinstance(output, Listen):
+                self._connections[output.session].pause(False)
+            elif isinstance(output, Close):
+                if output.reason:
+                    self._log_end(output)
+                self._connections[output.session].finish(output.last)
+            elif isinstance(output, (Resume, Withdraw)):
+                self._member.give(output)
         for waiting in hurried:
             if waiting in self._connections:  # The one before may have shown that it is gone.
                 self._connections[waiting].flush()

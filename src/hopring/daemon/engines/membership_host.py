@@ -238,16 +238,15 @@ class MembershipHost:
             self._upward += upward
         sendings: list[Sending] = []
         for output in outputs:
-            match output:
-                case NetworkOutput(output=sending):
-                    sendings.append(sending)
-                case SendControl(to=to, message=message):
-                    self.sockets.datagrams.say(to, encode_control(message))
-                case NetworkStarted(own=own, streams=streams, ring=ring):
-                    self.sockets.send(sendings)
-                    sendings = []
-                    self._reached(self.membership.counter)
-                    self.sockets.begin(own, ring, streams)
+            if isinstance(output, NetworkOutput):
+                sendings.append(output.output)
+            elif isinstance(output, SendControl):
+                self.sockets.datagrams.say(output.to, encode_control(output.message))
+            elif isinstance(output, NetworkStarted):
+                self.sockets.send(sendings)
+                sendings = []
+                self._reached(self.membership.counter)
+                self.sockets.begin(output.own, output.ring, output.streams)
         self.sockets.send(sendings)
 
 
