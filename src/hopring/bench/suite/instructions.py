@@ -28,7 +28,7 @@ from typing import Final
 from hopring import compiled, sync
 from hopring.config import dump_toml
 from hopring.local.plan import Plan
-from hopring.sim.campaign.run import run_seed
+from hopring.sim.campaign.runner import run_seed
 
 _NAME = re.compile(r"\((\d+)\)(?: (.*))?")
 _AGAIN = re.compile(r"'\d+$")  # Callgrind tells a function that calls itself apart from itself.
