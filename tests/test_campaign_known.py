@@ -6,16 +6,16 @@ from hopring.config.local import local_config
 from hopring.config.model import Config, Link
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.campaign.runner import run_world
-from hopring.sim.campaign.world import LINK, Load, World
+from hopring.sim.campaign.world import LINK, Load, SimWorld
 from hopring.sim.path import Quality
 
 
-def quiet_world(*schedule: Fault) -> World:
+def quiet_world(*schedule: Fault) -> SimWorld:
     """Three sites, nothing lost, nothing sent."""
     local = local_config({"ams": 2, "ber": 1, "cai": 1})
     pairs = [("ams", "ber"), ("ams", "cai"), ("ber", "cai")]
     config = Config(local.cluster, local.sites, tuple(Link(pair, 1_000, tuning=LINK) for pair in pairs))
-    return World(1, config, Quality(delay_us=500), 5_000, Load(0), schedule)
+    return SimWorld(1, config, Quality(delay_us=500), 5_000, Load(0), schedule)
 
 
 @pytest.mark.slow

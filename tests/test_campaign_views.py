@@ -7,14 +7,14 @@ import pytest
 
 from hopring.check.trace import Installed, Process
 from hopring.sim.campaign.fault_schedule import CHAOS_US, Fault
-from hopring.sim.campaign.runner import Run
-from hopring.sim.campaign.world import World, draw_world
+from hopring.sim.campaign.runner import WorldRun
+from hopring.sim.campaign.world import SimWorld, draw_world
 
 VIEWS_MAX = 3
 FAULT_US = 1_000_000
 
 
-def faults_of(world: World, kind: str) -> tuple[Fault, ...]:
+def faults_of(world: SimWorld, kind: str) -> tuple[Fault, ...]:
     names = [daemon.name for daemon in world.config.daemons]
     sites = [site.name for site in world.config.sites]
     one = names[world.seed % len(names)]
@@ -32,7 +32,7 @@ def faults_of(world: World, kind: str) -> tuple[Fault, ...]:
             return (Fault(FAULT_US, "cut_sites", (sites[0], sites[-1])),) if len(sites) > 1 else ()
 
 
-def with_one_fault(seed: int, kind: str) -> World:
+def with_one_fault(seed: int, kind: str) -> SimWorld:
     """The cluster of a seed on a good network, and one thing that goes wrong."""
     drawn = draw_world(seed)
     quality = replace(drawn.quality, loss=0, duplicate=0, duplicate_delay_us=0)
@@ -46,7 +46,7 @@ def with_one_fault(seed: int, kind: str) -> World:
 def test_a_single_fault_costs_a_daemon_at_most_three_views(kind: str) -> None:
     seen = 0
     for seed in range(1, 13):
-        run = Run(with_one_fault(seed, kind))
+        run = WorldRun(with_one_fault(seed, kind))
         run.live()
         installed: Counter[Process] = Counter(
             event.process

@@ -5,7 +5,7 @@ from hopring.config.local import local_config
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
 from hopring.services import Service
-from hopring.sim.client_cluster import ClientCluster
+from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.path import Quality
 from hopring.wire.bundle import Run
 
@@ -21,7 +21,9 @@ class Stage:
     """Daemons eu1, eu2, us1 and us2; half a millisecond inside a site, 20 between the sites."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.cluster = ClientCluster(local_config({"eu": 2, "us": 2}), seed, quality=Quality(delay_us=LOCAL_US))
+        self.cluster = SimClientCluster(
+            local_config({"eu": 2, "us": 2}), seed, quality=Quality(delay_us=LOCAL_US)
+        )
         for near in EU:
             for far in US:
                 self.cluster.network.shape_both(near, far, delay_us=FAR_US)

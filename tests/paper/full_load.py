@@ -21,7 +21,7 @@ from hopring.config.local import local_config
 from hopring.config.model import Config, Link, LinkTuning
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
-from hopring.sim.cluster import Cluster, Host
+from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.sim.path import Quality
 
 SECOND_US = 1_000_000
@@ -36,7 +36,7 @@ FEED_US = 100_000  # Far less than a window takes.
 _LEAVES = (str, bytes, bytearray, memoryview, int, float, bool, type(None))
 
 
-class LoadedCluster(Cluster):
+class LoadedCluster(SimCluster):
     """Two sites of two daemons that always have something to send; events are counted, not kept."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class LoadedCluster(Cluster):
                 self.most_entries = len(host.membership.view.order.entries)
                 self.most_counted = self._counted(host)
 
-    def _counted(self, host: Host) -> int:
+    def _counted(self, host: SimDaemon) -> int:
         """Of what this daemon holds, that which its sender still has in its window.
 
         The rest is known to its sender to be everywhere. This daemon keeps it until it knows so too, because
@@ -133,7 +133,7 @@ def rss_kb() -> int:
 
 def look(cluster: LoadedCluster) -> Sample:
     """A sample of now."""
-    hosts: list[Host] = [host for _, host in sorted(cluster.hosts.items())]
+    hosts: list[SimDaemon] = [host for _, host in sorted(cluster.hosts.items())]
     lengths: dict[str, int] = {}
     for host in hosts:
         for way, length in (*collections_of(host.membership), ("Host._heads", len(host._heads))):

@@ -14,8 +14,8 @@ from hopring.config.local import local_config
 from hopring.config.model import Config, Link
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
-from hopring.sim.cluster import Cluster
-from hopring.sim.network import Sending
+from hopring.sim.cluster import SimCluster
+from hopring.sim.network import SentDatagram
 from hopring.sim.path import Quality
 from hopring.testing.scenario.render import frames_of, inside
 
@@ -25,12 +25,12 @@ OPTIONS = MembershipOptions()
 FAR_US = 50_000  # One way; 100 ms there and back.
 
 
-def cluster_of(wide_us: int = 20_000, **counts: int) -> Cluster:
+def cluster_of(wide_us: int = 20_000, **counts: int) -> SimCluster:
     """So many daemons per site, 200 us apart inside a site; fully linked."""
     base = local_config(counts)
     pairs = [(one, other) for one in sorted(counts) for other in sorted(counts) if one < other]
     config = Config(base.cluster, base.sites, tuple(Link(ends, wide_us) for ends in pairs))
-    cluster = Cluster(config, 1, Quality(delay_us=200))
+    cluster = SimCluster(config, 1, Quality(delay_us=200))
     names = {site.name: [daemon.name for daemon in site.daemons] for site in config.sites}
     for one, other in pairs:
         for near in names[one]:
@@ -39,14 +39,14 @@ def cluster_of(wide_us: int = 20_000, **counts: int) -> Cluster:
     return cluster
 
 
-def settled(cluster: Cluster, span_us: int = 3_000_000) -> Cluster:
+def settled(cluster: SimCluster, span_us: int = 3_000_000) -> SimCluster:
     cluster.start()
     cluster.run_for(span_us)
     assert cluster.settled()
     return cluster
 
 
-def time_to_settle_us(cluster: Cluster, limit_us: int) -> int:
+def time_to_settle_us(cluster: SimCluster, limit_us: int) -> int:
     """From now until all share one view; looked at every millisecond."""
     begun_us = cluster.engine.now_us
     while not cluster.settled() and cluster.engine.now_us - begun_us <= limit_us:
@@ -54,7 +54,7 @@ def time_to_settle_us(cluster: Cluster, limit_us: int) -> int:
     return cluster.engine.now_us - begun_us
 
 
-def views_since(cluster: Cluster, at_us: int) -> Counter[str]:
+def views_since(cluster: SimCluster, at_us: int) -> Counter[str]:
     return Counter(
         event.process.daemon
         for event in cluster.history
@@ -102,7 +102,9 @@ def test_daemons_of_one_site_settle_within_t() -> None:
 MOMENTS_US = (0, 11_000, 57_000, 123_000, 178_000)
 
 
-def after(make: Callable[[], Cluster], fault: Callable[[Cluster], None], limit_us: int) -> tuple[int, int]:
+def after(
+    make: Callable[[], SimCluster], fault: Callable[[SimCluster], None], limit_us: int
+) -> tuple[int, int]:
     """The longest time to settle after a fault, and the most views that any daemon saw."""
     times_us: list[int] = []
     views: list[int] = []
@@ -156,7 +158,7 @@ def test_with_more_sites_the_loss_of_one_is_noticed_by_each_at_its_own_time() ->
 @pytest.mark.parametrize("victim", ["a1", "a3"])
 @pytest.mark.parametrize("down_us", [10_000, 1_000_000])
 def test_a_restart_inside_a_site_ends_in_a_merged_view_within_a_second(victim: str, down_us: int) -> None:
-    def crashed() -> Cluster:
+    def crashed() -> SimCluster:
         cluster = settled(cluster_of(a=5), 1_000_000)
         cluster.crash(victim)
         cluster.run_for(down_us)
@@ -169,7 +171,7 @@ def test_a_restart_inside_a_site_ends_in_a_merged_view_within_a_second(victim: s
 
 
 def test_a_healed_partition_of_a_site_merges_within_the_probe_interval_and_a_second() -> None:
-    def split() -> Cluster:
+    def split() -> SimCluster:
         cluster = settled(cluster_of(a=5), 1_000_000)
         cluster.network.partition(["a1", "a2", "a3"], ["a4", "a5"])
         cluster.run_for(2_000_000)
@@ -182,7 +184,7 @@ def test_a_healed_partition_of_a_site_merges_within_the_probe_interval_and_a_sec
 
 
 def test_a_healed_partition_of_sites_merges_within_the_probe_interval_and_three_seconds() -> None:
-    def split() -> Cluster:
+    def split() -> SimCluster:
         cluster = settled(cluster_of(FAR_US, a=3, b=2))
         cluster.network.partition(["a1", "a2", "a3"], ["b1", "b2"])
         cluster.run_for(4_000_000)
@@ -209,11 +211,11 @@ def test_three_components_that_meet_at_once_need_at_most_three_views() -> None:
 # What a view costs.
 
 
-def words_of_a_crash(cluster: Cluster, victim: str) -> Counter[str]:
+def words_of_a_crash(cluster: SimCluster, victim: str) -> Counter[str]:
     """The words of membership, by datagram and receiver, from a crash to the next view."""
     words: Counter[str] = Counter()
 
-    def count(sending: Sending) -> None:
+    def count(sending: SentDatagram) -> None:
         for frame in frames_of(sending.source, sending.datagram):
             for kind, _ in inside(frame):
                 words[kind] += len(sending.fates)
@@ -249,13 +251,13 @@ def test_between_sites_state_takes_one_way_to_each_site_and_one_round_in_it() ->
 # Who gets how much.
 
 
-def feed(cluster: Cluster, senders: list[str], count: int) -> None:
+def feed(cluster: SimCluster, senders: list[str], count: int) -> None:
     for name in senders:
         for _ in range(count):
             cluster.hosts[name].submit(Service.AGREED, 1_000)
 
 
-def delivered_at(cluster: Cluster, receiver: str, since_us: int) -> Counter[str]:
+def delivered_at(cluster: SimCluster, receiver: str, since_us: int) -> Counter[str]:
     return Counter(
         event.message.daemon
         for event in cluster.history

@@ -10,7 +10,7 @@ from hopring.check.judge import check_evs
 from hopring.config.model import LinkTuning
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 
 CHAIN = (("a", "b", 30_000), ("b", "c", 30_000), ("c", "d", 30_000))
@@ -19,11 +19,11 @@ DELTA_US = 100_000
 T1_BYTES_PER_SECOND = 187_500
 
 
-def chain() -> Cluster:
+def chain() -> SimCluster:
     """Four sites of one daemon, 30 ms and 1.5 Mbit/s from one to the next; settled in one view."""
     tuning = LinkTuning(rate_bytes_per_second=T1_BYTES_PER_SECOND, burst_bytes=6_000)
     options = MembershipOptions(update_delta_us=DELTA_US, probe_us=3_600_000_000)
-    cluster = Cluster(config_of(CHAIN, tuning=tuning), 1, Quality(delay_us=1_000_000), options)
+    cluster = SimCluster(config_of(CHAIN, tuning=tuning), 1, Quality(delay_us=1_000_000), options)
     for one, other, delay_us in CHAIN:
         line = {"delay_us": delay_us, "rate_bytes_per_second": T1_BYTES_PER_SECOND, "queue_bytes": 64_000}
         cluster.network.shape_both(f"{one}1", f"{other}1", **line)
@@ -36,7 +36,7 @@ def chain() -> Cluster:
     return cluster
 
 
-def latencies_us(cluster: Cluster, sender: str, receiver: str, services: set[Service]) -> list[int]:
+def latencies_us(cluster: SimCluster, sender: str, receiver: str, services: set[Service]) -> list[int]:
     """The times from send to delivery."""
     sent = {event.message: event.at_us for event in cluster.history if isinstance(event, trace.Sent)}
     return [
@@ -49,7 +49,7 @@ def latencies_us(cluster: Cluster, sender: str, receiver: str, services: set[Ser
     ]
 
 
-def pings(cluster: Cluster, service: Service, count: int, every_us: int) -> None:
+def pings(cluster: SimCluster, service: Service, count: int, every_us: int) -> None:
     for _ in range(count):
         cluster.hosts["a1"].submit(service, 100)
         cluster.run_for(every_us)

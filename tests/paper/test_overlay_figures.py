@@ -14,7 +14,7 @@ FORK = (("a", "b", 10_000), ("a", "c", 10_000))
 
 
 def bytes_sent(overlay: Overlay, source: str, target: str) -> int:
-    tally = overlay.network.path(source, target).tally
+    tally = overlay.network.path(source, target).counters
     return tally.sent_bytes + 28 * tally.sent
 
 

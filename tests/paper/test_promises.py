@@ -8,7 +8,7 @@ from hopring.bench.suite.order import HOP_US, LOAD_BYTES, Load, chain, deliver_u
 from hopring.config import Config, Daemon, Link, LinkProtocol, Site
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 
 OPTIONS = MembershipOptions()
@@ -38,12 +38,12 @@ WITH_FIXED_DELTA: dict[Counted, int] = {
 }
 
 
-def line_of(delays_us: dict[tuple[str, str], int], protocol: LinkProtocol = LinkProtocol.HOP) -> Cluster:
+def line_of(delays_us: dict[tuple[str, str], int], protocol: LinkProtocol = LinkProtocol.HOP) -> SimCluster:
     """Sites of one daemon with just these links, so long; in one view."""
     names = sorted({name for pair in delays_us for name in pair})
     sites = tuple([Site(name, (Daemon(f"{name}1", "127.0.0.1"),)) for name in names])
     links = tuple([Link(pair, delay_us, protocol) for pair, delay_us in delays_us.items()])
-    cluster = Cluster(Config("line", sites, links, mesh=False), 1, Quality(delay_us=100_000))
+    cluster = SimCluster(Config("line", sites, links, mesh=False), 1, Quality(delay_us=100_000))
     for (one, other), delay_us in delays_us.items():
         cluster.network.shape_both(f"{one}1", f"{other}1", delay_us=delay_us)
     cluster.start()
@@ -52,7 +52,7 @@ def line_of(delays_us: dict[tuple[str, str], int], protocol: LinkProtocol = Link
     return cluster
 
 
-def world_of(name: str) -> Cluster:
+def world_of(name: str) -> SimCluster:
     match name:
         case "chain, thesis' delta":
             return chain(THESIS_DELTA_US)
@@ -62,11 +62,11 @@ def world_of(name: str) -> Cluster:
             return mesh(HOP_US)
 
 
-def delta_us(cluster: Cluster, name: str) -> int:
+def delta_us(cluster: SimCluster, name: str) -> int:
     return cluster.hosts[name].membership.flow.updates.delta_us
 
 
-def loaded(cluster: Cluster, service: Service, per_second: int, duration_us: int = 20_000_000) -> int:
+def loaded(cluster: SimCluster, service: Service, per_second: int, duration_us: int = 20_000_000) -> int:
     """Two sites send; returns how many promises there were."""
     before = promises(cluster)
     first, second = sorted(cluster.hosts)[:2]

@@ -15,8 +15,8 @@ from hopring.cli import sim_show as show
 from hopring.cli.exits import Exit, Failure
 from hopring.cli.sim_progress import Progress
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, plant
-from hopring.sim.campaign.parallel import Tally, run_many
-from hopring.sim.campaign.runner import Outcome, run_world
+from hopring.sim.campaign.parallel import CampaignTotals, run_many
+from hopring.sim.campaign.runner import WorldOutcome, run_world
 from hopring.sim.campaign.shrink import Shrinker
 from hopring.sim.campaign.story import story
 from hopring.sim.campaign.world import draw_world
@@ -134,7 +134,7 @@ def _again_interpreted() -> None:
 
 def _campaign(seeds: range, jobs: int, clients: bool, bug: Bug | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
-    tally = Tally()
+    tally = CampaignTotals()
     many = run_many(seeds, jobs, bug.name if bug else None, clients)
     with Progress(len(seeds)) as progress, closing(many) as reports:
         try:
@@ -180,7 +180,7 @@ def _shrink(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_js
     return Exit.FAILURE
 
 
-def _write_trace(directory: Path | None, outcome: Outcome) -> list[str]:
+def _write_trace(directory: Path | None, outcome: WorldOutcome) -> list[str]:
     if directory is None:
         return []
     lines = directory / f"seed-{outcome.seed}.jsonl"

@@ -3,7 +3,7 @@
 from rich import progress as rich
 
 from hopring.cli.progress_line import ProgressLine
-from hopring.sim.campaign.parallel import Report
+from hopring.sim.campaign.parallel import SeedReport
 
 
 class Progress(ProgressLine):
@@ -15,7 +15,7 @@ class Progress(ProgressLine):
         self._task = self._line.add_task("worlds", total=total, words="")
         self._failed = 0
 
-    def done(self, report: Report) -> None:
+    def done(self, report: SeedReport) -> None:
         """A world is done; one that failed is named at once."""
         self._failed += report.failed
         if report.failed:

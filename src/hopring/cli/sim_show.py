@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from hopring import compiled
 from hopring.sim.campaign.bugs.planting import Bug
-from hopring.sim.campaign.parallel import Report, Tally
-from hopring.sim.campaign.runner import Outcome
+from hopring.sim.campaign.parallel import CampaignTotals, SeedReport
+from hopring.sim.campaign.runner import WorldOutcome
 from hopring.sim.campaign.shrink import Shrunk
 from hopring.sim.campaign.story import schedule_lines, story
 
@@ -27,7 +27,9 @@ def bugs(known: Iterable[Bug], as_json: bool) -> str:
     return "\n".join(f"{name:{names}}  {breaks:{rules}}  {what}" for name, breaks, what in rows)
 
 
-def campaign(tally: Tally, seeds: range, clients: bool, bug: Bug | None, seconds: float, as_json: bool) -> str:
+def campaign(
+    tally: CampaignTotals, seeds: range, clients: bool, bug: Bug | None, seconds: float, as_json: bool
+) -> str:
     """What came of many seeds."""
     if as_json:
         return json.dumps(_campaign_facts(tally, seeds, clients, bug, seconds))
@@ -51,7 +53,7 @@ def _code() -> str:
     return "compiled" if compiled.active() else "interpreted"
 
 
-def _caught(tally: Tally, bug: Bug) -> str:
+def _caught(tally: CampaignTotals, bug: Bug) -> str:
     if tally.failed:
         by = tally.failed[0].broken[0].property
         return f"{bug.name} was caught after {count(tally.seeds, 'seed')} by {by}"
@@ -60,7 +62,7 @@ def _caught(tally: Tally, bug: Bug) -> str:
 
 
 def _campaign_facts(
-    tally: Tally, seeds: range, clients: bool, bug: Bug | None, seconds: float
+    tally: CampaignTotals, seeds: range, clients: bool, bug: Bug | None, seconds: float
 ) -> dict[str, object]:
     facts: dict[str, object] = {
         "seeds": tally.seeds,
@@ -80,17 +82,17 @@ def _campaign_facts(
     return facts
 
 
-def _failure(one: Report | Outcome) -> dict[str, object]:
+def _failure(one: SeedReport | WorldOutcome) -> dict[str, object]:
     broken = [{"property": verdict.property, "witness": verdict.witness} for verdict in one.broken]
     return {"seed": one.seed, "broken": broken}
 
 
-def one_json(outcome: Outcome, seconds: float, files: list[str]) -> str:
+def one_json(outcome: WorldOutcome, seconds: float, files: list[str]) -> str:
     """What came of one seed."""
     return json.dumps(_one_facts(outcome, seconds, files))
 
 
-def _one_facts(outcome: Outcome, seconds: float, files: list[str]) -> dict[str, object]:
+def _one_facts(outcome: WorldOutcome, seconds: float, files: list[str]) -> dict[str, object]:
     failed = bool(outcome.broken)
     return {
         "seeds": 1,

@@ -43,7 +43,7 @@ from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message
-from hopring.sim.cluster import Cluster, Host, stamp, view_name
+from hopring.sim.cluster import SimCluster, SimDaemon, stamp, view_name
 from hopring.sim.driver import Driver
 from hopring.sim.path import Quality
 from hopring.stack_events import DEFAULTS, StackOptions
@@ -56,7 +56,7 @@ Key = bytes | tuple[object, ...]
 """What tells the messages of daemons apart: of a bundle its first message, of a word its place in the order."""
 
 
-class Watched(Destinations):
+class RecordedDestinations(Destinations):
     """The interest of a daemon's groups, and a note of every bundle that does not go everywhere."""
 
     def __init__(self, inner: Destinations, pruned: set[Key]) -> None:
@@ -87,16 +87,16 @@ def first_name(payload: bytes | memoryview) -> bytes:
     return bytes(bundle.message(0)[: NAME.size])
 
 
-class ClientHost(Host):
+class SimClientDaemon(SimDaemon):
     """One life of a daemon, with groups and sessions."""
 
     groups: Groups
-    desk: Driver[group_events.Input, group_events.Output]
+    groups_driver: Driver[group_events.Input, group_events.Output]
 
     @property
-    def home(self) -> "ClientCluster":
+    def home(self) -> "SimClientCluster":
         """The cluster, which knows of clients."""
-        assert isinstance(self.cluster, ClientCluster), "daemons with groups live in a cluster with clients"
+        assert isinstance(self.cluster, SimClientCluster), "daemons with groups live in a cluster with clients"
         return self.cluster
 
     def make_membership(self, who: LocalDaemon) -> Membership:
@@ -105,13 +105,13 @@ class ClientHost(Host):
         site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
         names = [cluster.names[one] for one in sorted(cluster.names)]
         self.groups = Groups(self.me, site_of, names, cluster.groups_options)
-        self.desk = Driver(cluster.network, self.name, self.groups, self._show, self._pump)
+        self.groups_driver = Driver(cluster.network, self.name, self.groups, self._show, self._pump)
         self.sessions: dict[int, set[GroupName]] = {}  # Those that are there, and where they asked to be.
         self._numbers: dict[int, int] = {}  # By session: its messages so far.
         self._down: deque[Resume | Withdraw] = deque()
         self._at_work = False
         self._refused = False
-        destinations = Watched(self.groups.interest, cluster.pruned)
+        destinations = RecordedDestinations(self.groups.interest, cluster.pruned)
         options = cluster.options, cluster.stack_options, destinations
         return Membership(who, cluster.counters[self.name], cluster.engine.now_us, *options)
 
@@ -160,12 +160,12 @@ class ClientHost(Host):
             self.home.note(trace.ClientSent(*parts))
         zeros = [0] * len(bodies)
         self._at_work = False
-        self.desk.step(Send(run.session, run, encode_bundle(run, bodies, zeros, zeros, places)))
+        self.groups_driver.step(Send(run.session, run, encode_bundle(run, bodies, zeros, zeros, places)))
 
     def _ask(self, event: Request, asks: trace.Event | None) -> bool:
         """Whether it is not refused; it is written down before anything can come of it."""
         self._at_work, self._refused = True, False
-        self.desk.step(event)
+        self.groups_driver.step(event)
         if asks is not None and not self._refused:
             self.home.note(asks)
         self._at_work = False
@@ -192,7 +192,7 @@ class ClientHost(Host):
     def _tell(self, output: Stamped | Delivered | Rift | TransitionalSignal | Installed) -> None:
         """The groups hear of it; what they want to send waits until the membership's step is over."""
         before, self._at_work = self._at_work, True
-        self.desk.step(output)
+        self.groups_driver.step(output)
         self._at_work = before
 
     def _pump(self) -> None:
@@ -269,7 +269,7 @@ class ClientHost(Host):
         return tuple([trace.Process(names[one.daemon], one.incarnation, one.session) for one in members])
 
 
-class ClientCluster(Cluster):
+class SimClientCluster(SimCluster):
     """A cluster with clients."""
 
     def __init__(
@@ -289,17 +289,17 @@ class ClientCluster(Cluster):
         self.messages: dict[Key, int] = {}
         self.session_of: dict[trace.MessageId, int] = {}
 
-    def make_host(self, name: str, incarnation: Incarnation) -> ClientHost:
+    def make_host(self, name: str, incarnation: Incarnation) -> SimClientDaemon:
         """A daemon with groups."""
-        return ClientHost(self, name, incarnation)
+        return SimClientDaemon(self, name, incarnation)
 
-    def client_host(self, name: str) -> ClientHost:
+    def client_host(self, name: str) -> SimClientDaemon:
         """The daemon of this name, which is there."""
         host = self.hosts[name]
-        assert isinstance(host, ClientHost), "all daemons here have groups"
+        assert isinstance(host, SimClientDaemon), "all daemons here have groups"
         return host
 
     def crash(self, name: str) -> None:
         """Ends a daemon, and all its sessions with it."""
-        self.client_host(name).desk.stop()
+        self.client_host(name).groups_driver.stop()
         super().crash(name)

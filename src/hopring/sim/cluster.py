@@ -40,9 +40,9 @@ from hopring.services import Service
 from hopring.sim.driver import Driver
 from hopring.sim.engine import Engine
 from hopring.sim.host import Address
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
-from hopring.sim.tcp.links import Streams
+from hopring.sim.tcp.links import SimTcpLinks
 from hopring.stack_events import (
     DEFAULTS,
     Identity,
@@ -66,10 +66,10 @@ EVENTS_MAX: Final = 20_000_000
 _NAME: Final = Struct("<HQI")
 
 
-class Host:
+class SimDaemon:
     """One life of a daemon on its simulated machine."""
 
-    def __init__(self, cluster: "Cluster", name: str, incarnation: Incarnation) -> None:
+    def __init__(self, cluster: "SimCluster", name: str, incarnation: Incarnation) -> None:
         self.cluster = cluster
         self.name = name
         self.process = trace.Process(name, incarnation)
@@ -85,9 +85,9 @@ class Host:
         cluster.network.bind(self.address, self._receive)
         self._group = f"site {self.membership.site}"
         cluster.network.join(self._group, self.address)
-        self.streams: Streams | None = None
+        self.streams: SimTcpLinks | None = None
         if any(plan.protocol is LinkProtocol.TCP for plan in cluster.topology.links.values()):
-            self.streams = Streams(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
+            self.streams = SimTcpLinks(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
         self.driver: Driver[Input, Output] = self.make_driver()
         cluster.network.host(name).stalled = self._stalled
         self._plan_counters()
@@ -222,7 +222,7 @@ class Host:
         return tuple([trace.Process(names[one.daemon], one.incarnation) for one in processes])
 
 
-class Cluster:
+class SimCluster:
     """All daemons of a configuration, starting, crashing and coming back."""
 
     def __init__(
@@ -241,13 +241,13 @@ class Cluster:
         self.stack_options = stack_options
         self.engine = Engine(events_max=EVENTS_MAX)
         # Without any delay a token would go round for ever in one instant.
-        self.network = Network(self.engine, seed, quality or Quality(delay_us=100))
+        self.network = SimNetwork(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
         self.site_names = [site.name for site in config.sites]
         self.addresses = {daemon: Address(name, PORT) for daemon, name in self.names.items()}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
         self.counters = dict.fromkeys(self.numbers, 0)  # What survives a crash on disk.
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, SimDaemon] = {}
         self.history: list[trace.Event] = []
         self.misrouted: list[str] = []  # Views whose members do not have the same trees.
         self._trees: dict[ViewId, tuple[str, dict[SiteId, Tree]]] = {}
@@ -270,9 +270,9 @@ class Cluster:
             incarnation = Incarnation(self.numbers[name] * 1000 + self._lives[name])
             self.hosts[name] = self.make_host(name, incarnation)
 
-    def make_host(self, name: str, incarnation: Incarnation) -> Host:
+    def make_host(self, name: str, incarnation: Incarnation) -> SimDaemon:
         """A daemon begins its life."""
-        return Host(self, name, incarnation)
+        return SimDaemon(self, name, incarnation)
 
     def crash(self, name: str) -> None:
         """Ends a daemon without a word."""

@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from hopring.ids import NEVER
 from hopring.links.events import Tick
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 
 TICKS_PER_MOMENT_MAX: Final = 1_000
 """A core that still wants a tick after so many at one and the same time will want them for ever."""
@@ -21,7 +21,7 @@ In_contra = TypeVar("In_contra", contravariant=True)
 Out_co = TypeVar("Out_co", covariant=True)
 
 
-class Core(Protocol[In_contra, Out_co]):
+class SimLayer(Protocol[In_contra, Out_co]):
     """The shape of every layer of hopring."""
 
     @property
@@ -37,9 +37,9 @@ class Driver(Generic[In, Out]):
 
     def __init__(
         self,
-        network: Network,
+        network: SimNetwork,
         host: str,
-        core: Core[In, Out],
+        core: SimLayer[In, Out],
         carry_out: Callable[[Out], None],
         then: Callable[[], None] | None = None,
     ) -> None:

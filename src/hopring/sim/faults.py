@@ -10,7 +10,7 @@ from typing import Final, final
 
 from hopring.native import Value
 from hopring.sim.host import Address
-from hopring.sim.path import Loss
+from hopring.sim.path import LossReason
 
 
 @final
@@ -69,13 +69,13 @@ class TargetedFault:
         return self.seen >= self.last
 
 
-def apply(effect: Effect, fate: list[int] | Loss) -> list[int] | Loss:
+def apply(effect: Effect, fate: list[int] | LossReason) -> list[int] | LossReason:
     """The arrivals of a datagram after a fault has struck it; what chance has lost stays lost."""
-    if isinstance(fate, Loss):
+    if isinstance(fate, LossReason):
         return fate
     match effect:
         case Lose():
-            return Loss.TARGETED
+            return LossReason.TARGETED
         case Delay(delay_us):
             return [arrival_us + delay_us for arrival_us in fate]
         case Duplicate(copies, gap_us):

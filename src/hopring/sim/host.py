@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from hopring.sim.path import Loss
+from hopring.sim.path import LossReason
 
 RECEIVE_BUFFER_BYTES_DEFAULT: Final = 8 * 1024 * 1024
 
@@ -36,7 +36,7 @@ class HostState(Enum):
 
 
 @dataclass(slots=True)
-class Host:
+class SimHost:
     """One machine; `starts` counts its boots, so that what belongs to an older one can tell."""
 
     name: str
@@ -55,23 +55,23 @@ class Host:
     stalled: Callable[[int], None] | None = None  # Its program, told how long it did not run.
     numb: bool = False  # Takes nothing in, not even what was under way.
 
-    def arrive(self, source: Address, port: int, datagram: bytes) -> Loss | None:
+    def arrive(self, source: Address, port: int, datagram: bytes) -> LossReason | None:
         """Takes a datagram in, or says why it cannot."""
         if self.state is HostState.DOWN:
-            return Loss.HOST_DOWN
+            return LossReason.HOST_DOWN
         if self.numb:
-            return Loss.CUT
+            return LossReason.CUT
         receive = self.ports.get(port)
         if receive is None:
-            return Loss.NO_RECEIVER
+            return LossReason.NO_RECEIVER
         if self.state is HostState.PAUSED:
             return self._keep(source, port, datagram)
         receive(source, datagram)
         return None
 
-    def _keep(self, source: Address, port: int, datagram: bytes) -> Loss | None:
+    def _keep(self, source: Address, port: int, datagram: bytes) -> LossReason | None:
         if self.waiting_bytes + len(datagram) > self.receive_buffer_bytes:
-            return Loss.RECEIVE_BUFFER
+            return LossReason.RECEIVE_BUFFER
         self.waiting_bytes += len(datagram)
         self.waiting.append((source, port, datagram))
         return None

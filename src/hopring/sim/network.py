@@ -15,12 +15,12 @@ from hopring.native import Value
 from hopring.sim import faults
 from hopring.sim.engine import Engine
 from hopring.sim.faults import Flight, TargetedFault
-from hopring.sim.host import Address, Host, HostState, Receive
-from hopring.sim.path import Loss, Path, Quality
+from hopring.sim.host import Address, HostState, Receive, SimHost
+from hopring.sim.path import LossReason, Path, Quality
 
 
 @final
-class Sending(Value):
+class SentDatagram(Value):
     """One send as an observer sees it: for every host it was for, why it was lost or None."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Sending(Value):
         source: Address,
         group: str | None,
         datagram: bytes,
-        fates: tuple[tuple[str, Loss | None], ...],
+        fates: tuple[tuple[str, LossReason | None], ...],
     ) -> None:
         self.at_us: Final = at_us
         self.source: Final = source
@@ -38,17 +38,17 @@ class Sending(Value):
         self.fates: Final = fates
 
 
-class Network:
+class SimNetwork:
     """Hosts that appear when they are first named, and everything between them."""
 
     def __init__(self, engine: Engine, seed: int, quality: Quality | None = None) -> None:
         self.engine = engine
         self.seed = seed
         self.quality = quality or Quality()
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, SimHost] = {}
         self.paths: dict[tuple[str, str], Path] = {}
-        self.on_send: Callable[[Sending], None] | None = None
-        self.on_arrival_lost: Callable[[str, Loss], None] | None = None
+        self.on_send: Callable[[SentDatagram], None] | None = None
+        self.on_arrival_lost: Callable[[str, LossReason], None] | None = None
         self._groups: dict[str, list[Address]] = {}  # Members in the order of their names.
         self._cuts: set[tuple[str, str]] = set()
         self._components: dict[str, int] = {}
@@ -57,10 +57,10 @@ class Network:
 
     # ---- Hosts, ports, timers ----
 
-    def host(self, name: str) -> Host:
+    def host(self, name: str) -> SimHost:
         """The host of that name."""
         if name not in self.hosts:
-            self.hosts[name] = Host(name)
+            self.hosts[name] = SimHost(name)
         return self.hosts[name]
 
     def bind(self, address: Address, receive: Receive) -> None:
@@ -87,7 +87,7 @@ class Network:
         if duration_us is not None:
             self.engine.after(duration_us, self._end_of_pause, host, host.starts)
 
-    def _end_of_pause(self, host: Host, start: int) -> None:
+    def _end_of_pause(self, host: SimHost, start: int) -> None:
         if host.starts == start and host.state is HostState.PAUSED:
             host.resume(self.engine.now_us)
 
@@ -175,7 +175,7 @@ class Network:
         lost = self._launch(source, target, datagram)
         if self.on_send is not None:
             fates = ((target.host, lost),)
-            self.on_send(Sending(self.engine.now_us, source, None, datagram, fates))
+            self.on_send(SentDatagram(self.engine.now_us, source, None, datagram, fates))
 
     def join(self, group: str, address: Address) -> None:
         """Makes the address a receiver of what is sent to the group."""
@@ -195,26 +195,26 @@ class Network:
             (member.host, self._launch(source, member, datagram)) for member in members if member != source
         )
         if self.on_send is not None:
-            self.on_send(Sending(self.engine.now_us, source, group, datagram, fates))
+            self.on_send(SentDatagram(self.engine.now_us, source, group, datagram, fates))
 
-    def _launch(self, source: Address, target: Address, datagram: bytes) -> Loss | None:
+    def _launch(self, source: Address, target: Address, datagram: bytes) -> LossReason | None:
         """Sends one datagram on its way; returns the reason if it is lost there."""
         path = self.path(source.host, target.host)
-        tally = path.tally
-        tally.sent += 1
-        tally.sent_bytes += len(datagram)
+        counters = path.counters
+        counters.sent += 1
+        counters.sent_bytes += len(datagram)
         fate = self._fate(path, source, target, datagram)
-        if isinstance(fate, Loss):
-            tally.lost[fate] += 1
+        if isinstance(fate, LossReason):
+            counters.lost[fate] += 1
             return fate
-        tally.doubled += len(fate) - 1
+        counters.doubled += len(fate) - 1
         for arrival_us in fate:
             self.engine.at(arrival_us, self._arrive, path, source, target, datagram)
         return None
 
-    def _fate(self, path: Path, source: Address, target: Address, datagram: bytes) -> list[int] | Loss:
+    def _fate(self, path: Path, source: Address, target: Address, datagram: bytes) -> list[int] | LossReason:
         if (self._cuts or self._components) and not self.connected(source.host, target.host):
-            return Loss.CUT
+            return LossReason.CUT
         fate = self._carry(path, source.host, len(datagram))
         if self._faults:
             flight = Flight(source, target, datagram)
@@ -224,12 +224,12 @@ class Network:
             self._faults = [fault for fault in self._faults if not fault.spent]
         return fate
 
-    def _carry(self, path: Path, source: str, datagram_bytes: int) -> list[int] | Loss:
+    def _carry(self, path: Path, source: str, datagram_bytes: int) -> list[int] | LossReason:
         left_us = self.engine.now_us
         line = self._access_lines.get(source)
         if line is not None:
             fate = line.carry(datagram_bytes, left_us)
-            if isinstance(fate, Loss):
+            if isinstance(fate, LossReason):
                 return fate
             left_us = fate[0]
         return path.carry(datagram_bytes, left_us)
@@ -245,9 +245,9 @@ class Network:
     def _hand_over(self, path: Path, source: Address, target: Address, datagram: bytes) -> None:
         lost = self.host(target.host).arrive(source, target.port, datagram)
         if lost is None:
-            path.tally.delivered += 1
-            path.tally.delivered_bytes += len(datagram)
+            path.counters.delivered += 1
+            path.counters.delivered_bytes += len(datagram)
             return
-        path.tally.lost[lost] += 1
+        path.counters.lost[lost] += 1
         if self.on_arrival_lost is not None:
             self.on_arrival_lost(path.name, lost)

@@ -18,7 +18,7 @@ IP_UDP_BYTES: Final = 28
 _SECOND_US: Final = 1_000_000
 
 
-class Loss(StrEnum):
+class LossReason(StrEnum):
     """Why a datagram did not arrive."""
 
     CHANCE = "chance"
@@ -52,7 +52,7 @@ class Quality:
 
 
 @dataclass(slots=True)
-class Tally:
+class PathCounters:
     """What one path has carried. Once nothing is in flight, sent + doubled = delivered + all losses."""
 
     sent: int = 0
@@ -60,17 +60,17 @@ class Tally:
     doubled: int = 0
     delivered: int = 0
     delivered_bytes: int = 0
-    lost: Counter[Loss] = field(default_factory=Counter)
+    lost: Counter[LossReason] = field(default_factory=Counter)
 
 
 class Path:
     """The state of one direction: its line, its luck, its tally."""
 
-    __slots__ = ("_busy_until", "_delay", "_duplicate", "_loss", "_quality", "_reorder", "name", "tally")
+    __slots__ = ("_busy_until", "_delay", "_duplicate", "_loss", "_quality", "_reorder", "counters", "name")
 
     def __init__(self, name: str, quality: Quality, seed: int) -> None:
         self.name = name
-        self.tally = Tally()
+        self.counters = PathCounters()
         self._quality = quality
         # In units of 1/rate microseconds, in which one byte takes exactly a million: no rounding adds up.
         self._busy_until = 0
@@ -100,21 +100,21 @@ class Path:
         rate = self._quality.rate_bytes_per_second
         return max(0, -((now_us * rate - self._busy_until) // _SECOND_US))
 
-    def carry(self, datagram_bytes: int, now_us: int) -> list[int] | Loss:
+    def carry(self, datagram_bytes: int, now_us: int) -> list[int] | LossReason:
         """The moments at which copies arrive, or the reason why none does."""
         quality = self._quality
         size = datagram_bytes + IP_UDP_BYTES
         if quality.mtu_bytes and size > quality.mtu_bytes:
-            return Loss.MTU
+            return LossReason.MTU
         left_us = now_us
         if quality.rate_bytes_per_second:
             backlog = self.backlog_bytes(now_us)
             # An idle line takes any datagram, however small its queue.
             if quality.queue_bytes and backlog and backlog + size > quality.queue_bytes:
-                return Loss.QUEUE
+                return LossReason.QUEUE
             left_us = self._occupy_line(size, now_us)
         if quality.loss and self._loss.random() < quality.loss:
-            return Loss.CHANCE
+            return LossReason.CHANCE
         arrivals = [left_us + self._delay_us()]
         if quality.duplicate and self._duplicate.random() < quality.duplicate:
             later_us = (

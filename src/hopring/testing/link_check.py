@@ -7,13 +7,16 @@ came after it, so it has to be long enough for everything to have arrived.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from hopring.check.verdict import Verdict, broken, holds
-from hopring.testing.trace import Change, Failed, HostChanged, Received, Submitted
+from hopring.testing.trace import HostChange, HostChanged, LinkEndFailed, ObjectReceived, ObjectSubmitted
 
 NO_INVENTION = "2.2.7 nothing is received that was not submitted before, and nothing more often"
 ALL_ARRIVES = "2.2.7 what is submitted is received, unless the link fails"
 LINK_END = "2.2.7 a failed link is silent"
+
+_VERBS: Final = {ObjectSubmitted: "submitted", ObjectReceived: "received", LinkEndFailed: "failed"}
 
 
 def check_link(history: Iterable[object], link: str, hosts: Sequence[str]) -> list[Verdict]:
@@ -33,10 +36,10 @@ def no_invention(history: Iterable[object], link: str) -> Verdict:
     received: Counter[tuple[str, bytes]] = Counter()
     for event in _of_link(history, link):
         match event:
-            case Submitted():
+            case ObjectSubmitted():
                 submitted[event.host, event.payload] += 1
                 total[event.payload] += 1
-            case Received():
+            case ObjectReceived():
                 key = (event.host, event.payload)
                 received[key] += 1
                 by_others = total[event.payload] - submitted[key]
@@ -55,22 +58,22 @@ def all_arrives(history: Iterable[object], link: str, hosts: Sequence[str]) -> V
     A host that was down before the link was used, or that came back, does not excuse a link of its new life:
     that is a link of its own with a name of its own.
     """
-    owed: dict[tuple[str, bytes], list[Submitted]] = {}
+    owed: dict[tuple[str, bytes], list[ObjectSubmitted]] = {}
     used = False
     for event in history:
         match event:
-            case Submitted() if event.link == link:
+            case ObjectSubmitted() if event.link == link:
                 used = True
                 for host in hosts:
                     if host != event.host:
                         owed.setdefault((host, event.payload), []).append(event)
-            case Received() if event.link == link:
+            case ObjectReceived() if event.link == link:
                 waiting = owed.get((event.host, event.payload))
                 if waiting:
                     waiting.pop(0)
-            case Failed() if event.link == link:
+            case LinkEndFailed() if event.link == link:
                 return holds(ALL_ARRIVES)
-            case HostChanged(_, host, Change.CRASH) if used and host in hosts:
+            case HostChanged(_, host, HostChange.CRASH) if used and host in hosts:
                 return holds(ALL_ARRIVES)
             case _:
                 pass
@@ -84,20 +87,22 @@ def all_arrives(history: Iterable[object], link: str, hosts: Sequence[str]) -> V
 
 def link_end(history: Iterable[object], link: str) -> Verdict:
     """A host whose end failed submits and receives nothing more on it, and is not told again."""
-    failed: dict[str, Failed] = {}
+    failed: dict[str, LinkEndFailed] = {}
     for event in _of_link(history, link):
         last = failed.get(event.host)
         if last is not None:
-            more = f"{type(event).__name__.lower()} at {event.at_us} us"
+            more = f"{_VERBS[type(event)]} at {event.at_us} us"
             return broken(LINK_END, f"failed at {event.host} at {last.at_us} us, yet {more}")
-        if isinstance(event, Failed):
+        if isinstance(event, LinkEndFailed):
             failed[event.host] = event
     return holds(LINK_END)
 
 
-def _of_link(history: Iterable[object], link: str) -> Iterator[Submitted | Received | Failed]:
+def _of_link(
+    history: Iterable[object], link: str
+) -> Iterator[ObjectSubmitted | ObjectReceived | LinkEndFailed]:
     for event in history:
-        if isinstance(event, Submitted | Received | Failed) and event.link == link:
+        if isinstance(event, ObjectSubmitted | ObjectReceived | LinkEndFailed) and event.link == link:
             yield event
 
 

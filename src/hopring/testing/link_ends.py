@@ -19,9 +19,16 @@ from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, V
 from hopring.links.ring_packing import Room
 from hopring.sim.driver import Driver
 from hopring.sim.host import Address
-from hopring.sim.network import Network
-from hopring.sim.tcp.stream import Stream
-from hopring.testing.trace import Dropped, Event, Failed, Received, Refused, Submitted
+from hopring.sim.network import SimNetwork
+from hopring.sim.tcp.stream import SimTcpStream
+from hopring.testing.trace import (
+    DatagramDropped,
+    LinkEndFailed,
+    ObjectReceived,
+    ObjectRefused,
+    ObjectSubmitted,
+    TraceEvent,
+)
 from hopring.wire.data import Data, Segment
 from hopring.wire.header import Header, encode_header
 from hopring.wire.hop import Ack, Nack
@@ -40,14 +47,14 @@ CLUSTER: Final = 0x51AB1E
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EndSetup:
     """Where an end lives and what it speaks for itself: shared by all kinds of links."""
 
-    network: Network
+    network: SimNetwork
     link: str
     address: Address
     header: Header
-    record: Callable[[Event], None]
+    record: Callable[[TraceEvent], None]
 
     @property
     def now_us(self) -> int:
@@ -55,10 +62,10 @@ class Place:
         return self.network.engine.now_us
 
 
-class End(ABC):
+class LinkEnd(ABC):
     """One end of a link: takes objects from above and records what the link gives back."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: EndSetup) -> None:
         self.place = place
         self.failed = False
 
@@ -80,9 +87,9 @@ class End(ABC):
         place = self.place
         reason = self._refusal(payload)
         if reason:
-            place.record(Refused(place.now_us, place.link, place.address.host, reason))
+            place.record(ObjectRefused(place.now_us, place.link, place.address.host, reason))
             return False
-        place.record(Submitted(place.now_us, place.link, place.address.host, payload))
+        place.record(ObjectSubmitted(place.now_us, place.link, place.address.host, payload))
         self.hand_in(Submit(encode_object(ObjectType.ROUTED, payload), urgent, lazy))
         return True
 
@@ -101,19 +108,19 @@ class End(ABC):
         """Records the objects of a packet that the link has delivered."""
         place = self.place
         for _kind, body in split_objects(packet):
-            place.record(Received(place.now_us, place.link, place.address.host, bytes(body)))
+            place.record(ObjectReceived(place.now_us, place.link, place.address.host, bytes(body)))
 
     def fail(self, reason: str) -> None:
         """Records that the link is dead."""
         place = self.place
         self.failed = True
-        place.record(Failed(place.now_us, place.link, place.address.host, reason))
+        place.record(LinkEndFailed(place.now_us, place.link, place.address.host, reason))
 
 
-class DatagramEnd(End):
+class DatagramEnd(LinkEnd):
     """An end that speaks in datagrams: checks, counts and drops what does not belong to the link."""
 
-    def __init__(self, place: Place, peers: dict[DaemonId, Incarnation], segment_bytes: int) -> None:
+    def __init__(self, place: EndSetup, peers: dict[DaemonId, Incarnation], segment_bytes: int) -> None:
         super().__init__(place)
         self.drops: Counter[Drop] = Counter()
         self._peers = peers
@@ -146,7 +153,7 @@ class DatagramEnd(End):
     def _drop(self, error: PeerError) -> None:
         place = self.place
         self.drops[error.reason] += 1
-        place.record(Dropped(place.now_us, place.link, place.address.host, error.reason, error.detail))
+        place.record(DatagramDropped(place.now_us, place.link, place.address.host, error.reason, error.detail))
 
     def datagrams(self, frames: tuple[Frame, ...]) -> list[bytes]:
         """The frames as they go over the wire."""
@@ -157,7 +164,9 @@ class DatagramEnd(End):
 class HopEnd(DatagramEnd):
     """One end of a Hop link."""
 
-    def __init__(self, place: Place, peer: Address, peers: dict[DaemonId, Incarnation], link: hop.Hop) -> None:
+    def __init__(
+        self, place: EndSetup, peer: Address, peers: dict[DaemonId, Incarnation], link: hop.Hop
+    ) -> None:
         super().__init__(place, peers, link.options.segment_bytes)
         self.link = link
         self._peer = peer
@@ -198,13 +207,13 @@ class HopEnd(DatagramEnd):
                 self.fail(reason)
 
 
-class TcpEnd(End):
-    """One end of a TCP link: a `StreamUser` that keeps what the stream has no room for."""
+class TcpEnd(LinkEnd):
+    """One end of a TCP link: a `SimTcpUser` that keeps what the stream has no room for."""
 
-    def __init__(self, place: Place, link: tcp.Tcp) -> None:
+    def __init__(self, place: EndSetup, link: tcp.Tcp) -> None:
         super().__init__(place)
         self.link = link
-        self.stream: Stream | None = None
+        self.stream: SimTcpStream | None = None
         self._unwritten = bytearray()
         self._driver: Driver[tcp.Input, tcp.Output] = Driver(
             place.network, place.address.host, link, self._carry_out
@@ -251,20 +260,20 @@ class TcpEnd(End):
 
     # ---- What the stream tells ----
 
-    def connected(self, stream: Stream) -> None:
+    def connected(self, stream: SimTcpStream) -> None:
         """The connection stands."""
         self.stream = stream
         self._driver.step(tcp.Opened())
 
-    def received(self, _stream: Stream, data: bytes) -> None:
+    def received(self, _stream: SimTcpStream, data: bytes) -> None:
         """Bytes have come."""
         self._driver.step(tcp.Received(data))
 
-    def writable(self, _stream: Stream) -> None:
+    def writable(self, _stream: SimTcpStream) -> None:
         """There is room for what was kept."""
         self._write()
 
-    def closed(self, _stream: Stream, reason: str) -> None:
+    def closed(self, _stream: SimTcpStream, reason: str) -> None:
         """The connection is over."""
         self._driver.step(tcp.Closed(reason))
 
@@ -274,7 +283,7 @@ class RingMember(DatagramEnd):
 
     def __init__(
         self,
-        place: Place,
+        place: EndSetup,
         addresses: dict[DaemonId, Address],
         peers: dict[DaemonId, Incarnation],
         link: ring.Ring,

@@ -1,6 +1,6 @@
 """A simulated world: hosts, links of every kind between them, faults, and the trace of what happened.
 
->>> world = World(seed=4711, quality=Quality(delay_us=25_000, loss=0.01))
+>>> world = LinkWorld(seed=4711, quality=Quality(delay_us=25_000, loss=0.01))
 >>> a, b = world.hop("a", "b")
 >>> a.submit(b"hello")
 True
@@ -19,17 +19,17 @@ from hopring.links.ring_options import RingOptions
 from hopring.links.tcp import Tcp, TcpOptions
 from hopring.sim.engine import EVENTS_MAX_DEFAULT, Engine, generator
 from hopring.sim.host import Address, HostState
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
-from hopring.sim.tcp.host import StreamHost
-from hopring.sim.tcp.stream import StreamOptions
+from hopring.sim.tcp.host import SimTcpHost
+from hopring.sim.tcp.stream import SimTcpOptions
 from hopring.testing.link_check import check_link
-from hopring.testing.link_ends import CLUSTER, End, HopEnd, Place, RingMember, TcpEnd
-from hopring.testing.trace import Change, HostChanged, Trace
+from hopring.testing.link_ends import CLUSTER, EndSetup, HopEnd, LinkEnd, RingMember, TcpEnd
+from hopring.testing.trace import HostChange, HostChanged, Trace
 from hopring.wire.header import Family, Header
 
 
-class World:
+class LinkWorld:
     """Everything of one run. The seed picks the luck; `record_datagrams` also traces every sending."""
 
     def __init__(
@@ -41,16 +41,16 @@ class World:
     ) -> None:
         self.seed = seed
         self.engine = Engine(events_max)
-        self.network = Network(self.engine, seed, quality)
+        self.network = SimNetwork(self.engine, seed, quality)
         self.trace: Trace = []
-        self.ends: dict[tuple[str, str], End] = {}
+        self.ends: dict[tuple[str, str], LinkEnd] = {}
         """The present end of each link, by (link without generation, host)."""
         self.links: dict[str, tuple[str, ...]] = {}
         """The hosts of every link there was, by its name with the generation."""
         self.numbers: dict[str, DaemonId] = {}
         self._generations: dict[str, int] = {}
         self._ports: dict[str, int] = {}
-        self._stream_hosts: dict[str, StreamHost] = {}
+        self._stream_hosts: dict[str, SimTcpHost] = {}
         if record_datagrams:
             self.network.on_send = self.trace.append
 
@@ -111,7 +111,7 @@ class World:
         one: str,
         other: str,
         options: TcpOptions | None = None,
-        stream_options: StreamOptions | None = None,
+        stream_options: SimTcpOptions | None = None,
     ) -> tuple[TcpEnd, TcpEnd]:
         """A TCP link, opened by the first host; asked for again, it is a new connection."""
         name = f"{one}-{other}"
@@ -130,10 +130,10 @@ class World:
         self._stream_host(one, stream_options).connect(other, port, first)
         return first, second
 
-    def _stream_host(self, name: str, options: StreamOptions | None) -> StreamHost:
+    def _stream_host(self, name: str, options: SimTcpOptions | None) -> SimTcpHost:
         host = self._stream_hosts.get(name)
         if host is None:
-            host = self._stream_hosts[name] = StreamHost(self.network, name, options)
+            host = self._stream_hosts[name] = SimTcpHost(self.network, name, options)
         return host
 
     def _next_generation(self, name: str) -> int:
@@ -144,10 +144,10 @@ class World:
         self._generations[name] = self._generations.get(name, 0) + 1
         return self._generations[name]
 
-    def _place(self, name: str, host: str, family: Family, generation: int) -> Place:
+    def _place(self, name: str, host: str, family: Family, generation: int) -> EndSetup:
         address = Address(host, self._ports[name])
         header = Header(family, CLUSTER, self._number(host), self._incarnation(host), Generation(generation))
-        return Place(self.network, _full_name(name, generation), address, header, self.trace.append)
+        return EndSetup(self.network, _full_name(name, generation), address, header, self.trace.append)
 
     def _number(self, host: str) -> DaemonId:
         return self.numbers.setdefault(host, DaemonId(len(self.numbers) + 1))
@@ -163,24 +163,24 @@ class World:
         self.network.crash(host)
         self._stream_hosts.pop(host, None)
         self.ends = {key: end for key, end in self.ends.items() if key[1] != host}
-        self.trace.append(HostChanged(self.now_us, host, Change.CRASH))
+        self.trace.append(HostChanged(self.now_us, host, HostChange.CRASH))
 
     def restart(self, host: str) -> None:
         """Boots a host without links; a host that spoke TCP resets the connections of its old life."""
         self.network.restart(host)
         self._stream_host(host, None)
-        self.trace.append(HostChanged(self.now_us, host, Change.RESTART))
+        self.trace.append(HostChanged(self.now_us, host, HostChange.RESTART))
 
     def pause(self, host: str, duration_us: int) -> None:
         """Stops a host for a while."""
         self.network.pause(host)
-        self.trace.append(HostChanged(self.now_us, host, Change.PAUSE))
+        self.trace.append(HostChanged(self.now_us, host, HostChange.PAUSE))
         self.engine.after(duration_us, self._resume, host, self.network.host(host).starts)
 
     def _resume(self, host: str, start: int) -> None:
         machine = self.network.host(host)
         if machine.starts == start and machine.state is HostState.PAUSED:
-            self.trace.append(HostChanged(self.now_us, host, Change.RESUME))
+            self.trace.append(HostChanged(self.now_us, host, HostChange.RESUME))
             self.network.resume(host)
 
 

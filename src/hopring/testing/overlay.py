@@ -21,10 +21,10 @@ from hopring.routing.trees import Pair, pair
 from hopring.sim.driver import Driver
 from hopring.sim.engine import Engine
 from hopring.sim.host import Address
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
-from hopring.sim.tcp.host import StreamHost
-from hopring.sim.tcp.links import Connection
+from hopring.sim.tcp.host import SimTcpHost
+from hopring.sim.tcp.links import SimTcpConnection
 from hopring.stack import Stack
 from hopring.stack_events import (
     DEFAULTS,
@@ -57,7 +57,7 @@ CLUSTER = 0x51AB1E
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class OverlayDelivery:
     """A bundle at a daemon, with the moment of its sending."""
 
     at_us: int
@@ -66,7 +66,7 @@ class Delivery:
     bundle: bytes
 
 
-class Daemon:
+class OverlayDaemon:
     """One daemon on its host: a stack, and the connections of its TCP links."""
 
     def __init__(self, world: "Overlay", name: str, stack: Stack) -> None:
@@ -76,8 +76,8 @@ class Daemon:
         self.site = stack.network.site
         self._heads = {family: encode_header(stack.own.header(family)) for family in (Family.HOP, Family.RING)}
         self._address = Address(name, DATAGRAM_PORT)
-        self._streams: dict[DaemonId, Connection] = {}
-        self._stream_host: StreamHost | None = None
+        self._streams: dict[DaemonId, SimTcpConnection] = {}
+        self._stream_host: SimTcpHost | None = None
         world.network.bind(self._address, self._receive)
         world.network.join(f"site {self.site}", self._address)
         self.driver: Driver[Input, Output] = Driver(world.network, name, stack, self._carry_out)
@@ -123,8 +123,8 @@ class Daemon:
         links = [daemon for daemon, link in sorted(self.stack.links.items()) if isinstance(link, tcp.Tcp)]
         if not links:
             return
-        host = self._stream_host = StreamHost(self.world.network, self.name)
-        self._streams = {daemon: Connection(partial(self._from_stream, daemon)) for daemon in links}
+        host = self._stream_host = SimTcpHost(self.world.network, self.name)
+        self._streams = {daemon: SimTcpConnection(partial(self._from_stream, daemon)) for daemon in links}
         host.listen(STREAM_PORT, lambda remote: self._streams[self.world.numbers[remote]])
         for daemon in links:
             if self.stack.own.me < daemon:
@@ -149,12 +149,12 @@ class Overlay:
         self.config = config
         self.engine = Engine()
         # Without any delay a token would go round for ever in one instant.
-        self.network = Network(self.engine, seed, quality or Quality(delay_us=100))
+        self.network = SimNetwork(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
-        self.daemons: dict[str, Daemon] = {}
+        self.daemons: dict[str, OverlayDaemon] = {}
         self.trace: NetworkTrace = []
-        self.deliveries: list[Delivery] = []
+        self.deliveries: list[OverlayDelivery] = []
         self.metas: Counter[tuple[str, SiteId, int]] = Counter()  # By receiver, source and sequence.
         self.loose: Counter[tuple[str, bytes]] = Counter()  # Unreliable bundles, by receiver.
         self._topology = topology_of(config)
@@ -186,7 +186,7 @@ class Overlay:
             own = Identity(me, incarnations[me], CLUSTER, generation)
             stack = Stack(own, self._topology, incarnations, self._pairs(cut), options, self.engine.now_us)
             self._note(Ninit(self.engine.now_us, name, tuple(names), generation))
-            self.daemons[name] = Daemon(self, name, stack)
+            self.daemons[name] = OverlayDaemon(self, name, stack)
 
     def _pairs(self, cut: Iterable[tuple[str, str]]) -> frozenset[Pair]:
         site_id = self.config.site_id
@@ -224,7 +224,7 @@ class Overlay:
             return
         at_us, bundle = self.engine.now_us, bytes(output.bundle)
         self._note(Nreceive(at_us, name, bundle))
-        self.deliveries.append(Delivery(at_us, self._sent_at_us[bundle], name, bundle))
+        self.deliveries.append(OverlayDelivery(at_us, self._sent_at_us[bundle], name, bundle))
 
     def failed(self, name: str, reason: str) -> None:
         """Notes the end of a network at a daemon."""

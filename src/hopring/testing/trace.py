@@ -10,12 +10,12 @@ from enum import StrEnum
 from hashlib import sha256
 
 from hopring.errors import Drop
-from hopring.sim.network import Sending
+from hopring.sim.network import SentDatagram
 from hopring.testing.network_check import NetworkEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class ObjectSubmitted:
     """A host gave the link an object to carry (rmcast)."""
 
     at_us: int
@@ -25,7 +25,7 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ObjectReceived:
     """The link gave a host an object from another (rreceive)."""
 
     at_us: int
@@ -35,7 +35,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class LinkEndFailed:
     """The link has told a host that it is dead (linkfailed)."""
 
     at_us: int
@@ -44,7 +44,7 @@ class Failed:
     reason: str
 
 
-class Change(StrEnum):
+class HostChange(StrEnum):
     """What can befall a host."""
 
     CRASH = "crash"
@@ -59,11 +59,11 @@ class HostChanged:
 
     at_us: int
     host: str
-    change: Change
+    change: HostChange
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ObjectRefused:
     """A host tried to submit an object that the link does not take."""
 
     at_us: int
@@ -73,7 +73,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DatagramDropped:
     """A host dropped a datagram that no correct peer sends, or one of a link that is gone."""
 
     at_us: int
@@ -83,8 +83,17 @@ class Dropped:
     detail: str
 
 
-Event = Sending | Submitted | Refused | Received | Failed | Dropped | HostChanged | NetworkEvent
-Trace = list[Event]
+TraceEvent = (
+    SentDatagram
+    | ObjectSubmitted
+    | ObjectRefused
+    | ObjectReceived
+    | LinkEndFailed
+    | DatagramDropped
+    | HostChanged
+    | NetworkEvent
+)
+Trace = list[TraceEvent]
 
 
 def digest(trace: Iterable[object]) -> str:

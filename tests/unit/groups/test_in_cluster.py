@@ -12,7 +12,7 @@ from hopring.ids import GroupName
 from hopring.membership.events import Resume, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message
 from hopring.services import Service
-from hopring.sim.client_cluster import ClientCluster
+from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.path import Quality
 from hopring.wire.bundle import Run
 
@@ -21,14 +21,14 @@ RED = GroupName("red")
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 
 
-def cluster_of(sites: dict[str, int], seed: int = 1) -> ClientCluster:
-    cluster = ClientCluster(local_config(sites), seed, quality=Quality(delay_us=500))
+def cluster_of(sites: dict[str, int], seed: int = 1) -> SimClientCluster:
+    cluster = SimClientCluster(local_config(sites), seed, quality=Quality(delay_us=500))
     cluster.start()
     settle(cluster)
     return cluster
 
 
-def settle(cluster: ClientCluster) -> None:
+def settle(cluster: SimClientCluster) -> None:
     for _ in range(30):
         cluster.run_for(SECOND_US)
         states = {cluster.client_host(name).groups.state for name in cluster.hosts}
@@ -38,12 +38,12 @@ def settle(cluster: ClientCluster) -> None:
     raise AssertionError("not settled")
 
 
-def broken(cluster: ClientCluster) -> list[str]:
+def broken(cluster: SimClientCluster) -> list[str]:
     verdicts = check_evs_c(cluster.history, quiet_end=True, components=[set(cluster.numbers)])
     return [f"{one.property}: {one.witness}" for one in verdicts if not one]
 
 
-def member(cluster: ClientCluster, at: str, *groups: str) -> int:
+def member(cluster: SimClientCluster, at: str, *groups: str) -> int:
     host = cluster.client_host(at)
     session = host.connect("ann")
     assert session is not None
@@ -52,7 +52,7 @@ def member(cluster: ClientCluster, at: str, *groups: str) -> int:
     return session
 
 
-def send(cluster: ClientCluster, at: str, session: int, service: Service, *groups: str) -> None:
+def send(cluster: SimClientCluster, at: str, session: int, service: Service, *groups: str) -> None:
     host = cluster.client_host(at)
     host.send(Run(host.me.daemon, session, service, tuple([GroupName(name) for name in groups])), (10,))
 
@@ -140,7 +140,7 @@ def test_splits_crashes_and_merges_keep_the_promises(seed: int) -> None:
     assert not broken(cluster)
 
 
-def _busy(cluster: ClientCluster, rng: Random, rounds: int) -> None:
+def _busy(cluster: SimClientCluster, rng: Random, rounds: int) -> None:
     for _ in range(rounds):
         cluster.run_for(rng.randint(1, 60_000))
         host = cluster.client_host(rng.choice(sorted(cluster.hosts)))

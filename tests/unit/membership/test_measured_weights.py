@@ -9,7 +9,7 @@ from hopring.config.local import local_config
 from hopring.config.model import Config, Link, LinkProtocol, Weights
 from hopring.ids import SiteId
 from hopring.routing.trees import Pair
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 
 SECOND_US = 1_000_000
@@ -34,7 +34,7 @@ class Sites:
     """Three sites whose paths have delays of their own."""
 
     def __init__(self, config: Config, **quality: float) -> None:
-        self.cluster = Cluster(config, seed=1, quality=Quality(delay_us=100))
+        self.cluster = SimCluster(config, seed=1, quality=Quality(delay_us=100))
         self._sites = {site.name: [daemon.name for daemon in site.daemons] for site in config.sites}
         for one, other, delay_us in (("asia", "eu", 25_000), ("asia", "us", 15_000), ("eu", "us", 15_000)):
             self.shape(one, other, delay_us=delay_us, **quality)

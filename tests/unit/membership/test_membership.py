@@ -16,7 +16,7 @@ from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import Message, encode_message
 from hopring.routing.trees import pair
 from hopring.services import Service
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 from hopring.stack_events import Receive, StackOptions
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
@@ -24,15 +24,15 @@ from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
 SECOND_US = 1_000_000
 
 
-def cluster_of(sites: dict[str, int], options: MembershipOptions | None = None) -> Cluster:
-    cluster = Cluster(local_config(sites), 1, Quality(delay_us=500), options)
+def cluster_of(sites: dict[str, int], options: MembershipOptions | None = None) -> SimCluster:
+    cluster = SimCluster(local_config(sites), 1, Quality(delay_us=500), options)
     cluster.start()
     cluster.run_for(2 * SECOND_US)
     assert cluster.settled()
     return cluster
 
 
-def members(cluster: Cluster, name: str) -> list[str]:
+def members(cluster: SimCluster, name: str) -> list[str]:
     return [cluster.names[one.daemon] for one in cluster.hosts[name].membership.view.members]
 
 
@@ -98,7 +98,7 @@ def test_no_queue_of_a_network_is_smaller_than_all_windows_together() -> None:
 
 def test_full_windows_of_all_senders_find_room_while_a_ring_stands_still() -> None:
     ring = RingOptions(queue_bytes_max=256 * 1024)
-    cluster = Cluster(
+    cluster = SimCluster(
         local_config({"eu": 4, "us": 2}), 1, Quality(delay_us=500), stack_options=StackOptions(ring=ring)
     )
     cluster.start()
@@ -187,7 +187,7 @@ def test_a_search_dismisses_what_it_heard_and_nothing_that_was_known_before_it()
 
 
 def test_a_link_with_losses_is_not_to_blame_when_a_member_leaves() -> None:
-    cluster = Cluster(local_config({"ams": 2, "ber": 2}), 1, Quality(delay_us=5_000, loss=0.2))
+    cluster = SimCluster(local_config({"ams": 2, "ber": 2}), 1, Quality(delay_us=5_000, loss=0.2))
     cluster.start()
     cluster.run_for(3 * SECOND_US)
     for _ in range(50):
@@ -228,14 +228,14 @@ def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
         daemon.flow.receive(daemon.view, Receive(SiteId(1), 1, 5, SiteMask(3), body), cluster.engine.now_us)
 
 
-def causes_at(cluster: Cluster, name: str) -> list[str]:
+def causes_at(cluster: SimCluster, name: str) -> list[str]:
     process = cluster.hosts[name].process
     return [one.cause for one in cluster.history if isinstance(one, Installed) and one.process == process]
 
 
 @pytest.mark.parametrize("protocol", list(LinkProtocol))
 def test_a_daemon_that_did_not_run_says_so_and_blames_nobody(protocol: LinkProtocol) -> None:
-    cluster = Cluster(local_config({"eu": 2, "us": 1}, protocol=protocol), 1, Quality(delay_us=500))
+    cluster = SimCluster(local_config({"eu": 2, "us": 1}, protocol=protocol), 1, Quality(delay_us=500))
     cluster.start()
     cluster.run_for(2 * SECOND_US)
     before = {name: len(causes_at(cluster, name)) for name in cluster.hosts}

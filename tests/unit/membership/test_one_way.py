@@ -10,7 +10,7 @@ from hopring.config.local import local_config
 from hopring.membership.membership import MembershipPhase
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ HEAL_US = MembershipOptions().probe_us + 500_000
 EU = ("eu1", "eu2", "eu3", "eu4")
 
 
-def views_of(cluster: Cluster) -> set[frozenset[str]]:
+def views_of(cluster: SimCluster) -> set[frozenset[str]]:
     """The views in force; who has none at the moment counts as alone."""
     views = set()
     for host in cluster.hosts.values():
@@ -37,12 +37,12 @@ def could_be_one(one: frozenset[str], other: frozenset[str], cuts: tuple[Cut, ..
     return not any(pair in cuts for pair in permutations(one | other, 2))
 
 
-def installed(cluster: Cluster, since_us: int) -> int:
+def installed(cluster: SimCluster, since_us: int) -> int:
     return sum(isinstance(event, trace.Installed) and event.at_us >= since_us for event in cluster.history)
 
 
 def judge(counts: dict[str, int], cuts: tuple[Cut, ...], load: bool) -> None:
-    cluster = Cluster(local_config(counts), 1, Quality(delay_us=200))
+    cluster = SimCluster(local_config(counts), 1, Quality(delay_us=200))
     cluster.start()
     cluster.run_for(1_000_000)
     assert cluster.settled()
@@ -98,7 +98,7 @@ def test_several_links_of_a_site_of_four(cuts: tuple[Cut, ...]) -> None:
 @pytest.mark.parametrize("loss", [0.1, 0.3])
 def test_two_halves_of_a_site_find_each_other_although_words_are_lost(loss: float) -> None:
     for seed in range(1, 7):
-        cluster = Cluster(local_config({"eu": 6}), seed, Quality(delay_us=200, loss=loss))
+        cluster = SimCluster(local_config({"eu": 6}), seed, Quality(delay_us=200, loss=loss))
         cluster.start()
         cluster.run_for(3_000_000)
         cluster.network.partition(["eu1", "eu2", "eu3"], ["eu4", "eu5", "eu6"])

@@ -1,10 +1,10 @@
 from hopring.config.local import local_config
-from hopring.sim.campaign.fault_injector import Trouble, sides
+from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import Fault
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.engine import Engine
 from hopring.sim.host import Address
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 from hopring.sim.path import Path, Quality
 
 
@@ -24,12 +24,12 @@ def test_a_late_copy_comes_within_its_delay() -> None:
 
 
 def test_a_numb_host_takes_nothing_in_not_even_what_was_under_way() -> None:
-    cluster = Cluster(local_config({"ams": 2}), seed=1, quality=Quality(delay_us=1_000))
+    cluster = SimCluster(local_config({"ams": 2}), seed=1, quality=Quality(delay_us=1_000))
     network, came = cluster.network, list[bytes]()
     network.bind(Address("ams2", 9), lambda _source, datagram: came.append(datagram))
     network.send(Address("ams1"), Address("ams2", 9), b"under way")
 
-    Trouble(cluster).happen(Fault(0, "numb", ("ams1", "ams2"), 5, "bound", 1), ["ams2"])
+    FaultInjector(cluster).happen(Fault(0, "numb", ("ams1", "ams2"), 5, "bound", 1), ["ams2"])
     cluster.engine.at(4_500, network.send, Address("ams1"), Address("ams2", 9), b"after")
     cluster.engine.run_until(10_000)
 
@@ -38,16 +38,16 @@ def test_a_numb_host_takes_nothing_in_not_even_what_was_under_way() -> None:
 
 
 def test_of_those_that_have_come_so_far_one_is_numb_by_the_order_of_the_fault() -> None:
-    cluster = Cluster(local_config({"ams": 3}), seed=1, quality=Quality())
+    cluster = SimCluster(local_config({"ams": 3}), seed=1, quality=Quality())
 
-    Trouble(cluster).happen(Fault(0, "numb", ("ams3", "ams2", "ams1"), 5, "bound", 1), ["ams1", "ams2"])
+    FaultInjector(cluster).happen(Fault(0, "numb", ("ams3", "ams2", "ams1"), 5, "bound", 1), ["ams1", "ams2"])
 
     assert [name for name in ("ams1", "ams2", "ams3") if cluster.network.host(name).numb] == ["ams2"]
 
 
 def test_faint_ways_lose_in_one_direction_until_all_losses_are_set() -> None:
-    cluster = Cluster(local_config({"ams": 2}), seed=1, quality=Quality())
-    trouble, network = Trouble(cluster), cluster.network
+    cluster = SimCluster(local_config({"ams": 2}), seed=1, quality=Quality())
+    trouble, network = FaultInjector(cluster), cluster.network
 
     trouble.happen(Fault(0, "faint", ("ams1>ams2",), 0.5))
     there, back = network.path("ams1", "ams2"), network.path("ams2", "ams1")
@@ -58,7 +58,7 @@ def test_faint_ways_lose_in_one_direction_until_all_losses_are_set() -> None:
 
 
 def test_the_timers_of_a_late_host_run_late() -> None:
-    network = Network(Engine(), seed=1)
+    network = SimNetwork(Engine(), seed=1)
     rang: list[int] = []
     network.host("a").late_us = 7_000
 
@@ -69,7 +69,7 @@ def test_the_timers_of_a_late_host_run_late() -> None:
 
 
 def test_a_slow_host_takes_datagrams_one_by_one_and_catches_up_when_it_is_fast_again() -> None:
-    network = Network(Engine(), seed=1, quality=Quality(delay_us=1_000))
+    network = SimNetwork(Engine(), seed=1, quality=Quality(delay_us=1_000))
     got: list[tuple[int, bytes]] = []
     network.bind(Address("b", 1), lambda _source, datagram: got.append((network.engine.now_us, datagram)))
     network.host("b").packet_cost_us = 300

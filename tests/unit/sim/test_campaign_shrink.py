@@ -4,14 +4,14 @@ import pytest
 
 from hopring.check.verdict import broken
 from hopring.sim.campaign.fault_schedule import Fault
-from hopring.sim.campaign.runner import Outcome
+from hopring.sim.campaign.runner import WorldOutcome
 from hopring.sim.campaign.shrink import Shrinker
-from hopring.sim.campaign.world import World, draw_world
+from hopring.sim.campaign.world import SimWorld, draw_world
 
 FAULTS = tuple(Fault(at_us=number * 1_000, kind="heal", number=number) for number in range(1, 21))
 
 
-def world(load_per_second: int = 150) -> World:
+def world(load_per_second: int = 150) -> SimWorld:
     one = draw_world(1)
     return replace(one, schedule=FAULTS, load=replace(one.load, per_second=load_per_second))
 
@@ -24,14 +24,14 @@ class Machine:
         self.load_per_second = load_per_second
         self.runs = 0
 
-    def run(self, world: World) -> Outcome:
+    def run(self, world: SimWorld) -> WorldOutcome:
         self.runs += 1
         fails = self.needed <= {int(fault.number) for fault in world.schedule}
         if fails and world.load.per_second >= self.load_per_second:
             verdicts = [broken("2.7 virtual synchrony", "a and b"), broken("2.15 self delivery", "a")]
         else:
             verdicts = [] if world.schedule else [broken("2.15 self delivery", "a")]
-        return Outcome(world.seed, 10, tuple(verdicts), [], len(world.schedule))
+        return WorldOutcome(world.seed, 10, tuple(verdicts), [], len(world.schedule))
 
 
 @pytest.mark.parametrize("needed", [[7], [3, 18], [1, 2, 20], [5, 6, 7, 8], list(range(1, 21))])

@@ -16,9 +16,9 @@ from hopring.check.trace import (
 from hopring.check.verdict import Verdict, broken
 from hopring.services import Service
 from hopring.sim.campaign.fault_schedule import Fault
-from hopring.sim.campaign.runner import Outcome
+from hopring.sim.campaign.runner import WorldOutcome
 from hopring.sim.campaign.story import schedule_lines, story
-from hopring.sim.campaign.world import World, draw_world
+from hopring.sim.campaign.world import SimWorld, draw_world
 
 A, B, B2 = Process("a", 1), Process("b", 2), Process("b", 3)
 VIEW = ViewName(1, 0, 1)
@@ -35,7 +35,7 @@ FAULTS = (
 )
 
 
-def a_world() -> World:
+def a_world() -> SimWorld:
     return replace(draw_world(1), schedule=FAULTS, starts_us=(), lasting=())
 
 
@@ -64,8 +64,8 @@ HISTORY: list[Event] = [
 ]
 
 
-def outcome(*verdicts: Verdict) -> Outcome:
-    return Outcome(1, 99, verdicts, HISTORY, len(FAULTS))
+def outcome(*verdicts: Verdict) -> WorldOutcome:
+    return WorldOutcome(1, 99, verdicts, HISTORY, len(FAULTS))
 
 
 def test_faults_views_and_signals_are_told_in_columns_by_time() -> None:

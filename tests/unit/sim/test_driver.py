@@ -6,7 +6,7 @@ from hopring.ids import NEVER
 from hopring.links.events import Tick
 from hopring.sim.driver import Driver
 from hopring.sim.engine import Engine
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 
 
 @dataclass
@@ -27,8 +27,8 @@ class Alarm:
         return ["woken"]
 
 
-def make(alarm: Alarm) -> tuple[Network, Driver[int, str], list[tuple[int, str]]]:
-    network, said = Network(Engine(), 1), list[tuple[int, str]]()
+def make(alarm: Alarm) -> tuple[SimNetwork, Driver[int, str], list[tuple[int, str]]]:
+    network, said = SimNetwork(Engine(), 1), list[tuple[int, str]]()
     driver: Driver[int, str] = Driver(
         network, "a", alarm, lambda output: said.append((network.engine.now_us, output))
     )

@@ -10,7 +10,7 @@ from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
 from hopring.services import Service
 from hopring.sim.campaign.runner import run_world
 from hopring.sim.campaign.world import draw_world
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 
 PERIOD_US = 200_000
@@ -18,12 +18,12 @@ LOSS = 0.1
 FAR_US = 30_000
 
 
-def loaded(protocol: LinkProtocol = LinkProtocol.HOP) -> Cluster:
+def loaded(protocol: LinkProtocol = LinkProtocol.HOP) -> SimCluster:
     """Two sites 60 ms apart and back; a tenth of what b sends to a is lost, and nothing else."""
     base = local_config({"a": 1, "b": 2})
     link = Link(("a", "b"), 10, protocol, LinkTuning(rate_bytes_per_second=1_000_000))
     config = Config(base.cluster, base.sites, (link,))
-    cluster = Cluster(config, 3, Quality(delay_us=500), link_counters_us=PERIOD_US)
+    cluster = SimCluster(config, 3, Quality(delay_us=500), link_counters_us=PERIOD_US)
     for far in ("b1", "b2"):
         cluster.network.shape_both("a1", far, delay_us=FAR_US)
     cluster.start()
@@ -38,7 +38,7 @@ def loaded(protocol: LinkProtocol = LinkProtocol.HOP) -> Cluster:
     return cluster
 
 
-def counters_of(cluster: Cluster, name: str) -> list[Counters]:
+def counters_of(cluster: SimCluster, name: str) -> list[Counters]:
     return [one for one in cluster.history if isinstance(one, Counters) and one.process.daemon == name]
 
 

@@ -3,18 +3,18 @@ import pytest
 from hopring.sim.engine import Engine
 from hopring.sim.faults import Delay, Duplicate, Flight, Lose, TargetedFault
 from hopring.sim.host import Address
-from hopring.sim.network import Network, Sending
-from hopring.sim.path import IP_UDP_BYTES, Loss, Quality
+from hopring.sim.network import SentDatagram, SimNetwork
+from hopring.sim.path import IP_UDP_BYTES, LossReason, Quality
 
 Inbox = list[tuple[int, str, bytes]]
 
 
-def make_network(*hosts: str, quality: Quality | None = None) -> tuple[Network, dict[str, Inbox]]:
-    network = Network(Engine(), 1, quality or Quality(delay_us=100))
+def make_network(*hosts: str, quality: Quality | None = None) -> tuple[SimNetwork, dict[str, Inbox]]:
+    network = SimNetwork(Engine(), 1, quality or Quality(delay_us=100))
     return network, {host: listen(network, host) for host in hosts}
 
 
-def listen(network: Network, host: str) -> Inbox:
+def listen(network: SimNetwork, host: str) -> Inbox:
     inbox: Inbox = []
     network.bind(
         Address(host, 1),
@@ -23,7 +23,7 @@ def listen(network: Network, host: str) -> Inbox:
     return inbox
 
 
-def send(network: Network, source: str, target: str, datagram: bytes = b"x") -> None:
+def send(network: SimNetwork, source: str, target: str, datagram: bytes = b"x") -> None:
     network.send(Address(source, 1), Address(target, 1), datagram)
 
 
@@ -42,7 +42,7 @@ def test_a_datagram_to_a_port_that_nobody_has_is_counted() -> None:
     network.send(Address("a", 1), Address("b", 2), b"x")
     network.engine.run_until(1_000)
 
-    assert network.path("a", "b").tally.lost == {Loss.NO_RECEIVER: 1}
+    assert network.path("a", "b").counters.lost == {LossReason.NO_RECEIVER: 1}
 
 
 def test_a_tally_accounts_for_every_datagram() -> None:
@@ -53,12 +53,12 @@ def test_a_tally_accounts_for_every_datagram() -> None:
         send(network, "a", "b", bytes(100))
     network.engine.run_until_idle()
 
-    tally = network.path("a", "b").tally
+    tally = network.path("a", "b").counters
     assert (tally.sent, tally.sent_bytes) == (1_000, 100_000)
     assert tally.sent + tally.doubled == tally.delivered + sum(tally.lost.values())
     assert tally.delivered == len(inboxes["b"])
-    assert tally.lost[Loss.QUEUE] > 0
-    assert tally.lost[Loss.CHANCE] > 0
+    assert tally.lost[LossReason.QUEUE] > 0
+    assert tally.lost[LossReason.CHANCE] > 0
 
 
 def test_shape_changes_one_direction_and_shape_all_every_one() -> None:
@@ -131,13 +131,13 @@ def test_an_observer_sees_one_sending_with_the_fate_for_each_receiver() -> None:
     network, _inboxes = make_network("a", "b", "c")
     for host in "abc":
         network.join("ring", Address(host, 1))
-    seen: list[Sending] = []
+    seen: list[SentDatagram] = []
     network.on_send = seen.append
     network.cut("a", "c")
 
     network.multicast(Address("a", 1), "ring", b"x")
 
-    assert seen == [Sending(0, Address("a", 1), "ring", b"x", (("b", None), ("c", Loss.CUT)))]
+    assert seen == [SentDatagram(0, Address("a", 1), "ring", b"x", (("b", None), ("c", LossReason.CUT)))]
 
 
 # ---- Cuts and partitions ----
@@ -217,7 +217,7 @@ def test_the_receive_buffer_of_a_paused_host_is_bounded() -> None:
     network.resume("b")
 
     assert len(inboxes["b"]) == 2
-    assert network.path("a", "b").tally.lost == {Loss.RECEIVE_BUFFER: 3}
+    assert network.path("a", "b").counters.lost == {LossReason.RECEIVE_BUFFER: 3}
 
 
 def test_a_crash_takes_ports_and_timers_and_a_restart_does_not_bring_them_back() -> None:
@@ -235,7 +235,7 @@ def test_a_crash_takes_ports_and_timers_and_a_restart_does_not_bring_them_back()
 
     assert (inboxes["b"], fired, len(again)) == ([], [], 1)
     assert network.host("b").starts == 2
-    assert network.path("a", "b").tally.lost == {Loss.HOST_DOWN: 1}
+    assert network.path("a", "b").counters.lost == {LossReason.HOST_DOWN: 1}
 
 
 def test_a_pause_that_ends_after_a_crash_does_nothing() -> None:
@@ -254,7 +254,7 @@ def test_a_pause_that_ends_after_a_crash_does_nothing() -> None:
 # ---- Aimed faults ----
 
 
-def aim(network: Network, effect: Lose | Delay | Duplicate, first: int, last: int) -> None:
+def aim(network: SimNetwork, effect: Lose | Delay | Duplicate, first: int, last: int) -> None:
     def matches(flight: Flight) -> bool:
         return flight.datagram.startswith(b"x")
 
@@ -270,7 +270,7 @@ def test_only_the_chosen_turns_of_matching_datagrams_are_lost() -> None:
     network.engine.run_until(1_000)
 
     assert [datagram for _at, _source, datagram in inboxes["b"]] == [b"x1", b"y1", b"y2", b"x4"]
-    assert network.path("a", "b").tally.lost == {Loss.TARGETED: 2}
+    assert network.path("a", "b").counters.lost == {LossReason.TARGETED: 2}
 
 
 def test_a_datagram_can_be_delayed_or_doubled() -> None:
@@ -300,4 +300,4 @@ def test_all_paths_of_a_host_share_its_access_line() -> None:
 
     assert [at_us for at_us, _, _ in inboxes["b"]] == [100_100]
     assert [at_us for at_us, _, _ in inboxes["c"]] == [100, 200_100]
-    assert network.path("a", "b").tally.lost == {Loss.QUEUE: 1}
+    assert network.path("a", "b").counters.lost == {LossReason.QUEUE: 1}

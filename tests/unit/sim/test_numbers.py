@@ -11,7 +11,7 @@ from hopring.links.ring_state import Phase as RingPhase
 from hopring.membership.events import PacketReceived
 from hopring.membership.membership import MembershipPhase
 from hopring.services import Service
-from hopring.sim.cluster import CLUSTER, Cluster
+from hopring.sim.cluster import CLUSTER, SimCluster
 from hopring.sim.path import Quality
 from hopring.stack_events import StackOptions
 from hopring.wire.data import Data
@@ -25,18 +25,18 @@ BELOW = [pytest.param(2**32 - 8, id="2**32"), pytest.param(2**63 - 8, id="2**63"
 SERVICES = (Service.AGREED, Service.SAFE, Service.FIFO, Service.RELIABLE)
 
 
-def cluster_of(stack: StackOptions | None = None, **counts: int) -> Cluster:
+def cluster_of(stack: StackOptions | None = None, **counts: int) -> SimCluster:
     base = local_config(counts or {"a": 2, "b": 1})
     config = Config(base.cluster, base.sites)
-    return Cluster(config, 1, Quality(delay_us=1_000), stack_options=stack or StackOptions())
+    return SimCluster(config, 1, Quality(delay_us=1_000), stack_options=stack or StackOptions())
 
 
-def settle(cluster: Cluster) -> None:
+def settle(cluster: SimCluster) -> None:
     cluster.run_for(3_000_000)
     assert cluster.settled()
 
 
-def load(cluster: Cluster, rounds: int = 12) -> None:
+def load(cluster: SimCluster, rounds: int = 12) -> None:
     for number in range(rounds):
         for _, host in sorted(cluster.hosts.items()):
             host.submit(SERVICES[number % 4], 100)
@@ -44,7 +44,7 @@ def load(cluster: Cluster, rounds: int = 12) -> None:
     cluster.run_for(1_000_000)
 
 
-def live(cluster: Cluster, clock: int = 0) -> None:
+def live(cluster: SimCluster, clock: int = 0) -> None:
     """Load, a crash in the middle of load, and a restart: all with the numbers that are there now.
 
     A clock that is given is what the daemon has heard of when it comes back: from 0 it would refuse a leap.
@@ -61,21 +61,21 @@ def live(cluster: Cluster, clock: int = 0) -> None:
     load(cluster)
 
 
-def judge(cluster: Cluster, quiet_end: bool = True) -> None:
+def judge(cluster: SimCluster, quiet_end: bool = True) -> None:
     together = [sorted(cluster.hosts)] if quiet_end else None
     verdicts = check_evs(cluster.history, quiet_end, together)
     assert [verdict for verdict in verdicts if not verdict] == []
 
 
-def stamps(cluster: Cluster) -> list[int]:
+def stamps(cluster: SimCluster) -> list[int]:
     return [event.ord.lts for event in cluster.history if isinstance(event, trace.Delivered)]
 
 
-def causes(cluster: Cluster) -> list[str]:
+def causes(cluster: SimCluster) -> list[str]:
     return [event.cause for event in cluster.history if isinstance(event, trace.Installed)]
 
 
-def set_clocks(cluster: Cluster, clock: int) -> None:
+def set_clocks(cluster: SimCluster, clock: int) -> None:
     for host in cluster.hosts.values():
         host.membership.view.order.clock = clock
 
@@ -121,7 +121,7 @@ def test_stamps_go_on_past_their_marks(start: int) -> None:
     judge(cluster)
 
 
-def set_site_sequence(cluster: Cluster, site: int, seq: int) -> None:
+def set_site_sequence(cluster: SimCluster, site: int, seq: int) -> None:
     """As if the site had sent so many bundles in this view; the token must rest at its first daemon."""
     for host in cluster.hosts.values():
         membership = host.membership
@@ -135,7 +135,7 @@ def set_site_sequence(cluster: Cluster, site: int, seq: int) -> None:
             ring.passed = ring.passed.replace(site_seq=seq)
 
 
-def rest(cluster: Cluster, name: str) -> None:
+def rest(cluster: SimCluster, name: str) -> None:
     """Until the token rests at this daemon."""
     for _ in range(10_000):
         stack = cluster.hosts[name].membership.stack

@@ -1,6 +1,6 @@
 import pytest
 
-from hopring.sim.path import IP_UDP_BYTES, Loss, Path, Quality
+from hopring.sim.path import IP_UDP_BYTES, LossReason, Path, Quality
 
 
 def make_path(**quality: float) -> Path:
@@ -34,7 +34,7 @@ def test_the_queue_drops_what_does_not_fit_behind_the_rest() -> None:
 
     assert path.carry(size, now_us=0) == [100_000]
     assert path.carry(size, now_us=0) == [200_000]
-    assert path.carry(size, now_us=0) is Loss.QUEUE
+    assert path.carry(size, now_us=0) is LossReason.QUEUE
     assert path.backlog_bytes(now_us=49_999) == 151
     assert path.carry(size, now_us=50_000) == [300_000]
 
@@ -56,14 +56,14 @@ def test_what_is_larger_than_the_mtu_vanishes() -> None:
     path = make_path(mtu_bytes=576)
 
     assert path.carry(576 - IP_UDP_BYTES, now_us=0) == [0]
-    assert path.carry(577 - IP_UDP_BYTES, now_us=0) is Loss.MTU
+    assert path.carry(577 - IP_UDP_BYTES, now_us=0) is LossReason.MTU
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.1, 0.5])
 def test_losses_are_as_frequent_as_asked(loss: float) -> None:
     path = make_path(loss=loss)
     count = 20_000
-    lost = sum(path.carry(100, now_us=0) is Loss.CHANCE for _number in range(count))
+    lost = sum(path.carry(100, now_us=0) is LossReason.CHANCE for _number in range(count))
 
     # Five standard deviations.
     assert abs(lost - count * loss) < 5 * (count * loss * (1 - loss)) ** 0.5
@@ -89,7 +89,9 @@ def test_duplicates_and_reordering_happen_as_often_as_asked() -> None:
 def test_each_trouble_has_its_own_luck() -> None:
     # The same datagrams are lost, whatever else happens on the path.
     plain, troubled = make_path(loss=0.3), make_path(loss=0.3, duplicate=0.5, jitter_us=50, reorder=0.5)
-    lost = [[path.carry(1, now_us=0) is Loss.CHANCE for _number in range(200)] for path in (plain, troubled)]
+    lost = [
+        [path.carry(1, now_us=0) is LossReason.CHANCE for _number in range(200)] for path in (plain, troubled)
+    ]
 
     assert lost[0] == lost[1]
 

@@ -10,13 +10,13 @@ from hopring.links.tcp import Closed, Opened, Received
 from hopring.membership.events import StreamChanged
 from hopring.membership.membership import MembershipPhase
 from hopring.services import Service
-from hopring.sim.cluster import CLUSTER, Cluster
+from hopring.sim.cluster import CLUSTER, SimCluster
 from hopring.sim.engine import Engine
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
-from hopring.sim.tcp.links import STRANGERS_MAX, Streams
+from hopring.sim.tcp.links import PENDING_MAX, SimTcpLinks
 from hopring.stack_events import Identity, StreamEvent
-from hopring.testing.scenario.daemon_commands import ground
+from hopring.testing.scenario.daemon_commands import parse_cluster
 from hopring.wire.header import Family
 from hopring.wire.stream import encode_greeting
 
@@ -30,12 +30,12 @@ class Pair:
 
     def __init__(self) -> None:
         self.engine = Engine()
-        self.network = Network(self.engine, 1, Quality(delay_us=1_000))
+        self.network = SimNetwork(self.engine, 1, Quality(delay_us=1_000))
         self.told: dict[DaemonId, list[Told]] = {A: [], B: []}
         self.ends = {one: self._start(one) for one in NAMES}
 
-    def _start(self, one: DaemonId) -> Streams:
-        return Streams(self.network, one, CLUSTER, NAMES, partial(self._hear, one))
+    def _start(self, one: DaemonId) -> SimTcpLinks:
+        return SimTcpLinks(self.network, one, CLUSTER, NAMES, partial(self._hear, one))
 
     def restart(self, one: DaemonId) -> None:
         self.network.crash(NAMES[one])
@@ -120,23 +120,23 @@ def test_what_an_earlier_network_writes_goes_nowhere() -> None:
 
 def test_only_so_many_strangers_wait() -> None:
     pair = Pair()
-    for generation in range(1, STRANGERS_MAX + 4):
+    for generation in range(1, PENDING_MAX + 4):
         pair.begin(A, generation)
         pair.run()
         pair.restart(A)
 
-    assert pair.ends[B].strangers == STRANGERS_MAX
+    assert pair.ends[B].strangers == PENDING_MAX
 
 
-def tcp_cluster(loss: float = 0.0, **counts: int) -> Cluster:
+def tcp_cluster(loss: float = 0.0, **counts: int) -> SimCluster:
     base = local_config(counts)
     names = sorted(counts)
     pairs = [(one, other) for one in names for other in names if one < other]
     links = tuple(Link(ends, 20_000, LinkProtocol.TCP) for ends in pairs)
-    return Cluster(Config(base.cluster, base.sites, links), 1, Quality(delay_us=5_000, loss=loss))
+    return SimCluster(Config(base.cluster, base.sites, links), 1, Quality(delay_us=5_000, loss=loss))
 
 
-def settled(cluster: Cluster) -> Cluster:
+def settled(cluster: SimCluster) -> SimCluster:
     cluster.start()
     cluster.run_for(2_000_000)
     assert cluster.settled()
@@ -183,8 +183,8 @@ def test_sites_over_tcp_share_views_and_messages(counts: dict[str, int]) -> None
 
 
 def test_a_story_names_the_pairs_of_sites_that_talk_over_tcp() -> None:
-    links = ground(["eu=1", "us=1", "ap=1", "tcp=eu-us"]).config.links
+    links = parse_cluster(["eu=1", "us=1", "ap=1", "tcp=eu-us"]).config.links
 
     assert {link.sites for link in links if link.protocol is LinkProtocol.TCP} == {("eu", "us")}
     with pytest.raises(HopError, match="eu-mars"):
-        ground(["eu=1", "us=1", "tcp=eu-mars"])
+        parse_cluster(["eu=1", "us=1", "tcp=eu-mars"])

@@ -1,8 +1,8 @@
-from hopring.sim.tcp.reno import Reno, RoundTrip
+from hopring.sim.tcp.reno import Reno, SimTcpRoundTrip
 
 
 def test_the_first_sample_sets_the_time_out_to_three_round_trips() -> None:
-    trip = RoundTrip()
+    trip = SimTcpRoundTrip()
     assert trip.timeout_us == 1_000_000
 
     trip.sample(300_000)
@@ -11,7 +11,7 @@ def test_the_first_sample_sets_the_time_out_to_three_round_trips() -> None:
 
 
 def test_the_time_out_is_never_below_200_ms_and_doubles_when_it_passes() -> None:
-    trip = RoundTrip()
+    trip = SimTcpRoundTrip()
     trip.sample(1_000)
     assert trip.timeout_us == 200_000
 

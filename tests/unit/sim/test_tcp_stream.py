@@ -4,10 +4,10 @@ import pytest
 
 from hopring.sim.engine import Engine
 from hopring.sim.faults import Lose, TargetedFault
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
-from hopring.sim.tcp.host import StreamHost
-from hopring.sim.tcp.stream import Flags, Stream, StreamOptions, decode_segment
+from hopring.sim.tcp.host import SimTcpHost
+from hopring.sim.tcp.stream import SimTcpFlags, SimTcpOptions, SimTcpStream, decode_segment
 
 PORT = 80
 
@@ -15,27 +15,27 @@ PORT = 80
 class User:
     """Sends its bytes as fast as the stream takes them, and keeps what comes."""
 
-    def __init__(self, network: Network, data: bytes = b"") -> None:
+    def __init__(self, network: SimNetwork, data: bytes = b"") -> None:
         self.network = network
         self.unsent = memoryview(data)
         self.got = bytearray()
         self.log: list[tuple[int, str]] = []
-        self.stream: Stream | None = None
+        self.stream: SimTcpStream | None = None
 
-    def connected(self, stream: Stream) -> None:
+    def connected(self, stream: SimTcpStream) -> None:
         self.stream = stream
         self._note("connected")
         self.writable(stream)
 
-    def writable(self, stream: Stream) -> None:
+    def writable(self, stream: SimTcpStream) -> None:
         # More than the buffer holds, so that the stream calls again.
         taken = stream.send(bytes(self.unsent[:2_000_000]))
         self.unsent = self.unsent[taken:]
 
-    def received(self, _stream: Stream, data: bytes) -> None:
+    def received(self, _stream: SimTcpStream, data: bytes) -> None:
         self.got += data
 
-    def closed(self, _stream: Stream, reason: str) -> None:
+    def closed(self, _stream: SimTcpStream, reason: str) -> None:
         self._note(reason)
 
     def _note(self, word: str) -> None:
@@ -43,12 +43,12 @@ class User:
 
 
 def connect(
-    data: bytes = b"", options: StreamOptions | None = None, seed: int = 1, **quality: float
-) -> tuple[Network, User, User]:
-    network = Network(Engine(), seed, Quality(**quality))  # type: ignore[arg-type]
+    data: bytes = b"", options: SimTcpOptions | None = None, seed: int = 1, **quality: float
+) -> tuple[SimNetwork, User, User]:
+    network = SimNetwork(Engine(), seed, Quality(**quality))  # type: ignore[arg-type]
     client, server = User(network, data), User(network)
-    StreamHost(network, "b", options).listen(PORT, lambda _host: server)
-    StreamHost(network, "a", options).connect("b", PORT, client)
+    SimTcpHost(network, "b", options).listen(PORT, lambda _host: server)
+    SimTcpHost(network, "a", options).connect("b", PORT, client)
     return network, client, server
 
 
@@ -66,11 +66,13 @@ def test_a_connection_stands_after_one_round_trip() -> None:
 
 
 def test_a_lost_syn_is_sent_again_after_a_second() -> None:
-    network = Network(Engine(), 1, Quality(delay_us=10_000))
-    network.interfere(TargetedFault(lambda flight: Flags.SYN in decode_segment(flight.datagram).flags, Lose()))
+    network = SimNetwork(Engine(), 1, Quality(delay_us=10_000))
+    network.interfere(
+        TargetedFault(lambda flight: SimTcpFlags.SYN in decode_segment(flight.datagram).flags, Lose())
+    )
     client, server = User(network), User(network)
-    StreamHost(network, "b").listen(PORT, lambda _host: server)
-    StreamHost(network, "a").connect("b", PORT, client)
+    SimTcpHost(network, "b").listen(PORT, lambda _host: server)
+    SimTcpHost(network, "a").connect("b", PORT, client)
 
     network.engine.run_until(5_000_000)
 
@@ -172,7 +174,7 @@ def test_a_lone_segment_is_acknowledged_with_delay() -> None:
 
 
 def test_send_takes_no_more_than_the_buffer_holds() -> None:
-    network, client, server = connect(options=StreamOptions(send_buffer_bytes=1_000), delay_us=1_000)
+    network, client, server = connect(options=SimTcpOptions(send_buffer_bytes=1_000), delay_us=1_000)
     network.engine.run_until(100_000)
     assert client.stream is not None
 
@@ -201,7 +203,7 @@ def test_a_restarted_host_resets_the_connections_of_its_old_life() -> None:
     network.engine.run_until(100_000)
     network.crash("b")
     network.restart("b")
-    StreamHost(network, "b")
+    SimTcpHost(network, "b")
     assert client.stream is not None
     client.stream.send(b"anybody?")
 
@@ -212,7 +214,7 @@ def test_a_restarted_host_resets_the_connections_of_its_old_life() -> None:
 
 
 def test_a_connection_to_a_silent_host_times_out() -> None:
-    network, client, _server = connect(options=StreamOptions(retries_max=4), delay_us=1_000)
+    network, client, _server = connect(options=SimTcpOptions(retries_max=4), delay_us=1_000)
     network.engine.run_until(100_000)
     network.crash("b")
     assert client.stream is not None
@@ -225,10 +227,10 @@ def test_a_connection_to_a_silent_host_times_out() -> None:
 
 
 def test_nobody_listens_means_refused() -> None:
-    network = Network(Engine(), 1, Quality(delay_us=1_000))
+    network = SimNetwork(Engine(), 1, Quality(delay_us=1_000))
     client = User(network)
-    StreamHost(network, "b")
-    StreamHost(network, "a").connect("b", PORT, client)
+    SimTcpHost(network, "b")
+    SimTcpHost(network, "a").connect("b", PORT, client)
 
     network.engine.run_until(1_000_000)
 

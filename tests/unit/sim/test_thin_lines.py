@@ -4,8 +4,8 @@ import pytest
 
 from hopring.links.hop import HopOptions
 from hopring.sim.path import Quality
-from hopring.testing.link_world import World
-from hopring.testing.trace import Failed, Received
+from hopring.testing.link_world import LinkWorld
+from hopring.testing.trace import LinkEndFailed, ObjectReceived
 
 
 @pytest.mark.slow
@@ -14,13 +14,13 @@ from hopring.testing.trace import Failed, Received
 def test_a_burst_that_a_thin_line_takes_seconds_to_carry_does_not_kill_a_hop_link(line: int, seed: int) -> None:
     """The fixed rate is right, and its burst of 64 KiB is far too much for the line."""
     quality = Quality(delay_us=50_000, rate_bytes_per_second=line, loss=0.02)
-    world = World(seed, quality, record_datagrams=False)
+    world = LinkWorld(seed, quality, record_datagrams=False)
     one, _other = world.hop("a", "b", HopOptions(rate_bytes_per_second=line))
     world.run_for(1_000_000)
     for number in range(40):
         one.submit(bytes(1_000) + bytes([number]))
     world.run_for(120_000_000)
 
-    assert [event for event in world.trace if isinstance(event, Failed)] == []
-    assert sum(isinstance(event, Received) for event in world.trace) == 40
+    assert [event for event in world.trace if isinstance(event, LinkEndFailed)] == []
+    assert sum(isinstance(event, ObjectReceived) for event in world.trace) == 40
     assert all(world.verdicts())

@@ -10,7 +10,7 @@ from hopring.config.local import local_config
 from hopring.config.model import LinkProtocol
 from hopring.links.events import Tick
 from hopring.services import Service
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 from hopring.stack_events import Arrived, StackOptions
 from hopring.testing.network_check import check_network
@@ -122,15 +122,15 @@ def test_a_bad_loose_frame_is_counted_and_the_network_goes_on() -> None:
     assert not stack.failed
 
 
-def cluster(loss: float = 0.0, sites: dict[str, int] = SITES) -> Cluster:
-    world = Cluster(local_config(sites), 1, Quality(delay_us=500, loss=loss))
+def cluster(loss: float = 0.0, sites: dict[str, int] = SITES) -> SimCluster:
+    world = SimCluster(local_config(sites), 1, Quality(delay_us=500, loss=loss))
     world.start()
     world.run_for(2_000_000)
     assert world.settled()
     return world
 
 
-def delivered(world: Cluster, service: Service) -> Counter[str]:
+def delivered(world: SimCluster, service: Service) -> Counter[str]:
     events = [event for event in world.history if isinstance(event, trace.Delivered)]
     return Counter(event.process.daemon for event in events if event.service is service)
 

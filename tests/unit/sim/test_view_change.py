@@ -6,7 +6,7 @@ from hopring.bench.suite.view_change import Trial
 from hopring.config.local import local_config
 from hopring.config.model import LinkProtocol
 from hopring.links.hop import Hop
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 
 
@@ -46,7 +46,7 @@ def test_a_neighbour_that_was_started_again_is_another_one() -> None:
     assert window_bytes(trial) < used / 2
 
 
-def link_of(cluster: Cluster) -> Hop:
+def link_of(cluster: SimCluster) -> Hop:
     stack = cluster.hosts["eu1"].membership.stack
     assert stack is not None
     link = stack.links[cluster.numbers["us1"]]
@@ -57,7 +57,7 @@ def link_of(cluster: Cluster) -> Hop:
 @pytest.mark.interpreted
 def test_nothing_is_kept_of_a_link_that_has_measured_a_pause() -> None:
     """A new link with such a round trip would wait for it before it repeats what is lost."""
-    cluster = Cluster(local_config({"eu": 2, "us": 1}), 1, Quality(delay_us=15_000))
+    cluster = SimCluster(local_config({"eu": 2, "us": 1}), 1, Quality(delay_us=15_000))
     cluster.start()
     cluster.run_for(3_000_000)
     before = link_of(cluster)

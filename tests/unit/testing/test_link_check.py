@@ -6,7 +6,7 @@ a+x  a submits x        b-x  b receives x        a!  the link fails at a        
 import pytest
 
 from hopring.testing.link_check import all_arrives, check_link, link_end, no_invention
-from hopring.testing.trace import Change, Failed, HostChanged, Received, Submitted
+from hopring.testing.trace import HostChange, HostChanged, LinkEndFailed, ObjectReceived, ObjectSubmitted
 
 HOSTS = ("a", "b")
 
@@ -19,13 +19,13 @@ def event(at_us: int, word: str, link: str) -> object:
     host, sign, payload = word[0], word[1], word[2:].encode()
     match sign:
         case "+":
-            return Submitted(at_us, link, host, payload)
+            return ObjectSubmitted(at_us, link, host, payload)
         case "-":
-            return Received(at_us, link, host, payload)
+            return ObjectReceived(at_us, link, host, payload)
         case "!":
-            return Failed(at_us, link, host, "tired")
+            return LinkEndFailed(at_us, link, host, "tired")
         case _:
-            return HostChanged(at_us, host, Change.CRASH)
+            return HostChanged(at_us, host, HostChange.CRASH)
 
 
 @pytest.mark.parametrize(

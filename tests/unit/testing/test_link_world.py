@@ -6,27 +6,27 @@ import pytest
 from hopring.errors import Drop
 from hopring.sim.path import Quality
 from hopring.testing import link_world as world_module
-from hopring.testing.link_world import World
-from hopring.testing.trace import Dropped, Failed, Received, Refused, digest
+from hopring.testing.link_world import LinkWorld
+from hopring.testing.trace import DatagramDropped, LinkEndFailed, ObjectReceived, ObjectRefused, digest
 
 ROUGH = Quality(delay_us=5_000, jitter_us=1_000, loss=0.05, duplicate=0.02, reorder=0.02)
 
 
-def hop(world: World) -> None:
+def hop(world: LinkWorld) -> None:
     world.hop("a", "b")
 
 
-def tcp(world: World) -> None:
+def tcp(world: LinkWorld) -> None:
     world.tcp("a", "b")
 
 
-def ring(world: World) -> None:
+def ring(world: LinkWorld) -> None:
     world.ring("abc")
 
 
-def run(seed: int, make: Callable[[World], None], count: int = 50) -> World:
+def run(seed: int, make: Callable[[LinkWorld], None], count: int = 50) -> LinkWorld:
     """Both ends talk over a rough network, and there is time for everything to arrive."""
-    world = World(seed, ROUGH)
+    world = LinkWorld(seed, ROUGH)
     make(world)
     for number in range(count):
         for (_link, host), end in sorted(world.ends.items()):
@@ -38,7 +38,7 @@ def run(seed: int, make: Callable[[World], None], count: int = 50) -> World:
 
 @pytest.mark.parametrize("make", [hop, tcp, ring])
 def test_a_seed_gives_the_same_trace_every_time_and_another_seed_another(
-    make: Callable[[World], None],
+    make: Callable[[LinkWorld], None],
 ) -> None:
     traces = [digest(run(seed, make, count=10).trace) for seed in (1, 1, 2)]
 
@@ -47,26 +47,26 @@ def test_a_seed_gives_the_same_trace_every_time_and_another_seed_another(
 
 
 @pytest.mark.parametrize("make", [hop, tcp, ring])
-def test_every_object_arrives_once_over_a_rough_network(make: Callable[[World], None]) -> None:
+def test_every_object_arrives_once_over_a_rough_network(make: Callable[[LinkWorld], None]) -> None:
     world = run(3, make)
 
     assert [verdict.witness for verdict in world.verdicts() if not verdict] == []
-    assert not any(isinstance(event, Failed | Dropped) for event in world.trace)
+    assert not any(isinstance(event, LinkEndFailed | DatagramDropped) for event in world.trace)
     hosts = len(world.ends)
-    assert sum(isinstance(event, Received) for event in world.trace) == 50 * hosts * (hosts - 1)
+    assert sum(isinstance(event, ObjectReceived) for event in world.trace) == 50 * hosts * (hosts - 1)
 
 
 def test_an_object_that_is_too_large_is_refused() -> None:
-    world = World()
+    world = LinkWorld()
     a, _b = world.hop("a", "b")
 
     assert a.submit(bytes(a.payload_bytes_max))
     assert not a.submit(bytes(a.payload_bytes_max + 1))
-    assert isinstance(world.trace[-1], Refused)
+    assert isinstance(world.trace[-1], ObjectRefused)
 
 
 def test_a_new_generation_of_a_link_refuses_what_the_old_one_sent() -> None:
-    world = World(quality=Quality(delay_us=1_000))
+    world = LinkWorld(quality=Quality(delay_us=1_000))
     a, _b = world.hop("a", "b")
     a.submit(b"old")
     world.run_for(500)
@@ -75,11 +75,11 @@ def test_a_new_generation_of_a_link_refuses_what_the_old_one_sent() -> None:
     world.run_for(100_000)
 
     assert b.drops[Drop.STALE_GENERATION] > 0
-    assert [event.payload for event in world.trace if isinstance(event, Received)] == [b"new"]
+    assert [event.payload for event in world.trace if isinstance(event, ObjectReceived)] == [b"new"]
 
 
 def test_a_restarted_host_is_another_incarnation() -> None:
-    world = World(quality=Quality(delay_us=1_000))
+    world = LinkWorld(quality=Quality(delay_us=1_000))
     a, _b = world.hop("a", "b")
     a.submit(b"old")
     world.run_for(500)
@@ -92,14 +92,14 @@ def test_a_restarted_host_is_another_incarnation() -> None:
 
 
 def test_a_run_without_recorded_datagrams_takes_the_same_course() -> None:
-    worlds = [World(5, ROUGH, record_datagrams=record) for record in (True, False)]
+    worlds = [LinkWorld(5, ROUGH, record_datagrams=record) for record in (True, False)]
     for world in worlds:
         a, _b = world.hop("a", "b")
         for number in range(100):
             a.submit(b"%d" % number)
         world.run_for(1_000_000)
 
-    received = [[event for event in world.trace if isinstance(event, Received)] for world in worlds]
+    received = [[event for event in world.trace if isinstance(event, ObjectReceived)] for world in worlds]
     assert received[0] == received[1]
     assert len(worlds[1].trace) == 200
 

@@ -19,7 +19,7 @@ from hopring.check import trace
 from hopring.config import Config, Daemon, Link, LinkTuning, Site, local_config
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
-from hopring.sim.cluster import Cluster, Host
+from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.sim.path import Quality
 
 HOP_US: Final = 30_000
@@ -42,14 +42,14 @@ WARM_US: Final = 2_000_000
 WAIT_US_MAX: Final = 10_000_000
 
 
-def chain(delta_us: int) -> Cluster:
+def chain(delta_us: int) -> SimCluster:
     """The sites of figure 5.3, in one view."""
     sites = tuple([Site(name, (Daemon(f"{name}1", "127.0.0.1"),)) for name in CHAIN])
     tuning = LinkTuning(rate_bytes_per_second=T1_BYTES_PER_SECOND, burst_bytes=6_000)
     near = list(pairwise(CHAIN))
     links = tuple([Link(pair, HOP_US, tuning=tuning) for pair in near])
     options = MembershipOptions(update_delta_us=delta_us, probe_us=3_600_000_000)
-    cluster = Cluster(Config("chain", sites, links, mesh=False), 1, Quality(delay_us=HOP_US), options)
+    cluster = SimCluster(Config("chain", sites, links, mesh=False), 1, Quality(delay_us=HOP_US), options)
     for at, one in enumerate(CHAIN):
         for other in CHAIN[at + 1 :]:
             if (one, other) in near:
@@ -60,13 +60,13 @@ def chain(delta_us: int) -> Cluster:
     return _settled(cluster)
 
 
-def mesh(delay_us: int, delta_us: int = MembershipOptions().update_delta_us) -> Cluster:
+def mesh(delay_us: int, delta_us: int = MembershipOptions().update_delta_us) -> SimCluster:
     """Three sites of one daemon, so far from each other, in one view."""
     options = MembershipOptions(update_delta_us=delta_us, probe_us=3_600_000_000)
-    return _settled(Cluster(local_config({"a": 1, "b": 1, "c": 1}), 1, Quality(delay_us=delay_us), options))
+    return _settled(SimCluster(local_config({"a": 1, "b": 1, "c": 1}), 1, Quality(delay_us=delay_us), options))
 
 
-def _settled(cluster: Cluster) -> Cluster:
+def _settled(cluster: SimCluster) -> SimCluster:
     cluster.start()
     cluster.run_for(5_000_000)
     assert cluster.settled(), "the sites come together"
@@ -77,7 +77,7 @@ def _settled(cluster: Cluster) -> Cluster:
 class Load:
     """Messages of one service from one daemon, so many a second, at random moments."""
 
-    host: Host
+    host: SimDaemon
     service: Service
     per_second: int
     chance: random.Random
@@ -93,12 +93,12 @@ class Load:
         self.host.cluster.engine.after(gap_us, self.send)
 
 
-def promises(cluster: Cluster) -> int:
+def promises(cluster: SimCluster) -> int:
     """All promises of all sites in their view."""
     return sum(host.membership.flow.updates.count for host in cluster.hosts.values())
 
 
-def deliver_us(cluster: Cluster, sender: str, receiver: str, service: Service) -> int:
+def deliver_us(cluster: SimCluster, sender: str, receiver: str, service: Service) -> int:
     """Sends a message, lets time pass until the receiver has it, and returns how long that took."""
     begin_us, seen = cluster.engine.now_us, len(cluster.history)
     host = cluster.hosts[sender]
@@ -118,7 +118,7 @@ def deliver_us(cluster: Cluster, sender: str, receiver: str, service: Service) -
 
 
 def round_trips(
-    cluster: Cluster,
+    cluster: SimCluster,
     ends: tuple[str, str],
     service: Service,
     per_second: int,

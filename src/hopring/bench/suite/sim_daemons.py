@@ -27,9 +27,9 @@ from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
 from hopring.membership.membership import MembershipPhase
 from hopring.services import Service
-from hopring.sim.client_cluster import ClientCluster
+from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.cluster import CLUSTER
-from hopring.sim.network import Sending
+from hopring.sim.network import SentDatagram
 from hopring.sim.path import Quality
 from hopring.wire.bundle import Run
 from hopring.wire.data import Data
@@ -65,7 +65,7 @@ class Traffic:
     kinds: Counter[str] = field(default_factory=Counter)  # Sends, by what they hold.
     busy: Counter[str] = field(default_factory=Counter)  # By daemon: what it sent and what was for it.
 
-    def note(self, sending: Sending) -> None:
+    def note(self, sending: SentDatagram) -> None:
         """One more."""
         packet = decode(sending.datagram, CLUSTER)
         self.kinds[_kind(packet.header.family, {type(frame) for frame in packet.frames})] += 1
@@ -103,7 +103,7 @@ class Many:
     def __init__(self, sites: int, daemons: int) -> None:
         names = [f"{chr(ord('a') + at // 26)}{chr(ord('a') + at % 26)}" for at in range(sites)]
         self.config: Config = local_config(dict.fromkeys(names, daemons))
-        self.cluster = ClientCluster(self.config, SEED, Quality(delay_us=NEAR_US))
+        self.cluster = SimClientCluster(self.config, SEED, Quality(delay_us=NEAR_US))
         self.site_of = {one.name: site.name for site in self.config.sites for one in site.daemons}
         self.names = list(self.site_of)
         for one in self.names:
@@ -196,7 +196,7 @@ def measure(sites: int, daemons: int) -> dict[str, object]:
     many = Many(sites, daemons)
     many.cluster.start()
     view_ms = many.together(many.names)
-    view_datagrams = sum([path.tally.sent for path in many.cluster.network.paths.values()])
+    view_datagrams = sum([path.counters.sent for path in many.cluster.network.paths.values()])
     joined_ms = many.join()
     many.cluster.run_for(REST_US)
     with many.traffic() as idle:

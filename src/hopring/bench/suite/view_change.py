@@ -20,7 +20,7 @@ from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
 from hopring.ids import Process
 from hopring.links.hop import HopLearned
 from hopring.services import Service
-from hopring.sim.cluster import Cluster
+from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 
 LINE = {"delay_us": 40_000, "rate_bytes_per_second": 1_250_000, "queue_bytes": 256 * 1024}
@@ -29,7 +29,7 @@ LOAD = 0.5
 BEFORE_US = 4_000_000
 AFTER_US = 5_000_000
 
-CHANGES: dict[str, Callable[[Cluster], None]] = {
+CHANGES: dict[str, Callable[[SimCluster], None]] = {
     "none": lambda _cluster: None,
     "leave": lambda cluster: cluster.stop("eu3"),
     "crash": lambda cluster: cluster.crash("eu3"),
@@ -53,7 +53,7 @@ class Trial:
             for name in ("eu", "us")
         ]
         config = Config("change", tuple(sites), (Link(("eu", "us"), 1, protocol),), mesh=False)
-        self.cluster = Cluster(config, seed, Quality(delay_us=100))
+        self.cluster = SimCluster(config, seed, Quality(delay_us=100))
         for near in sites[0].daemons:
             for far in sites[1].daemons:
                 self.cluster.network.shape_both(near.name, far.name, **LINE)
@@ -72,7 +72,7 @@ class Trial:
     def wide(self) -> tuple[int, int]:
         """Datagrams and their bytes that have gone between the sites."""
         tallies = [
-            path.tally
+            path.counters
             for (source, target), path in self.cluster.network.paths.items()
             if source[:2] != target[:2]
         ]

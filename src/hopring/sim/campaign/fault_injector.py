@@ -5,7 +5,7 @@ from itertools import product
 from typing import Final
 
 from hopring.sim.campaign.fault_schedule import Fault
-from hopring.sim.cluster import Cluster, Host
+from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.sim.host import HostState
 
 LOOK_US: Final = 500
@@ -15,10 +15,10 @@ WAIT_US_MAX: Final = 1_000_000
 """A fault that has waited for so long does not happen."""
 
 
-class Trouble:
+class FaultInjector:
     """What befalls a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._over = False
         self._bound: dict[str, object] = {}  # Who was seen to be bound by an attempt, and in which view.
@@ -155,7 +155,7 @@ def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def reaches(host: Host, moment: str, before: object) -> bool:
+def reaches(host: SimDaemon, moment: str, before: object) -> bool:
     """Whether a daemon has come so far; `before` is its view when the look-out began, or when it was bound."""
     membership = host.membership
     attempt = membership.attempt
@@ -170,7 +170,7 @@ def reaches(host: Host, moment: str, before: object) -> bool:
             return membership.view.id != before and len(membership.view.members) > 1
 
 
-def _bound_to_others(host: Host) -> bool:
+def _bound_to_others(host: SimDaemon) -> bool:
     attempt = host.membership.attempt
     return (
         attempt is not None

@@ -49,7 +49,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class FaultTargets:
     """Where faults can strike."""
 
     daemons: tuple[str, ...]
@@ -57,7 +57,7 @@ class Places:
     first: tuple[str, ...]  # The lowest daemon of each site, which speaks for it.
 
 
-def draw_schedule(dice: Random, places: Places) -> tuple[Fault, ...]:
+def draw_schedule(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
     """About ten faults between the start and the heal."""
     kinds = [kind for kind in KINDS if dice.random() < 0.6] or [dice.choice(KINDS)]
     kinds += [kind for kind in RARE if dice.random() < 0.1]
@@ -74,7 +74,7 @@ def draw_schedule(dice: Random, places: Places) -> tuple[Fault, ...]:
     return tuple(sorted(in_time, key=lambda fault: fault.at_us))
 
 
-def draw_fault(dice: Random, places: Places, kind: str, at_us: int) -> list[Fault]:
+def draw_fault(dice: Random, places: FaultTargets, kind: str, at_us: int) -> list[Fault]:
     """One fault of this kind, and what belongs to it."""
     one, other = dice.choice(places.daemons), dice.choice(places.daemons)
     match kind:
@@ -116,7 +116,7 @@ def draw_sides(dice: Random, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{name}={dice.randrange(ways)}" for name in names)
 
 
-def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
+def _draw_cascade(dice: Random, places: FaultTargets, at_us: int) -> list[Fault]:
     """A view breaks in a storm, and the attempts that follow break too, at the moments that matter.
 
     Some are lost with what only they had, some sleep through the first attempt and come back with it. Then some
@@ -153,7 +153,7 @@ def _draw_cascade(dice: Random, places: Places, at_us: int) -> list[Fault]:
     return faults
 
 
-def _draw_whisper(places: Places, break_us: int, who: tuple[str, str, str]) -> list[Fault]:
+def _draw_whisper(places: FaultTargets, break_us: int, who: tuple[str, str, str]) -> list[Fault]:
     """Only the listener hears the speaker, and not all of it; the third one is heard as well as can be."""
     speaker, listener, other = who
     rest = [name for name in places.daemons if name not in (speaker, listener)]
@@ -168,7 +168,7 @@ def _draw_whisper(places: Places, break_us: int, who: tuple[str, str, str]) -> l
     ]
 
 
-def _draw_storm(dice: Random, places: Places, at_us: int, break_us: int) -> list[Fault]:
+def _draw_storm(dice: Random, places: FaultTargets, at_us: int, break_us: int) -> list[Fault]:
     """Some get what others do not: by chance, or because some ways are cut."""
     calm_us = break_us + 15_000
     if dice.random() < 0.5:
@@ -179,7 +179,7 @@ def _draw_storm(dice: Random, places: Places, at_us: int, break_us: int) -> list
     return [Fault(at_us, "patchy", tuple(cut)), Fault(calm_us, "heal")]
 
 
-def _draw_ambush(dice: Random, places: Places, at_us: int) -> Fault:
+def _draw_ambush(dice: Random, places: FaultTargets, at_us: int) -> Fault:
     """What happens to the first attempt."""
     moment, count = dice.choice(["evs", "bound"]), dice.randint(1, 3)
     match dice.choice(["struck", "struck", "struck", "deaf", "crash", "partition"]):
@@ -195,7 +195,7 @@ def _draw_ambush(dice: Random, places: Places, at_us: int) -> Fault:
             return Fault(at_us, "partition", draw_sides(dice, places.daemons), 0, moment, 1)
 
 
-def draw_shuffle(dice: Random, places: Places) -> tuple[Fault, ...]:
+def draw_shuffle(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
     """Everybody meets others, again and again, often before they have told each other of their groups."""
     faults: list[Fault] = []
     at_us = dice.randint(500_000, 1_000_000)
@@ -208,7 +208,7 @@ def draw_shuffle(dice: Random, places: Places) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def draw_lasting(dice: Random, places: Places) -> tuple[Fault, ...]:
+def draw_lasting(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
     """What is still cut when all else is healed; rarely anything."""
     match dice.choice(["", "partition", "cut_sites", "sever"]) if dice.random() < 0.08 else "":
         case "":
@@ -245,7 +245,7 @@ class Roles:
     awake: tuple[str, ...]
 
 
-def draw_relapses(dice: Random, places: Places) -> tuple[Fault, ...]:
+def draw_relapses(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
     """As many as there is time for, and nothing else that goes wrong."""
     assert len(places.daemons) >= DAEMONS_MIN, "enough daemons for all roles"
     faults: list[Fault] = []
@@ -254,7 +254,7 @@ def draw_relapses(dice: Random, places: Places) -> tuple[Fault, ...]:
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
-def _draw_relapse(dice: Random, places: Places, break_us: int) -> list[Fault]:
+def _draw_relapse(dice: Random, places: FaultTargets, break_us: int) -> list[Fault]:
     roles = _draw_roles(dice, places)
     faults: list[Fault] = []
     for name in roles.lost:
@@ -271,7 +271,7 @@ def _draw_relapse(dice: Random, places: Places, break_us: int) -> list[Fault]:
     return faults
 
 
-def _draw_roles(dice: Random, places: Places) -> Roles:
+def _draw_roles(dice: Random, places: FaultTargets) -> Roles:
     """Mostly those that speak for a site are lost and sleep: what reaches them reaches nobody else there."""
     first = dice.sample(places.first, len(places.first))
     others = [name for name in places.daemons if name not in first]
@@ -284,7 +284,7 @@ def _draw_roles(dice: Random, places: Places) -> Roles:
     return Roles(tuple(lost), tuple(rest[:asleep_count]), tuple(rest[asleep_count:]))
 
 
-def _draw_last_words(dice: Random, places: Places, roles: Roles, name: str, break_us: int) -> list[Fault]:
+def _draw_last_words(dice: Random, places: FaultTargets, roles: Roles, name: str, break_us: int) -> list[Fault]:
     """What one says that is about to be lost, and how well it is heard."""
     at_us = break_us - LAST_WORDS_US
     heard = _draw_heard(dice, [other for other in places.daemons if other != name], roles.asleep)
@@ -312,7 +312,7 @@ def _draw_heard(dice: Random, others: list[str], asleep: tuple[str, ...]) -> dic
             return {other: dice.choice(["well", "faint", "cut"]) for other in others}
 
 
-def _draw_second_fault(dice: Random, places: Places, roles: Roles, at_us: int) -> list[Fault]:
+def _draw_second_fault(dice: Random, places: FaultTargets, roles: Roles, at_us: int) -> list[Fault]:
     """What befalls the attempt, and those who carried it to its end all the same."""
     names = dice.sample(places.daemons, len(places.daemons))
     moment = dice.choice(["evs", "bound", "bound", "bound"])

@@ -15,7 +15,7 @@ from hopring.sim.campaign.runner import NO_CRASH, run_seed
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SeedReport:
     """What came of a seed, without its history."""
 
     seed: int
@@ -31,7 +31,7 @@ class Report:
         return bool(self.broken)
 
 
-def report(seed: int, planted: Planted, clients: bool = False) -> Report:
+def report(seed: int, planted: Planted, clients: bool = False) -> SeedReport:
     """Runs a seed."""
     before = planted.runs
     outcome = run_seed(seed, clients)
@@ -39,12 +39,14 @@ def report(seed: int, planted: Planted, clients: bool = False) -> Report:
         if verdict.property == NO_CRASH and "_bugs.py:" in verdict.witness:
             # The planted code itself fell over something that has changed: that is no finding.
             raise MisplacedBug(verdict.witness, "does not fit the code any more")
-    return Report(seed, outcome.events, outcome.views, outcome.faults, outcome.broken, planted.runs - before)
+    return SeedReport(
+        seed, outcome.events, outcome.views, outcome.faults, outcome.broken, planted.runs - before
+    )
 
 
 def run_many(
     seeds: Sequence[int], jobs: int, bug_name: str | None = None, clients: bool = False
-) -> Generator[Report, None, None]:
+) -> Generator[SeedReport, None, None]:
     """Reports in the order of the seeds, as they come; whoever has seen enough closes the iterator.
 
     An interrupt reaches this process alone, which ends the others.
@@ -74,7 +76,7 @@ def _begin(bug_name: str | None) -> None:
     _plantings.append(planting)
 
 
-def _report(clients: bool, seed: int) -> Report:
+def _report(clients: bool, seed: int) -> SeedReport:
     return report(seed, _planted[0], clients)
 
 
@@ -83,16 +85,16 @@ _plantings: list[object] = []  # Kept, or the bug would be undone when its gener
 
 
 @dataclass(slots=True)
-class Tally:
+class CampaignTotals:
     """Many reports in sum."""
 
     seeds: int = 0
     events: int = 0
     views: int = 0
     planted_runs: int = 0
-    failed: list[Report] = field(default_factory=list)
+    failed: list[SeedReport] = field(default_factory=list)
 
-    def add(self, one: Report) -> None:
+    def add(self, one: SeedReport) -> None:
         """Counts a report in."""
         self.seeds += 1
         self.events += one.events

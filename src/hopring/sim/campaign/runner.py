@@ -15,12 +15,12 @@ from hopring.check.trace import Delivered, Event, Installed, Sent
 from hopring.check.verdict import Verdict, broken
 from hopring.groups.groups import GroupsOptions, GroupsState
 from hopring.membership.membership import MembershipPhase
-from hopring.sim.campaign.fault_injector import Trouble, sides
+from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US
-from hopring.sim.campaign.workload import ClientSending, Sending, session_of
-from hopring.sim.campaign.world import World, draw_world
-from hopring.sim.client_cluster import ClientCluster, ClientHost
-from hopring.sim.cluster import Cluster, Host
+from hopring.sim.campaign.workload import ClientWorkload, Workload, session_of
+from hopring.sim.campaign.world import SimWorld, draw_world
+from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
+from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.sim.engine import BudgetSpent
 
 CONVERGENCE = "I7 all daemons share one view after the heal"
@@ -31,7 +31,7 @@ NO_CRASH = "the code keeps its own assertions"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorldOutcome:
     """What came of a seed."""
 
     seed: int
@@ -46,25 +46,25 @@ class Outcome:
         return sum(isinstance(event, Installed) for event in self.history)
 
 
-class Run:
+class WorldRun:
     """A world in motion."""
 
-    def __init__(self, world: World, link_counters_us: int = 0) -> None:
+    def __init__(self, world: SimWorld, link_counters_us: int = 0) -> None:
         self.world = world
         self.cluster = self._make_cluster(link_counters_us)
-        self.trouble = Trouble(self.cluster)
+        self.injector = FaultInjector(self.cluster)
         self._late = ""  # Who was where when all should have come together, if they had not.
         self._rested = False  # Whether all were together early enough for what they sent then to be delivered.
         for link in world.config.links:
             self._shape(link.sites, world.wide_delay_us)
 
-    def _make_cluster(self, link_counters_us: int) -> Cluster:
+    def _make_cluster(self, link_counters_us: int) -> SimCluster:
         world = self.world
         parts = world.config, world.seed, world.quality, world.membership, world.stack
-        return Cluster(*parts, link_counters_us=link_counters_us)
+        return SimCluster(*parts, link_counters_us=link_counters_us)
 
-    def _load(self) -> Sending:
-        return Sending(self.world, self.cluster)
+    def _load(self) -> Workload:
+        return Workload(self.world, self.cluster)
 
     def _shape(self, ends: tuple[str, str], delay_us: int) -> None:
         sites = {site.name: site.daemons for site in self.world.config.sites}
@@ -79,10 +79,10 @@ class Run:
         late = dict(world.starts_us)
         cluster.start(*[name for name in sorted(cluster.numbers) if name not in late])
         for name, at_us in world.starts_us:
-            engine.at(at_us, self.trouble.start, name)
+            engine.at(at_us, self.injector.start, name)
         for fault in world.schedule:
             if fault.kind != "speak":
-                self.trouble.plan(fault)
+                self.injector.plan(fault)
         for path in world.paths:
             engine.at(path.at_us, self._shape, path.sites, path.delay_us)
         engine.at(CHAOS_US, self._heal)
@@ -92,9 +92,9 @@ class Run:
         engine.run_until(CHAOS_US + world.healed_us)
 
     def _heal(self) -> None:
-        self.trouble.end()
+        self.injector.end()
         for fault in self.world.lasting:
-            self.trouble.happen(fault)
+            self.injector.happen(fault)
 
     def _look(self) -> None:
         if not self._settled():
@@ -122,14 +122,14 @@ class Run:
         hosts = self.cluster.hosts
         return all(_share_a_view([hosts[name] for name in names]) for names in components)
 
-    def cut_short(self, verdict: Verdict) -> Outcome:
+    def cut_short(self, verdict: Verdict) -> WorldOutcome:
         """The outcome of a world that did not come to its end."""
         cluster = self.cluster
-        return Outcome(
+        return WorldOutcome(
             self.world.seed, cluster.engine.events, (verdict,), cluster.history, len(self.world.schedule)
         )
 
-    def judge(self) -> Outcome:
+    def judge(self) -> WorldOutcome:
         """The verdicts on what happened, nearest to a cause first; whether all came together is the last."""
         cluster = self.cluster
         settled, components = self._settled(), self._components
@@ -155,7 +155,7 @@ class Run:
             after = f"{self.world.settle_us / 1_000:g} ms after the heal"
             wrong.append(broken(CONVERGENCE, f"{after} {self._late}"))
         events = cluster.engine.events
-        return Outcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
+        return WorldOutcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
 
     @property
     def _has_sessions(self) -> bool:
@@ -195,7 +195,7 @@ class Run:
         )
 
 
-def _share_a_view(hosts: list[Host]) -> bool:
+def _share_a_view(hosts: list[SimDaemon]) -> bool:
     """Whether these are in one view, which has nobody else, and none of them looks around."""
     first = hosts[0].membership.view
     return set(first.members) == {host.me for host in hosts} and all(
@@ -207,20 +207,20 @@ SAME_GROUPS = "I9 daemons that share a view know the same groups"
 UNDERSTOOD = "I10 daemons understand each other's words on groups"
 
 
-class ClientRun(Run):
+class ClientWorldRun(WorldRun):
     """A world in motion, with clients."""
 
-    def _make_cluster(self, link_counters_us: int) -> ClientCluster:
+    def _make_cluster(self, link_counters_us: int) -> SimClientCluster:
         world = self.world
         assert world.clients is not None, "a world with clients"
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         clients = world.clients
         options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
-        self.clients = ClientCluster(*parts, link_counters_us, options)
+        self.clients = SimClientCluster(*parts, link_counters_us, options)
         return self.clients
 
-    def _load(self) -> Sending:
-        return ClientSending(self.world, self.clients)
+    def _load(self) -> Workload:
+        return ClientWorkload(self.world, self.clients)
 
     @property
     def _has_sessions(self) -> bool:
@@ -267,19 +267,19 @@ class ClientRun(Run):
         return []
 
 
-def _table(host: ClientHost) -> dict[str, object]:
+def _table(host: SimClientDaemon) -> dict[str, object]:
     groups = host.groups.table.groups.values()
     return {str(group.name): (group.id, frozenset(group.members), group.closing_path) for group in groups}
 
 
-def run_seed(seed: int, clients: bool = False) -> Outcome:
+def run_seed(seed: int, clients: bool = False) -> WorldOutcome:
     """The world of a seed, from start to verdict."""
     return run_world(draw_world(seed, clients))
 
 
-def run_world(world: World, link_counters_us: int = 0) -> Outcome:
+def run_world(world: SimWorld, link_counters_us: int = 0) -> WorldOutcome:
     """A world, from start to verdict; with a period, its history has the links' counters too."""
-    run = (Run if world.clients is None else ClientRun)(world, link_counters_us)
+    run = (WorldRun if world.clients is None else ClientWorldRun)(world, link_counters_us)
     try:
         run.live()
         return run.judge()

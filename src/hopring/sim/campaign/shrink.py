@@ -12,8 +12,8 @@ from typing import Final
 
 from hopring.check.verdict import Verdict
 from hopring.sim.campaign.fault_schedule import Fault
-from hopring.sim.campaign.runner import Outcome, run_world
-from hopring.sim.campaign.world import World
+from hopring.sim.campaign.runner import WorldOutcome, run_world
+from hopring.sim.campaign.world import SimWorld
 
 RUNS_MAX: Final = 300
 """A world takes about a second; whoever waits for a smaller one does not want to wait for ever."""
@@ -26,9 +26,9 @@ CALM: Final = ("loss", "duplicate", "reorder", "jitter_us")
 class Shrunk:
     """The smallest world found, and what breaks in it."""
 
-    world: World
+    world: SimWorld
     verdict: Verdict
-    outcome: Outcome
+    outcome: WorldOutcome
     faults_before: int
     runs: int
 
@@ -38,9 +38,9 @@ class Shrinker:
 
     def __init__(
         self,
-        world: World,
+        world: SimWorld,
         tell: Callable[[int, int], None] = lambda _runs, _faults: None,
-        run: Callable[[World], Outcome] = run_world,
+        run: Callable[[SimWorld], WorldOutcome] = run_world,
         runs_max: int = RUNS_MAX,
     ) -> None:
         self._world = world
@@ -48,7 +48,7 @@ class Shrinker:
         self._run = run
         self._runs_max = runs_max
         self._runs = 0
-        self._outcome: Outcome | None = None
+        self._outcome: WorldOutcome | None = None
 
     def shrink(self) -> Shrunk | None:
         """The smallest world found, or None if this one does not fail."""
@@ -97,7 +97,7 @@ class Shrinker:
     def _without(self, schedule: tuple[Fault, ...]) -> bool:
         return self._still_fails(replace(self._world, schedule=schedule))
 
-    def _still_fails(self, world: World) -> bool:
+    def _still_fails(self, world: SimWorld) -> bool:
         """Runs a smaller world, and keeps it if the same property breaks first."""
         assert self._outcome is not None, "there is something to compare with"
         if self._runs >= self._runs_max:

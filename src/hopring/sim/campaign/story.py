@@ -38,8 +38,8 @@ from hopring.check.trace import (
 from hopring.check.verdict import Verdict
 from hopring.sim.campaign.fault_injector import sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US, OF_A_HOST, Fault
-from hopring.sim.campaign.runner import Outcome
-from hopring.sim.campaign.world import World
+from hopring.sim.campaign.runner import WorldOutcome
+from hopring.sim.campaign.world import SimWorld
 
 NETWORK: Final = "network"
 MESSAGES_TOLD_MAX: Final = 4
@@ -59,7 +59,7 @@ _MESSAGE: Final = re.compile(r"[\w.-]+(?:/\d+)?:\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StoryLine:
     """One thing that happened."""
 
     at_us: int
@@ -67,7 +67,7 @@ class Line:
     what: str
 
 
-def story(world: World, outcome: Outcome) -> list[str]:
+def story(world: SimWorld, outcome: WorldOutcome) -> list[str]:
     """All of it, as lines of text."""
     history = index(outcome.history, quiet_end=False)
     words = Names(history)
@@ -87,7 +87,7 @@ def schedule_lines(schedule: Iterable[Fault]) -> list[str]:
     return _align([_fault(fault) for fault in schedule])
 
 
-def _opening(world: World) -> list[str]:
+def _opening(world: SimWorld) -> list[str]:
     sites = " | ".join(" ".join(daemon.name for daemon in site.daemons) for site in world.config.sites)
     quality = world.quality
     paths = [f"delay {quality.delay_us / 1000:g} ms", f"between sites {world.wide_delay_us / 1000:g} ms"]
@@ -107,7 +107,7 @@ def _opening(world: World) -> list[str]:
     ]
 
 
-def _clients(world: World) -> list[str]:
+def _clients(world: SimWorld) -> list[str]:
     clients = world.clients
     if clients is None:
         return []
@@ -115,24 +115,24 @@ def _clients(world: World) -> list[str]:
     return [f"clients  {clients.sessions} at each daemon; groups {' '.join(clients.groups)}; {changes}"]
 
 
-def _faults(world: World) -> Iterator[Line]:
+def _faults(world: SimWorld) -> Iterator[StoryLine]:
     """Crashes and starts are told by the history: a daemon that is down cannot crash."""
     for fault in world.schedule:
         if fault.moment or fault.kind not in ("crash", "restart"):
             yield _fault(fault)
     for name, at_us in world.starts_us:
-        yield Line(at_us, name, "starts late")
-    yield Line(CHAOS_US, NETWORK, "all is healed, for good")
+        yield StoryLine(at_us, name, "starts late")
+    yield StoryLine(CHAOS_US, NETWORK, "all is healed, for good")
     for fault in world.lasting:
         yield _fault(fault)
 
 
-def _fault(fault: Fault) -> Line:
+def _fault(fault: Fault) -> StoryLine:
     who = fault.what[0] if fault.kind in OF_A_HOST else NETWORK
     what = _deed(fault)
     if fault.moment:
         what = f"from now on, when {_MOMENTS[fault.moment]} at {fault.count}: {what}"
-    return Line(fault.at_us, who, what)
+    return StoryLine(fault.at_us, who, what)
 
 
 def _deed(fault: Fault) -> str:
@@ -177,7 +177,7 @@ def _sides(what: tuple[str, ...]) -> str:
     return " | ".join(" ".join(names) for _, names in sorted(sides(what).items()))
 
 
-def _views(events: Iterable[Event], words: Names) -> Iterator[Line]:
+def _views(events: Iterable[Event], words: Names) -> Iterator[StoryLine]:
     for event in events:
         match event:
             case Recover():
@@ -191,21 +191,21 @@ def _views(events: Iterable[Event], words: Names) -> Iterator[Line]:
                 what = f"signal in {words.view(event.view)} for {words.processes(event.together)}"
             case _:
                 continue
-        yield Line(event.at_us, words.process(event.process), what)
+        yield StoryLine(event.at_us, words.process(event.process), what)
 
 
-def _around_first(outcome: Outcome, history: History, words: Names) -> list[Line]:
+def _around_first(outcome: WorldOutcome, history: History, words: Names) -> list[StoryLine]:
     first = outcome.broken[0]
     if first.property.startswith(EVS_C):
-        return [Line(*told) for told in around_clients(first, outcome.history)]
+        return [StoryLine(*told) for told in around_clients(first, outcome.history)]
     return _around(first, outcome.history, history, words)
 
 
-def _around(verdict: Verdict, events: list[Event], history: History, words: Names) -> list[Line]:
+def _around(verdict: Verdict, events: list[Event], history: History, words: Names) -> list[StoryLine]:
     """What became of the messages that the witness names, and what those who delivered them did next to it."""
     named = set(_MESSAGE.findall(verdict.witness))
     ids = [message for message in history.messages.ids if words.message(message) in named]
-    picked: dict[int, Line] = {}
+    picked: dict[int, StoryLine] = {}
     for message in ids[:MESSAGES_TOLD_MAX]:
         for at, event in enumerate(events):
             if isinstance(event, Sent | Delivered) and event.message == message:
@@ -234,14 +234,14 @@ def _neighbours(
             yield from own[max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1]
 
 
-def _message_line(event: Sent | Delivered, words: Names, mark: str = "") -> Line:
+def _message_line(event: Sent | Delivered, words: Names, mark: str = "") -> StoryLine:
     verb = "sent" if isinstance(event, Sent) else "delivered"
     service, place = event.service.name.lower(), f"lts {event.ord.lts} of site {event.ord.site}"
     what = f"{verb} {words.message(event.message)}  {service}, {place}, {words.view(event.view)}{mark}"
-    return Line(event.at_us, words.process(event.process), what)
+    return StoryLine(event.at_us, words.process(event.process), what)
 
 
-def _align(lines: list[Line]) -> list[str]:
+def _align(lines: list[StoryLine]) -> list[str]:
     width = max((len(line.who) for line in lines), default=0)
     return [f"{line.at_us / 1000:9.3f} ms  {line.who:<{width}}  {line.what}" for line in lines]
 

@@ -10,9 +10,9 @@ from hopring.groups.private_groups import private_group
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.sim.campaign.fault_schedule import BREAKS, CHAOS_US, Fault
-from hopring.sim.campaign.world import HEALED_US, Clients, World
-from hopring.sim.client_cluster import ClientCluster, ClientHost
-from hopring.sim.cluster import Cluster
+from hopring.sim.campaign.world import HEALED_US, ClientLoad, SimWorld
+from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
+from hopring.sim.cluster import SimCluster
 from hopring.sim.engine import generator
 from hopring.sim.host import HostState
 from hopring.wire.bundle import Run
@@ -21,10 +21,10 @@ BURST_SPAN_US: Final = 25_000
 SPEECH_BYTES: Final = 100
 
 
-class Sending:
+class Workload:
     """Whoever sends in a world."""
 
-    def __init__(self, world: World, cluster: Cluster) -> None:
+    def __init__(self, world: SimWorld, cluster: SimCluster) -> None:
         self._world = world
         self._cluster = cluster
         self._dice = generator(world.seed, "load")
@@ -90,13 +90,13 @@ MIXED: Final = 0.3
 """Of the bundles to several groups, so many have one group for each message."""
 
 
-class ClientSending(Sending):
+class ClientWorkload(Workload):
     """Whatever clients do in a world."""
 
-    def __init__(self, world: World, cluster: ClientCluster) -> None:
+    def __init__(self, world: SimWorld, cluster: SimClientCluster) -> None:
         super().__init__(world, cluster)
         assert world.clients is not None, "a world with clients"
-        self._clients: Clients = world.clients
+        self._clients: ClientLoad = world.clients
         self._hosts = cluster
         self._acts = generator(world.seed, "acts of clients")
         self._mixing = generator(world.seed, "mixed bundles")
@@ -134,12 +134,12 @@ class ClientSending(Sending):
             for _ in range(dice.choice([0, 1, 1, 2])):
                 self._join_one(host, session)
 
-    def _join_one(self, host: ClientHost, session: int) -> None:
+    def _join_one(self, host: SimClientDaemon, session: int) -> None:
         others = [group for group in self._clients.groups if group not in host.sessions[session]]
         if others:
             host.join(session, GroupName(self._acts.choice(others)))
 
-    def _change(self, host: ClientHost, session: int) -> None:
+    def _change(self, host: SimClientDaemon, session: int) -> None:
         chance = self._acts.random()
         joined = sorted(host.sessions[session])
         if chance < JOINS or not joined:
@@ -149,7 +149,7 @@ class ClientSending(Sending):
         else:
             host.disconnect(session)
 
-    def _send_to_groups(self, host: ClientHost, session: int, service: Service, size: int) -> None:
+    def _send_to_groups(self, host: SimClientDaemon, session: int, service: Service, size: int) -> None:
         dice = self._acts
         count = min(len(self._clients.groups), dice.choice([1, 1, 2, 3]))
         groups = [GroupName(one) for one in dice.sample(self._clients.groups, count)]

@@ -13,7 +13,7 @@ from hopring.sim.campaign.fault_schedule import (
     CHAOS_US,
     DAEMONS_MIN,
     Fault,
-    Places,
+    FaultTargets,
     draw_lasting,
     draw_relapses,
     draw_schedule,
@@ -32,9 +32,9 @@ LINK: Final = LinkTuning(
 )
 
 
-def places_of(config: Config) -> Places:
+def targets_of(config: Config) -> FaultTargets:
     """Where faults can strike."""
-    return Places(
+    return FaultTargets(
         daemons=tuple(daemon.name for daemon in config.daemons),
         sites=tuple(site.name for site in config.sites),
         first=tuple(site.daemons[0].name for site in config.sites),
@@ -139,7 +139,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class ClientLoad:
     """Who uses the daemons: sessions come and go, and send to groups."""
 
     groups: tuple[str, ...]
@@ -159,7 +159,7 @@ class PathDelay:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SimWorld:
     """All that a seed decides."""
 
     seed: int
@@ -172,7 +172,7 @@ class World:
     lasting: tuple[Fault, ...] = ()  # What the heal leaves broken.
     membership: MembershipOptions = MEMBERSHIP
     stack: StackOptions = STACK
-    clients: Clients | None = None  # Without any, the load is of the daemons' own.
+    clients: ClientLoad | None = None  # Without any, the load is of the daemons' own.
     paths: tuple[PathDelay, ...] = ()  # Those that differ from the others.
 
     @property
@@ -223,7 +223,7 @@ class World:
         return max(token_loss_us, *silences_us, min(patience_us, 4 * max(silences_us)))
 
 
-def draw_world(seed: int, clients: bool = False) -> World:
+def draw_world(seed: int, clients: bool = False) -> SimWorld:
     """The world of a seed; one with clients has the same daemons and paths."""
     world = _draw_daemons(seed)
     if _has(MEASURED, seed):
@@ -231,7 +231,7 @@ def draw_world(seed: int, clients: bool = False) -> World:
     return _with_clients(world) if clients else world
 
 
-def _with_measured_weights(world: World) -> World:
+def _with_measured_weights(world: SimWorld) -> SimWorld:
     """Every path has a delay of its own, and gets another one twice: the shortest ways change."""
     dice = generator(world.seed, "paths")
     paths = [
@@ -244,21 +244,21 @@ def _with_measured_weights(world: World) -> World:
     return replace(world, config=config, membership=membership, paths=tuple(paths))
 
 
-def _with_clients(world: World) -> World:
+def _with_clients(world: SimWorld) -> SimWorld:
     """What clients do is drawn apart; and for what only groups can get wrong, there is a fault of its own."""
     dice = generator(world.seed, "clients")
     clients = _draw_clients(dice)
     load = world.load
     if load.sizes != LARGE:
         load = replace(load, per_second=dice.choice([30, 80, 150]))
-    shuffle = draw_shuffle(generator(world.seed, "shuffle"), places_of(world.config))
+    shuffle = draw_shuffle(generator(world.seed, "shuffle"), targets_of(world.config))
     schedule = dice.choice([world.schedule, shuffle, (*world.schedule, *shuffle)])
     in_order = tuple(sorted(schedule, key=lambda fault: fault.at_us))
     return replace(world, clients=clients, load=load, schedule=in_order)
 
 
-def _draw_clients(dice: Random) -> Clients:
-    return Clients(
+def _draw_clients(dice: Random) -> ClientLoad:
+    return ClientLoad(
         groups=GROUPS[: dice.choice([1, 2, 3, 3, 5])],
         sessions=dice.choice([1, 2, 2, 3]),
         changes=dice.choice([0.1, 0.3, 0.3, 0.6]),
@@ -267,17 +267,17 @@ def _draw_clients(dice: Random) -> Clients:
     )
 
 
-def _draw_daemons(seed: int) -> World:
+def _draw_daemons(seed: int) -> SimWorld:
     dice = generator(seed, "world")
     config = draw_sites(dice, generator(seed, "protocols"))
     if _has(RELAPSES, seed) or _has(MEASURED, seed):
         config = draw_small_sites(generator(seed, "small sites"), generator(seed, "protocols"))
-    places = places_of(config)
+    places = targets_of(config)
     quality, load = _draw_quality(dice), _draw_load(dice)
     # What is large and far away takes longer to recover than a world lasts.
     far_us = 15_000 if load.sizes == LARGE else 40_000
     wide_us = dice.choice([2_000, 5_000, 5_000, 15_000, 15_000, far_us])
-    return World(
+    return SimWorld(
         seed=seed,
         config=config,
         quality=quality,
@@ -296,7 +296,7 @@ def _has(which: tuple[int, int], seed: int) -> bool:
     return seed % number == remainder
 
 
-def _draw_faults(seed: int, places: Places) -> tuple[Fault, ...]:
+def _draw_faults(seed: int, places: FaultTargets) -> tuple[Fault, ...]:
     if _has(RELAPSES, seed):
         return draw_relapses(generator(seed, "relapses"), places)
     return draw_schedule(generator(seed, "faults"), places)

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Final
 
 from hopring.sim.host import Address, HostState
-from hopring.sim.network import Network
+from hopring.sim.network import SimNetwork
 from hopring.sim.tcp.stream import (
-    Flags,
-    State,
-    Stream,
-    StreamOptions,
-    StreamUser,
-    TcpSegment,
+    SimTcpFlags,
+    SimTcpOptions,
+    SimTcpSegment,
+    SimTcpState,
+    SimTcpStream,
+    SimTcpUser,
     decode_segment,
     encode_segment,
 )
@@ -23,18 +23,18 @@ from hopring.sim.tcp.stream import (
 TCP_PORT: Final = 0x10000 + 6
 """Where segments arrive: beyond the ports of datagrams, at TCP's protocol number."""
 
-Accept = Callable[[str], StreamUser]
+Accept = Callable[[str], SimTcpUser]
 """Makes the user of a connection from the host of that name."""
 
 
-class StreamHost:
+class SimTcpHost:
     """Connections of one host, by (remote host, remote port, own port)."""
 
-    def __init__(self, network: Network, name: str, options: StreamOptions | None = None) -> None:
+    def __init__(self, network: SimNetwork, name: str, options: SimTcpOptions | None = None) -> None:
         self.network = network
         self.name = name
-        self.options = options or StreamOptions()
-        self.streams: dict[tuple[str, int, int], Stream] = {}
+        self.options = options or SimTcpOptions()
+        self.streams: dict[tuple[str, int, int], SimTcpStream] = {}
         self._listeners: dict[int, Accept] = {}
         self._start = network.host(name).starts
         network.bind(Address(name, TCP_PORT), self._receive)
@@ -49,12 +49,12 @@ class StreamHost:
         assert port not in self._listeners, f"port {port} has a listener"
         self._listeners[port] = accept
 
-    def connect(self, remote: str, port: int, user: StreamUser) -> Stream:
+    def connect(self, remote: str, port: int, user: SimTcpUser) -> SimTcpStream:
         """Begins a connection; the user hears of its success or failure."""
         host = self.network.host(self.name)
         stream = self._make(user, (host.next_stream_port, port), remote)
         host.next_stream_port += 1
-        stream.open(State.SYN_SENT)
+        stream.open(SimTcpState.SYN_SENT)
         return stream
 
     def close(self) -> None:
@@ -66,8 +66,8 @@ class StreamHost:
             stream.abort()
         self.network.unbind(Address(self.name, TCP_PORT))
 
-    def _make(self, user: StreamUser, ports: tuple[int, int], remote: str) -> Stream:
-        stream = Stream(self, user, ports, remote, self.options)
+    def _make(self, user: SimTcpUser, ports: tuple[int, int], remote: str) -> SimTcpStream:
+        stream = SimTcpStream(self, user, ports, remote, self.options)
         self.streams[remote, stream.remote_port, stream.port] = stream
         return stream
 
@@ -76,33 +76,39 @@ class StreamHost:
         stream = self.streams.get((source.host, segment.source_port, segment.target_port))
         if stream is not None:
             stream.arrive(segment)
-        elif segment.flags == Flags.SYN and segment.target_port in self._listeners:
+        elif segment.flags == SimTcpFlags.SYN and segment.target_port in self._listeners:
             user = self._listeners[segment.target_port](source.host)
             stream = self._make(user, (segment.target_port, segment.source_port), source.host)
             stream.incoming.stamped(segment)
-            stream.open(State.SYN_RECEIVED)
-        elif Flags.RST not in segment.flags:
+            stream.open(SimTcpState.SYN_RECEIVED)
+        elif SimTcpFlags.RST not in segment.flags:
             self._reset(source.host, segment)
 
-    def _reset(self, remote: str, segment: TcpSegment) -> None:
-        answer = TcpSegment(
-            segment.target_port, segment.source_port, segment.ack, segment.end, 0, 0, Flags.RST | Flags.ACK
+    def _reset(self, remote: str, segment: SimTcpSegment) -> None:
+        answer = SimTcpSegment(
+            segment.target_port,
+            segment.source_port,
+            segment.ack,
+            segment.end,
+            0,
+            0,
+            SimTcpFlags.RST | SimTcpFlags.ACK,
         )
         self._send(remote, answer)
 
     # ---- For the streams ----
 
-    def transmit(self, stream: Stream, segment: TcpSegment) -> None:
+    def transmit(self, stream: SimTcpStream, segment: SimTcpSegment) -> None:
         """Sends a segment to the other side."""
         self._send(stream.remote, segment)
 
-    def _send(self, remote: str, segment: TcpSegment) -> None:
+    def _send(self, remote: str, segment: SimTcpSegment) -> None:
         self.network.send(Address(self.name, TCP_PORT), Address(remote, TCP_PORT), encode_segment(segment))
 
-    def wake(self, stream: Stream, when_us: int, plan: int) -> None:
+    def wake(self, stream: SimTcpStream, when_us: int, plan: int) -> None:
         """Calls `stream.look(plan)` at that time."""
         self.network.timer(self.name, when_us, stream.look, plan)
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: SimTcpStream) -> None:
         """Drops the connection from the table."""
         del self.streams[stream.remote, stream.remote_port, stream.port]

@@ -15,20 +15,20 @@ from typing import Final
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation
 from hopring.links.tcp import Closed, Observed, Opened, Received, Written
-from hopring.sim.network import Network
-from hopring.sim.tcp.host import StreamHost
-from hopring.sim.tcp.stream import Stream
+from hopring.sim.network import SimNetwork
+from hopring.sim.tcp.host import SimTcpHost
+from hopring.sim.tcp.stream import SimTcpStream
 from hopring.stack_events import Identity, StreamEvent
 from hopring.wire.header import Header
 from hopring.wire.stream import GREETING_BYTES, decode_greeting
 
 
-class Connection:
+class SimTcpConnection:
     """The user of one simulated stream: `tell` hears of it, and what the stream has no room for is kept."""
 
     def __init__(self, tell: Callable[[StreamEvent], None]) -> None:
         self.tell = tell
-        self.stream: Stream | None = None
+        self.stream: SimTcpStream | None = None
         self._unwritten = bytearray()
 
     def write(self, data: bytes) -> None:
@@ -51,22 +51,22 @@ class Connection:
         if self.stream is not None:
             self.stream.abort()
 
-    def connected(self, stream: Stream) -> None:
+    def connected(self, stream: SimTcpStream) -> None:
         """The connection stands."""
         self.stream = stream
         if self.tell is _nobody:
             stream.abort()
         self.tell(Opened())
 
-    def received(self, _stream: Stream, data: bytes) -> None:
+    def received(self, _stream: SimTcpStream, data: bytes) -> None:
         """Bytes have come."""
         self.tell(Received(data))
 
-    def writable(self, _stream: Stream) -> None:
+    def writable(self, _stream: SimTcpStream) -> None:
         """There is room for what was kept."""
         self.write(b"")
 
-    def closed(self, _stream: Stream, reason: str) -> None:
+    def closed(self, _stream: SimTcpStream, reason: str) -> None:
         """The connection is over."""
         self.tell(Closed(reason))
 
@@ -76,27 +76,27 @@ def _nobody(_event: StreamEvent) -> None:
 
 
 STREAM_PORT: Final = 4892
-STRANGERS_MAX: Final = 16
-HAPPENINGS_MAX: Final = 64
+PENDING_MAX: Final = 16
+PENDING_EVENTS_MAX: Final = 64
 
 Tell = Callable[[Generation, DaemonId, StreamEvent], None]
 """Told of what happened to the connection with a neighbour, and in which network."""
 
 
-class Stranger:
+class PendingConnection:
     """A dialled connection that belongs to no network here, or to none yet."""
 
-    def __init__(self, streams: "Streams", remote: DaemonId) -> None:
+    def __init__(self, streams: "SimTcpLinks", remote: DaemonId) -> None:
         self.remote = remote
         self.greeting: Header | None = None
         self.happenings: list[StreamEvent] = []
-        self.connection = Connection(self._keep)
+        self.connection = SimTcpConnection(self._keep)
         self._streams = streams
         self._said = b""
 
     def _keep(self, event: StreamEvent) -> None:
         self.happenings.append(event)
-        if isinstance(event, Closed) or len(self.happenings) > HAPPENINGS_MAX:
+        if isinstance(event, Closed) or len(self.happenings) > PENDING_EVENTS_MAX:
             self._streams.send_away(self)
         elif isinstance(event, Received) and self.greeting is None:
             self._said += event.chunk
@@ -112,11 +112,11 @@ class Stranger:
             self._streams.admit()
 
 
-class Streams:
+class SimTcpLinks:
     """All connections of one life of a daemon."""
 
     def __init__(
-        self, network: Network, me: DaemonId, cluster: int, names: Mapping[DaemonId, str], tell: Tell
+        self, network: SimNetwork, me: DaemonId, cluster: int, names: Mapping[DaemonId, str], tell: Tell
     ) -> None:
         self.cluster = cluster
         self._me = me
@@ -125,9 +125,9 @@ class Streams:
         self._tell = tell
         self._generation: Generation | None = None
         self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have yet to dial.
-        self._connections: dict[DaemonId, Connection] = {}  # Of the present network.
-        self._strangers: list[Stranger] = []  # The oldest first.
-        self._host = StreamHost(network, names[me])
+        self._connections: dict[DaemonId, SimTcpConnection] = {}  # Of the present network.
+        self._strangers: list[PendingConnection] = []  # The oldest first.
+        self._host = SimTcpHost(network, names[me])
         self._host.listen(STREAM_PORT, self._welcome)
 
     @property
@@ -144,7 +144,7 @@ class Streams:
         self._wanted = {neighbour for neighbour in neighbours if neighbour < self._me}
         for neighbour in neighbours:
             if neighbour > self._me:
-                connection = Connection(partial(self._tell, own.generation, neighbour))
+                connection = SimTcpConnection(partial(self._tell, own.generation, neighbour))
                 self._connections[neighbour] = connection
                 connection.stream = self._host.connect(self._names[neighbour], STREAM_PORT, connection)
         self.admit()
@@ -175,14 +175,14 @@ class Streams:
             for event in stranger.happenings:
                 stranger.connection.tell(event)
 
-    def send_away(self, stranger: Stranger) -> None:
+    def send_away(self, stranger: PendingConnection) -> None:
         """Ends a connection that nobody here can use."""
         if stranger in self._strangers:
             self._strangers.remove(stranger)
         stranger.connection.abort()
 
-    def _welcome(self, remote: str) -> Connection:
-        if len(self._strangers) == STRANGERS_MAX:
+    def _welcome(self, remote: str) -> SimTcpConnection:
+        if len(self._strangers) == PENDING_MAX:
             self.send_away(self._strangers[0])
-        self._strangers.append(Stranger(self, self._numbers[remote]))
+        self._strangers.append(PendingConnection(self, self._numbers[remote]))
         return self._strangers[-1].connection

@@ -16,7 +16,7 @@ RTO_MAX_US: Final = 120_000_000  # Linux.
 
 
 @dataclass(slots=True)
-class RoundTrip:
+class SimTcpRoundTrip:
     """The smoothed round trip and the time-out that follows from it."""
 
     smoothed_us: int = 0

@@ -5,7 +5,7 @@ Implements  connection set-up in one round trip, cumulative and delayed acknowle
             congestion control is in `reno.py`.
 Below       datagrams of the simulated network, one segment each. A segment's head has 24 bytes; with the 28
             that the network adds it weighs what a TCP segment with time stamps weighs: 52.
-Above       a link or a test, as a `StreamUser`.
+Above       a link or a test, as a `SimTcpUser`.
 Invariants  of the sending half: una <= nxt <= sent_to <= last; its buffer holds the bytes from una to end.
             Bytes are numbered from 0; FIN takes the number after the last byte.
 Deviations  no selective acknowledgements, a receive window of fixed size, no Nagle (links switch it off), no
@@ -19,7 +19,7 @@ from struct import Struct
 from typing import Final, NamedTuple, Protocol
 
 from hopring.ids import NEVER
-from hopring.sim.tcp.reno import Reno, RoundTrip
+from hopring.sim.tcp.reno import Reno, SimTcpRoundTrip
 
 # source port, target port, seq, ack, stamp, echo, flags
 _SEGMENT: Final = Struct("<HHIIIIB3x")
@@ -29,7 +29,7 @@ STREAM_BYTES_MAX: Final = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOptions:
+class SimTcpOptions:
     """Limits and timers of one end; the defaults are those of a Linux host on Ethernet."""
 
     mss: int = 1448
@@ -40,7 +40,7 @@ class StreamOptions:
     connect_retries_max: int = 6
 
 
-class Flags(IntFlag):
+class SimTcpFlags(IntFlag):
     """The control bits."""
 
     NONE = 0
@@ -51,7 +51,7 @@ class Flags(IntFlag):
 
 
 @dataclass(frozen=True, slots=True)
-class TcpSegment:
+class SimTcpSegment:
     """One segment; `stamp_us` is the sender's clock, `echo_us` the stamp it answers."""
 
     source_port: int
@@ -60,7 +60,7 @@ class TcpSegment:
     ack: int
     stamp_us: int
     echo_us: int
-    flags: Flags
+    flags: SimTcpFlags
     data: bytes = b""
 
     @property
@@ -69,7 +69,7 @@ class TcpSegment:
         return self.seq + len(self.data)
 
 
-def encode_segment(segment: TcpSegment) -> bytes:
+def encode_segment(segment: SimTcpSegment) -> bytes:
     """The segment as a datagram."""
     assert segment.end <= STREAM_BYTES_MAX, "the model's streams end at 4 GiB"
     head = _SEGMENT.pack(
@@ -84,15 +84,15 @@ def encode_segment(segment: TcpSegment) -> bytes:
     return head + segment.data
 
 
-def decode_segment(datagram: bytes) -> TcpSegment:
+def decode_segment(datagram: bytes) -> SimTcpSegment:
     """The segment in a datagram; both ends are ours, so it is well formed."""
     source_port, target_port, seq, ack, stamp_us, echo_us, flags = _SEGMENT.unpack_from(datagram)
     data = datagram[SEGMENT_HEAD_BYTES:]
-    return TcpSegment(source_port, target_port, seq, ack, stamp_us, echo_us, Flags(flags), data)
+    return SimTcpSegment(source_port, target_port, seq, ack, stamp_us, echo_us, SimTcpFlags(flags), data)
 
 
 @dataclass(slots=True)
-class Incoming:
+class SimTcpReceiver:
     """What has come from the other side; an acknowledgement is owed when `ack_at_us` has come."""
 
     delayed_ack_us: int
@@ -110,14 +110,14 @@ class Incoming:
         """Whether the other side's FIN and everything before it have come."""
         return self.fin_at is not None and self.next > self.fin_at
 
-    def stamped(self, segment: TcpSegment) -> None:
+    def stamped(self, segment: SimTcpSegment) -> None:
         """Remembers the stamp of the first segment that the next acknowledgement covers."""
         if segment.seq <= self.ack_sent:
             self.echo_us = segment.stamp_us
 
-    def take(self, segment: TcpSegment, now_us: int) -> bytes:
+    def take(self, segment: SimTcpSegment, now_us: int) -> bytes:
         """Takes a segment in and returns the bytes that are now in order."""
-        fin = Flags.FIN in segment.flags
+        fin = SimTcpFlags.FIN in segment.flags
         if not segment.data and not fin:
             return b""
         self.data_segments += bool(segment.data)
@@ -164,12 +164,12 @@ class Piece(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outgoing:
+class SimTcpSender:
     """The bytes on their way to the other side."""
 
-    options: StreamOptions
+    options: SimTcpOptions
     reno: Reno = field(init=False)
-    round_trip: RoundTrip = field(default_factory=RoundTrip)
+    round_trip: SimTcpRoundTrip = field(default_factory=SimTcpRoundTrip)
     buffer: bytearray = field(default_factory=bytearray)
     una: int = 0  # The first byte not acknowledged.
     nxt: int = 0  # The next to send; goes back to una at a time-out.
@@ -256,40 +256,40 @@ class Outgoing:
 _STAMP_MASK = 0xFFFF_FFFF
 
 
-class StreamUser(Protocol):
+class SimTcpUser(Protocol):
     """Whoever uses a stream; told at the moment things happen."""
 
-    def connected(self, stream: "Stream") -> None:
+    def connected(self, stream: "SimTcpStream") -> None:
         """The other side has answered."""
 
-    def received(self, stream: "Stream", data: bytes) -> None:
+    def received(self, stream: "SimTcpStream", data: bytes) -> None:
         """The next bytes have come."""
 
-    def writable(self, stream: "Stream") -> None:
+    def writable(self, stream: "SimTcpStream") -> None:
         """After a send that did not take everything: there is room again."""
 
-    def closed(self, stream: "Stream", reason: str) -> None:
+    def closed(self, stream: "SimTcpStream", reason: str) -> None:
         """The stream is over; said once. "closed" is the good end, the others are "reset", "refused", ..."""
 
 
-class Carrier(Protocol):
+class SimTcpCarrier(Protocol):
     """The host's side of a stream: sends its segments, runs its timers, forgets it."""
 
     @property
     def now_us(self) -> int:
         """The present."""
 
-    def transmit(self, stream: "Stream", segment: TcpSegment) -> None:
+    def transmit(self, stream: "SimTcpStream", segment: SimTcpSegment) -> None:
         """Sends a segment to the other side."""
 
-    def wake(self, stream: "Stream", when_us: int, plan: int) -> None:
+    def wake(self, stream: "SimTcpStream", when_us: int, plan: int) -> None:
         """Calls `stream.look(plan)` at that time."""
 
-    def forget(self, stream: "Stream") -> None:
+    def forget(self, stream: "SimTcpStream") -> None:
         """The stream is over."""
 
 
-class State(Enum):
+class SimTcpState(Enum):
     """How far a connection is."""
 
     SYN_SENT = "syn sent"
@@ -298,18 +298,23 @@ class State(Enum):
     OVER = "over"
 
 
-class Stream:
-    """One end of a connection; `StreamHost` makes them."""
+class SimTcpStream:
+    """One end of a connection; `SimTcpHost` makes them."""
 
     def __init__(
-        self, carrier: Carrier, user: StreamUser, ports: tuple[int, int], remote: str, options: StreamOptions
+        self,
+        carrier: SimTcpCarrier,
+        user: SimTcpUser,
+        ports: tuple[int, int],
+        remote: str,
+        options: SimTcpOptions,
     ) -> None:
         self.port, self.remote_port = ports
         self.remote = remote
         self.options = options
-        self.state = State.OVER
-        self.out = Outgoing(options)
-        self.incoming = Incoming(options.delayed_ack_us)
+        self.state = SimTcpState.OVER
+        self.out = SimTcpSender(options)
+        self.incoming = SimTcpReceiver(options.delayed_ack_us)
         self.timeouts = 0
         self._carrier = carrier
         self._user = user
@@ -323,7 +328,7 @@ class Stream:
     def send(self, data: bytes) -> int:
         """Takes as much as there is room for, and returns how much that was."""
         assert not self.out.finishing, "the stream is closing"
-        if self.state is State.OVER:
+        if self.state is SimTcpState.OVER:
             return 0
         taken = self.out.take(data)
         self._wants_room = taken < len(data)
@@ -337,22 +342,24 @@ class Stream:
 
     def abort(self) -> None:
         """Ends the stream at once and resets the other side."""
-        if self.state is not State.OVER:
-            self._transmit(self.out.nxt, b"", Flags.RST | Flags.ACK)
+        if self.state is not SimTcpState.OVER:
+            self._transmit(self.out.nxt, b"", SimTcpFlags.RST | SimTcpFlags.ACK)
             self._end("aborted")
 
     # ---- Set-up and timers ----
 
-    def open(self, state: State) -> None:
+    def open(self, state: SimTcpState) -> None:
         """Sends SYN, or the answer to one."""
         self.state = state
         self.out.retransmit_at_us = self._carrier.now_us + self.out.round_trip.timeout_us
-        self._transmit(0, b"", Flags.SYN if state is State.SYN_SENT else Flags.SYN | Flags.ACK)
+        self._transmit(
+            0, b"", SimTcpFlags.SYN if state is SimTcpState.SYN_SENT else SimTcpFlags.SYN | SimTcpFlags.ACK
+        )
         self._plan_wake()
 
     def look(self, plan: int) -> None:
         """Does what has come due."""
-        if plan != self._plan or self.state is State.OVER:
+        if plan != self._plan or self.state is SimTcpState.OVER:
             return
         self._wake_at_us = NEVER
         if self._carrier.now_us >= self.out.retransmit_at_us:
@@ -361,7 +368,7 @@ class Stream:
 
     def _plan_wake(self) -> None:
         due_us = min(self.incoming.ack_at_us, self.out.retransmit_at_us)
-        if due_us < self._wake_at_us and self.state is not State.OVER:
+        if due_us < self._wake_at_us and self.state is not SimTcpState.OVER:
             self._wake_at_us = due_us
             self._plan += 1
             self._carrier.wake(self, due_us, self._plan)
@@ -369,7 +376,7 @@ class Stream:
     def _time_out(self) -> None:
         self.timeouts += 1
         self.out.round_trip.backoff += 1
-        connecting = self.state is not State.OPEN
+        connecting = self.state is not SimTcpState.OPEN
         retries_max = self.options.connect_retries_max if connecting else self.options.retries_max
         if self.out.round_trip.backoff > retries_max:
             self._end("timed out")
@@ -380,40 +387,40 @@ class Stream:
 
     # ---- Receiving ----
 
-    def arrive(self, segment: TcpSegment) -> None:
+    def arrive(self, segment: SimTcpSegment) -> None:
         """Takes a segment from the other side."""
-        if Flags.RST in segment.flags:
-            self._end("refused" if self.state is State.SYN_SENT else "reset")
+        if SimTcpFlags.RST in segment.flags:
+            self._end("refused" if self.state is SimTcpState.SYN_SENT else "reset")
             return
         self.incoming.stamped(segment)
-        if Flags.SYN in segment.flags:
+        if SimTcpFlags.SYN in segment.flags:
             self._greet(segment)
-        if Flags.ACK in segment.flags:
+        if SimTcpFlags.ACK in segment.flags:
             self._establish(segment)
             self._take_ack(segment)
-        if self.state is State.OPEN:
+        if self.state is SimTcpState.OPEN:
             self._take_data(segment)
         self._pump()
         if self.out.finished and self.incoming.finished:
             self._end("closed")
 
-    def _greet(self, segment: TcpSegment) -> None:
-        if Flags.ACK in segment.flags:
+    def _greet(self, segment: SimTcpSegment) -> None:
+        if SimTcpFlags.ACK in segment.flags:
             # The answer to our SYN, or its repetition: either way the other side waits for an ACK.
             self.incoming.ack_at_us = self._carrier.now_us
-        elif self.state is State.SYN_RECEIVED:
-            self.open(State.SYN_RECEIVED)
+        elif self.state is SimTcpState.SYN_RECEIVED:
+            self.open(SimTcpState.SYN_RECEIVED)
 
-    def _establish(self, segment: TcpSegment) -> None:
-        if self.state is State.OPEN:
+    def _establish(self, segment: SimTcpSegment) -> None:
+        if self.state is SimTcpState.OPEN:
             return
-        self.state = State.OPEN
+        self.state = SimTcpState.OPEN
         self.out.round_trip.sample(self._round_trip_us(segment))
         self.out.round_trip.backoff = 0
         self.out.retransmit_at_us = NEVER
         self._user.connected(self)
 
-    def _take_ack(self, segment: TcpSegment) -> None:
+    def _take_ack(self, segment: SimTcpSegment) -> None:
         now_us = self._carrier.now_us
         if segment.ack > self.out.una:
             self._send(self.out.acknowledged(segment.ack, self._round_trip_us(segment), now_us))
@@ -424,14 +431,14 @@ class Stream:
         elif segment.ack == self.out.una and self.out.flight and self._only_acks(segment):
             self._send(self.out.acknowledged_again(now_us))
 
-    def _round_trip_us(self, segment: TcpSegment) -> int:
+    def _round_trip_us(self, segment: SimTcpSegment) -> int:
         return (self._carrier.now_us - segment.echo_us) & _STAMP_MASK
 
     @staticmethod
-    def _only_acks(segment: TcpSegment) -> bool:
-        return not segment.data and segment.flags == Flags.ACK
+    def _only_acks(segment: SimTcpSegment) -> bool:
+        return not segment.data and segment.flags == SimTcpFlags.ACK
 
-    def _take_data(self, segment: TcpSegment) -> None:
+    def _take_data(self, segment: SimTcpSegment) -> None:
         ready = self.incoming.take(segment, self._carrier.now_us)
         if ready:
             self._user.received(self, ready)
@@ -444,22 +451,22 @@ class Stream:
     def _pump(self) -> None:
         """Sends what the windows allow, and the acknowledgement if it is due and found no ride."""
         now_us = self._carrier.now_us
-        if self.state is State.OPEN:
+        if self.state is SimTcpState.OPEN:
             self._send(self.out.due(now_us))
             if now_us >= self.incoming.ack_at_us:
-                self._transmit(self.out.nxt, b"", Flags.ACK)
+                self._transmit(self.out.nxt, b"", SimTcpFlags.ACK)
         self._plan_wake()
 
     def _send(self, pieces: list[Piece]) -> None:
         for seq, data, fin in pieces:
-            self._transmit(seq, data, Flags.ACK | Flags.FIN if fin else Flags.ACK)
+            self._transmit(seq, data, SimTcpFlags.ACK | SimTcpFlags.FIN if fin else SimTcpFlags.ACK)
 
-    def _transmit(self, seq: int, data: bytes, flags: Flags) -> None:
+    def _transmit(self, seq: int, data: bytes, flags: SimTcpFlags) -> None:
         self.incoming.acknowledged()
         stamp_us = self._carrier.now_us & _STAMP_MASK
         ack, echo_us = self.incoming.next, self.incoming.echo_us
         self._carrier.transmit(
-            self, TcpSegment(self.port, self.remote_port, seq, ack, stamp_us, echo_us, flags, data)
+            self, SimTcpSegment(self.port, self.remote_port, seq, ack, stamp_us, echo_us, flags, data)
         )
 
     # ---- The end ----
@@ -470,7 +477,7 @@ class Stream:
             self._user.closed(self, reason)
 
     def _end(self, reason: str) -> None:
-        if self.state is not State.OVER:
-            self.state = State.OVER
+        if self.state is not SimTcpState.OVER:
+            self.state = SimTcpState.OVER
             self._carrier.forget(self)
             self._tell_closed(reason)

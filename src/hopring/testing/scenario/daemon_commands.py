@@ -15,11 +15,18 @@ from hopring.links.ring_options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.services import Service
-from hopring.sim.cluster import Cluster, Host
+from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.sim.host import HostState
 from hopring.stack_events import StackOptions
-from hopring.testing.link_world import World
-from hopring.testing.scenario.daemon_render import Called, count, phase_of, tell, verdict_on, who_is_where
+from hopring.testing.link_world import LinkWorld
+from hopring.testing.scenario.daemon_render import (
+    MessageNames,
+    count,
+    phase_of,
+    render_events,
+    verdict_on,
+    who_is_where,
+)
 from hopring.testing.scenario.values import BadValue, duration_us, exactly, number, settings
 
 DELAY_US_DEFAULT: Final = 200
@@ -28,7 +35,7 @@ _TUNABLE: Final = (MembershipOptions, RingOptions, LinkTuning, StackOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ClusterSetup:
     """All that a cluster of a story is made of."""
 
     config: Config
@@ -38,7 +45,7 @@ class Ground:
     stack: StackOptions
 
 
-def ground(words: list[str]) -> Ground:
+def parse_cluster(words: list[str]) -> ClusterSetup:
     """The cluster of these words: sites with their number of daemons, delays, options of any layer."""
     delay_us, wide_us = DELAY_US_DEFAULT, WIDE_US_DEFAULT
     counts: dict[str, int] = {}
@@ -62,7 +69,7 @@ def ground(words: list[str]) -> Ground:
         raise BadValue("daemons need sites, as in daemons eu=3 us=2")
     config = _linked(local_config(counts), wide_us, LinkTuning(**tuned[LinkTuning]), tcp)
     stack = replace(StackOptions(ring=RingOptions(**tuned[RingOptions])), **tuned[StackOptions])
-    return Ground(config, delay_us, wide_us, MembershipOptions(**tuned[MembershipOptions]), stack)
+    return ClusterSetup(config, delay_us, wide_us, MembershipOptions(**tuned[MembershipOptions]), stack)
 
 
 def _tunes(word: str) -> type[Any] | None:
@@ -103,9 +110,9 @@ _SIZE: Final = re.compile(r"(?:(\d+)x)?(\d+)B")
 _TIMES: Final = re.compile(r"x(\d+)")
 
 
-def _cluster_in(world: World, base: Ground) -> Cluster:
+def _cluster_in(world: LinkWorld, base: ClusterSetup) -> SimCluster:
     """A cluster in the world of a story, on its clock and its network."""
-    cluster = Cluster(base.config, world.seed, None, base.membership, base.stack)
+    cluster = SimCluster(base.config, world.seed, None, base.membership, base.stack)
     cluster.engine = world.engine
     cluster.network = world.network
     # Datagrams of daemons are too many to be written down.
@@ -119,12 +126,12 @@ def _cluster_in(world: World, base: Ground) -> Cluster:
     return cluster
 
 
-class Daemons:
+class DaemonCommands:
     """Commands on one cluster."""
 
-    def __init__(self, world: World, words: list[str]) -> None:
+    def __init__(self, world: LinkWorld, words: list[str]) -> None:
         self._world = world
-        self._cluster = _cluster_in(world, ground(words))
+        self._cluster = _cluster_in(world, parse_cluster(words))
         self._called: dict[MessageId, str] = {}
         self._shown = 0
         self._lines: list[str] = []
@@ -136,8 +143,8 @@ class Daemons:
         """What has happened since this was last asked."""
         self._world.run_for(0)
         lines, self._lines = self._lines, []
-        called = Called(self._called)
-        return [*tell(self._news(), called), *lines]
+        called = MessageNames(self._called)
+        return [*render_events(self._news(), called), *lines]
 
     def _news(self) -> list[Event]:
         news = self._cluster.history[self._shown :]
@@ -187,7 +194,7 @@ class Daemons:
         if name not in self._cluster.numbers:
             raise BadValue(f"there is no daemon {name!r}")
 
-    def _host(self, name: str) -> Host:
+    def _host(self, name: str) -> SimDaemon:
         self._check(name)
         if name not in self._cluster.hosts:
             raise BadValue(f"{name} is not running")
@@ -215,7 +222,7 @@ class Daemons:
             return [(100, "")] * int(times.group(1))
         return [(len(word), word)]
 
-    def _submit(self, host: Host, service: Service, size: int, called: str) -> None:
+    def _submit(self, host: SimDaemon, service: Service, size: int, called: str) -> None:
         host.submit(service, size)
         if called:
             self._called[MessageId(host.name, host.me.incarnation, host.sent)] = called
@@ -233,7 +240,7 @@ class Daemons:
             host = self._host(name)
             self._feed(host, _service(service), int(sized.group(2)), duration_us(gap), until_us)
 
-    def _feed(self, host: Host, service: Service, size: int, gap_us: int, until_us: int) -> None:
+    def _feed(self, host: SimDaemon, service: Service, size: int, gap_us: int, until_us: int) -> None:
         if self._cluster.hosts.get(host.name) is not host or self._world.now_us >= until_us:
             return
         if self._world.network.host(host.name).state is HostState.RUNNING and host.membership.queue_open:

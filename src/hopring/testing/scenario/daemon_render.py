@@ -8,14 +8,14 @@ from typing import Final
 from hopring.check.judge import check_evs
 from hopring.check.trace import Delivered, Event, Installed, MessageId, Process, Sent, Signal
 from hopring.membership.membership import MembershipPhase
-from hopring.sim.cluster import Cluster, Host
+from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.testing.scenario.render import time, words
 
 _NAMES_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class MessageNames:
     """What messages are called that have a word for a payload."""
 
     messages: Mapping[MessageId, str]
@@ -26,7 +26,7 @@ class Called:
 
 
 @dataclass(slots=True)
-class Happening:
+class DaemonLine:
     """One line: what several daemons did alike, from the first of them to the last."""
 
     what: str
@@ -36,9 +36,9 @@ class Happening:
     messages: list[str] = field(default_factory=list)  # Of deliveries, before they become a text.
 
 
-def tell(events: Iterable[Event], called: Called) -> list[str]:
+def render_events(events: Iterable[Event], called: MessageNames) -> list[str]:
     """The events in aligned columns. Lines are moved together only past those of other daemons."""
-    rows: list[Happening] = []
+    rows: list[DaemonLine] = []
     for one in _runs(events, called):
         same = _same(rows, one)
         if same is None:
@@ -52,12 +52,12 @@ def tell(events: Iterable[Event], called: Called) -> list[str]:
     return [f"{at:>{wide}}  {who:<{far}}  {row.what}" for at, who, row in zip(times, where, rows, strict=True)]
 
 
-def _span(row: Happening) -> str:
+def _span(row: DaemonLine) -> str:
     first, last = time(row.first_us), time(row.last_us)
     return first if first == last else f"{first.removesuffix('ms')}..{last}"
 
 
-def _same(rows: list[Happening], one: Happening) -> Happening | None:
+def _same(rows: list[DaemonLine], one: DaemonLine) -> DaemonLine | None:
     """The line that says the same of others, unless this daemon did something in between."""
     for row in reversed(rows):
         if one.daemons[0] in row.daemons:
@@ -67,23 +67,23 @@ def _same(rows: list[Happening], one: Happening) -> Happening | None:
     return None
 
 
-def _runs(events: Iterable[Event], called: Called) -> list[Happening]:
+def _runs(events: Iterable[Event], called: MessageNames) -> list[DaemonLine]:
     """One line for each view and signal, and for the deliveries between them, by the time of the first."""
-    rows: list[Happening] = []
-    open_runs: dict[str, Happening] = {}
+    rows: list[DaemonLine] = []
+    open_runs: dict[str, DaemonLine] = {}
     for event in events:
         name = event.process.daemon
         match event:
             case Delivered():
                 row = open_runs.get(name)
                 if row is None:
-                    row = open_runs[name] = Happening("", [name], event.at_us, event.at_us)
+                    row = open_runs[name] = DaemonLine("", [name], event.at_us, event.at_us)
                     rows.append(row)
                 row.messages.append(called.message(event.message))
                 row.last_us = event.at_us
             case Installed() | Signal():
                 open_runs.pop(name, None)
-                rows.append(Happening(_view(event), [name], event.at_us, event.at_us))
+                rows.append(DaemonLine(_view(event), [name], event.at_us, event.at_us))
             case _:
                 pass
     for row in rows:
@@ -112,12 +112,12 @@ def _names(processes: Sequence[Process]) -> str:
 
 def count(events: Iterable[Event]) -> list[str]:
     """What daemons delivered, and how often they changed views; those alike in one line."""
-    totals: dict[str, Counter[str]] = {}
+    totals: dict[str, Counter[type]] = {}
     for event in events:
-        totals.setdefault(event.process.daemon, Counter())[type(event).__name__] += 1
+        totals.setdefault(event.process.daemon, Counter())[type(event)] += 1
     alike: dict[tuple[str, str], list[str]] = {}
     for name, counts in sorted(totals.items()):
-        key = (f"{counts['Delivered']} delivered", _views(counts["Installed"]))
+        key = (f"{counts[Delivered]} delivered", _views(counts[Installed]))
         alike.setdefault(key, []).append(name)
     return table([(_who(names), *key) for key, names in alike.items()])
 
@@ -142,7 +142,7 @@ def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def phase_of(host: Host) -> str:
+def phase_of(host: SimDaemon) -> str:
     """The state of a daemon, by its name in the thesis."""
     membership = host.membership
     if membership.phase is MembershipPhase.SEARCH and membership.discovery.gather is not None:
@@ -150,7 +150,7 @@ def phase_of(host: Host) -> str:
     return membership.phase.value
 
 
-def who_is_where(cluster: Cluster) -> list[str]:
+def who_is_where(cluster: SimCluster) -> list[str]:
     """A table: every daemon with its phase, and its last view with its members."""
     rows = [("daemon", "phase", "view", "members")]
     for name in sorted(cluster.numbers):
@@ -165,7 +165,7 @@ def who_is_where(cluster: Cluster) -> list[str]:
 
 
 def verdict_on(
-    cluster: Cluster, components: Sequence[Collection[str]] | None, *, counters_survive: bool
+    cluster: SimCluster, components: Sequence[Collection[str]] | None, *, counters_survive: bool
 ) -> str:
     """That all properties hold, or the first that does not."""
     quiet = _quiet(cluster)
@@ -176,7 +176,7 @@ def verdict_on(
     return [*broken, *_unsent(cluster), "all properties hold"][0]
 
 
-def _quiet(cluster: Cluster) -> bool:
+def _quiet(cluster: SimCluster) -> bool:
     """Whether all are in views whose members are all there."""
     memberships = [host.membership for host in cluster.hosts.values()]
     views = {one.local.me: one.view.id for one in memberships if one.phase is MembershipPhase.OP}
@@ -186,7 +186,7 @@ def _quiet(cluster: Cluster) -> bool:
     )
 
 
-def _unsent(cluster: Cluster) -> list[str]:
+def _unsent(cluster: SimCluster) -> list[str]:
     """What a living daemon took and never stamped, which no property of the order can see."""
     sent = Counter(event.process for event in cluster.history if isinstance(event, Sent))
     return [

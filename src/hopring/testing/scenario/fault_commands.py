@@ -7,18 +7,18 @@ from typing import Any, Final
 from hopring.sim.faults import Delay, Duplicate, Effect, Flight, Lose, TargetedFault
 from hopring.sim.host import HostState
 from hopring.sim.path import Quality
-from hopring.sim.tcp.stream import TcpSegment
-from hopring.testing.link_world import World
+from hopring.sim.tcp.stream import SimTcpSegment
+from hopring.testing.link_world import LinkWorld
 from hopring.testing.scenario.render import INNER_KINDS, KINDS, frames_of, inside, kind
 from hopring.testing.scenario.values import BadValue, duration_us, exactly, number, probability, settings
 from hopring.wire.data import Data, Segment
 from hopring.wire.train import Frame
 
 
-class Mischief:
+class FaultCommands:
     """Commands on one world; WHERE is A->B for one direction, or A B for both."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LinkWorld) -> None:
         self._world = world
         self._network = world.network
 
@@ -170,7 +170,7 @@ def _matcher(source: str, target: str, wanted: str, seq: int | None) -> Callable
     return matches
 
 
-def _is(frame: Frame | TcpSegment, wanted: str, seq: int | None) -> bool:
+def _is(frame: Frame | SimTcpSegment, wanted: str, seq: int | None) -> bool:
     if wanted in INNER_KINDS:
         return any(name == wanted and seq in (None, its) for name, its in inside(frame))
     if kind(frame) != wanted:

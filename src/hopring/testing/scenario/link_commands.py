@@ -8,8 +8,8 @@ from hopring.links.hop import HopOptions
 from hopring.links.ring_options import RingOptions
 from hopring.links.tcp import TcpOptions
 from hopring.sim.host import HostState
-from hopring.testing.link_ends import End
-from hopring.testing.link_world import World
+from hopring.testing.link_ends import LinkEnd
+from hopring.testing.link_world import LinkWorld
 from hopring.testing.network_check import NetworkEvent
 from hopring.testing.overlay import Overlay
 from hopring.testing.scenario.values import BadValue, duration_us, exactly, settings
@@ -18,10 +18,10 @@ _SIZE: Final = re.compile(r"(?:(\d+)x)?(\d+)B")
 _LIMIT: Final = re.compile(r"max([+-]\d+)?")
 
 
-class Stage:
+class LinkCommands:
     """Commands on one world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LinkWorld) -> None:
         self._world = world
         self._filled = 0
 
@@ -56,7 +56,7 @@ class Stage:
             for payload in self._payloads(end, word):
                 end.submit(payload)
 
-    def _end(self, where: str) -> End:
+    def _end(self, where: str) -> LinkEnd:
         """The end at HOST, or at HOST@LINK where the host has several."""
         host, _at, link = where.partition("@")
         ends = [end for (name, at), end in self._world.ends.items() if at == host and link in ("", name)]
@@ -64,7 +64,7 @@ class Stage:
             raise BadValue(f"{where!r} is the end of {len(ends)} links; name one as HOST@LINK")
         return ends[0]
 
-    def _payloads(self, end: End, word: str) -> list[bytes]:
+    def _payloads(self, end: LinkEnd, word: str) -> list[bytes]:
         size, limit = _SIZE.fullmatch(word), _LIMIT.fullmatch(word)
         if limit is not None:
             return [self._fill(end.payload_bytes_max + int(limit.group(1) or 0))]
@@ -79,10 +79,10 @@ class Stage:
         return (pattern * (size // len(pattern) + 1))[:size]
 
 
-class StoryOverlay(Overlay):
+class ScenarioOverlay(Overlay):
     """An overlay in the world of a story, on its clock and its network, writing in its trace."""
 
-    def __init__(self, config: Config, world: World) -> None:
+    def __init__(self, config: Config, world: LinkWorld) -> None:
         super().__init__(config, world.seed)
         self.engine = world.engine
         self.network = world.network
@@ -93,14 +93,14 @@ class StoryOverlay(Overlay):
         self._world.trace.append(event)
 
 
-class OverlayStage:
+class OverlayCommands:
     """Sites and edges first; `net` then gives every running daemon the network that they make."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LinkWorld) -> None:
         self._world = world
         self._sites: dict[str, tuple[str, ...]] = {}
         self._edges: dict[tuple[str, str], Link] = {}
-        self._overlay: StoryOverlay | None = None
+        self._overlay: ScenarioOverlay | None = None
 
     @property
     def site_names(self) -> list[str]:
@@ -134,7 +134,7 @@ class OverlayStage:
         if self._overlay is None:
             if not self._sites:
                 raise BadValue("a net needs sites")
-            self._overlay = StoryOverlay(self._config(), self._world)
+            self._overlay = ScenarioOverlay(self._config(), self._world)
             self._world.numbers.update(self._overlay.numbers)
         running = [name for name in self._overlay.numbers if self._runs(name)]
         self._overlay.start(running, cut)

@@ -9,13 +9,21 @@ from typing import Final
 from hopring.errors import PeerError
 from hopring.membership.messages import decode_daemon_message
 from hopring.sim.host import Address
-from hopring.sim.network import Sending
-from hopring.sim.path import Loss
+from hopring.sim.network import SentDatagram
+from hopring.sim.path import LossReason
 from hopring.sim.tcp.host import TCP_PORT
-from hopring.sim.tcp.stream import Flags, TcpSegment, decode_segment
+from hopring.sim.tcp.stream import SimTcpFlags, SimTcpSegment, decode_segment
 from hopring.testing.link_ends import CLUSTER
 from hopring.testing.network_check import Ninit, Nlinkfailed, Nmcast, Nreceive
-from hopring.testing.trace import Dropped, Event, Failed, HostChanged, Received, Refused, Submitted
+from hopring.testing.trace import (
+    DatagramDropped,
+    HostChanged,
+    LinkEndFailed,
+    ObjectReceived,
+    ObjectRefused,
+    ObjectSubmitted,
+    TraceEvent,
+)
 from hopring.wire.data import Data, Missing, Segment
 from hopring.wire.flood import decode_control
 from hopring.wire.hop import Ack, Nack
@@ -31,12 +39,27 @@ KINDS: Final = frozenset(
 )
 """The kinds of frames and, from SYN on, of TCP segments."""
 
+_FRAME_KINDS: Final[Mapping[type, str]] = {
+    Ack: "ACK",
+    Nack: "NACK",
+    Token: "TOKEN",
+    Hurry: "HURRY",
+    Held: "HELD",
+    Word: "WORD",
+    Loose: "LOOSE",
+}
+_COUNTED_AS: Final[Mapping[type, str]] = {
+    ObjectSubmitted: "submitted",
+    ObjectRefused: "refused",
+    DatagramDropped: "dropped",
+}
+
 _WORD_CHARACTERS_MAX: Final = 24
 _WORDS_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScenarioLine:
     """One line; `kinds` names the frames in it, for `hide`."""
 
     at_us: int
@@ -47,7 +70,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class WireNames:
     """What numbers on the wire are called: daemons, and in an overlay the sites whose bundles travel."""
 
     hosts: Mapping[int, str]
@@ -84,7 +107,7 @@ def words(objects: list[str]) -> str:
     return " ".join(objects) if len(objects) <= _WORDS_MAX else f"{len(objects)} objects"
 
 
-def frames_of(source: Address, datagram: bytes) -> list[Frame | TcpSegment]:
+def frames_of(source: Address, datagram: bytes) -> list[Frame | SimTcpSegment]:
     """What a datagram says; nothing if it is none of ours."""
     if source.port == TCP_PORT:
         return [decode_segment(datagram)]
@@ -94,71 +117,71 @@ def frames_of(source: Address, datagram: bytes) -> list[Frame | TcpSegment]:
         return []
 
 
-def kind(frame: Frame | TcpSegment) -> str:
+def kind(frame: Frame | SimTcpSegment) -> str:
     """The name of a frame's kind, as scenarios use it."""
     match frame:
         case Data() | Segment():
             return "DATA"
-        case TcpSegment():
+        case SimTcpSegment():
             return _tcp_kind(frame)
         case _:
-            return type(frame).__name__.upper()
+            return _FRAME_KINDS[type(frame)]
 
 
-def _tcp_kind(segment: TcpSegment) -> str:
-    for flag in (Flags.RST, Flags.SYN, Flags.FIN):
+def _tcp_kind(segment: SimTcpSegment) -> str:
+    for flag in (SimTcpFlags.RST, SimTcpFlags.SYN, SimTcpFlags.FIN):
         if flag in segment.flags:
             return str(flag.name)
     return "BYTES" if segment.data else "ACK"
 
 
-def line_of(event: Event, names: Names) -> Line | None:
+def line_of(event: TraceEvent, names: WireNames) -> ScenarioLine | None:
     """The line for one event; what a command of the scenario itself says is not repeated."""
     match event:
-        case Sending():
+        case SentDatagram():
             return _sending(event, names)
-        case Submitted():
+        case ObjectSubmitted():
             return None
-        case Received():
-            return Line(event.at_us, event.host, f"deliver {word(event.payload)}")
-        case Refused():
-            return Line(event.at_us, event.host, f"refused: {event.reason}")
-        case Failed():
-            return Line(event.at_us, event.host, f"link failed: {event.reason}")
-        case Dropped():
-            return Line(event.at_us, event.host, f"drop {event.reason}: {event.detail}")
+        case ObjectReceived():
+            return ScenarioLine(event.at_us, event.host, f"deliver {word(event.payload)}")
+        case ObjectRefused():
+            return ScenarioLine(event.at_us, event.host, f"refused: {event.reason}")
+        case LinkEndFailed():
+            return ScenarioLine(event.at_us, event.host, f"link failed: {event.reason}")
+        case DatagramDropped():
+            return ScenarioLine(event.at_us, event.host, f"drop {event.reason}: {event.detail}")
         case HostChanged():
-            return Line(event.at_us, event.host, event.change.value)
+            return ScenarioLine(event.at_us, event.host, event.change.value)
         case Ninit():
-            return Line(
+            return ScenarioLine(
                 event.at_us, event.daemon, f"starts network {event.network} of {' '.join(event.members)}"
             )
         case Nmcast():
             return None
         case Nreceive():
-            return Line(event.at_us, event.daemon, f"deliver {word(event.bundle)}")
+            return ScenarioLine(event.at_us, event.daemon, f"deliver {word(event.bundle)}")
         case Nlinkfailed():
-            return Line(event.at_us, event.daemon, f"network failed: {event.reason}")
+            return ScenarioLine(event.at_us, event.daemon, f"network failed: {event.reason}")
 
 
-def _sending(event: Sending, names: Names) -> Line:
+def _sending(event: SentDatagram, names: WireNames) -> ScenarioLine:
     target = "*" if event.group is not None else event.fates[0][0]
     frames = frames_of(event.source, event.datagram)
     what = " + ".join(_frame(frame, names) for frame in frames) or f"{len(event.datagram)}B of noise"
     where = f"{event.source.host}->{target}"
-    return Line(event.at_us, where, what, _fate(event), frozenset(map(kind, frames)))
+    return ScenarioLine(event.at_us, where, what, _fate(event), frozenset(map(kind, frames)))
 
 
-def _fate(event: Sending) -> str:
+def _fate(event: SentDatagram) -> str:
     lost = {host: loss for host, loss in event.fates if loss is not None}
     if not lost:
         return ""
-    reasons = sorted({loss for loss in lost.values() if loss not in (Loss.TARGETED, Loss.CHANCE)})
+    reasons = sorted({loss for loss in lost.values() if loss not in (LossReason.TARGETED, LossReason.CHANCE)})
     why = f" ({', '.join(reasons)})" if reasons else ""
     return f"lost{why}" if len(lost) == len(event.fates) else f"lost to {' '.join(lost)}{why}"
 
 
-def _frame(frame: Frame | TcpSegment, names: Names) -> str:
+def _frame(frame: Frame | SimTcpSegment, names: WireNames) -> str:
     match frame:
         case Data(seq=seq, payload=payload):
             return f"DATA {seq} {words([names.object(kind, body) for kind, body in split_objects(payload)])}"
@@ -179,7 +202,7 @@ def _frame(frame: Frame | TcpSegment, names: Names) -> str:
             return f"WORD of {len(frame.payload)}B"
         case Loose():
             return f"LOOSE of {len(frame.payload)}B"
-        case TcpSegment():
+        case SimTcpSegment():
             return _tcp(frame)
 
 
@@ -205,7 +228,7 @@ def _ranges(numbers: list[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _token(token: Token, names: Names) -> str:
+def _token(token: Token, names: WireNames) -> str:
     parts = [f"TOKEN {token.number} seq={token.link_seq} aru={token.link_aru}"]
     if token.link_aru_modifier in names.hosts:
         parts.append(f"by {names.hosts[token.link_aru_modifier]}")
@@ -214,10 +237,10 @@ def _token(token: Token, names: Names) -> str:
     return " ".join(parts)
 
 
-def _tcp(segment: TcpSegment) -> str:
+def _tcp(segment: SimTcpSegment) -> str:
     name = _tcp_kind(segment)
     span = f" {segment.seq}-{segment.end - 1}" if segment.data else ""
-    return f"{name}{span} ack={segment.ack}" if Flags.ACK in segment.flags else f"{name}{span}"
+    return f"{name}{span} ack={segment.ack}" if SimTcpFlags.ACK in segment.flags else f"{name}{span}"
 
 
 _PART: Final = re.compile(r"(DATA \d+) part (\d+)/(\d+)")
@@ -225,7 +248,7 @@ _PARTS: Final = re.compile(r"(DATA \d+) part (\d+)(?:-(\d+))?/(\d+)")
 _DELIVERIES_MAX: Final = 8
 
 
-def align(lines: list[Line]) -> list[str]:
+def align(lines: list[ScenarioLine]) -> list[str]:
     """The lines as text, in columns as wide as they need to be."""
     joined = _join(lines)
     times = [time(line.at_us) for line in joined]
@@ -238,8 +261,8 @@ def align(lines: list[Line]) -> list[str]:
     ]
 
 
-def _join(lines: list[Line]) -> list[Line]:
-    joined: list[Line] = []
+def _join(lines: list[ScenarioLine]) -> list[ScenarioLine]:
+    joined: list[ScenarioLine] = []
     for line in lines:
         together = _together(joined[-1], line) if joined else None
         if together is None:
@@ -249,7 +272,7 @@ def _join(lines: list[Line]) -> list[Line]:
     return [_shorten(line) for line in joined]
 
 
-def _together(one: Line, other: Line) -> Line | None:
+def _together(one: ScenarioLine, other: ScenarioLine) -> ScenarioLine | None:
     """Both lines as one, if the second only goes on where the first stopped."""
     if (one.at_us, one.where, one.fate) != (other.at_us, other.where, other.fate):
         return None
@@ -263,31 +286,31 @@ def _together(one: Line, other: Line) -> Line | None:
     return replace(one, what=f"{first.group(1)} part {first.group(2)}-{second.group(2)}/{first.group(4)}")
 
 
-def _shorten(line: Line) -> Line:
+def _shorten(line: ScenarioLine) -> ScenarioLine:
     delivered = line.what.split()[1:]
     if not line.what.startswith("deliver ") or len(delivered) <= _DELIVERIES_MAX:
         return line
     return replace(line, what=f"deliver {len(delivered)} objects from {delivered[0]} to {delivered[-1]}")
 
 
-def summary(events: Iterable[Event]) -> list[str]:
+def summary(events: Iterable[TraceEvent]) -> list[str]:
     """Counts per host, then per direction, in the order of their names."""
     hosts: dict[str, Counter[str]] = {}
     paths: dict[str, Counter[str]] = {}
     seen: set[tuple[str, bytes]] = set()
     for event in events:
         match event:
-            case Sending():
+            case SentDatagram():
                 _count_sending(event, paths)
-            case Submitted() | Refused() | Dropped():
-                hosts.setdefault(event.host, Counter())[type(event).__name__.lower()] += 1
+            case ObjectSubmitted() | ObjectRefused() | DatagramDropped():
+                hosts.setdefault(event.host, Counter())[_COUNTED_AS[type(event)]] += 1
             case Nmcast():
                 hosts.setdefault(event.daemon, Counter())["multicast"] += 1
-            case Received():
+            case ObjectReceived():
                 _count_receipt(hosts, seen, event.host, event.payload)
             case Nreceive():
                 _count_receipt(hosts, seen, event.daemon, event.bundle)
-            case Failed():
+            case LinkEndFailed():
                 hosts.setdefault(event.host, Counter())[_failure(event)] += 1
             case Nlinkfailed():
                 hosts.setdefault(event.daemon, Counter())[_failure(event)] += 1
@@ -307,11 +330,11 @@ def _count_receipt(
     hosts.setdefault(host, Counter())["received again" if again else "received"] += 1
 
 
-def _failure(event: Failed | Nlinkfailed) -> str:
+def _failure(event: LinkEndFailed | Nlinkfailed) -> str:
     return f"failure at {time(event.at_us)}: {event.reason}"
 
 
-def _count_sending(event: Sending, paths: dict[str, Counter[str]]) -> None:
+def _count_sending(event: SentDatagram, paths: dict[str, Counter[str]]) -> None:
     for host, loss in event.fates:
         counts = paths.setdefault(f"{event.source.host}->{host}", Counter())
         counts["datagrams sent"] += 1
@@ -334,7 +357,7 @@ INNER_KINDS: Final = frozenset(
 _TOLD: Final = {b"\xa1S": "STATETRANS", b"\xa1D": "RESEND", b"\xa1E": "DONE"}
 
 
-def inside(frame: Frame | TcpSegment) -> list[tuple[str, int | None]]:
+def inside(frame: Frame | SimTcpSegment) -> list[tuple[str, int | None]]:
     """The inner kinds of a frame, with the site sequence of those that have one."""
     try:
         match frame:

@@ -18,24 +18,29 @@ from typing import Final
 
 from hopring.errors import HopError
 from hopring.sim.path import Quality
-from hopring.testing.link_world import World
-from hopring.testing.scenario.daemon_commands import Daemons
-from hopring.testing.scenario.fault_commands import Mischief
-from hopring.testing.scenario.link_commands import OverlayStage, Stage
-from hopring.testing.scenario.render import KINDS, Line, Names, align, line_of, summary
+from hopring.testing.link_world import LinkWorld
+from hopring.testing.scenario.daemon_commands import DaemonCommands
+from hopring.testing.scenario.fault_commands import FaultCommands
+from hopring.testing.scenario.link_commands import LinkCommands, OverlayCommands
+from hopring.testing.scenario.render import KINDS, ScenarioLine, WireNames, align, line_of, summary
 from hopring.testing.scenario.values import BadValue, duration_us, exactly
 
 DELAY_US_DEFAULT: Final = 1_000
 
 
-class Story:
+class Scenario:
     """Finds the method `do_NAME` of a command here, on the stage, or among the mischief."""
 
     def __init__(self, seed: int) -> None:
-        self.world = World(seed, Quality(delay_us=DELAY_US_DEFAULT))
-        self._overlay = OverlayStage(self.world)
-        self._tellers: tuple[object, ...] = (self, Stage(self.world), self._overlay, Mischief(self.world))
-        self._daemons: Daemons | None = None
+        self.world = LinkWorld(seed, Quality(delay_us=DELAY_US_DEFAULT))
+        self._overlay = OverlayCommands(self.world)
+        self._tellers: tuple[object, ...] = (
+            self,
+            LinkCommands(self.world),
+            self._overlay,
+            FaultCommands(self.world),
+        )
+        self._daemons: DaemonCommands | None = None
         self._shown = 0  # Events of the trace that were shown or passed over.
         self._summed = 0
         self._hidden: set[str] = set()
@@ -59,7 +64,7 @@ class Story:
         """`daemons SITE=COUNT ... [KEY=VALUE ...]`: whole daemons, whose commands come before all others."""
         if self._daemons is not None:
             raise BadValue("a story has one cluster of daemons")
-        self._daemons = Daemons(self.world, words)
+        self._daemons = DaemonCommands(self.world, words)
         self._tellers = (self._daemons, *self._tellers)
 
     def happened(self) -> list[str]:
@@ -67,14 +72,16 @@ class Story:
         if self._daemons is not None:
             return self._daemons.happened()
         self.world.run_for(0)
-        names = Names({number: host for host, number in self.world.numbers.items()}, self._overlay.site_names)
+        names = WireNames(
+            {number: host for host, number in self.world.numbers.items()}, self._overlay.site_names
+        )
         lines = [line_of(event, names) for event in self.world.trace[self._shown :]]
         self._shown = len(self.world.trace)
         shown = align([line for line in lines if line is not None and not self._hides(line)])
         counts, self._summary = self._summary, []
         return shown + counts
 
-    def _hides(self, line: Line) -> bool:
+    def _hides(self, line: ScenarioLine) -> bool:
         """Whether a line says nothing but what is hidden; losses are always told."""
         return bool(line.kinds) and line.kinds <= self._hidden and not line.fate
 
@@ -124,40 +131,40 @@ class ScriptError(HopError):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ScenarioBlock:
     """Comments and commands that stand together, from this line on."""
 
     line: int
     lines: tuple[str, ...]
 
 
-def parse(text: str) -> list[Block]:
+def parse(text: str) -> list[ScenarioBlock]:
     """The blocks of a file, without what they recorded."""
-    blocks: list[Block] = []
+    blocks: list[ScenarioBlock] = []
     current: list[str] = []
     for number, line in enumerate([*text.splitlines(), ""], start=1):
         if not line.strip():
             if current:
-                blocks.append(Block(number - len(current), tuple(current)))
+                blocks.append(ScenarioBlock(number - len(current), tuple(current)))
             current = []
         else:
             current.append(line.rstrip())
     return [_commands_only(block) for block in blocks]
 
 
-def _commands_only(block: Block) -> Block:
+def _commands_only(block: ScenarioBlock) -> ScenarioBlock:
     lines = block.lines
-    return Block(block.line, lines[: lines.index(DASHES)] if DASHES in lines else lines)
+    return ScenarioBlock(block.line, lines[: lines.index(DASHES)] if DASHES in lines else lines)
 
 
 def replay(text: str, name: str) -> str:
     """The whole file with what happens when its commands are carried out."""
     blocks = parse(text)
-    story = Story(_seed(blocks, name))
+    story = Scenario(_seed(blocks, name))
     return "\n\n".join("\n".join(_play(block, story, name)) for block in blocks) + "\n"
 
 
-def _play(block: Block, story: Story, name: str) -> list[str]:
+def _play(block: ScenarioBlock, story: Scenario, name: str) -> list[str]:
     for number, line in enumerate(block.lines, start=block.line):
         command = line.partition("#")[0].strip()
         if command and not command.startswith("seed "):
@@ -169,7 +176,7 @@ def _play(block: Block, story: Story, name: str) -> list[str]:
     return [*block.lines, DASHES, *happened] if happened else list(block.lines)
 
 
-def _seed(blocks: list[Block], name: str) -> int:
+def _seed(blocks: list[ScenarioBlock], name: str) -> int:
     """The seed, which has to be the first command if it is given."""
     commands = [
         (number, line)
