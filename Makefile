@@ -49,7 +49,7 @@ $(PEERS): $(READY)
 	@touch $@
 
 compile: setup ## compile the hot modules, where there is a C compiler (quick when nothing changed)
-	@$(BIN)/python compile_core.py
+	@$(BIN)/python tools/compile_core.py
 
 demo: $(SPARK) ## run the product's main job on this machine
 	@$(BIN)/hop demo

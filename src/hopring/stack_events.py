@@ -7,8 +7,8 @@ from hopring.ids import NUMBER_MAX, DaemonId, Generation, Incarnation, SiteId, S
 from hopring.links import hop, tcp
 from hopring.links.events import Tick
 from hopring.links.ring_options import RingOptions
-from hopring.native import Value
 from hopring.routing.network import NetworkFailed
+from hopring.value import Value
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.flood import Update

@@ -26,7 +26,6 @@ from hopring.bench.throughput import Throughput, measure_throughput
 from hopring.cli.asking import json_option
 from hopring.cli.exits import Failure
 from hopring.cli.progress_line import Steps
-from hopring.value import Value
 
 HEAD_ROOM: Final = 1.3
 OTHERS_SHARE_MAX: Final = 0.1
@@ -38,7 +37,7 @@ GATED: Final = ("sending_ratio", "receiving_ratio")
 _PLAIN: Final = ("sending_us", "receiving_us", "calibration_us", "idle_percent")
 
 
-class Cpu(Value, frozen=True):
+class Cpu(msgspec.Struct, frozen=True):
     """Of 1 KB messages in bundles, at three daemons of one site."""
 
     sending_us: float  # At the daemon of the sender.
@@ -106,7 +105,9 @@ def _calibrate_for(calibrations: list[float], seconds: float) -> None:
 def least(one: Cpu, other: Cpu) -> Cpu:
     """Of two measurements the lesser of each figure; losses stay losses."""
     lesser = {name: min(getattr(one, name), getattr(other, name)) for name in (*GATED, *_PLAIN)}
-    return one.but(**lesser, lost=max(one.lost, other.lost), order_ok=one.order_ok and other.order_ok)
+    return msgspec.structs.replace(
+        one, **lesser, lost=max(one.lost, other.lost), order_ok=one.order_ok and other.order_ok
+    )
 
 
 def _idle_percent(daemons: Daemons, seconds: float) -> float:

@@ -20,12 +20,11 @@ from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import service_option
 from hopring.cli.exits import Exit
 from hopring.cli.progress_line import Steps
-from hopring.value import Value
 
 VIEW_SECONDS_MAX: Final = 30.0
 
 
-class Failover(Value, frozen=True):
+class Failover(msgspec.Struct, frozen=True):
     """What one crash has shown, at the slowest of the clients at daemons that live on."""
 
     view_ms: float  # From the kill to the group's new view.
@@ -39,7 +38,7 @@ class Failover(Value, frozen=True):
 def measure_failover(daemons: Daemons, case: Case, group: str, say: Say = unsaid) -> Failover:
     """Kills the last daemon, at which a member is, and starts it again in the end."""
     victim = daemons.names[-1]
-    case = case.but(receivers=len(daemons.names) - 1)
+    case = msgspec.structs.replace(case, receivers=len(daemons.names) - 1)
     with TemporaryDirectory(prefix="hop-bench-") as name, Crew(daemons, Path(name)) as crew:
         file = Path(name) / "board"
         board = set_board(file, case)

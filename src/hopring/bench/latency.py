@@ -21,13 +21,12 @@ from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import service_option
 from hopring.cli.exits import Failure
 from hopring.cli.progress_line import Steps
-from hopring.value import Value
 
 PROBE_SECONDS_MAX: Final = 0.2
 """So long a probe may take on the average, before the bench gives up."""
 
 
-class RoundTrip(Value, frozen=True):
+class RoundTrip(msgspec.Struct, frozen=True):
     """What some probes took."""
 
     p50_us: float
@@ -36,7 +35,7 @@ class RoundTrip(Value, frozen=True):
     probes: int
 
 
-class Probing(Value, frozen=True):
+class Probing(msgspec.Struct, frozen=True):
     """How it is probed."""
 
     probes: int = 2000
@@ -64,14 +63,14 @@ def measure_latency(system: System, case: Case, probing: Probing, group: str, sa
 def _probe(crew: Crew, directory: Path, case: Case, probing: Probing, group: str, say: Say) -> RoundTrip:
     answering = 0 if probing.to_itself else case.receivers
     file = directory / "board"
-    board = set_board(file, case.but(receivers=answering))
+    board = set_board(file, msgspec.structs.replace(case, receivers=answering))
     job = Job("answer", 0, str(file), group, case, probing.probes, probing.pause_us, probing.to_itself)
     for number in range(answering):
-        crew.start(job.but(number=number))
+        crew.start(msgspec.structs.replace(job, number=number))
     ready = slots.RECEIVER_READY
     crew.wait(lambda: all(board[ready : ready + answering]), READY_SECONDS, "who answers is not ready")
     say(f"sending {probing.probes} probes, one at a time")
-    name = crew.start(job.but(role="ping"))
+    name = crew.start(msgspec.structs.replace(job, role="ping"))
     seconds = READY_SECONDS + (PROBE_SECONDS_MAX + probing.pause_us / 1e6) * probing.probes
     taken_us: list[float] = json.loads(crew.result(name, seconds))
     return RoundTrip(
@@ -128,7 +127,11 @@ def latency(
             most = measure_throughput(system, LOAD, "most", say=part_of(steps.say, "full load"))
             load_per_second = int(most.messages_per_second / 2)
         # The flood itself at a lower rate: sent as it comes, in smaller bundles, it would be another load.
-        load = LOAD.but(pace_per_second=load_per_second, bundle=LOAD.at_once) if load_per_second else None
+        load = (
+            msgspec.structs.replace(LOAD, pace_per_second=load_per_second, bundle=LOAD.at_once)
+            if load_per_second
+            else None
+        )
         results: list[Figures] = []
         for number in range(runs):
             trips, say = {}, of_runs(steps.say, number, runs)

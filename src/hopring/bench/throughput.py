@@ -30,14 +30,13 @@ from hopring.cli.asking import json_option
 from hopring.cli.at_daemon import service_option
 from hopring.cli.exits import Exit
 from hopring.cli.progress_line import Steps
-from hopring.value import Value
 
 DRAIN_SECONDS: Final = 20.0
 SETTLE_SECONDS: Final = 0.2
 """After the last message, for one too many."""
 
 
-class Throughput(Value, frozen=True):
+class Throughput(msgspec.Struct, frozen=True):
     """What one run has shown."""
 
     messages_per_second: float
@@ -66,12 +65,12 @@ def start_flood(crew: Crew, system: System, board: Slots, job: Job, say: Say = u
     case = job.case
     say(f"starting receivers ({case.receivers}) and senders ({case.senders})")
     for number in range(case.receivers):
-        crew.start(job.but(role="receive", number=number))
+        crew.start(msgspec.structs.replace(job, role="receive", number=number))
     ready = slots.RECEIVER_READY
     crew.wait(lambda: all(board[ready : ready + case.receivers]), READY_SECONDS, "receivers are not ready")
     if not system.members_send:
         for number in range(case.senders):
-            crew.start(job.but(role="send", number=number))
+            crew.start(msgspec.structs.replace(job, role="send", number=number))
         at = slots.SENDER_READY
         crew.wait(lambda: all(board[at : at + case.senders]), READY_SECONDS, "senders are not ready")
     board[slots.GO] = 1

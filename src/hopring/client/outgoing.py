@@ -12,12 +12,12 @@ from hopring.client.lone import Way
 from hopring.client.sending import BUNDLE_BYTES_AIM, Many, Sending, checked_groups
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
-from hopring.native import Mutable
 from hopring.services import Service
 from hopring.session.frames import Kind, join_frame
 from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
 from hopring.session.words import Receipt as ReceiptWord
 from hopring.session.words import Welcome, Word, encode_word
+from hopring.value import Mutable
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark
 from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import (

@@ -8,8 +8,8 @@ from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
-from hopring.native import Value
 from hopring.ordering.entry import Position
+from hopring.value import Value
 from hopring.wire.bundle import Bundle, Run, decode_bundle, pick
 
 # From sessions.

@@ -13,7 +13,7 @@ two visits in a row brackets a whole rotation: the lesser of the two is at most 
 from typing import Final, final
 
 from hopring.ids import NOBODY, DaemonId
-from hopring.native import Value
+from hopring.value import Value
 
 
 @final

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from hopring.errors import Drop, PeerError
-from hopring.native import Mutable
+from hopring.value import Mutable
 from hopring.wire.data import Segment
 
 

@@ -8,7 +8,7 @@ turn shares packets.
 
 from typing import Final, final
 
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.train import Frame
 
 

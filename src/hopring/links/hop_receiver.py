@@ -10,7 +10,7 @@ from typing import Final, final
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER
 from hopring.links.assembly import Assembly
-from hopring.native import Mutable, Value
+from hopring.value import Mutable, Value
 from hopring.wire.data import MISSING_MAX, Data, Missing, Segment
 
 

@@ -11,7 +11,7 @@ from hopring.errors import Drop, PeerError
 from hopring.links.hop_receiver import Patience
 from hopring.links.loose_queue import LooseQueue
 from hopring.links.send_queue import SendQueue
-from hopring.native import Mutable, Value
+from hopring.value import Mutable, Value
 from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, segment_count
 
 RESERVE_PACKETS = 64

@@ -9,7 +9,7 @@ from typing import Final, final
 
 from hopring.links.events import LinkCounters
 from hopring.links.round_trip import RoundTrip, stamp_of
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.hop import STAMP_MASK
 from hopring.wire.ping import Ping
 

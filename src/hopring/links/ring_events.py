@@ -8,7 +8,7 @@ objects that need no stamp: transit traffic that the representative carries in f
 from typing import Final, final
 
 from hopring.ids import DaemonId
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.data import Data, Segment
 from hopring.wire.ring import Held, Hurry, Token
 

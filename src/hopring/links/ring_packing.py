@@ -6,7 +6,7 @@ from enum import Enum
 from typing import final
 
 from hopring.links.loose_queue import LooseQueue
-from hopring.native import Mutable
+from hopring.value import Mutable
 from hopring.wire.data import segment_count
 
 

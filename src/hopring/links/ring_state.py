@@ -12,7 +12,7 @@ from hopring.links.ring_packing import Outbox
 from hopring.links.ring_store import RingStore
 from hopring.links.ring_token import first_token
 from hopring.links.ring_turn import Turn
-from hopring.native import Mutable
+from hopring.value import Mutable
 from hopring.wire.ring import Token
 from hopring.wire.unreliable import loose_bytes_of
 

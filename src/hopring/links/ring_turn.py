@@ -12,7 +12,7 @@ from hopring.links.ring_window import (
     unstable_room_segments,
     urgent_room_segments,
 )
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.data import Data, Segment, segment_count
 from hopring.wire.ring import Token
 

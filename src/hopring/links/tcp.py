@@ -30,7 +30,7 @@ from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
 from hopring.links.heartbeat import SILENCES_MAX, beat_us, ride_us, silence_limit_us
 from hopring.links.loose_queue import LOOSE_BYTES_MAX
 from hopring.links.send_queue import SendQueue
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, StreamReader, encode_greeting, encode_packet

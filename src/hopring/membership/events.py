@@ -5,10 +5,10 @@ from typing import Final, final
 from hopring.ids import DaemonId, Generation, Process, SiteMask, ViewId
 from hopring.links.events import Tick
 from hopring.membership.messages import DaemonMessage
-from hopring.native import Value
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 from hopring.stack_events import Identity, Sending, StreamEvent
+from hopring.value import Value
 from hopring.wire.train import Packet
 
 

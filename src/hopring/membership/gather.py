@@ -38,8 +38,8 @@ from hopring.membership.messages import (
     joins,
 )
 from hopring.membership.options import MembershipOptions
-from hopring.native import Mutable
 from hopring.routing.trees import Pair
+from hopring.value import Mutable
 
 FRESH_JOINS = 4
 """A representative that was not heard for so many of its intervals is gone."""

@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple, cast, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.native import Mutable, Value
 from hopring.services import SERVICES, Service
+from hopring.value import Mutable, Value
 from hopring.wire.objects import VIEW_BYTES_MIN
 
 # service, sending daemon, session

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from hopring.ids import SiteId, SiteMask
-from hopring.native import Value
 from hopring.ordering.destinations import Destinations
+from hopring.value import Value
 from hopring.wire.fragments import fragment
 from hopring.wire.routed import Meta, Routed
 

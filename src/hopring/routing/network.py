@@ -22,9 +22,9 @@ from typing import Final, assert_never, final
 from hopring.config.model import LinkProtocol, LinkTuning
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
-from hopring.native import Value
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
+from hopring.value import Value
 from hopring.wire.flood import Control, Update
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.unreliable import Unreliable

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, final
 
 from hopring.config.model import WEIGHT_MAX
 from hopring.ids import NEVER, SITES_MAX, SiteId, SiteMask
-from hopring.native import Value
+from hopring.value import Value
 
 Pair = tuple[SiteId, SiteId]
 """The two ends of a link, the lower site first."""

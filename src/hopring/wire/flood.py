@@ -5,7 +5,7 @@ from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, DaemonId, SiteId
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
 
 # source, seq, lts, aru

@@ -13,7 +13,7 @@ from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import SiteId
-from hopring.native import Mutable
+from hopring.value import Mutable
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT, BUNDLE_BYTES_MAX
 from hopring.wire.objects import OBJECT_BODY_BYTES_MAX, OBJECT_HEAD_BYTES, VIEW_BYTES_MIN
 from hopring.wire.routed import ROUTED_HEAD_BYTES, Meta, Routed

@@ -10,7 +10,7 @@ from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.native import Value
+from hopring.value import Value
 
 MAGIC: Final = b"HR"
 VERSION: Final = 1

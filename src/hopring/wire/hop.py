@@ -4,7 +4,7 @@ from struct import Struct
 from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.data import Missing, decode_missing, encode_missing
 from hopring.wire.header import FrameType, encode_frame
 

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.objects import ObjectType, encode_object
 
 # stamp, echo, echo delay

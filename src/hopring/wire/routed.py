@@ -10,7 +10,7 @@ from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import SITES_MAX, SiteId, SiteMask
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.objects import ObjectType, encode_object
 
 # source, seq, lts, mask, prev

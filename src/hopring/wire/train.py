@@ -10,7 +10,7 @@ from struct import Struct, unpack_from
 from typing import Final, assert_never, final
 
 from hopring.errors import Drop, PeerError
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.data import (
     DATA_HEAD_BYTES,
     SEGMENT_OVERHEAD_BYTES,

@@ -10,7 +10,7 @@ from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, SITES_MAX, DaemonId, SiteId, SiteMask
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType, encode_frame
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
 

@@ -3,7 +3,7 @@
 from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.native import Value
+from hopring.value import Value
 from hopring.wire.header import FrameType, encode_frame
 
 WORD_DATAGRAM_BYTES_MAX = 60_000

@@ -6,6 +6,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
+import msgspec
 import pytest
 
 from hopring.bench.cpu import Cpu, least, record, too_dear
@@ -193,13 +194,13 @@ def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
     assert too_dear(cpu(13.0, 10.4), baseline) == []
     (problem,) = too_dear(cpu(13.1, 10.4), baseline)
     assert "sending_ratio is 13.1, 31 % above" in problem
-    _, doubt = too_dear(cpu(13.1, 10.4).but(others_cpu_share=0.4), baseline)
+    _, doubt = too_dear(msgspec.structs.replace(cpu(13.1, 10.4), others_cpu_share=0.4), baseline)
     assert doubt == "others took 40% of the machine, so measure again when it is quiet"
     (problem,) = too_dear(cpu(1.0, 1.0, compiled=False), baseline)
     assert "nothing of interpreted" in problem
 
 
 def test_what_is_measured_again_counts_by_the_lesser_but_its_losses_too() -> None:
-    both = least(cpu(10.0, 9.0), cpu(12.0, 8.0).but(lost=3))
+    both = least(cpu(10.0, 9.0), msgspec.structs.replace(cpu(12.0, 8.0), lost=3))
 
     assert (both.sending_ratio, both.receiving_ratio, both.lost) == (10.0, 8.0, 3)

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+import msgspec
+
 from hopring.client.sending import BUNDLE_BYTES_AIM
-from hopring.value import Value
 
 IN_FLIGHT_BYTES: Final = 4 << 20
 IN_FLIGHT_MAX: Final = 65_536
@@ -11,7 +12,7 @@ IN_FLIGHT_MIN: Final = 64
 EACH_BYTES: Final = 7
 
 
-class Case(Value, frozen=True):
+class Case(msgspec.Struct, frozen=True):
     """A workload; it is the same for every system."""
 
     size_bytes: int = 1024
@@ -50,7 +51,7 @@ class Case(Value, frozen=True):
         return not self.pace_per_second or self.bundle > 0
 
 
-class Job(Value, frozen=True):
+class Job(msgspec.Struct, frozen=True):
     """For one process."""
 
     role: str  # send, receive, ping or answer.

@@ -7,11 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from hopring.spark import session
 from hopring.spark.audit.reading import Ends
 from hopring.spark.errors import NoJava
 from hopring.spark.java import decide, look
-from hopring.value import Value
 
 DIRECTORY: Final = "pipeline"
 REPORT_FILE: Final = "report.html"
@@ -19,7 +20,7 @@ INSTALL: Final = "no report: it is made with Spark, which is not installed; pip 
 LEFT_OUT: Final = "no report: left out by --no-spark"
 
 
-class Outcome(Value, frozen=True):
+class Outcome(msgspec.Struct, frozen=True):
     """What came of a pipeline."""
 
     report: Path

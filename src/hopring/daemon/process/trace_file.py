@@ -24,7 +24,6 @@ from hopring.links.events import LinkCounters
 from hopring.membership.events import Delivered, Installed, Rift, Stamped, TransitionalSignal
 from hopring.ordering.entry import Message, Position
 from hopring.stack_events import Identity
-from hopring.value import Value
 
 NUMBER_BYTES: Final = 8
 
@@ -64,7 +63,7 @@ class Network(Protocol):
         """What the links to other sites have seen so far."""
 
 
-class LinkNews(Value, frozen=True):
+class LinkNews(msgspec.Struct, frozen=True):
     """What a link has counted since it was made."""
 
     generation: int

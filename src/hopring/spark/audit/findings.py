@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 
+import msgspec
+
 from hopring.check.properties.property import EVS_C
-from hopring.value import Value
 
 
-class Finding(Value, frozen=True):
+class Finding(msgspec.Struct, frozen=True):
     """One property that is broken in one history."""
 
     run: str
@@ -16,7 +17,7 @@ class Finding(Value, frozen=True):
     witness: str
 
 
-class Report(Value, frozen=True):
+class Report(msgspec.Struct, frozen=True):
     """The findings of an audit, and what was judged."""
 
     runs: tuple[str, ...]

@@ -16,7 +16,6 @@ from hopring.check.trace_clients import KINDS as SESSION_KINDS
 from hopring.check.trace_row import Row
 from hopring.spark.errors import ForeignInput, readable
 from hopring.spark.schema import KINDS, RUN, TRACE, check_columns, check_version, with_later_columns
-from hopring.value import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,7 +112,7 @@ def check_extent(spark: "SparkSession", where: str) -> int:
     return int(flaws["events"])
 
 
-class Ends(Value, frozen=True):
+class Ends(msgspec.Struct, frozen=True):
     """What is known of the end of a history; the meaning is that of `check_evs`."""
 
     quiet: bool = False

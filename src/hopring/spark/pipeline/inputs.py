@@ -5,23 +5,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from hopring.config import Config
 from hopring.spark.audit.reading import Ends
 from hopring.spark.errors import ForeignInput
 from hopring.spark.source.inventory import all_spools
-from hopring.value import Value
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-class SpoolRoot(Value, frozen=True):
+class SpoolRoot(msgspec.Struct, frozen=True):
     """The stock of one spooler: a root with a directory for each group."""
 
     name: str
     path: str
 
 
-class PipelineOptions(Value, frozen=True):
+class PipelineOptions(msgspec.Struct, frozen=True):
     """What is to be done; of spools and trace one may be missing."""
 
     out: Path

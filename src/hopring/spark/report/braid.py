@@ -15,9 +15,10 @@ from itertools import groupby, pairwise
 from math import sqrt
 from typing import Final
 
+import msgspec
+
 from hopring.spark.report.gold import StayRow
 from hopring.spark.report.scales import LinearScale
-from hopring.value import Value
 
 
 class StayEnd(StrEnum):
@@ -29,7 +30,7 @@ class StayEnd(StrEnum):
     LASTS = "lasts"
 
 
-class Spacing(Value, frozen=True):
+class Spacing(msgspec.Struct, frozen=True):
     """Distances between strands, in pixels."""
 
     strand: float = 11.0
@@ -41,14 +42,14 @@ class Spacing(Value, frozen=True):
         return max(self.gap / sqrt(max(parts - 1, 1)), 2 * self.strand)
 
 
-class ViewBand(Value, frozen=True):
+class ViewBand(msgspec.Struct, frozen=True):
     """A view in an epoch, with those that are in it by then, from top to bottom."""
 
     view: str
     daemons: tuple[str, ...]
 
 
-class Epoch(Value, frozen=True):
+class Epoch(msgspec.Struct, frozen=True):
     """The time from one knot to the next."""
 
     begin_us: int
@@ -57,7 +58,7 @@ class Epoch(Value, frozen=True):
     places: dict[str, float]  # By daemon.
 
 
-class Leg(Value, frozen=True):
+class Leg(msgspec.Struct, frozen=True):
     """A stay with its end, whether or not the table knew it."""
 
     stay: StayRow
@@ -65,7 +66,7 @@ class Leg(Value, frozen=True):
     end: StayEnd
 
 
-class Braid(Value, frozen=True):
+class Braid(msgspec.Struct, frozen=True):
     """All strands."""
 
     daemons: tuple[str, ...]  # From top to bottom, where they stand before the first view.
@@ -232,14 +233,14 @@ Step = tuple[str, tuple[float, ...]]
 """A letter of a path with its numbers."""
 
 
-class Knot(Value, frozen=True):
+class Knot(msgspec.Struct, frozen=True):
     """A change on the page: its middle, and how far it reaches to both sides."""
 
     x: float
     half: float
 
 
-class StrandCourse(Value, frozen=True):
+class StrandCourse(msgspec.Struct, frozen=True):
     """Where strands are."""
 
     braid: Braid

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+import msgspec
+
 from hopring.check.picture.drawing import cross, letter, triangle
 from hopring.check.picture.style import view_class
 from hopring.check.picture.svg import Attributes, element, line, path, text, tip
@@ -27,10 +29,9 @@ from hopring.spark.report.braid import (
 from hopring.spark.report.gold import StayRow
 from hopring.spark.report.html import svg
 from hopring.spark.report.scales import LinearScale, time_axis
-from hopring.value import Value
 
 
-class ViewSummary(Value, frozen=True):
+class ViewSummary(msgspec.Struct, frozen=True):
     """A view, from all daemons that were in it."""
 
     view: str
@@ -123,7 +124,7 @@ TIME_LETTERS: Final = 8
 FIRST: Final = ("split", "merge")
 
 
-class Label(Value, frozen=True):
+class Label(msgspec.Struct, frozen=True):
     """A name at its place; `side` says which end of it that place is."""
 
     x: float

@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopring.spark.errors import ForeignInput
-from hopring.value import Value
 
 ALL_GROUPS: Final = ""
 
 
-class StayRow(Value, frozen=True, order=True):
+class StayRow(msgspec.Struct, frozen=True, order=True):
     """A daemon in a view."""
 
     daemon: str
@@ -30,7 +29,7 @@ class StayRow(Value, frozen=True, order=True):
     signalled_us: int | None = None
 
 
-class LatencyRow(Value, frozen=True, order=True):
+class LatencyRow(msgspec.Struct, frozen=True, order=True):
     """How long messages of one service took from one site to another."""
 
     service: str
@@ -46,7 +45,7 @@ class LatencyRow(Value, frozen=True, order=True):
     negative: int  # Clocks that differ: so many seemed to arrive before they were sent.
 
 
-class BucketRow(Value, frozen=True, order=True):
+class BucketRow(msgspec.Struct, frozen=True, order=True):
     """How many of them took so long."""
 
     service: str
@@ -57,7 +56,7 @@ class BucketRow(Value, frozen=True, order=True):
     messages: int
 
 
-class LinkRow(Value, frozen=True, order=True):
+class LinkRow(msgspec.Struct, frozen=True, order=True):
     """What a daemon counted of its link to a peer."""
 
     daemon: str
@@ -72,7 +71,7 @@ class LinkRow(Value, frozen=True, order=True):
     round_trip_us: float | None
 
 
-class GroupStayRow(Value, frozen=True, order=True):
+class GroupStayRow(msgspec.Struct, frozen=True, order=True):
     """A session in a view of a group."""
 
     group: str
@@ -84,7 +83,7 @@ class GroupStayRow(Value, frozen=True, order=True):
     cause: str
 
 
-class FindingRow(Value, frozen=True):
+class FindingRow(msgspec.Struct, frozen=True):
     """A property that is broken in one history."""
 
     run: str
@@ -93,7 +92,7 @@ class FindingRow(Value, frozen=True):
     witness: str
 
 
-class AuditVerdicts(Value, frozen=True):
+class AuditVerdicts(msgspec.Struct, frozen=True):
     """What the audit says."""
 
     holds: bool

@@ -3,22 +3,23 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from hopring.check.picture.style import FAINT, INK, LINE, PAPER, SERVICES, VIEWS
 from hopring.check.picture.svg import Attributes, element, escape
 from hopring.spark.report.texts import plural
-from hopring.value import Value
 
 TABLE_ROWS_MAX: Final = 60
 
 
-class TableColumn(Value, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     """The head of a column; numbers stand to the right."""
 
     name: str
     number: bool = True
 
 
-class Raw(Value, frozen=True):
+class Raw(msgspec.Struct, frozen=True):
     """Text that is HTML already, and escaped."""
 
     text: str

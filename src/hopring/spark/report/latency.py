@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from math import floor, log2
 from typing import Final
 
+import msgspec
+
 from hopring.check.picture.svg import Attributes, element, line, path, text, tip
 from hopring.spark.report import texts
 from hopring.spark.report.gold import ALL_GROUPS, BucketRow, GoldTables, LatencyRow
@@ -20,7 +22,6 @@ from hopring.spark.report.html import (
     tag,
 )
 from hopring.spark.report.scales import LogScale, log_ticks
-from hopring.value import Value
 
 PANELS_MAX: Final = 12
 WIDTH_PX: Final = 348.0
@@ -34,7 +35,7 @@ LOW_US: Final = 1.0
 Pair = tuple[str, str]
 
 
-class Hill(Value, frozen=True):
+class Hill(msgspec.Struct, frozen=True):
     """The distribution of one service between two sites."""
 
     service: str

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from hopring.spark.report import texts
 from hopring.spark.report.braid import closed, lay_out
 from hopring.spark.report.braid_chart import STRANDS_MAX, ViewSummary, draw_braid, views, what_changed
 from hopring.spark.report.gold import GoldTables, GroupStayRow, StayRow
 from hopring.spark.report.html import WIDTHS, Cell, TableColumn, at_widths, bar, figure, folded, said, table
-from hopring.value import Value
 
 MOMENTS_MAX: Final = 40
 SECTION: Final = ("membership", "Membership")
@@ -102,7 +103,7 @@ GROUP_COLUMNS: Final = (
 )
 
 
-class GroupViewRow(Value, frozen=True, order=True):
+class GroupViewRow(msgspec.Struct, frozen=True, order=True):
     """A view of a group, from all sessions that were in it."""
 
     group: str

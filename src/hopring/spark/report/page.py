@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from hopring import __version__
 from hopring.check.picture.svg import escape
 from hopring.spark.report import html, latency, membership, summary, texts, throughput, verdicts
@@ -11,7 +13,6 @@ from hopring.spark.report.gold import GoldTables, read_gold
 from hopring.spark.report.html import said, tag
 from hopring.spark.report.throughput import seconds_window_us as seconds_of_table
 from hopring.spark.report.throughput import sites as sites_of_table
-from hopring.value import Value
 
 REPORT_FILE: Final = "report.html"
 HERE: Final = Path(__file__).parent
@@ -19,7 +20,7 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsa
 """The page asks nobody for anything, and the browser holds it to that."""
 
 
-class PageSection(Value, frozen=True):
+class PageSection(msgspec.Struct, frozen=True):
     """A part of the page."""
 
     key: str

@@ -3,9 +3,10 @@
 from math import ceil, floor, log10
 from typing import Final
 
+import msgspec
+
 from hopring.check.picture.svg import line, text
 from hopring.spark.report import texts
-from hopring.value import Value
 
 SECOND_US: Final = 1_000_000
 STEPS_US: Final = (
@@ -16,7 +17,7 @@ STEPS_US: Final = (
 """Of time: what people count in."""
 
 
-class LinearScale(Value, frozen=True):
+class LinearScale(msgspec.Struct, frozen=True):
     """Even: low is at begin, high at end."""
 
     low: float
@@ -32,7 +33,7 @@ class LinearScale(Value, frozen=True):
         return self.begin + part * (self.end - self.begin)
 
 
-class LogScale(Value, frozen=True):
+class LogScale(msgspec.Struct, frozen=True):
     """Each factor of ten is as wide as the others; low is above zero."""
 
     low: float

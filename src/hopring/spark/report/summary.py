@@ -5,6 +5,8 @@ from datetime import datetime
 from math import isfinite
 from typing import Any, Final
 
+import msgspec
+
 from hopring.check.picture.svg import escape
 from hopring.spark.report import texts
 from hopring.spark.report.braid import lay_out
@@ -12,13 +14,12 @@ from hopring.spark.report.braid_chart import counted, views
 from hopring.spark.report.gold import ALL_GROUPS, GoldTables, LatencyRow, LinkRow
 from hopring.spark.report.html import Cell, TableColumn, bar, said, table, tag
 from hopring.spark.report.throughput import totals
-from hopring.value import Value
 
 KNOT_US = 250_000
 """Daemons that follow each other so closely share one change."""
 
 
-class Tile(Value, frozen=True):
+class Tile(msgspec.Struct, frozen=True):
     """A figure with its name, and a word more."""
 
     name: str

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,7 +25,6 @@ from hopring.spark.report.html import (
     tag,
 )
 from hopring.spark.report.scales import SECOND_US, STEPS_US, LinearScale, level, rounded_up, ticks, time_axis
-from hopring.value import Value
 
 MEASURES: Final = ("sent", "delivered", "bytes")
 
@@ -35,7 +35,7 @@ SERIES_MAX: Final = 7
 OTHERS: Final = "others"
 
 
-class Series(Value, frozen=True):
+class Series(msgspec.Struct, frozen=True):
     """Messages a second in each step of time, by name; the steps are the same for all."""
 
     begin_us: int
@@ -48,7 +48,7 @@ class Series(Value, frozen=True):
         return max([len(one) for one in self.rates.values()], default=0)
 
 
-class Totals(Value, frozen=True):
+class Totals(msgspec.Struct, frozen=True):
     """What passed in all, and in the busiest second."""
 
     sent: int

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
+import msgspec
+
 from hopring.client.url import parse_url
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
@@ -12,7 +14,6 @@ from hopring.services import Service
 from hopring.spark.errors import ForeignInput
 from hopring.spark.source.options import Parsers, WrongOption, parsed, text
 from hopring.spool.encode import AppendMark
-from hopring.value import Value
 from hopring.wire.batch_mark import APP_BYTES_MAX, BATCH_MAX, is_legal_app
 
 PAYLOADS: Final = ("binary", "string")
@@ -22,7 +23,7 @@ OUTBOX: Final = "hopring"
 """Below the checkpoint of a query: where its last batch is kept."""
 
 
-class WriteOptions(Value, frozen=True, kw_only=True):
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where it is written to, and by whom."""
 
     path: str = ""  # Of spools.

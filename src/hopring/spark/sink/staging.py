@@ -13,11 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from hopring.spark.errors import ForeignInput
 from hopring.spool.arrow import load_arrow, run_of_array
 from hopring.spool.layout import safe_name
 from hopring.spool.record import RecordHeader, RecordRun
-from hopring.value import Value
 
 STAGING: Final = "staging"
 INLINE_BYTES_MAX: Final = 256 * 1024
@@ -25,7 +26,7 @@ ABANDONED_SECONDS: Final = 3600.0
 """What a run has left behind that was killed so long ago goes."""
 
 
-class Staged(Value, frozen=True):
+class Staged(msgspec.Struct, frozen=True):
     """What a task has written: the bytes themselves, or a file with them."""
 
     rows: int = 0

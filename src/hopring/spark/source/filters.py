@@ -6,12 +6,12 @@ They are known by the names of their classes, so that this needs no pyspark.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from hopring.value import Value
+import msgspec
 
 OFFSETS_END: Final = 2**63
 
 
-class Pushed(Value, frozen=True):
+class Pushed(msgspec.Struct, frozen=True):
     """What is left to read by the filters that were taken."""
 
     start: int = 0

@@ -16,16 +16,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from hopring.spark.source.options import EARLIEST, LATEST, Offsets, ReadOptions, WrongOption
 from hopring.spool.errors import NoSpool, OffsetMissing
 from hopring.spool.layout import ARCHIVE, DIGITS, PARQUET, archive_path, bases, spools
 from hopring.spool.reading import bounds, read_head, since_time
-from hopring.value import Value
 
 _GLOB: Final = re.compile(r"[*?\[]")
 
 
-class Part(Value, frozen=True):
+class Part(msgspec.Struct, frozen=True):
     """A segment: its offsets, and whether it is read from the archive."""
 
     base: int

@@ -11,8 +11,9 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Final
 
+import msgspec
+
 from hopring.spark.errors import SparkError
-from hopring.value import Value
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -31,7 +32,7 @@ class WrongOption(SparkError, ValueError):
         self.option = option
 
 
-class ReadOptions(Value, frozen=True, kw_only=True):
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is read, from where to where, and how."""
 
     path: str

@@ -10,12 +10,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from hopring.spark.source.inventory import Part, checked, parts_of
 from hopring.spool.arrow import load_arrow, read_batches, schema
 from hopring.spool.errors import OffsetMissing, SpoolDamaged
 from hopring.spool.layout import archive_path, log_path
 from hopring.spool.reading import Slice, bounds
-from hopring.value import Value
 
 SPAN_RECORDS: Final = 50_000
 """What a task reads at most, unless segments are shorter."""
@@ -23,7 +24,7 @@ SPAN_RECORDS: Final = 50_000
 BATCH_ROWS: Final = 65_536
 
 
-class ReadSpan(Value, frozen=True):
+class ReadSpan(msgspec.Struct, frozen=True):
     """Records of one segment, and where to look for them first."""
 
     directory: str

@@ -1,7 +1,8 @@
 """Compiles the typed hot modules with mypyc: `make compile` for a source tree, and setup.py for a wheel.
 
-The compiled modules go to a directory of their own, never beside their sources; `hopring/compiled.py` says when
-they are used. Without mypy or a C compiler this says so in one line, and hopring runs interpreted.
+mypyc reads the files in `src` as they are, so tracebacks of compiled code name their lines. The compiled
+modules go to a directory of their own, never beside their sources; `hopring/compiled.py` says when they are
+used. Without mypy or a C compiler this says so in one line, and hopring runs interpreted.
 """
 
 import ast
@@ -19,17 +20,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "hopring"
 os.environ["HOPRING_PURE"] = "1"  # What is being compiled is not what compiles.
 sys.path.insert(0, str(SOURCE.parent))
 
-import expand_package  # noqa: E402
-
 from hopring import compiled  # noqa: E402
 
 HOT = (
-    *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "stack_events.py", "native.py"),
+    *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "stack_events.py", "value.py"),
     "services.py",
     "membership/*.py",
     *(
@@ -74,10 +73,7 @@ HOT = (
 # Words or options and hardly any work.
 LEFT_OUT = frozenset(
     {
-        *(
-            "membership/messages.py",
-            "wire/word.py",
-        ),
+        *("membership/messages.py",),
         "routing/weights.py",
         *("groups/messages.py", "groups/names.py"),
         *(
@@ -134,7 +130,7 @@ def compile_core(directory: Path, scratch: Path) -> int:
     files = hot_files()
     # Taken before they are read: who edits a file meanwhile gets a record that does not fit, and no wrong code.
     digests = {file.relative_to(SOURCE).as_posix(): compiled.digest_of(file) for file in sources_of(files)}
-    extensions = _translate(expand_package.write_expanded(files, SOURCE, scratch / "expanded"), scratch)
+    extensions = _translate(files, scratch)
     jobs = [(extension, source) for extension in extensions for source in extension.sources]
     # The headers are everybody's, and this file says how to compile.
     shared_s = max(file.stat().st_mtime for file in [*scratch.glob("c/*.h"), Path(__file__)])
@@ -169,16 +165,15 @@ def _translate(files: list[Path], scratch: Path) -> list[Any]:
     """Python to C."""
     from mypyc.build import mypycify  # noqa: PLC0415
 
-    sources = scratch / "expanded"
-    os.environ["MYPYPATH"] = str(sources)
+    _refuse_structs(files)
+    os.environ["MYPYPATH"] = str(SOURCE.parent)
     options = ["--strict", "--explicit-package-bases", "--namespace-packages", f"--config-file={os.devnull}"]
-    names = [str(file.relative_to(sources)) for file in files]
+    names = [str(file.relative_to(ROOT)) for file in files]
     arguments = [*options, f"--cache-dir={scratch / 'mypy'}", *names]
     said = io.StringIO()
     try:
-        # From there, so that tracebacks name files as the package does.
-        with contextlib.chdir(sources), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            _refuse_struct_comparisons(arguments)
+        # From the root, so that tracebacks name files as a checkout has them.
+        with contextlib.chdir(ROOT), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             extensions: list[Any] = mypycify(
                 arguments,
                 opt_level="2",
@@ -193,35 +188,17 @@ def _translate(files: list[Path], scratch: Path) -> list[Any]:
     return extensions
 
 
-def _refuse_struct_comparisons(arguments: list[str]) -> None:
-    """mypyc takes `==` of two structs for `is` if a compiled module defines them: `Value.same` is the way."""
-    from mypy import build  # noqa: PLC0415
-    from mypy.main import process_options  # noqa: PLC0415
-    from mypy.nodes import ComparisonExpr  # noqa: PLC0415
-
-    sources, options = process_options(arguments)
-    options.export_types = True
-    options.incremental = False
-    types = build.build(sources, options).types
-    wrong = sorted(
-        f"line {node.line}: {name} is compared by ==, which compiled code takes for `is`; say a.same(b)"
-        for node in types
-        if isinstance(node, ComparisonExpr) and {"==", "!=", "in", "not in"} & set(node.operators)
-        for name in {name for one in node.operands for name in _structs_in(types.get(one))}
-    )
+def _refuse_structs(files: list[Path]) -> None:
+    """mypyc drops the options of a `msgspec.Struct` in a compiled module, and takes `==` of two for `is`."""
+    wrong = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {node.name} is a struct; use `Value`"
+        for file in files
+        for node in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(node, ast.ClassDef)
+        if any(ast.unparse(base).split(".")[-1] == "Struct" for base in node.bases)
+    ]
     if wrong:
         sys.exit("\n".join(wrong))
-
-
-def _structs_in(kind: Any) -> list[str]:
-    """The structs that a value of this type may be."""
-    from mypy.types import Instance, UnionType, get_proper_type  # noqa: PLC0415
-
-    kind = get_proper_type(kind)
-    if isinstance(kind, UnionType):
-        return [name for one in kind.items for name in _structs_in(one)]
-    is_struct = isinstance(kind, Instance) and any(base.name == "Struct" for base in kind.type.mro)
-    return [kind.type.name] if is_struct else []
 
 
 def _object(compiler: Any, extension: Any, source: str, scratch: Path, shared_s: float) -> tuple[str, str]:
@@ -270,7 +247,7 @@ def main() -> None:
 
 
 def _newer_than_this(file: Path) -> bool:
-    return file.stat().st_mtime > max(one.stat().st_mtime for one in (Path(__file__), *ROOT.glob("expand*.py")))
+    return file.stat().st_mtime > Path(__file__).stat().st_mtime
 
 
 if __name__ == "__main__":
