@@ -1,1 +1,1 @@
-"""Daemon membership: views that stay meaningful through crashes, partitions and merges (EVS among daemons)."""
+"""Membership of daemons: views and ordered messages through crashes, partitions and merges (EVS)."""

@@ -1,4 +1,4 @@
-"""The words between the membership and its driver, and between it and the layer above."""
+"""Events between the membership and its driver, and between the membership and the layer above."""
 
 from typing import Final, final
 
@@ -14,7 +14,7 @@ from hopring.wire.train import Packet
 
 @final
 class SubmitMessage(Value):
-    """A message of one of this daemon's sessions, for all daemons of the view."""
+    """A message of one of this daemon's sessions for all daemons of the view."""
 
     def __init__(self, service: Service, payload: bytes, session: int = 0) -> None:
         self.service: Final = service
@@ -24,7 +24,7 @@ class SubmitMessage(Value):
 
 @final
 class Resume(Value):
-    """The layer above is ready for the clients' messages of this view."""
+    """The layer above is ready: clients' messages may be sent in this view."""
 
     def __init__(self, view: ViewId) -> None:
         self.view: Final = view
@@ -32,12 +32,12 @@ class Resume(Value):
 
 @final
 class Withdraw(Value):
-    """The daemon's own messages that still wait mean nothing any more."""
+    """Discards the daemon's own messages that are not sent yet."""
 
 
 @final
 class PacketReceived(Value):
-    """A packet from the wire, for whichever network it belongs to."""
+    """A packet from the wire, of the current network or another one."""
 
     def __init__(self, packet: Packet) -> None:
         self.packet: Final = packet
@@ -45,7 +45,7 @@ class PacketReceived(Value):
 
 @final
 class ControlReceived(Value):
-    """A membership word from the wire, and who its packet says that it is from."""
+    """A membership message from the wire, and the sender according to the header of its packet."""
 
     def __init__(self, sender: Process, message: DaemonMessage) -> None:
         self.sender: Final = sender
@@ -54,12 +54,12 @@ class ControlReceived(Value):
 
 @final
 class Stop(Value):
-    """This daemon is to go: it says so to the others and takes no further part. Best once it is `drained`."""
+    """Stops this daemon: it tells the others and takes no further part. Best once `drained` is true."""
 
 
 @final
 class Stalled(Value):
-    """The driver did not run for so long: silence meanwhile says nothing of others, and they may be gone on."""
+    """The driver did not run for this time: silence of others meant nothing, and they may have gone on."""
 
     def __init__(self, for_us: int) -> None:
         self.for_us: Final = for_us
@@ -67,7 +67,7 @@ class Stalled(Value):
 
 @final
 class StreamChanged(Value):
-    """What happened to a connection of that network's TCP link with this neighbour."""
+    """An event of the TCP connection to this neighbour, in the network of this generation."""
 
     def __init__(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
         self.generation: Final = generation
@@ -77,7 +77,7 @@ class StreamChanged(Value):
 
 @final
 class SendControl(Value):
-    """A membership word for these daemons, as datagrams."""
+    """A membership message for these daemons, as datagrams."""
 
     def __init__(self, to: tuple[DaemonId, ...], message: DaemonMessage) -> None:
         self.to: Final = to
@@ -86,7 +86,7 @@ class SendControl(Value):
 
 @final
 class NetworkOutput(Value):
-    """What a network wants to have sent; the identity goes into the heads."""
+    """An output of a network for the driver; the identity goes into packet headers."""
 
     def __init__(self, own: Identity, output: Sending) -> None:
         self.own: Final = own
@@ -95,7 +95,7 @@ class NetworkOutput(Value):
 
 @final
 class NetworkStarted(Value):
-    """A network begins, and the one before is over; a driver has TCP links to connect."""
+    """A network begins and the one before is over; the driver connects its TCP links."""
 
     def __init__(self, own: Identity, streams: tuple[DaemonId, ...], ring: tuple[DaemonId, ...] = ()) -> None:
         self.own: Final = own
@@ -105,7 +105,7 @@ class NetworkStarted(Value):
 
 @final
 class Stamped(Value):
-    """A submitted message has its place in the order: the thesis' send event."""
+    """A submitted message has its place in the order: the send event of the thesis."""
 
     def __init__(self, view: ViewId, message: Message, position: Position) -> None:
         self.view: Final = view
@@ -115,7 +115,7 @@ class Stamped(Value):
 
 @final
 class Delivered(Value):
-    """A message for the layer above."""
+    """A message is delivered to the layer above."""
 
     def __init__(self, view: ViewId, message: Message, sender: Process, position: Position) -> None:
         self.view: Final = view
@@ -126,11 +126,11 @@ class Delivered(Value):
 
 @final
 class Rift(Value):
-    """Before the signal: here stands something for these sites, ours too, that they cannot all be promised.
+    """A place before the signal where members of these sites, this daemon's among them, may miss a bundle.
 
-    Some of those who come along are not in these sites, and went on without it before the view broke. So what
-    follows is delivered before the signal all the same; but to those who may be owed what stands here, the
-    view ends here.
+    Other members of T, outside of these sites, passed this place before the view broke. So the bundles behind
+    it are delivered before the signal all the same; but for members that may be owed the bundle of this place,
+    the view ends here.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Rift(Value):
 
 @final
 class TransitionalSignal(Value):
-    """The view is closing; what follows until the next one is promised only among these."""
+    """The view is closing: until the next one, guarantees hold among `together` only."""
 
     def __init__(self, view: ViewId, together: tuple[Process, ...], next_view: ViewId) -> None:
         self.view: Final = view
@@ -162,7 +162,7 @@ class TransitionalSignal(Value):
 
 @final
 class Installed(Value):
-    """A new view."""
+    """A new view is installed."""
 
     def __init__(
         self,

@@ -1,14 +1,14 @@
-"""Measured weights in a membership: ends sample their links, representatives report, NEWMEMB says what holds.
+"""Measured link weights: ends sample their links, representatives report them, NEWMEMB fixes them for a view.
 
 Implements  thesis 3.3: the membership service gives each server "the link weights of the current overlay
             network", and so all compute the same trees.
-Below       the stack, whose links carry PING; `routing.weights`, which makes a weight of what they tell.
-Above       the search, which puts what this daemon reports into its records; the membership, which puts what a
-            component reported into NEWMEMB.
+Below       the stack, whose links carry PING; `routing.weights`, which turns samples into a weight.
+Above       discovery, which puts this daemon's reports into its records; the membership, which puts the agreed
+            weights into NEWMEMB.
 Invariants  the trees of a network follow from its NEWMEMB alone: no daemon routes by its own measurement, and
             none changes the trees of a network that has begun. A weight is the same as in the network before
-            unless an end of the link reports another one. What nobody has measured keeps the configured weight.
-            With configured weights nothing is sampled, reported or agreed on.
+            unless an end of the link reports another one. A link without measurements has its configured
+            weight. With configured weights nothing is sampled, reported or agreed on.
 
 Why not in STATETRANS: the network of an attempt is there before the first STATETRANS travels on it, and its
 links are those of its trees. New trees at the installation would be another network under the same generation:
@@ -34,16 +34,16 @@ REPORTED_US: Final = 600_000_000
 
 @dataclass(slots=True)
 class MeasuredLink:
-    """What this daemon knows of one link of its site; it outlives the networks in which it was measured."""
+    """This daemon's measurements of one link of its site; they outlive networks."""
 
     meter: LinkMeter = field(default_factory=LinkMeter)
-    settled: int | None = None  # As it was last reported.
+    settled: int | None = None  # The weight that was last reported.
     sampled_at_us: int = 0
 
 
 @dataclass(slots=True)
 class Measuring:
-    """One daemon's measurements, and the weights that hold in its present network."""
+    """One daemon's measurements, and the agreed weights of its current network."""
 
     topology: Topology
     site: SiteId
@@ -53,23 +53,23 @@ class Measuring:
     wake_at_us: int = NEVER
 
     def begin(self, weights: Iterable[LinkWeight]) -> Topology:
-        """A network begins; returns the topology by which all its members compute its trees."""
+        """A network begins; returns the topology from which all members compute its trees."""
         if not self.topology.measured:
             return self.topology
         self.agreed = {(SiteId(one), SiteId(other)): weight for one, other, weight in weights}
         return self.topology.reweighted(self.agreed)
 
     def installed(self, now_us: int) -> None:
-        """The network is that of a view now. No PING in an attempt: it must be seen whether it gets on."""
+        """The view is installed: measuring begins. During an attempt PINGs would look like progress."""
         if self.topology.measured:
             self.wake_at_us = now_us + self.period_us
 
     def end(self) -> None:
-        """There is no network to measure."""
+        """The network is over: measuring ends."""
         self.wake_at_us = NEVER
 
     def sample(self, samples: Mapping[SiteId, LinkSample], now_us: int) -> None:
-        """Takes what the links to these sites have measured since then; only a representative has any."""
+        """Takes the samples of the links to these sites; only representatives have any."""
         self.wake_at_us = now_us + self.period_us if samples else NEVER
         for site, sample in samples.items():
             link = self.links.setdefault(pair(self.site, site), MeasuredLink())
@@ -78,7 +78,7 @@ class Measuring:
                 link.sampled_at_us = now_us
 
     def report(self, now_us: int) -> tuple[LinkWeight, ...]:
-        """What this daemon tells the others of its site's links."""
+        """The weights that this daemon reports, of its site's links."""
         reports: list[LinkWeight] = []
         for (one, other), link in sorted(self.links.items()):
             measure = link.meter.measure
@@ -89,12 +89,12 @@ class Measuring:
         return tuple(reports)
 
     def measure_of(self, ends: Pair) -> LinkMeasure | None:
-        """The recent past of a link, if this daemon has measured it."""
+        """Recent measurements of a link, if this daemon has any."""
         link = self.links.get(ends)
         return None if link is None else link.meter.measure
 
     def agree(self, reports: Iterable[LinkWeight], sites: Collection[SiteId]) -> tuple[LinkWeight, ...]:
-        """The weights for a NEWMEMB of these sites, from what the representatives of its component reported."""
+        """The weights for a NEWMEMB of these sites, from the reports of their representatives."""
         if not self.topology.measured:
             return ()
         weights = {**self.agreed, **worst(reports)}
@@ -108,7 +108,7 @@ class Measuring:
 
 
 def worst(reports: Iterable[LinkWeight]) -> dict[Pair, int]:
-    """Of the reports of a link's ends the larger: trees use a link both ways, and the worse one counts."""
+    """The larger of the reports of a link's two ends: trees use a link in both directions."""
     weights: dict[Pair, int] = {}
     for one, other, weight in reports:
         ends = SiteId(one), SiteId(other)

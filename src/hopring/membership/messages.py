@@ -1,6 +1,8 @@
-"""The words of membership: ALIVE, JOIN, REFER, DECLINE, LEAVE and NEWMEMB as datagrams, others over a network.
+"""Messages of the membership protocol.
 
-Encoded with msgspec, strictly typed; what does not fit its type is a peer's mistake.
+ALIVE, JOIN, REFER, DECLINE, LEAVE and NEWMEMB travel as datagrams, outside of all links. STATETRANS, RESEND and
+DONE travel over the network of an attempt. They are msgpack arrays with a tag, decoded by strict types: a
+message that does not fit its type raises `PeerError`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,51 +21,51 @@ Site = Annotated[int, msgspec.Meta(ge=0, lt=SITES_MAX)]
 Place = tuple[Count, Annotated[int, msgspec.Meta(ge=-1, lt=SITES_MAX)]]
 SitePair = tuple[Site, Site]
 LinkWeight = tuple[Site, Site, Annotated[int, msgspec.Meta(ge=1, le=WEIGHT_MAX)]]
-"""A link, by its lower and its higher site, and its weight."""
+"""A link (lower site, higher site) and its weight."""
 
 
 class DaemonAlive(msgspec.Struct, frozen=True, array_like=True, tag="A"):
-    """I look for the daemons of my site. `counter` is the highest view counter the sender has seen."""
+    """ALIVE: the sender looks for the daemons of its site."""
 
     sender: Process
-    counter: Count
+    counter: Count  # The highest view counter that the sender has seen.
     suspects: tuple[Process, ...] = ()
     hears: tuple[Daemon, ...] = ()  # The daemons of the site that the sender hears.
-    rep: Daemon | None = None  # Who represents the sender.
-    active: bool = False  # The sender is in a view that is whole, and only says whom it hears.
+    rep: Daemon | None = None  # The representative of the sender.
+    active: bool = False  # The sender is in a whole view and only reports which daemons it hears.
 
 
 class GatherRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a representative says of itself: whom it stands for, and which representatives it hears."""
+    """A representative's statement: the daemons that it represents, and the representatives that it hears."""
 
     rep: Process
-    seq: Count  # Grows with every saying; a lower one is old news.
+    seq: Count  # Rises with every JOIN; a record with a lower one is outdated.
     members: tuple[Process, ...]
     hears: tuple[Daemon, ...]
     counter: Count
     cut: tuple[SitePair, ...] = ()
-    left_out: tuple[Process, ...] = ()  # Whom others of its site do not hear, and who breaks the protocol.
-    weights: tuple[LinkWeight, ...] = ()  # As it measured them, of links of its own site.
+    left_out: tuple[Process, ...] = ()  # Processes unheard by others of its site, or breaking the protocol.
+    weights: tuple[LinkWeight, ...] = ()  # Measured by this representative, of links of its own site.
 
 
 class DaemonJoin(msgspec.Struct, frozen=True, array_like=True, tag="J"):
-    """Representatives look for each other; everybody passes on what it knows, its own record first."""
+    """JOIN: a representative looks for others, and passes on the records that it knows, its own first."""
 
     records: tuple[GatherRecord, ...]
-    active: bool = False  # The sender stands for a view that is whole.
+    active: bool = False  # The sender represents a whole view.
 
     @property
     def sender(self) -> Process:
-        """Who says it."""
+        """The representative that sent it."""
         return self.records[0].rep
 
 
 JOIN_BYTES = 48_000
-"""About so much goes into one JOIN, well below what a datagram takes."""
+"""Approximate limit of one JOIN, well below that of a datagram."""
 
 
 def joins(own: GatherRecord, others: Iterable[GatherRecord], active: bool) -> list[DaemonJoin]:
-    """All that a representative has to say: in one JOIN, unless there is so much that it takes more of them."""
+    """The JOINs that carry these records: one, or several above `JOIN_BYTES`; each begins with `own`."""
     out: list[list[GatherRecord]] = [[own]]
     room = JOIN_BYTES - _record_bytes(own)
     for record in others:
@@ -77,35 +79,35 @@ def joins(own: GatherRecord, others: Iterable[GatherRecord], active: bool) -> li
 
 
 def _record_bytes(record: GatherRecord) -> int:
-    """At most so much, as msgpack has it."""
+    """An upper bound of the encoded size."""
     processes = 1 + len(record.members) + len(record.left_out)
     pairs = 2 * len(record.cut) + 3 * len(record.weights)
     return 32 + 16 * processes + 3 * (len(record.hears) + pairs)
 
 
 class DaemonRefer(msgspec.Struct, frozen=True, array_like=True, tag="R"):
-    """Not me: that one speaks for us."""
+    """REFER: another daemon represents the sender."""
 
     sender: Process
     rep: Daemon
 
 
 class DaemonDecline(msgspec.Struct, frozen=True, array_like=True, tag="X"):
-    """I do not represent you: some of those whom I represent do not hear you, or you do not hear them."""
+    """DECLINE: the sender does not represent the receiver, because not all of them hear each other."""
 
     sender: Process
 
 
 class DaemonLeave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
-    """I go: nobody needs to wait until my silence is noticed."""
+    """LEAVE: the sender stops, so nobody has to detect its silence."""
 
     sender: Process
 
 
 class NewMemb(msgspec.Struct, frozen=True, array_like=True, tag="N"):
-    """The attempt: these processes shall form this view, over a network without the cut links.
+    """NEWMEMB: begins an attempt to form this view of these processes, over a network without the cut links.
 
-    Of links that are not among the weights, the configured one holds.
+    Links that are not among the weights have their configured weight.
     """
 
     view: ViewId
@@ -115,17 +117,17 @@ class NewMemb(msgspec.Struct, frozen=True, array_like=True, tag="N"):
 
 
 class HeldRun(msgspec.Struct, frozen=True, array_like=True):
-    """Bundles in a row that a daemon has and that may not be stable yet, alike but for their stamps."""
+    """Consecutive bundles that a daemon holds and that may be unstable; they differ in their stamps only."""
 
-    first: Count  # Their sequences go on from here.
-    lts: Count  # Of the first;
-    steps: tuple[Count, ...]  # and of each further one, how much higher than the one before.
+    first: Count  # The sequence of the first bundle.
+    lts: Count  # The stamp of the first bundle.
+    steps: tuple[Count, ...]  # For each further bundle, its stamp minus the one before.
     mask: Annotated[int, msgspec.Meta(ge=0)]
     body: bool
-    safe: bool = False  # Safe, and not for all sites: those whom it is not for do not know that.
+    safe: bool = False  # Safe and not for all sites; the other sites do not know its service.
 
     def stamps(self) -> list[tuple[int, int]]:
-        """The sequence and the stamp of each."""
+        """Sequence and stamp of each bundle."""
         out = [(self.first, self.lts)]
         for step in self.steps:
             seq, lts = out[-1]
@@ -134,18 +136,18 @@ class HeldRun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SiteState(msgspec.Struct, frozen=True, array_like=True):
-    """What a daemon knows of one site's bundles in its installed view."""
+    """A daemon's knowledge of one site's bundles in its installed view."""
 
     site: Site
     cseq: Count
     next_lts: Count
     highest: Count
-    line: Count  # Up to this sequence the sender has given its word in some attempt.
-    held: tuple[HeldRun, ...]  # In the order of sequences.
+    line: Count  # The sender is bound up to this sequence by some attempt.
+    held: tuple[HeldRun, ...]  # Sorted by sequence.
 
 
 class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
-    """A daemon's state at the end of its installed view."""
+    """STATETRANS: a daemon's state at the end of its installed view."""
 
     view: ViewId  # The attempt.
     sender: Process
@@ -159,7 +161,7 @@ class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
 
 
 class RecoveryResend(msgspec.Struct, frozen=True, array_like=True, tag="D"):
-    """A bundle of an old view that some of its members lack; without a body where only meta-data is owed."""
+    """RESEND: a bundle of an old view for members that lack it; without a body where only meta-data is owed."""
 
     view: ViewId
     installed: ViewId
@@ -172,16 +174,16 @@ class RecoveryResend(msgspec.Struct, frozen=True, array_like=True, tag="D"):
 
 
 class RecoveryDone(msgspec.Struct, frozen=True, array_like=True, tag="E"):
-    """The sender has all that can be had, and is bound to this attempt's decisions."""
+    """DONE: the sender has every bundle that can be recovered, and is bound to the attempt's decision."""
 
     view: ViewId
 
 
 NEWMEMB_BYTES_MAX = 59_000
-"""Most that a NEWMEMB with weights may take, below what a datagram does."""
+"""Limit of a NEWMEMB with weights, below that of a datagram."""
 
 UNSEEN_MAX = 1 << 20
-"""More bundles than all windows together can hold."""
+"""Limit of the bundles that a state may miss: more than all windows together hold."""
 
 DaemonMessage = DaemonAlive | DaemonJoin | DaemonRefer | DaemonDecline | DaemonLeave | NewMemb
 RecoveryMessage = StateTrans | RecoveryResend | RecoveryDone
@@ -191,52 +193,48 @@ _datagrams: msgspec.msgpack.Decoder[DaemonMessage] = msgspec.msgpack.Decoder(Dae
 _told: msgspec.msgpack.Decoder[RecoveryMessage] = msgspec.msgpack.Decoder(RecoveryMessage)
 
 
-def encode_control(word: DaemonMessage | RecoveryMessage) -> bytes:
-    """A word as bytes."""
-    return _encoder.encode(word)
+def encode_control(message: DaemonMessage | RecoveryMessage) -> bytes:
+    """Encodes a message of either kind."""
+    return _encoder.encode(message)
 
 
 def decode_daemon_message(payload: bytes) -> DaemonMessage:
-    """A word that came as a datagram."""
+    """Decodes a message that came as a datagram."""
     try:
-        word = _datagrams.decode(payload)
+        message = _datagrams.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PeerError(Drop.INCONSISTENT, f"membership word: {error}") from None
-    if isinstance(word, DaemonJoin) and not word.records:
+        raise PeerError(Drop.INCONSISTENT, f"membership message: {error}") from None
+    if isinstance(message, DaemonJoin) and not message.records:
         raise PeerError(Drop.INCONSISTENT, "JOIN without a record")
-    return word
+    return message
 
 
-def check_daemon_message(word: DaemonMessage, site_of: Mapping[DaemonId, SiteId], counter_max: int) -> None:
-    """Refuses a word that names daemons or sites nobody knows, or a counter that nobody can have reached."""
-    match word:
+def check_daemon_message(message: DaemonMessage, site_of: Mapping[DaemonId, SiteId], counter_max: int) -> None:
+    """Refuses a message with unconfigured daemons, reversed links or a view counter out of reach."""
+    counter, pairs = 0, list[SitePair]()
+    match message:
         case DaemonAlive():
-            processes, counter = [word.sender, *word.suspects], word.counter
-            if any(one not in site_of for one in (*word.hears, *(() if word.rep is None else (word.rep,)))):
+            processes, counter = [message.sender, *message.suspects], message.counter
+            named = [*message.hears, *([] if message.rep is None else [message.rep])]
+            if any(one not in site_of for one in named):
                 raise PeerError(Drop.FOREIGN_SENDER, "ALIVE with daemons that are not configured")
-            pairs: list[SitePair] = []
         case DaemonJoin():
-            processes = [
-                one for record in word.records for one in (record.rep, *record.members, *record.left_out)
-            ]
-            counter = max(record.counter for record in word.records)
-            pairs = [ends for record in word.records for ends in record.cut]
+            records = message.records
+            processes = [one for record in records for one in (record.rep, *record.members, *record.left_out)]
+            counter = max(record.counter for record in records)
+            pairs = [ends for record in records for ends in record.cut]
         case DaemonRefer():
-            processes, counter, pairs = (
-                [word.sender, Process(DaemonId(word.rep), word.sender.incarnation)],
-                0,
-                [],
-            )
+            processes = [message.sender, Process(DaemonId(message.rep), message.sender.incarnation)]
         case DaemonLeave() | DaemonDecline():
-            processes, counter, pairs = [word.sender], 0, []
+            processes = [message.sender]
         case NewMemb():
-            processes, counter, pairs = list(word.members), word.view.counter, list(word.cut)
+            processes, counter, pairs = list(message.members), message.view.counter, list(message.cut)
             if len({one.daemon for one in processes}) != len(processes):
-                raise PeerError(Drop.INCONSISTENT, "NEWMEMB with two lives of one daemon")
+                raise PeerError(Drop.INCONSISTENT, "NEWMEMB with two incarnations of one daemon")
     if any(one.daemon not in site_of for one in processes):
-        raise PeerError(Drop.FOREIGN_SENDER, "a word of daemons that are not configured")
+        raise PeerError(Drop.FOREIGN_SENDER, "a message that names daemons that are not configured")
     if any(one >= other for one, other in pairs):
-        raise PeerError(Drop.INCONSISTENT, "a cut link that names its ends the wrong way round")
+        raise PeerError(Drop.INCONSISTENT, "a cut link with its ends in the wrong order")
     if counter > min(counter_max, NUMBER_MAX):
         raise PeerError(Drop.OUT_OF_WINDOW, f"view counter {counter}")
 
@@ -244,17 +242,17 @@ def check_daemon_message(word: DaemonMessage, site_of: Mapping[DaemonId, SiteId]
 def newmemb(
     view: ViewId, members: tuple[Process, ...], cut: tuple[SitePair, ...], weights: tuple[LinkWeight, ...]
 ) -> NewMemb:
-    """The word that begins an attempt; without weights if they do not fit beside thousands of members."""
-    word = NewMemb(view, members, cut, weights)
-    return word if len(encode_control(word)) <= NEWMEMB_BYTES_MAX else NewMemb(view, members, cut)
+    """A NEWMEMB; without weights if they do not fit beside thousands of members."""
+    message = NewMemb(view, members, cut, weights)
+    return message if len(encode_control(message)) <= NEWMEMB_BYTES_MAX else NewMemb(view, members, cut)
 
 
-def check_weights(word: DaemonJoin | NewMemb, topology: Topology) -> None:
-    """Refuses weights of links that are not configured, or in a record those of another site's links."""
-    if isinstance(word, NewMemb):
-        _check_links(word.weights, topology)
+def check_weights(message: DaemonJoin | NewMemb, topology: Topology) -> None:
+    """Refuses weights of unconfigured links and, in a record, weights of another site's links."""
+    if isinstance(message, NewMemb):
+        _check_links(message.weights, topology)
         return
-    for record in word.records:
+    for record in message.records:
         _check_links(record.weights, topology)
         site = topology.site_of[record.rep.daemon]
         if any(site not in (one, other) for one, other, _ in record.weights):
@@ -265,7 +263,7 @@ def check_weights(word: DaemonJoin | NewMemb, topology: Topology) -> None:
 
 def _check_links(weights: tuple[LinkWeight, ...], topology: Topology) -> None:
     if weights and not topology.measured:
-        raise PeerError(Drop.INCONSISTENT, "measured weights, where the configured ones hold")
+        raise PeerError(Drop.INCONSISTENT, "measured weights in a cluster with configured weights")
     links = [(SiteId(one), SiteId(other)) for one, other, _ in weights]
     if len(set(links)) != len(links):
         raise PeerError(Drop.INCONSISTENT, "two weights of one link")
@@ -275,7 +273,7 @@ def _check_links(weights: tuple[LinkWeight, ...], topology: Topology) -> None:
 
 
 def check_state(state: StateTrans, sites: Collection[SiteId] | None) -> None:
-    """Refuses a state that cannot be: of sites outside the view, with sequences or stamps beyond any reach."""
+    """Refuses an impossible state: sites outside of the view, or sequences or stamps out of reach."""
     if max(state.aru, state.delivered[0]) > state.clock + 1:
         raise PeerError(Drop.INCONSISTENT, f"STATETRANS with lines beyond its own clock, {state.clock}")
     for one in state.sites:
@@ -289,7 +287,7 @@ def check_state(state: StateTrans, sites: Collection[SiteId] | None) -> None:
 
 
 def _check_runs(state: SiteState, clock: int) -> None:
-    """Sequences and stamps rise, and stay below what the sender itself says of the site and of its clock."""
+    """Refuses runs whose sequences or stamps do not rise, or exceed the sender's own `highest` or clock."""
     seq = lts = 0
     for run in state.held:
         if run.first <= seq or run.lts <= lts or 0 in run.steps:
@@ -303,8 +301,8 @@ def _check_runs(state: SiteState, clock: int) -> None:
 
 
 def decode_recovery_message(payload: bytes) -> RecoveryMessage:
-    """A word that came over an attempt's network."""
+    """Decodes a message that came over an attempt's network."""
     try:
         return _told.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PeerError(Drop.INCONSISTENT, f"membership word: {error}") from None
+        raise PeerError(Drop.INCONSISTENT, f"membership message: {error}") from None

@@ -1,6 +1,6 @@
-"""The timers and limits of membership; windows are the same at all daemons, timers may differ.
+"""Timers and limits of the membership. Windows must be the same at all daemons; timers may differ.
 
-Those that `[membership]` of the configuration sets are in `config.tuning`; the others fit each other and stay.
+`config.tuning` lists those that `[membership]` of the configuration sets; the others are tuned to each other.
 """
 
 from dataclasses import dataclass
@@ -8,29 +8,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MembershipOptions:
-    """What can be tuned. Times that have to span a round trip between sites grow with the measured one."""
+    """Timers and limits; those that must span a round trip between sites grow with the measured one."""
 
     alive_us: int = 15_000
-    seg_us: int = 45_000  # How long a daemon looks for others in its site.
+    seg_us: int = 45_000  # Duration of a search in the own site.
     join_us: int = 25_000
-    gather_us: int = 75_000  # How long a representative looks for others, beyond two round trips.
-    represented_us: int = 300_000  # Without a word of its representative, a daemon looks around again.
-    statetrans_us: int = 400_000  # Without news, an attempt is given up; beyond four round trips.
-    attempt_us_max: int = 60_000_000  # However busy its network is, an attempt takes no longer.
-    newmemb_us: int = 30_000  # How often NEWMEMB is repeated to those that have not answered.
-    probe_us: int = 2_000_000  # How often a whole view looks for daemons outside.
-    # The least time between two promises of a site, unless there is reason to hurry; less between near sites.
+    gather_us: int = 75_000  # Duration of a search among sites, beyond two round trips.
+    represented_us: int = (
+        300_000  # A daemon that has not heard its representative for this long searches again.
+    )
+    statetrans_us: int = 400_000  # An attempt without progress is given up after this and four round trips.
+    attempt_us_max: int = 60_000_000  # Limit of an attempt, whatever its progress.
+    newmemb_us: int = 30_000  # Interval of NEWMEMB to members that have not answered.
+    probe_us: int = 2_000_000  # Interval at which a whole view looks for daemons outside.
+    # Least time between two promises of a site, unless they are urgent; shorter between near sites.
     update_delta_us: int = 20_000
-    # So much from other sites, for each site of the view, is such a reason.
+    # Promises are urgent after this many bytes from other sites, times the sites of the view.
     update_hurry_bytes: int = 32 * 1024
-    update_floor_us: int = 5_000_000  # A promise at least so often, be there news or not.
-    round_trip_us: int = 100_000  # Guess between sites before any was measured.
-    measure_us: int = 500_000  # How often links are measured, if their weights are.
-    flap_us: int = 5_000_000  # A network that fails sooner after its start makes the link suspect that failed.
-    back_off_us: int = 2_000_000  # How long a link is left out that failed so twice; doubles up to
+    update_floor_us: int = 5_000_000  # Interval of promises that have no news.
+    round_trip_us: int = 100_000  # Estimate between sites before any was measured.
+    measure_us: int = 500_000  # Interval of measurements of links, if weights are measured.
+    flap_us: int = 5_000_000  # A link that fails sooner after the start of its network is suspect.
+    back_off_us: int = 2_000_000  # A link that failed so twice is left out this long; doubles up to
     back_off_us_max: int = 16_000_000
-    mend_us: int = 600_000_000  # A view that does without a suspect link tries it again after so long.
-    counter_ahead_max: int = 1 << 32  # A view counter further ahead than this is a fault or an attack.
-    window_bytes: int = 2 * 1024 * 1024  # Own bundles that not everybody is known to have.
+    mend_us: int = 600_000_000  # A view without a suspect link tries it again after this time.
+    counter_ahead_max: int = 1 << 32  # A view counter further ahead is a fault or an attack.
+    window_bytes: int = 2 * 1024 * 1024  # Of own bundles that are sent and not stable.
     window_bundles: int = 1_024
-    queue_bytes_max: int = 64 * 1024 * 1024  # Submitted, and not yet stamped.
+    queue_bytes_max: int = 64 * 1024 * 1024  # Of messages that are submitted and not sent.

@@ -1,14 +1,14 @@
-"""Recovery: what the members of an old view decide about its last bundles, from their STATETRANS alone.
+"""Recovery: the decision about the last bundles of an old view, computed from STATETRANS messages alone.
 
 Implements  thesis 6.1.9 and 6.1.10, with the delivery line, the commit line and the exemption of Reliable and
             FIFO bundles that the thesis lacks.
-Invariants  everybody who comes from the same view and takes part in the same attempt decides the same, because
-            nothing but the words of STATETRANS goes in.
+Invariants  all processes that come from the same view and take part in the same attempt decide the same,
+            because the decision depends on their STATETRANS messages only.
 
-Words: T is the set of processes that come from my view. A hole is a bundle that is known to exist and that
-nobody in T has, or of which nobody in T has the body although a site in T wants it. A rift is a place that some
-of T went past before the view broke, because what stands there is not for their sites, while those whom it is
-for could not: it is a hole, or Safe and not stable.
+Terms: T is the set of processes that come from the same view. A hole is a bundle that is known to exist and
+that nobody in T has, or whose body nobody in T has although a site in T wants it. A rift is a place in the
+order that some of T passed before the view broke, because its bundle is not for their sites, while the members
+it is for could not pass it: it is a hole, or Safe and not stable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,51 +19,51 @@ from hopring.membership.messages import SiteState, StateTrans
 from hopring.ordering.entry import Position
 
 NOWHERE = Position(NUMBER_MAX + 1, 0)
-"""Behind every stamp that a packet can carry."""
+"""A place behind every stamp that a packet can carry."""
 
 Key = tuple[SiteId, int]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBundle:
-    """One bundle of the old view that may not be stable: its stamp, and who has what of it."""
+    """A bundle of the old view that may be unstable, and its holders in T."""
 
     lts: int
     mask: int
     bodies: frozenset[Process]
-    metas: frozenset[Process]  # With the body or without.
-    safe: bool = False  # As far as it matters here: Safe, and not for everybody.
+    metas: frozenset[Process]  # Holders of its meta-data, with the body or without.
+    safe: bool = False  # Safe, and not for all sites of the view.
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedRift:
-    """A place in the order, and the sites that what stands there is for."""
+    """A rift: a place in the order, and the sites that its bundle is for."""
 
     position: Position
     mask: int
-    lost: bool  # It is a hole.
+    lost: bool  # The bundle is a hole.
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What all of T do alike."""
+    """The decision that all of T carry out."""
 
     together: tuple[Process, ...]  # T, sorted.
-    items: Mapping[Key, HeldBundle]  # All that somebody in T has.
+    items: Mapping[Key, HeldBundle]  # Unstable bundles that somebody in T has.
     holes: frozenset[Key]
-    delivered: Position  # Up to here somebody delivered in order before the view broke.
+    delivered: Position  # The furthest place that anybody in T delivered in order before the view broke.
     edge: Position  # The place of the first hole.
-    lines: Mapping[SiteId, int]  # Up to which sequence all is promised, now or in an attempt before.
+    lines: Mapping[SiteId, int]  # By site, the last sequence promised in this or an earlier attempt.
     commit: frozenset[Process]
     rifts: tuple[DecidedRift, ...] = ()  # In order.
     uneven: bool = False  # There are rifts, or bundles behind the signal that some site of T does not get.
 
     def owed(self, site: SiteId) -> dict[Key, bool]:
-        """What a daemon of this site must hold before it is done: by bundle, whether with its body."""
+        """The bundles that a daemon of this site must hold before it is done, and whether with their bodies."""
         return {key: bool(item.mask >> site & 1) for key, item in self.items.items() if key not in self.holes}
 
     def resends(self, me: Process, site_of: Mapping[DaemonId, SiteId]) -> list[tuple[Key, bool]]:
-        """What falls to me to send again: the lowest holder sends what somebody else in T lacks."""
+        """The bundles that this process resends: the lowest holder sends a bundle that somebody in T lacks."""
         out: list[tuple[Key, bool]] = []
         for key, item in sorted(self.items.items()):
             if key in self.holes:
@@ -78,7 +78,7 @@ class Decision:
 
 
 def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[DaemonId, SiteId]) -> Decision:
-    """The decision of all that come from this view."""
+    """The decision of the processes that come from this view."""
     mine = sorted([state for state in states if state.installed == installed], key=lambda state: state.sender)
     together = tuple([state.sender for state in mine])
     aru = max(state.aru for state in mine)
@@ -102,7 +102,7 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
 
 
 def _collect(mine: list[StateTrans], aru: int) -> dict[Key, HeldBundle]:
-    """Everything unstable that somebody in T has."""
+    """The unstable bundles that somebody in T has."""
     known: dict[Key, tuple[int, int]] = {}
     bodies: dict[Key, set[Process]] = {}
     metas: dict[Key, set[Process]] = {}
@@ -129,7 +129,7 @@ def _collect(mine: list[StateTrans], aru: int) -> dict[Key, HeldBundle]:
 def _holes(
     mine: list[StateTrans], items: Mapping[Key, HeldBundle], aru: int, sites: set[SiteId]
 ) -> tuple[frozenset[Key], Position]:
-    """All holes, and the place of the first."""
+    """All holes, and the place of the first one."""
     holes: set[Key] = set()
     first = NOWHERE
     for key, item in items.items():
@@ -146,10 +146,10 @@ def _holes(
 
 
 def _lines(mine: list[StateTrans], items: Mapping[Key, HeldBundle], edge: Position) -> dict[SiteId, int]:
-    """All that T knows below the edge, and what some of T were bound to in attempts that came to nothing.
+    """By site, the last bundle below the edge, or the line that a failed attempt bound some of T to.
 
-    A promise is about what was known when it was given: one line through all sites, by place in the order,
-    would also take in what others knew of, and with it what lies behind a hole.
+    A promise covers the bundles known when it was given. A single line through all sites, by place in the
+    order, would also cover bundles that only others knew of, and with them bundles behind a hole.
     """
     lines: dict[SiteId, int] = {}
     for state in mine:
@@ -165,7 +165,7 @@ def _lines(mine: list[StateTrans], items: Mapping[Key, HeldBundle], edge: Positi
 def _rifts(
     items: Mapping[Key, HeldBundle], holes: frozenset[Key], delivered: Position
 ) -> tuple[DecidedRift, ...]:
-    """Who is past such a place is outside its mask; those inside have come this far at most."""
+    """A member that passed a rift is outside of its mask; members inside of it stop there."""
     found = [
         DecidedRift(Position(item.lts, key[0]), item.mask, key in holes)
         for key, item in items.items()
@@ -177,7 +177,7 @@ def _rifts(
 def _is_pruned_behind(
     items: Mapping[Key, HeldBundle], holes: frozenset[Key], delivered: Position, sites: SiteMask
 ) -> bool:
-    """Whether somebody of T may deliver behind the signal what others of T do not get to see."""
+    """Whether a bundle behind the signal is not for all sites of T."""
     return any(
         sites & ~item.mask and Position(item.lts, key[0]) > delivered
         for key, item in items.items()
@@ -188,10 +188,9 @@ def _is_pruned_behind(
 def _unknown(
     site: SiteId, states: list[SiteState], items: Mapping[Key, HeldBundle], aru: int
 ) -> list[tuple[int, Position]]:
-    """Sequences of a site that are known to exist and that nobody in T has, with a place that is not too high.
+    """Sequences of a site that are known to exist and that nobody in T has, with lower bounds of their places.
 
-    What everybody has or once had is below the lowest contiguous sequence; up to the highest contiguous one,
-    somebody holds it, or it was stable and is forgotten.
+    Up to the highest contiguous sequence, somebody holds each bundle, or it was stable and is discarded.
     """
     low = max(state.cseq for state in states)
     high = max(state.highest for state in states)
