@@ -1,12 +1,15 @@
-"""ARU_Updates: when a site's representative owes the other sites a promise (thesis 5.2).
+"""ARU_Updates: when a site's representative owes the other sites a promise.
 
-A promise is due when it has news: at once if the last one is at least delta old, otherwise as soon as it is.
-While somebody waits for the order, delta is in proportion to the measured distance of the sites; otherwise, and
-at most, it is `update_delta_us`. If much has come from other sites since the last promise, the next one goes at
-once: their senders wait for it, and beside so much data it is cheap. Without news it goes at a floor rate.
+Implements  thesis 5.2, with an adaptive delta.
 
-A bundle of the own site with the stamp t is as good as a promise of t + 1, so a promise that says no more than
-the site's last bundle has no news: it would only make the next one wait.
+A promise with news is due as soon as the last one is at least delta old. While ordered bundles wait for
+promises, delta is in proportion to the measured distance of the sites; otherwise, and at most, it is
+`update_delta_us`. After `hurry_bytes` from other sites since the last promise, the next one is due at once:
+their senders wait for it, and it costs little beside that data. A promise without news is due at the floor
+rate.
+
+A bundle of the own site with the stamp t implies a promise of t + 1. So a promise that does not go beyond the
+site's last bundle has no news: it would only delay the next one.
 """
 
 from collections.abc import Collection
@@ -19,29 +22,29 @@ from hopring.stack_events import Visited
 from hopring.wire.flood import Update
 
 SAMPLES: Final = 8
-"""The distance is the least of the last samples, of so many to twice as many."""
+"""The distance is the least of the last samples: of this many, up to twice as many."""
 
 DELTA_US_MIN: Final = 500
-"""However near the sites are, a promise is work for all of them."""
+"""Lower bound of delta: every promise is work for all sites."""
 
 
 @dataclass(slots=True)
 class Distance:
     """The time from a new stamp of this site until every site is known to have it.
 
-    A sample is at least the round trip to the farthest site, by whatever links it is reached: a site that says
-    that it has everything below a stamp has heard of it. It is at most 3 D + 2 delta.
+    A sample is at least the round trip to the farthest site, whatever the route: a site acknowledges a stamp
+    only after it has heard of it. It is at most 3 D + 2 delta, with D the one-way delay to that site.
     """
 
-    shown_lts: int  # The other sites were told that nothing below it is to come.
-    timed_lts: int = 0  # The line that is being timed, or 0,
-    since_us: int = 0  # and when it was first shown.
+    shown_lts: int  # The other sites know that this site sends nothing below it.
+    timed_lts: int = 0  # The line that is being timed, or 0.
+    since_us: int = 0  # When that line was first sent.
     least_us: int = NEVER
     _recent_us: int = NEVER
     _recent: int = 0
 
     def show(self, lts: int, timed: bool, now_us: int) -> None:
-        """The other sites are told of this line now, if not before; one at a time is timed."""
+        """This line is sent to the other sites, perhaps not for the first time; one line at a time is timed."""
         if lts <= self.shown_lts:
             return
         self.shown_lts = lts
@@ -49,7 +52,7 @@ class Distance:
             self.timed_lts, self.since_us = lts, now_us
 
     def reach(self, aru: int, now_us: int) -> None:
-        """Everything stamped below this line is known to be everywhere."""
+        """Everything stamped below this line is known to be at every site."""
         if not 0 < self.timed_lts <= aru:
             return
         self.timed_lts = 0
@@ -62,11 +65,11 @@ class Distance:
 
 @dataclass(slots=True)
 class AruUpdates:
-    """The last promise, and what has happened since."""
+    """The last promise of this site, and the events since then that decide when the next one is due."""
 
     delta_us_max: int
     floor_us: int
-    hurry_bytes: int  # So much of other sites is reason not to wait for delta.
+    hurry_bytes: int  # After this many bytes from other sites a promise does not wait for delta.
     others: SiteMask  # The other sites of the view.
     distance: Distance
     sent: Update | None = None
@@ -74,29 +77,30 @@ class AruUpdates:
     count: int = 0  # Promises sent in this view.
     wake_at_us: int = NEVER
     heard_bytes: int = 0  # Of other sites, since the last promise.
-    told_lts: int = 0  # Nothing below it is to come of this site, as promises and bundles have told the others.
-    ordered_lts: int = 0  # The highest stamp of a bundle that somebody may want in order.
+    told_lts: int = 0  # The highest line implied by promises and bundles sent so far.
+    ordered_lts: int = 0  # The highest stamp of a bundle of an ordered service.
 
     @property
     def delta_us(self) -> int:
-        """The least time between two promises while somebody waits for the order.
+        """The least time between two promises while ordered bundles wait for promises.
 
-        A part of the distance, because a sample includes such waits: so it shrinks where sites are near.
+        It is a fraction of the distance, because a sample includes such waits: so it shrinks where sites are
+        near.
         """
         return min(self.delta_us_max, max(DELTA_US_MIN, self.distance.least_us * 3 // 5))
 
-    # What happens.
+    # Events.
 
     def heard(self, size_bytes: int, lts: int, ordered: bool) -> None:
-        """A bundle of another site has come, or its meta-data."""
+        """A bundle of another site, or its meta-data, is received."""
         self.heard_bytes += size_bytes
         if ordered:
             self.ordered_lts = max(self.ordered_lts, lts)
 
     def stamped(self, lts: int, mask: SiteMask, ordered: bool, now_us: int) -> None:
-        """A bundle of this site is on its way; to a site that gets its body it is as good as a promise.
+        """A bundle of this site is sent; for sites that get its body it implies a promise.
 
-        Meta-data may wait for company, which a promise is.
+        Meta-data may wait for other data before it is sent, and a promise would not, so meta-data implies none.
         """
         if ordered:
             self.ordered_lts = max(self.ordered_lts, lts)
@@ -104,10 +108,10 @@ class AruUpdates:
             self.told_lts = max(self.told_lts, lts + 1)
         self.distance.show(lts + 1, ordered, now_us)
 
-    # What follows.
+    # Decisions.
 
     def wants(self, clock: int, agreed_line: int, now_us: int) -> bool:
-        """Whether the token is wanted now; if only later, `wake_at_us` says when."""
+        """Whether a promise is due, so that the token is wanted now; otherwise `wake_at_us` is set."""
         due_us = self._due_us(clock + 1, agreed_line)
         if now_us >= due_us:
             self.wake_at_us = NEVER
@@ -128,11 +132,11 @@ class AruUpdates:
 
     @property
     def _awaited(self) -> bool:
-        """Whether a bundle is wanted in order of which this site has not said that it has all before it."""
+        """Whether an ordered bundle exists that this site's last promise does not cover."""
         return self.sent is None or self.ordered_lts >= self.sent.aru
 
     def _due_us(self, lts: int, aru: int) -> int:
-        """When a promise of these lines is due."""
+        """When a promise of these lines becomes due."""
         if self.sent is None:
             return self.sent_at_us
         if lts <= self.told_lts and aru <= self.sent.aru:
@@ -145,9 +149,9 @@ class AruUpdates:
 def aru_updates(
     options: MembershipOptions, site: SiteId, sites: Collection[SiteId], first_lts: int
 ) -> AruUpdates:
-    """For a view of these sites whose stamps begin there.
+    """The promises of a new view of these sites, whose stamps begin at `first_lts`.
 
-    All hear what each site says, so each hurries the less the more there are.
+    Every site receives the promises of all others, so the urgency threshold grows with the number of sites.
     """
     return AruUpdates(
         options.update_delta_us,

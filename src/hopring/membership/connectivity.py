@@ -1,7 +1,10 @@
-"""Who belongs together: pure functions on the records that representatives tell each other.
+"""Connectivity: which daemons hear each other, inside a site and among the representatives of sites.
 
-Two representatives are linked if each says that it hears the other. Linked ones form a component. A pair of
-sites that is in one component without a link of its own is a cut link of the view to come.
+Implements  the assumption of thesis 6.1.6 that the daemons of a site all hear each other, as a check.
+Above       gather and discovery, which form views only of daemons that can reach each other.
+Invariants  a pair of a site hears each other only if both said so within `fresh_us`: a ring goes through every
+            pair. Two representatives are linked if each says that it hears the other; linked ones form a
+            component. Two sites of one component without a link between them are a cut link of the next view.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,45 +19,47 @@ Records = Mapping[DaemonId, GatherRecord]
 
 @dataclass(slots=True)
 class SiteConnectivity:
-    """What one daemon knows of its site; it outlives searches and views."""
+    """Which daemons of its site hear each other, as one daemon knows it; outlives searches and views."""
 
     me: Process
-    others: tuple[DaemonId, ...]  # Of the site, sorted.
+    others: tuple[DaemonId, ...]  # The other daemons of the site, sorted.
     fresh_us: int
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)
-    said: dict[DaemonId, dict[DaemonId, int]] = field(default_factory=dict)  # Who says it hears whom, and when.
+    said: dict[DaemonId, dict[DaemonId, int]] = field(
+        default_factory=dict
+    )  # Hearer, heard, time of the report.
 
-    def take(self, word: DaemonAlive | DaemonJoin, now_us: int) -> None:
-        """A daemon is heard; ALIVE says whom it hears, and a search that speaks for me hears me."""
-        sender = word.sender.daemon
+    def take(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
+        """A daemon is heard: ALIVE lists the daemons that it hears; a JOIN with this one as a member hears it."""
+        sender = message.sender.daemon
         if sender not in self.others:
             return
-        if isinstance(word, DaemonAlive):
-            hears = [DaemonId(one) for one in word.hears]
+        if isinstance(message, DaemonAlive):
+            hears = [DaemonId(one) for one in message.hears]
         else:
-            hears = [self.me.daemon] if not word.active and self.me in word.records[0].members else []
+            hears = [self.me.daemon] if not message.active and self.me in message.records[0].members else []
         self.heard_at_us[sender] = now_us
         self.said.setdefault(sender, {}).update(dict.fromkeys(hears, now_us))
 
     def forget(self, daemon: DaemonId) -> None:
-        """This one is gone."""
+        """Drops all reports of a daemon that is gone."""
         self.heard_at_us.pop(daemon, None)
         self.said.pop(daemon, None)
 
     def hears(self, now_us: int) -> tuple[DaemonId, ...]:
-        """Whom this daemon hears."""
+        """The daemons of the site that this one hears."""
         return tuple(one for one in self.others if self.says(self.me.daemon, one, now_us))
 
     def says(self, one: DaemonId, other: DaemonId, now_us: int) -> bool:
-        """Whether the first says that it hears the other."""
+        """Whether the first reported lately that it hears the other."""
         return now_us - self._at_us(one, other) <= self.fresh_us
 
     def mutual(self, one: DaemonId, other: DaemonId, now_us: int) -> bool:
-        """Whether these two hear each other."""
+        """Whether these two daemons hear each other."""
         return self.says(one, other, now_us) and self.says(other, one, now_us)
 
     def unsure(self, now_us: int) -> tuple[DaemonId, ...]:
-        """Those of whom this daemon does not know, or will soon not know, that they hear each other."""
+        """Daemons for which it is unknown, or soon will be, whether they and this one hear each other."""
         since_us = now_us - self.fresh_us // 2
         return tuple(
             one
@@ -63,7 +68,7 @@ class SiteConnectivity:
         )
 
     def pairwise(self, daemons: Iterable[DaemonId], now_us: int) -> list[DaemonId]:
-        """Of these daemons and this one, those that all hear each other; in a conflict the lower ones."""
+        """Of these daemons and this one, a set that hears each other in pairs; in a conflict the lower ones."""
         chosen = [self.me.daemon]
         for one in sorted(daemons):
             if one != self.me.daemon and all(self.mutual(one, other, now_us) for other in chosen):
@@ -71,7 +76,7 @@ class SiteConnectivity:
         return chosen
 
     def _at_us(self, one: DaemonId, other: DaemonId) -> int:
-        """When the first last heard the other, as far as is known."""
+        """When the first is last known to have heard the other."""
         never_us = -2 * self.fresh_us
         if one == self.me.daemon:
             return self.heard_at_us.get(other, never_us)
@@ -81,7 +86,7 @@ class SiteConnectivity:
 def component_of(
     me: DaemonId, records: Records, site_of: Mapping[DaemonId, SiteId]
 ) -> dict[DaemonId, GatherRecord]:
-    """The representatives that hear each other, directly or through others, me among them."""
+    """The representatives linked to this one, directly or through others, itself included."""
     lowest = {rep: _lowest_by_site(record, site_of) for rep, record in records.items()}
     found = {me: records[me]}
     queue = [me]
@@ -100,10 +105,10 @@ def _fits(
     other: DaemonId,
     lowest: Mapping[DaemonId, Mapping[SiteId, DaemonId]],
 ) -> bool:
-    """Inside a site all must hear each other: a ring goes through every pair.
+    """Whether all daemons of each site would hear each other: a ring goes through every pair.
 
-    Where two of them speak for different daemons of one site, it is for the lowest of these on each side to
-    say that those hear each other; it may be another than the two that meet here.
+    If two representatives represent different daemons of one site, the lowest of these on each side report
+    whether they hear each other; those may be other daemons than the two representatives.
     """
     for one in found:
         for site, near in lowest[one].items():
@@ -114,7 +119,7 @@ def _fits(
 
 
 def _lowest_by_site(record: GatherRecord, site_of: Mapping[DaemonId, SiteId]) -> dict[SiteId, DaemonId]:
-    """Of the daemons that a record speaks for, the lowest of each site."""
+    """The lowest daemon of each site among those that a record represents."""
     daemons = sorted([record.rep.daemon, *[one.daemon for one in record.members]], reverse=True)
     return {site_of[one]: one for one in daemons}
 
@@ -122,9 +127,9 @@ def _lowest_by_site(record: GatherRecord, site_of: Mapping[DaemonId, SiteId]) ->
 def missing_links(
     component: Records, site_of: Mapping[DaemonId, SiteId], view_cut: Iterable[SitePair]
 ) -> set[Pair]:
-    """The links to do without: those that nobody hears through, those somebody suspects.
+    """The cut links of the next view: those that nobody hears through, and those that somebody suspects.
 
-    What a whole view does without stays so, unless representatives of both ends are here to tell.
+    A cut link of the current view stays cut unless representatives of both its ends are in the component.
     """
     reps: dict[SiteId, list[DaemonId]] = {}
     for one in component:
@@ -147,7 +152,7 @@ def leave_out_unreached(
     site_of: Mapping[DaemonId, SiteId],
     weights: Mapping[Pair, int],
 ) -> set[Pair]:
-    """Takes the members out whose sites no route reaches; returns the cuts that still matter."""
+    """Removes the members whose sites no route reaches; returns the cut links between the remaining sites."""
     sites = {site_of[one] for one in members}
     reached = build_trees(sites, weights, cut)[near].reached
     for one in [one for one in members if not reached >> site_of[one] & 1]:
@@ -157,7 +162,7 @@ def leave_out_unreached(
 
 
 def lowest_of_sites(daemons: Iterable[DaemonId], site_of: Mapping[DaemonId, SiteId]) -> set[DaemonId]:
-    """The lowest of these daemons in each site: its representative."""
+    """The representatives: the lowest of these daemons in each site."""
     return set({site_of[one]: one for one in sorted(daemons, reverse=True)}.values())
 
 

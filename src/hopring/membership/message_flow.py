@@ -1,9 +1,20 @@
-"""Traffic: a daemon's messages in a whole view, from the outbox into the order and on to the layer above.
+"""Message flow of a whole view: from the send queue into the order, and from the order to the layer above.
 
-Implements  thesis 5.1 and 5.2 at one daemon: what is stamped is held, what has come to its turn is delivered,
-            the token brings the site's line, and a representative owes the other sites promises.
+Implements  thesis 5.1 and 5.2 at one daemon: stamped bundles are held, delivered when their turn comes and
+            discarded when stable; the token carries the site's line, and a representative owes promises to
+            the other sites. The send window is the papers' global flow control.
 Below       the view's network.
-Above       the membership, which hands the view in, and passes on what comes out.
+Above       the membership, which passes in the view and passes on the outputs.
+Invariants  the window limits a daemon's own bundles that are sent and not stable. The slowest receiver holds
+            back the stability line, so it governs all senders; all daemons have the same window, so none gets
+            more than the others for long. A daemon's own messages (session CONTROL_SESSION) go before clients'
+            messages and are outside of the window's limit.
+            An Unreliable message is never stable. It leaves the window when the stability line has passed a
+            clock value that nobody had promised when it was sent: then a round of promises has crossed the
+            whole network since the send. Otherwise an idle system, whose line is above its clock, would let
+            out any number of them at once. The site's clock takes that step when they fill a quarter of the
+            window, and otherwise some time later: every step puts the stamps of ordered messages above the
+            promises of other sites and so delays them.
 """
 
 from bisect import bisect_left
@@ -35,34 +46,34 @@ from hopring.stack_events import (
 )
 
 MESSAGE_COST_BYTES: Final = 256
-"""What keeping a message costs beside its payload; counted, so that many tiny ones do not go unseen."""
+"""Memory of a queued message beside its payload; counted so that many tiny messages reach the limit too."""
 
 
 @dataclass(slots=True)
 class SendWindow:
-    """What waits, and what is out and not stable."""
+    """The messages that wait to be sent, and the size of those that are sent and not stable."""
 
     window_bytes: int
     window_bundles: int
     queue_bytes_max: int
     waiting: deque[Message] = field(default_factory=deque)
-    waiting_bytes: int = 0  # Of the clients.
-    control: deque[Message] = field(default_factory=deque)
-    held: bool = False  # The clients' messages have to wait.
+    waiting_bytes: int = 0  # Of clients' messages.
+    control: deque[Message] = field(default_factory=deque)  # The daemon's own messages.
+    held: bool = False  # Clients' messages wait until the layer above resumes.
     out_bytes: int = 0
     out_bundles: int = 0
-    # Unreliable and out: the clock at the send, and bytes.
+    # Unreliable messages in the window: the clock at the send, and bytes.
     loose: deque[tuple[int, int]] = field(default_factory=deque)
     loose_bytes: int = 0
 
     @property
     def open(self) -> bool:
-        """Whether another message may be put."""
+        """Whether the queue takes another message."""
         return self.waiting_bytes < self.queue_bytes_max
 
     @property
     def ready(self) -> bool:
-        """Whether a message waits and the window lets it through; one is always let through."""
+        """Whether a message waits and the window admits it; an empty window always does."""
         if self.control:
             return True
         if self.held or not self.waiting:
@@ -72,7 +83,7 @@ class SendWindow:
         )
 
     def put(self, message: Message) -> None:
-        """Queues a message."""
+        """Queues a message of a client or of the daemon."""
         if message.session == CONTROL_SESSION:
             self.control.append(message)
             return
@@ -81,7 +92,7 @@ class SendWindow:
         self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 
     def take(self) -> Message:
-        """The next message, which is now out."""
+        """Takes the next message from the queue into the window."""
         if self.control:
             message = self.control.popleft()
         else:
@@ -92,7 +103,7 @@ class SendWindow:
         return message
 
     def stable(self, entries: Iterable[Entry], me: int) -> None:
-        """Everybody has these."""
+        """These entries are stable: own ones leave the window."""
         for entry in entries:
             if entry.message is not None and entry.message.daemon == me:
                 self.out_bytes -= len(entry.message.payload)
@@ -100,16 +111,16 @@ class SendWindow:
 
     @property
     def loose_crowded(self) -> bool:
-        """Whether Unreliable messages have so much of the window that they should soon leave it."""
+        """Whether Unreliable messages fill a quarter of the window."""
         return 4 * len(self.loose) >= self.window_bundles or 4 * self.loose_bytes >= self.window_bytes
 
     def left(self, message: Message, lts: int) -> None:
-        """An Unreliable message that was taken has left, when the clock was there."""
+        """Notes the clock at which an Unreliable message is sent."""
         self.loose.append((lts, len(message.payload)))
         self.loose_bytes += len(message.payload)
 
     def overtaken(self, aru: int) -> None:
-        """Everybody has all that is stamped below the line; what left loosely before it is past."""
+        """The stability line is here: Unreliable messages sent below it leave the window."""
         while self.loose and self.loose[0][0] < aru:
             size = self.loose.popleft()[1]
             self.loose_bytes -= size
@@ -117,7 +128,7 @@ class SendWindow:
             self.out_bundles -= 1
 
     def put_back(self, messages: Iterable[Message]) -> None:
-        """The oldest first: these were taken and have not gone anywhere."""
+        """Returns messages to the head of the queue that were taken and not sent; the oldest comes first."""
         for message in reversed(list(messages)):
             if message.session == CONTROL_SESSION:
                 self.control.appendleft(message)
@@ -126,18 +137,18 @@ class SendWindow:
             self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 
     def settle(self) -> None:
-        """A new view begins: what was out in the old one is dealt with."""
+        """A new view begins: the window is empty."""
         self.out_bytes = self.out_bundles = self.loose_bytes = 0
         self.loose.clear()
 
 
 NO_PLACE: Final = Position(0, 0)
-"""What stands for the place in the order of a message that has none."""
+"""The position of Unreliable messages, which have no place in the order."""
 
 
 @dataclass(slots=True)
 class MessageFlow:
-    """One daemon's part in the traffic of its views, one after the other."""
+    """One daemon's message flow, through one view after the other."""
 
     me: DaemonId
     site: SiteId
@@ -145,11 +156,11 @@ class MessageFlow:
     window: SendWindow
     updates: AruUpdates
     destinations: Destinations = field(default_factory=Destinations)
-    holds: bool = False  # In each view clients wait until the layer above says `Resume`.
-    shown_aru: int = 0  # The line that the token was last told of.
+    holds: bool = False  # Each view begins with clients' messages held until `Resume`.
+    shown_aru: int = 0  # The line that the token last took along.
 
     def begin(self, options: MembershipOptions, order: Order) -> None:
-        """A new view and its order: promises begin anew, and what was out in the old one is dealt with."""
+        """A new view: promises and the window start afresh."""
         self.window.settle()
         self.window.held = self.holds
         self.shown_aru = 0
@@ -158,16 +169,16 @@ class MessageFlow:
     # Down.
 
     def send(self, view: DaemonView, stack: Stack) -> Multicast | MulticastLoose:
-        """The next message, which the window lets through."""
+        """The next message for the network; the window admits it."""
         message = self.window.take()
         mask = stack.network.everywhere
         if message.service.loose:
             return submit_loose(message, mask, self.destinations, self.window, view.order)
-        # Where it goes is decided when it is stamped.
+        # The mask is narrowed when the bundle is stamped.
         return Multicast(mask, encode_message(message), message.session, message.service.stable)
 
     def wish(self, view: DaemonView, stack: Stack, now_us: int) -> WishVisit | None:
-        """A representative that owes the other sites a promise wants the token."""
+        """A wish for the token, if this representative owes the other sites a promise."""
         if len(stack.network.sites) == 1 or not stack.network.is_representative:
             return None
         order = view.order
@@ -178,7 +189,7 @@ class MessageFlow:
     # Up.
 
     def turn(self, view: DaemonView, stack: Stack) -> list[Output]:
-        """Delivers what has come to its turn, and forgets what everybody has."""
+        """Delivers the entries whose turn has come, and discards stable ones."""
         order = view.order
         out = delivered(view, order.deliver())
         gone = order.discard()
@@ -191,7 +202,7 @@ class MessageFlow:
         return out
 
     def receive(self, view: DaemonView, received: Receive, now_us: int) -> list[Output]:
-        """A bundle, or only its meta-data."""
+        """Takes a bundle, or its meta-data, into the order."""
         message = None if received.bundle is None else decode_message(received.bundle)
         if message is not None and message.daemon not in view.processes:
             raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
@@ -205,7 +216,7 @@ class MessageFlow:
             return []
         if message is not None and message.session == CONTROL_SESSION:
             self.destinations.heard(message)
-        # Meta-data do not tell the service.
+        # Meta-data does not include the service.
         ordered = message is None or not message.service.early
         if received.source == self.site:
             self.updates.stamped(received.lts, received.mask, ordered, now_us)
@@ -221,7 +232,7 @@ class MessageFlow:
         return out
 
     def receive_loose(self, view: DaemonView, received: ReceiveLoose) -> list[Output]:
-        """An Unreliable bundle, whole; it has no place in the order."""
+        """Delivers an Unreliable bundle, outside of the order."""
         message = loose_message(received)
         out: list[Output] = []
         if message.daemon == self.me:
@@ -230,14 +241,14 @@ class MessageFlow:
         return out
 
     def promised(self, view: DaemonView, promised: Promised, now_us: int) -> None:
-        """Another site's word."""
+        """Takes the promise of another site."""
         update = promised.update
         view.order.promise(update.source, update.seq, update.lts)
         view.order.stable(update.source, update.aru)
         self.updates.distance.reach(view.order.aru, now_us)
 
     def visited(self, view: DaemonView, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
-        """The token was here: its word on the own site counts here at once, elsewhere by way of a promise."""
+        """The token was here: its line counts at once in this site, and elsewhere when promised."""
         order = view.order
         order.promise(self.site, visited.site_seq, visited.site_lts + 1)
         order.stable(self.site, visited.site_aru)
@@ -250,7 +261,7 @@ class MessageFlow:
 
 
 def closing(view: DaemonView, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
-    """What comes before the signal, with the rifts in it at their places."""
+    """The deliveries before the signal, with the rifts at their places."""
     out: list[Output] = []
     entries = view.before_signal(decision)
     at = 0
@@ -264,7 +275,7 @@ def closing(view: DaemonView, decision: Decision, site: SiteId, next_view: ViewI
 
 
 def delivered(view: DaemonView, entries: list[Entry]) -> list[Output]:
-    """These entries go to the layer above, now."""
+    """Marks these entries as delivered; returns the outputs for the layer above."""
     out: list[Output] = []
     for entry in entries:
         entry.delivered = True
@@ -275,17 +286,17 @@ def delivered(view: DaemonView, entries: list[Entry]) -> list[Output]:
 
 
 def submit_loose(
-    message: Message, sites: SiteMask, destinations: Destinations, outbox: SendWindow, order: Order
+    message: Message, sites: SiteMask, destinations: Destinations, window: SendWindow, order: Order
 ) -> MulticastLoose:
-    """The message for the network; from here on it is out."""
+    """An Unreliable message for the network; it enters the window."""
     lts = order.clock + 1
-    outbox.left(message, lts)
+    window.left(message, lts)
     bundle = encode_message(message)
-    return MulticastLoose(destinations.mask(bundle, sites), bundle, lts, outbox.loose_crowded)
+    return MulticastLoose(destinations.mask(bundle, sites), bundle, lts, window.loose_crowded)
 
 
 def loose_message(received: ReceiveLoose) -> Message:
-    """What came; the daemon that numbered it is the one that speaks in it, and nothing else travels so."""
+    """Decodes an Unreliable message and checks its sender and service."""
     message = decode_message(received.bundle)
     if message.daemon != received.daemon:
         raise PeerError(Drop.FOREIGN_SENDER, f"daemon {received.daemon} numbers for daemon {message.daemon}")

@@ -1,7 +1,7 @@
-"""A view: the processes that are together, their network, and the order of their bundles.
+"""An installed view of daemons: its members, the order of their bundles, and its end.
 
-Of a broken view the network is gone and the rest is frozen: store, commit set and lines wait, through any
-number of failed attempts, for the view that will follow. Only an installation replaces them.
+Invariants  when a view breaks, its store, commit set and lines are frozen. They change by recovery only,
+            through any number of failed attempts, until the installation of the next view replaces them.
 """
 
 from collections.abc import Iterable
@@ -25,25 +25,24 @@ class DaemonView:
     me: Process
     members: tuple[Process, ...]  # Sorted.
     order: Order
-    cut: tuple[Pair, ...] = ()  # The links that its network does without.
+    cut: tuple[Pair, ...] = ()  # Links that its network does not use.
     broken: bool = False
     commit: frozenset[Process] = frozenset()
-    bound: dict[SiteId, int] = field(default_factory=dict)  # Up to which sequence it has given its word.
-
+    bound: dict[SiteId, int] = field(default_factory=dict)  # By site, the last sequence it is bound to.
     processes: dict[DaemonId, Process] = field(init=False)
 
     def __post_init__(self) -> None:
         self.processes = {one.daemon: one for one in self.members}
 
     def break_up(self) -> None:
-        """The view is over; from here on only recovery changes what is held."""
+        """The view is over: from here on only recovery changes its state."""
         if not self.broken:
             self.broken = True
             self.commit = frozenset([self.me])
             self.bound = self._known()
 
     def _known(self) -> dict[SiteId, int]:
-        """By site, what lies below the first place at which something unknown may stand."""
+        """By site, the last sequence below the first place where an unknown bundle may be."""
         order, edge = self.order, self.order.edge
         out = dict.fromkeys(order.sites, 0)
         for entry in order.listed:
@@ -52,7 +51,7 @@ class DaemonView:
         return out
 
     def state(self, attempt: ViewId, counter: int) -> StateTrans:
-        """What this daemon tells the others of the attempt."""
+        """This daemon's STATETRANS for an attempt."""
         order = self.order
         held: dict[SiteId, list[Entry]] = {site: [] for site in order.sites}
         for entry in order.listed:
@@ -82,18 +81,18 @@ class DaemonView:
         )
 
     def resend(self, key: tuple[SiteId, int], with_body: bool, attempt: ViewId) -> RecoveryResend:
-        """A bundle for those who lack it."""
+        """The RESEND of a bundle."""
         entry = self.order.entries[key]
         body = None
         if with_body:
-            assert entry.message is not None, "who is to send a body has it"
+            assert entry.message is not None, "the daemon that resends a body has it"
             body = encode_message(entry.message)
         return RecoveryResend(
             attempt, self.id, entry.source, entry.seq, entry.lts, entry.mask, entry.prev, body
         )
 
     def recover(self, resend: RecoveryResend) -> None:
-        """Takes in what was sent again."""
+        """Adds a resent bundle to the order."""
         message = None if resend.body is None else decode_message(resend.body)
         if message is not None and message.daemon not in self.processes:
             raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
@@ -102,32 +101,32 @@ class DaemonView:
         self.order.recover(meta, message)
 
     def lacks(self, key: tuple[SiteId, int], with_body: bool) -> bool:
-        """Whether this bundle is still to come; what is forgotten was delivered."""
+        """Whether this bundle, or its body, is missing; discarded bundles were delivered."""
         entry = self.order.entries.get(key)
         if entry is None:
             return not self.order.lines[key[0]].holds(key[1])
         return with_body and entry.message is None
 
     def bind(self, decision: Decision) -> None:
-        """From here on this daemon keeps to the decision, whatever becomes of the attempt."""
+        """Binds this daemon to the decision, even if the attempt fails."""
         self.commit = decision.commit
-        # Not beyond what it knows: what it lacks now is a hole, and nobody will deliver that.
+        # Not beyond its own knowledge: a bundle that it lacks now is a hole, which nobody will deliver.
         for site, line in self.order.lines.items():
             self.bound[site] = min(decision.lines.get(site, 0), max(line.highest, line.cseq))
 
     def before_signal(self, decision: Decision) -> list[Entry]:
-        """What somebody delivered in order before the view broke, and I did not yet."""
+        """The entries to deliver before the signal: somebody in T had delivered them in order."""
         return [entry for entry in self._rest() if entry.position <= decision.delivered]
 
     def after_signal(self, decision: Decision) -> list[Entry]:
-        """Of the rest, what meets its promises among those who stay together."""
+        """The entries to deliver after the signal: their guarantees hold within T."""
         out: list[Entry] = []
         for entry in self._rest():
             message = entry.message
             assert message is not None, "entries without a message are not delivered"
             sender = self.processes.get(message.daemon)
             promised = entry.seq <= decision.lines.get(entry.source, 0) or sender in decision.commit
-            # FIFO may have gone early elsewhere, where what is missing before it here was not for that site.
+            # FIFO may be delivered early at a site that a bundle missing here was not for.
             if promised or message.service.early:
                 out.append(entry)
         return out
@@ -137,7 +136,7 @@ class DaemonView:
 
 
 def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[HeldRun]:
-    """One site's entries, in their order, as few runs; the mask is that of all sites of the view."""
+    """One site's entries, sorted, as few runs as possible; `whole` is the mask of all sites of the view."""
     out: list[HeldRun] = []
     steps: list[int] = []
     last: Entry | None = None
