@@ -1,1 +1,1 @@
-"""Light-weight groups: the daemons' one view and order, made into views and messages for clients."""
+"""Light-weight groups of client sessions, on top of the daemons' one view and one order."""

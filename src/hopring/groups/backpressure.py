@@ -1,9 +1,9 @@
-"""Holding: groups whose senders wait, at all daemons, for receivers that are behind.
+"""Backpressure: senders at all daemons wait for receivers that have fallen behind.
 
-A daemon tells the others for which groups it has such receivers (HOLD, by FIFO), and each of them holds back
-its own clients' messages for these groups until it hears otherwise.
-Invariants  nobody waits for a daemon that is not in the view: what others said is forgotten with each view, and
-            who still means it says it again.
+A daemon announces the groups with such receivers to the others (HOLD, FIFO); each of them holds back its own
+clients' messages for these groups until the daemon releases them.
+Invariants  nobody waits for a daemon outside of the view: each view starts without holds of others, and daemons
+            that still have receivers behind announce them again.
 """
 
 from collections import Counter
@@ -16,27 +16,27 @@ from hopring.groups.sessions import LocalSessions
 from hopring.ids import DaemonId, GroupName
 
 TOLD_MAX: Final = 256
-"""Most groups in one word."""
+"""Limit of the groups in one HOLD."""
 
 
 @dataclass(slots=True)
 class Backpressure:
-    """What receivers here and elsewhere want senders here to wait for."""
+    """The groups that senders at this daemon wait for, because of receivers here or elsewhere."""
 
     sessions: LocalSessions
-    own: Counter[GroupName] = field(default_factory=Counter)  # By group, receivers here that are behind.
-    told: set[GroupName] = field(default_factory=set)  # What others have heard of that.
-    due: dict[GroupName, None] = field(default_factory=dict)  # What may have to be told.
-    others: dict[DaemonId, set[GroupName]] = field(default_factory=dict)
+    own: Counter[GroupName] = field(default_factory=Counter)  # By group, the receivers here that are behind.
+    told: set[GroupName] = field(default_factory=set)  # The groups that the others were told to hold.
+    due: dict[GroupName, None] = field(default_factory=dict)  # Groups whose state may have changed since.
+    others: dict[DaemonId, set[GroupName]] = field(default_factory=dict)  # Groups held by other daemons.
 
     def hold(self, groups: Collection[GroupName]) -> None:
-        """One receiver here is behind in these groups."""
+        """A receiver here has fallen behind in these groups."""
         self.own.update(groups)
         self.due.update(dict.fromkeys(groups))
         self.sessions.block(groups)
 
     def release(self, groups: Collection[GroupName]) -> None:
-        """It is not any more."""
+        """A receiver here has caught up in these groups."""
         for group in groups:
             self.own[group] -= 1
             if not self.own[group]:
@@ -44,8 +44,8 @@ class Backpressure:
         self.due.update(dict.fromkeys(groups))
         self.sessions.unblock(groups)
 
-    def word(self) -> GroupHold | None:
-        """What is to be told now, if anything."""
+    def next_message(self) -> GroupHold | None:
+        """The next HOLD to send, if anything changed."""
         if not self.due:
             return None
         on: list[GroupName] = []
@@ -61,18 +61,18 @@ class Backpressure:
         self.told.difference_update(off)
         return GroupHold(tuple(on), tuple(off)) if on or off else None
 
-    def heard(self, daemon: DaemonId, word: GroupHold) -> None:
-        """Receivers at another daemon are behind, or have caught up."""
+    def heard(self, daemon: DaemonId, message: GroupHold) -> None:
+        """Takes a HOLD of another daemon."""
         held = self.others.setdefault(daemon, set())
-        on = {GroupName(group) for group in word.on} - held
-        off = {GroupName(group) for group in word.off} & held
+        on = {GroupName(group) for group in message.on} - held
+        off = {GroupName(group) for group in message.off} & held
         held |= on
         held -= off
         self.sessions.block(on)
         self.sessions.unblock(off)
 
     def begin(self) -> None:
-        """A new view."""
+        """A new view begins: holds of others end, own ones are announced again."""
         for held in self.others.values():
             self.sessions.unblock(held)
         self.others.clear()

@@ -1,6 +1,11 @@
-"""Delivery: which sessions of this daemon get a bundle.
+"""Delivery of clients' bundles to the sessions of this daemon.
 
-Invariants  a session gets a bundle once, through however many of its groups; nobody but the order decides when.
+Invariants  a session gets a bundle once, through however many of its groups; the order alone decides when. A
+            Reliable or FIFO message may arrive before a JOIN with an earlier place in the order. Other daemons
+            deliver it in the joiner's view, so a joiner of this daemon gets it right after its own view. Only
+            joins of this daemon count, and only from their stamp on: messages that came before that have a
+            lower place. A FIFO message of the same sender that reaches the joiner through another group waits
+            as well, since it must not overtake.
 """
 
 from collections.abc import Callable
@@ -21,43 +26,41 @@ from hopring.services import Service
 from hopring.wire.bundle import decode_bundle, peek_groups, rows_of
 
 KINDS_MAX: Final = 8
-"""So many different parts of a mixed bundle are made at most: each is a copy, and a frame that few share."""
+"""Limit of the distinct parts of a mixed bundle: each is a copy, and a frame that few sessions share."""
 
 TOLD_MAX: Final = 256
-"""Most bundles in one PRESENT."""
+"""Limit of the bundles in one PRESENT."""
 
 
 Gets = Callable[[int, DeliverBundle], bool]
-"""Whether a session is in one of the groups of a message now."""
+"""Whether a session is a member of one of a message's groups now."""
 
 
 @dataclass(slots=True)
 class EarlyMessages:
-    """The joins that are stamped and not delivered, and what overtook them."""
+    """The joins of this daemon that are stamped and not delivered, and the messages that overtook them."""
 
     me: DaemonId
     joins: dict[Position, tuple[int, GroupName]] = field(default_factory=dict)  # Session and group.
-    kept: list[DeliverBundle] = field(default_factory=list)  # With the sessions that have got it.
-    withheld: list[tuple[int, DeliverBundle]] = field(
-        default_factory=list
-    )  # By session, in the sender's order.
+    kept: list[DeliverBundle] = field(default_factory=list)  # With the sessions that already got them.
+    withheld: list[tuple[int, DeliverBundle]] = field(default_factory=list)  # By session, in sender order.
 
     def stamped(self, session: int, group: GroupName, position: Position) -> None:
-        """A join of this daemon has its place."""
+        """A join of this daemon has its place in the order."""
         self.joins[position] = (session, group)
 
     def overtakes(self, groups: tuple[GroupName, ...], service: Service, position: Position) -> bool:
-        """Whether a joiner may be owed this message."""
+        """Whether this message overtakes a join to one of its groups."""
         if not self.joins or not service.early:
             return False
         return any(group in groups and at < position for at, (_, group) in self.joins.items())
 
     def keep(self, deliver: DeliverBundle) -> None:
-        """It may be owed to a joiner; who is named in it has got it."""
+        """Keeps a message that a joiner may be owed; its sessions already got it."""
         self.kept.append(deliver)
 
     def withhold(self, deliver: DeliverBundle) -> DeliverBundle:
-        """Takes out those for whom it has to wait; their turn comes with a join."""
+        """Removes the sessions for which the message must wait; they get it after a join."""
         if not self.joins:
             return deliver
         waiting = [one for one in deliver.sessions if self._waits(one, deliver)]
@@ -68,9 +71,10 @@ class EarlyMessages:
         return deliver.replace(sessions=rest)
 
     def take(self, at: Position, gets: Gets) -> list[DeliverBundle]:
-        """The join at this place is delivered: what its session is owed, in order.
+        """The join at this place is delivered: returns the messages that its session is owed, in order.
 
-        What waited for a session that is in none of its groups now is not for it, unless a later join owes it.
+        A message that waited for a session that is in none of its groups now is dropped, unless a later join
+        owes it.
         """
         if at not in self.joins:
             return []
@@ -85,14 +89,14 @@ class EarlyMessages:
                 self.withheld.append((number, one))
             elif gets(session, one):
                 out[one.position] = one
-        # It may join another group of these too, and gets no message twice.
+        # The session may also join another group of these messages and must not get one twice.
         self.kept = [_also(one, session) if one.position in out else one for one in self.kept]
         if not self.joins:
             self.kept.clear()
         return [out[place].replace(sessions=(session,)) for place in sorted(out)]
 
     def clear(self) -> None:
-        """The daemons' view is over, and all of it delivered."""
+        """The daemons' view is over and all its messages are delivered."""
         self.joins.clear()
         self.kept.clear()
         assert not self.withheld, "all joins of the view are delivered"
@@ -101,7 +105,7 @@ class EarlyMessages:
         return self._behind(session, deliver)
 
     def _behind(self, session: int, deliver: DeliverBundle) -> bool:
-        """Whether the session is still owed a message of this sender that this one may not pass."""
+        """Whether the session is still owed an earlier FIFO message of this sender."""
         return deliver.bundle.run.service.by_session and any(
             number == session and one.position < deliver.position and self._owes(one, session, group, at)
             for at, (number, group) in self.joins.items()
@@ -127,7 +131,7 @@ def _same_sender(one: DeliverBundle, other: DeliverBundle) -> bool:
 
 @dataclass(slots=True)
 class GroupDelivery:
-    """From the order to the sessions."""
+    """Selects the sessions of this daemon for each bundle."""
 
     me: Process
     names: tuple[str, ...]  # Of daemons, by number.
@@ -139,7 +143,7 @@ class GroupDelivery:
     )  # To be told, of messages in the present view.
 
     def take(self, event: Delivered) -> list[DeliverBundle]:
-        """A client's bundle, for those here that are to get it."""
+        """A client's bundle is delivered: the outputs for the sessions here that get it."""
         message = event.message
         name, payload = unseal(message.payload)
         groups = peek_groups(payload)
@@ -165,7 +169,7 @@ class GroupDelivery:
         return [deliver] if deliver.sessions else []
 
     def _note_presence(self, event: Delivered, payload: memoryview, groups: tuple[GroupName, ...]) -> None:
-        """The sender's daemon cannot know for a receipt which sessions are here; so it is told."""
+        """Notes an answer for a receipt: the sender's daemon cannot know which sessions are connected here."""
         mine = [at for at, group in enumerate(groups) if self._is_mine(group)]
         if not mine or not any(decode_bundle(payload).hints):
             return
@@ -175,24 +179,24 @@ class GroupDelivery:
             BundlePresence(event.message.daemon, event.message.session, lts, site, tuple(present))
         )
 
-    def presence_word(self, view: ViewId) -> GroupPresence | None:
-        """What is to be told now of messages that were delivered in this view, if anything."""
+    def next_presence(self, view: ViewId) -> GroupPresence | None:
+        """The next PRESENT for messages delivered in this view, if there are answers."""
         if not self.presences:
             return None
         told, self.presences = self.presences[:TOLD_MAX], self.presences[TOLD_MAX:]
         return GroupPresence(view, tuple(told))
 
     def _apart(self, deliver: DeliverBundle) -> list[DeliverBundle]:
-        """A mixed bundle: together those who get the same messages, which mostly is all of them.
+        """Splits a mixed bundle by the messages that sessions get; mostly all sessions get the same ones.
 
-        If there are many kinds of them, it is cut once for all, as if it had not been mixed. No join can be
-        overtaken by it: messages in a mixed bundle are ordered like joins.
+        With more than `KINDS_MAX` selections it is split by group instead, as if it had not been mixed. It
+        cannot overtake a join: messages in a mixed bundle are ordered like joins.
         """
         bundle = deliver.bundle
         members = [self._local(group) for group in bundle.run.groups]
         if members.count(members[0]) == len(members):
             return [deliver] if deliver.sessions else []
-        wanted: dict[int, list[int]] = {}  # By session, the places of its groups.
+        wanted: dict[int, list[int]] = {}  # By session, the indexes of its groups.
         for place, numbers in enumerate(members):
             for number in numbers:
                 wanted.setdefault(number, []).append(place)
@@ -213,7 +217,7 @@ class GroupDelivery:
         return out
 
     def joined(self, at: Position) -> list[DeliverBundle]:
-        """What is owed to who joined there, but for what it would have got as a member that it is no more."""
+        """The early messages owed to the session whose join has this place."""
         return self.early.take(at, self._gets)
 
     def _gets(self, session: int, deliver: DeliverBundle) -> bool:
@@ -228,7 +232,7 @@ class GroupDelivery:
         return tuple(sorted(found))
 
     def _local(self, group: GroupName) -> tuple[int, ...]:
-        """Who is in it here."""
+        """The sessions of this daemon in a group, private ones included."""
         if not is_private(group):
             return self.table.local(group)
         name, _ = split_private(group)
@@ -237,12 +241,12 @@ class GroupDelivery:
         return ()
 
     def _is_mine(self, group: GroupName) -> bool:
-        """Whether it is the private group of a session that could be here."""
+        """Whether it is a private group of this daemon."""
         return is_private(group) and split_private(group)[1] == self.names[self.me.daemon]
 
 
 def _in_pieces(deliver: DeliverBundle, members: list[tuple[int, ...]]) -> list[DeliverBundle]:
-    """Messages in a row to the same group, for all who are in it."""
+    """Splits a mixed bundle into runs of messages to the same group."""
     wanting = frozenset(deliver.sessions)
     out: list[DeliverBundle] = []
     for place, start, end in rows_of(deliver.bundle, 0, len(deliver.bundle)):
@@ -253,5 +257,5 @@ def _in_pieces(deliver: DeliverBundle, members: list[tuple[int, ...]]) -> list[D
 
 
 def groups_of(payload: bytes | memoryview) -> tuple[GroupName, ...]:
-    """Where a client's bundle is for."""
+    """The groups of a client's bundle."""
     return peek_groups(unseal(payload)[1])

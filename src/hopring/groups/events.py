@@ -1,4 +1,4 @@
-"""The words between groups and sessions; those towards the membership are its own."""
+"""Events between groups and sessions; `membership.events` has those between groups and membership."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,23 +17,23 @@ from hopring.wire.bundle import Bundle, Run, decode_bundle, pick
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """A session begins; its number is new in this life of the daemon."""
+    """A session begins; its number is unique in this incarnation of the daemon."""
 
     session: int
     name: str
-    priority: bool = False  # Its requests go before those of others.
+    priority: bool = False  # Its requests go before those of other sessions.
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """A session ends, by its own wish or because it died; what it asked for before still goes out."""
+    """A session ends, at its request or because its connection failed; its earlier requests are still sent."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """A session wants to be a member."""
+    """A session asks to join a group."""
 
     session: int
     group: GroupName
@@ -41,7 +41,7 @@ class JoinGroup:
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroup:
-    """A session wants to be a member no longer."""
+    """A session asks to leave a group."""
 
     session: int
     group: GroupName
@@ -49,7 +49,7 @@ class LeaveGroup:
 
 @final
 class Send(Value):
-    """A run of messages of one session, sealed; its groups may be any, private ones too."""
+    """An encoded bundle of one session for any groups, private ones included."""
 
     def __init__(self, session: int, run: Run, bundle: bytes | memoryview) -> None:
         self.session: Final = session
@@ -61,7 +61,7 @@ class Send(Value):
 
 
 class Cause(StrEnum):
-    """Why there is a new view."""
+    """The cause of a group view."""
 
     JOIN = "join"
     LEAVE = "leave"
@@ -70,10 +70,10 @@ class Cause(StrEnum):
 
 
 class RefusalReason(StrEnum):
-    """Why a request is not carried out."""
+    """The reason why a request is refused."""
 
     ILLEGAL_NAME = "illegal name"
-    NAME_IN_USE = "name in use"  # Until the end of its last holder has its place in the order.
+    NAME_IN_USE = "name in use"  # Until the KILL of its last holder has its place in the order.
     ILLEGAL_GROUP = "illegal group"
     ALREADY_MEMBER = "already a member"
     NOT_A_MEMBER = "not a member"
@@ -81,7 +81,7 @@ class RefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionConnected:
-    """The session is there."""
+    """The session is connected; it may send requests."""
 
     session: int
     private_group: GroupName
@@ -89,31 +89,29 @@ class SessionConnected:
 
 @dataclass(frozen=True, slots=True)
 class RequestRefused:
-    """A request that nothing comes of; a session whose name is refused is not there."""
+    """A request is refused; a session whose name is refused does not begin."""
 
     session: int
     refusal: RefusalReason
-    name: str  # Of the session or the group.
+    name: str  # The name of the session or the group.
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """Who is in a group from here on."""
+    """A view of a group: its members from here on."""
 
     group: GroupName
     id: GroupViewId
     members: tuple[GroupMember, ...]
-    together: tuple[GroupMember, ...]  # Those who come from the same view as the receiver, itself included.
+    together: tuple[GroupMember, ...]  # Members from the same view as the receiver, itself included.
     cause: Cause
-    who: GroupMember | None = None  # Who joined, left or disconnected.
-    sets: tuple[
-        tuple[GroupMember, ...], ...
-    ] = ()  # After a change of network: the members by where they came from.
+    who: GroupMember | None = None  # The member that joined, left or disconnected.
+    sets: tuple[tuple[GroupMember, ...], ...] = ()  # After a change of network: the members by last view.
 
 
 @dataclass(frozen=True, slots=True)
 class ShowView:
-    """These sessions have a new view."""
+    """A new view for these sessions."""
 
     sessions: tuple[int, ...]
     view: GroupView
@@ -121,7 +119,7 @@ class ShowView:
 
 @dataclass(frozen=True, slots=True)
 class ShowSignal:
-    """The group's view is closing; what follows until the next one is promised only among `together`."""
+    """The group's view is closing: until the next one, guarantees hold among `together` only."""
 
     sessions: tuple[int, ...]
     group: GroupName
@@ -131,7 +129,7 @@ class ShowSignal:
 
 @dataclass(frozen=True, slots=True)
 class LeftGroup:
-    """The session's own leave has its place here."""
+    """The session's own leave is ordered here."""
 
     session: int
     group: GroupName
@@ -139,7 +137,7 @@ class LeftGroup:
 
 @dataclass(frozen=True, slots=True)
 class SessionGone:
-    """The session's end has its place here; nothing follows, and the name is free."""
+    """The session's end is ordered here; nothing follows, and its name is free."""
 
     session: int
     name: str
@@ -147,17 +145,17 @@ class SessionGone:
 
 @dataclass(frozen=True, slots=True)
 class PresenceReport:
-    """Another daemon tells which of the private groups of a session's bundle were of sessions there."""
+    """Another daemon reports which private groups of a bundle belong to sessions connected there."""
 
-    session: int  # That sent the bundle.
+    session: int  # The sender of the bundle.
     position: Position
     process: Process
-    present: tuple[tuple[int, int], ...]  # The group's place in the bundle's list, and the session there.
+    present: tuple[tuple[int, int], ...]  # Index of the group in the bundle's list, and the session there.
 
 
 @final
 class DeliverBundle(Value):
-    """A bundle for these sessions, each once."""
+    """A bundle for these sessions, once for each."""
 
     def __init__(
         self,
@@ -176,7 +174,7 @@ class DeliverBundle(Value):
         self.only: Final = only  # Of a mixed bundle, the messages that are for them; None is all.
 
     def picked(self) -> Bundle:
-        """What these sessions get of it."""
+        """The bundle reduced to the messages for these sessions."""
         return self.bundle if self.only is None else decode_bundle(pick(self.bundle, self.only))
 
 

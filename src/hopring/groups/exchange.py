@@ -1,15 +1,15 @@
-"""The exchange of GROUPS: every daemon of a new view tells what it knows of its own sessions.
+"""The exchange of GROUPS: every daemon of a new view sends the groups of its own sessions.
 
 Implements  thesis 6.4.6, figures 6.23 and 6.24 (ComputeNotify).
-Invariants  a daemon's GROUPS counts when all its parts are here, and not before; what comes out is a function
-            of the parts alone, so it is the same at every daemon.
-Deviations  GROUPS carries the id of the last view that was shown, not one overwritten for the occasion, and the
-            way since a signal in it: two sides that both lost members do not look alike, even if they meet
-            again before either was shown anything. A group gets a new view if its members come from different
-            ones, or if some of them had a signal. That covers members who are gone: whatever takes one away is
-            followed by a view or comes after a signal. Where nobody new came there is nothing to tell; but a
-            group that goes on as it was must not do so before all its daemons are known to be in the view: one
-            that falls out may still get, in the group's view, what is missing here.
+Invariants  a daemon's GROUPS counts when all its parts have arrived; the result is a function of the parts
+            alone, so it is the same at every daemon.
+Deviations  GROUPS carries the id of the last view that was shown, not one overwritten for the exchange, and the
+            closing path since a signal in it: two sides that both lost members differ, even if they meet again
+            before either was shown anything. A group gets a new view if its members come from different views,
+            or if some of them had a signal. That covers lost members: every loss is followed by a view or comes
+            after a signal. Without newcomers GROUPS is empty; but a group must not continue before all its
+            daemons are known to be in the view: one that drops out may still deliver, in the group's old view,
+            messages that are missing here.
 """
 
 from collections.abc import Collection, Iterable
@@ -23,12 +23,12 @@ from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
 
 PARTS_MAX: Final = 1 << 16
-ENTRY_COST_BYTES: Final = 64  # Of a group: its id and what stands around names.
+ENTRY_COST_BYTES: Final = 64  # Of a group: its id and the encoding around names.
 MEMBER_COST_BYTES: Final = 8
 
 
 class Origin(NamedTuple):
-    """Where members come from: their last view, and the way from its signal to here. Alike means together."""
+    """The past of members: last view and closing path. Members with equal origins are together."""
 
     last: GroupViewId
     closing_path: tuple[ViewId, ...]
@@ -36,73 +36,71 @@ class Origin(NamedTuple):
 
 @dataclass(slots=True)
 class MergedGroup:
-    """A group as all daemons of the view know it now."""
+    """A group merged from the GROUPS of all daemons of the view."""
 
     name: GroupName
     origins: dict[Origin, set[GroupMember]] = field(default_factory=dict)
 
     @property
     def changed(self) -> bool:
-        """Whether there has to be a new view."""
+        """Whether the group needs a new view."""
         return len(self.origins) > 1 or any(origin.closing_path for origin in self.origins)
 
     def is_torn(self, last: GroupViewId) -> bool:
-        """Whether members of this view came different ways."""
+        """Whether members of this last view have different closing paths."""
         return len([origin for origin in self.origins if origin.last == last]) > 1
 
     def parting_step(self, origin: Origin) -> int:
-        """Above all that any of them had, and each origin's own."""
+        """A step for an origin's parting view: above all last steps, and different for each origin."""
         return max([one.last.step for one in self.origins]) + 1 + sorted(self.origins).index(origin)
 
     @property
     def members(self) -> set[GroupMember]:
-        """All of them."""
+        """All members, of any origin."""
         return {one for members in self.origins.values() for one in members}
 
     @property
     def sets(self) -> tuple[tuple[GroupMember, ...], ...]:
-        """The members by where they come from, in the same order everywhere."""
+        """The members by origin, in the same order at all daemons."""
         return tuple([tuple(sorted(self.origins[one])) for one in sorted(self.origins)])
 
     def together(self, origin: Origin) -> tuple[GroupMember, ...]:
-        """Those who come from there."""
+        """The members of one origin."""
         return tuple(sorted(self.origins.get(origin, ())))
 
 
 @dataclass(slots=True)
 class GroupsExchange:
-    """The GROUPS of one view, as they come in."""
+    """The GROUPS messages of one view, as they arrive."""
 
     view: ViewId
     members: frozenset[Process]
-    alike: bool = (
-        False  # All come from the same view and know the same: nothing is told but that they are here.
-    )
+    alike: bool = False  # All come from the same view and know the same: GROUPS are empty.
     parts: dict[Process, dict[int, GroupsPart]] = field(default_factory=dict)
-    whole: int = 0  # How many daemons have told everything.
+    whole: int = 0  # The number of daemons whose parts have all arrived.
 
     @property
     def complete(self) -> bool:
-        """Whether all daemons of the view have told everything."""
+        """Whether all parts of all daemons have arrived."""
         return self.whole == len(self.members)
 
-    def add(self, sender: Process, word: GroupsPart) -> None:
-        """A part of somebody's GROUPS; of another view it means nothing."""
-        if word.view != self.view:
+    def add(self, sender: Process, part: GroupsPart) -> None:
+        """Adds a part of a daemon's GROUPS; parts for another view are ignored."""
+        if part.view != self.view:
             return
         parts = self.parts.get(sender, {})
-        first = next(iter(parts.values()), word)
-        if sender not in self.members or word.part >= word.parts or word.parts > PARTS_MAX:
-            raise PeerError(Drop.INCONSISTENT, f"part {word.part} of {word.parts} of GROUPS")
-        if (first.parts, first.version) != (word.parts, word.version) or word.part in parts:
+        first = next(iter(parts.values()), part)
+        if sender not in self.members or part.part >= part.parts or part.parts > PARTS_MAX:
+            raise PeerError(Drop.INCONSISTENT, f"part {part.part} of {part.parts} of GROUPS")
+        if (first.parts, first.version) != (part.parts, part.version) or part.part in parts:
             raise PeerError(Drop.INCONSISTENT, "parts of GROUPS that do not agree")
-        parts[word.part] = word
+        parts[part.part] = part
         self.parts[sender] = parts
-        if len(parts) == word.parts:
+        if len(parts) == part.parts:
             self.whole += 1
 
     def merge(self) -> list[MergedGroup]:
-        """All groups by name: what ComputeNotify goes through."""
+        """All groups, sorted by name: the input of ComputeNotify."""
         merged: dict[GroupName, MergedGroup] = {}
         for sender, parts in self.parts.items():
             for part in parts.values():
@@ -114,7 +112,7 @@ class GroupsExchange:
         return [merged[name] for name in sorted(merged)]
 
     def interests(self) -> list[tuple[Process, int, set[GroupName]]]:
-        """Of each daemon the version of its interest, and the groups whose messages it wants."""
+        """For each daemon, the version of its interest and the groups whose messages it wants."""
         out: list[tuple[Process, int, set[GroupName]]] = []
         for sender, parts in sorted(self.parts.items()):
             wanted: set[GroupName] = set()
@@ -133,7 +131,7 @@ def groups_parts(
     version: int,
     bytes_max: int,
 ) -> list[GroupsPart]:
-    """This daemon's GROUPS, in parts of about this size."""
+    """This daemon's GROUPS, in parts of about `bytes_max`."""
     packed: list[tuple[list[LocalGroup], list[str]]] = [([], [])]
     room = bytes_max
 
@@ -169,6 +167,6 @@ def _cost(name: str) -> int:
 
 
 def _chunks(local: list[tuple[int, str]], bytes_max: int) -> list[list[tuple[int, str]]]:
-    """Even the members of one group may not fit into one part."""
+    """Splits the members of one group, which may not fit into one part."""
     most = max(1, bytes_max // (2 * (MEMBER_COST_BYTES + ENTRY_COST_BYTES * 2)))
     return [local[at : at + most] for at in range(0, len(local), most)]

@@ -1,4 +1,4 @@
-"""The table of groups: who is in which, as this daemon knows it from the order."""
+"""The table of groups and their members; it follows from the order and the daemons' views."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -9,43 +9,43 @@ from hopring.ids import GroupName, Process, ViewId
 
 @dataclass(slots=True)
 class GroupEntry:
-    """A group that has members."""
+    """A group with its members and the id of its view."""
 
     name: GroupName
-    id: GroupViewId  # Of the last view that was made; who is here and in it has been shown it.
+    id: GroupViewId  # Of its last view, which the members at this daemon have been shown.
     members: set[GroupMember] = field(default_factory=set)
     local: tuple[int, ...] = ()  # The sessions of this daemon among them, sorted.
-    # The daemons' views that were left since the group's own is closing, if it is; then another has to come.
+    # If its view is closing, the daemons' views left since then; another group view follows.
     closing_path: tuple[ViewId, ...] = ()
 
     @property
     def signalled(self) -> bool:
-        """Whether its view is closing."""
+        """Whether its view is closing: the members had a signal."""
         return bool(self.closing_path)
 
     def listed(self) -> tuple[GroupMember, ...]:
-        """The members, in the order that is the same everywhere."""
+        """The members, sorted in the same order at all daemons."""
         return tuple(sorted(self.members))
 
     def breaks(self, together: Collection[Process]) -> bool:
-        """Whether it loses members if only these daemons come along."""
+        """Whether it loses members if only these daemons stay together."""
         return any(one.process not in together for one in self.members)
 
     def established(self, together: Collection[Process]) -> tuple[GroupMember, ...]:
-        """The members whose daemons come along; the others are what the thesis calls partitioned."""
+        """The members at these daemons; the thesis calls the others partitioned."""
         return tuple(sorted([one for one in self.members if one.process in together]))
 
 
 @dataclass(slots=True)
 class GroupTable:
-    """All groups, and by session the groups it is in."""
+    """All groups, and an index of the groups of each session."""
 
     me: Process
     groups: dict[GroupName, GroupEntry] = field(default_factory=dict)
     sessions: dict[tuple[Process, int], dict[GroupName, GroupMember]] = field(default_factory=dict)
 
     def add(self, group: GroupEntry, member: GroupMember) -> None:
-        """One more member."""
+        """Adds a member, and the group if it is new."""
         self.groups[group.name] = group
         group.members.add(member)
         if member.process == self.me:
@@ -53,7 +53,7 @@ class GroupTable:
         self.sessions.setdefault((member.process, member.session), {})[group.name] = member
 
     def remove(self, group: GroupEntry, member: GroupMember) -> bool:
-        """One member less; returns whether the group is gone with it."""
+        """Removes a member; returns whether the group is empty and gone."""
         group.members.remove(member)
         if member.process == self.me:
             group.local = tuple([one for one in group.local if one != member.session])
@@ -66,21 +66,21 @@ class GroupTable:
         return not group.members
 
     def member(self, process: Process, session: int, group: GroupName) -> GroupMember | None:
-        """The session as a member of this group."""
+        """The session as a member of this group, if it is one."""
         return self.sessions.get((process, session), {}).get(group)
 
     def groups_of(self, process: Process, session: int) -> list[GroupName]:
-        """Where the session is a member, sorted."""
+        """The groups of a session, sorted by name."""
         return sorted(self.sessions.get((process, session), {}))
 
     def keep(self, together: Collection[Process]) -> None:
-        """Members whose daemons did not come along are gone."""
+        """Removes the members at all other daemons."""
         for group in list(self.groups.values()):
             for member in [one for one in group.members if one.process not in together]:
                 self.remove(group, member)
 
     def replace(self, groups: Iterable[tuple[GroupName, GroupViewId, Collection[GroupMember]]]) -> None:
-        """Everything anew, as it was agreed on."""
+        """Replaces the whole table by an agreed one."""
         self.groups.clear()
         self.sessions.clear()
         for name, view_id, members in groups:
@@ -95,5 +95,5 @@ class GroupTable:
         return () if found is None else found.local
 
     def in_order(self) -> list[GroupEntry]:
-        """All groups by name."""
+        """All groups, sorted by name."""
         return [self.groups[name] for name in sorted(self.groups)]

@@ -172,10 +172,10 @@ class Groups:
             return self._control.popleft()
         if self.state is not GroupsState.GOP or self.view is None:
             return None
-        held = self.backpressure.word()
+        held = self.backpressure.next_message()
         if held is not None:
             return _control(held)
-        present = self.delivery.presence_word(self.view)
+        present = self.delivery.next_presence(self.view)
         if present is not None:
             return _control(present)
         taken = self.requests.take(self._one_site, queue_open, bulk_open)

@@ -1,12 +1,12 @@
-"""Interest: which daemons want the messages of which groups, so that bodies go only where they are wanted.
+"""Interest: the groups whose messages each daemon wants, so that bodies are sent only to sites that want them.
 
-Implements  thesis 3.4.2, with a cure: announce, then join. A join at a daemon that has told nobody of its
-            interest would be owed messages that others had pruned before they heard of it. So a daemon first
-            announces its interest to all, with a Safe message; when that is delivered, everybody has received
-            it, and whatever was pruned before has a lower place in the order than a join sent now.
-Invariants  others take an announcement in when they receive it, before it is delivered, and of each daemon and
-            group only the newest; a mask is asked for when the bundle is stamped; while the daemons of a new
-            view have not told each other everything, nothing is pruned.
+Implements  thesis 3.4.2, with a correction: announce, then join. Without an announcement a joiner would be owed
+            messages that others had pruned before they heard of the join. So a daemon first announces its
+            interest to all by a Safe message. When that is delivered, everybody has received it, and every
+            bundle pruned before has a lower place in the order than a join sent now.
+Invariants  others apply an announcement when they receive it, before it is delivered, and of each daemon and
+            group only the newest; the mask is computed when the bundle is stamped; nothing is pruned until the
+            daemons of a new view have exchanged all their interests.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,25 +25,25 @@ from hopring.wire.bundle import peek_groups
 
 MASKS_KEPT_MAX: Final = 4_096
 ANNOUNCED_MAX: Final = 256
-"""Most groups in one word of interest."""
+"""Limit of the groups in one INTEREST, in each direction."""
 
 
 class InterestTable(Destinations):
-    """What all daemons have said; the membership asks it where a bundle goes."""
+    """The interests of all daemons; the membership asks it for the sites of a bundle."""
 
     def __init__(self, me: DaemonId, site_of: Mapping[DaemonId, SiteId], names: Mapping[str, DaemonId]) -> None:
         self._me = me
         self._site_of = dict(site_of)
         self._names = dict(names)
-        # By group and daemon the version of the last word; below zero, it was `off`.
+        # By group and daemon, the version of the last announcement; negative if it was `off`.
         self._said: dict[GroupName, dict[DaemonId, int]] = {}
         self._masks: dict[tuple[GroupName, ...], SiteMask] = {}
         self._agreed = False
 
-    # What the membership asks and tells.
+    # Called by the membership.
 
     def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:
-        """The sites of the daemons that want it; words go everywhere."""
+        """The sites of the daemons that want a bundle; group messages go to all sites."""
         payload = memoryview(bundle)[MESSAGE_HEAD_BYTES:]
         if not self._agreed or is_group_message(payload):
             return sites
@@ -57,15 +57,15 @@ class InterestTable(Destinations):
         return SiteMask(mask & sites)
 
     def heard(self, message: Message) -> None:
-        """Others' interest counts from its receipt."""
+        """Applies another daemon's INTEREST as soon as it is received."""
         if is_interest(message.payload):
-            word = decode_group_message(message.payload, message.service)
-            if not isinstance(word, GroupInterest):
-                raise PeerError(Drop.INCONSISTENT, "a word that is not what it seems")
-            self._apply(message.daemon, word)
+            interest = decode_group_message(message.payload, message.service)
+            if not isinstance(interest, GroupInterest):
+                raise PeerError(Drop.INCONSISTENT, "a message with the tag of INTEREST that is none")
+            self._apply(message.daemon, interest)
 
     def _mask_of(self, groups: tuple[GroupName, ...]) -> SiteMask:
-        sites = {self._site_of[self._me]}  # Where it comes from, it is kept in any case.
+        sites = {self._site_of[self._me]}  # The sender's own site always keeps the body.
         for group in groups:
             if is_private(group):
                 daemon = self._names.get(split_private(group)[1])
@@ -75,24 +75,24 @@ class InterestTable(Destinations):
                 sites.update([self._site_of[one] for one, version in said.items() if version >= 0])
         return mask_of(*sites)
 
-    # What the groups tell.
+    # Called by the groups.
 
-    def delivered(self, daemon: DaemonId, word: GroupInterest) -> None:
-        """Nothing older can come from now on, so what is over can be forgotten."""
-        self._apply(daemon, word)
-        for group in word.off:
+    def delivered(self, daemon: DaemonId, message: GroupInterest) -> None:
+        """An INTEREST is delivered: no older one can follow, so entries that are `off` are removed."""
+        self._apply(daemon, message)
+        for group in message.off:
             said = self._said.get(GroupName(group), {})
             if said.get(daemon, 0) < 0:
                 del said[daemon]
             if not said:
                 self._said.pop(GroupName(group), None)
 
-    def _apply(self, daemon: DaemonId, word: GroupInterest) -> None:
+    def _apply(self, daemon: DaemonId, message: GroupInterest) -> None:
         self._masks.clear()
-        for group in word.on:
-            self._say(daemon, GroupName(group), word.version, word.version)
-        for group in word.off:
-            self._say(daemon, GroupName(group), word.version, -word.version)
+        for group in message.on:
+            self._say(daemon, GroupName(group), message.version, message.version)
+        for group in message.off:
+            self._say(daemon, GroupName(group), message.version, -message.version)
 
     def _say(self, daemon: DaemonId, group: GroupName, version: int, said: int) -> None:
         by_daemon = self._said.setdefault(group, {})
@@ -100,11 +100,11 @@ class InterestTable(Destinations):
             by_daemon[daemon] = said
 
     def wait(self) -> None:
-        """A new view with newcomers: until all have told everything, everybody gets everything."""
+        """A new view with newcomers: nothing is pruned until `agree`."""
         self._agreed = False
 
     def agree(self, interests: Collection[tuple[Process, int, set[GroupName]]]) -> None:
-        """All have told everything; what they said since then is newer and stays."""
+        """All daemons of the view have sent their interests; newer announcements stay."""
         self._agreed = True
         versions = {process.daemon: version for process, version, _ in interests}
         for by_daemon in self._said.values():
@@ -117,7 +117,7 @@ class InterestTable(Destinations):
         self._tidy()
 
     def keep(self, daemons: Collection[DaemonId]) -> None:
-        """The others are gone."""
+        """Removes the interests of all other daemons."""
         for by_daemon in self._said.values():
             for daemon in [one for one in by_daemon if one not in daemons]:
                 del by_daemon[daemon]
@@ -131,26 +131,26 @@ class InterestTable(Destinations):
 
 @dataclass(slots=True)
 class OwnInterest:
-    """What this daemon wants, and what it has told the others of it."""
+    """This daemon's interest, and the part of it that is announced."""
 
     linger_us: int
     version: int = 0
-    known: set[GroupName] = field(default_factory=set)  # Everybody knows; joins may go.
-    announcing: dict[GroupName, int] = field(default_factory=dict)  # With the version of the word.
+    known: set[GroupName] = field(default_factory=set)  # Known to all daemons: joins may be sent.
+    announcing: dict[GroupName, int] = field(default_factory=dict)  # With the version of the INTEREST sent.
     wanted: dict[GroupName, None] = field(default_factory=dict)  # To be announced, the oldest first.
-    over: dict[GroupName, None] = field(default_factory=dict)  # To be called off.
-    # When it is called off, because nobody here needs it; the earliest first, as all linger equally long.
+    over: dict[GroupName, None] = field(default_factory=dict)  # To be withdrawn.
+    # When unused interest is withdrawn; sorted, as all linger equally long.
     idle_at_us: dict[GroupName, int] = field(default_factory=dict)
 
     def want(self, group: GroupName) -> None:
-        """Somebody is going to join."""
+        """A session is going to join this group."""
         self.idle_at_us.pop(group, None)
         self.over.pop(group, None)
         if group not in self.known and group not in self.announcing:
             self.wanted[group] = None
 
-    def word(self) -> GroupInterest | None:
-        """What is to be said now, if anything."""
+    def next_message(self) -> GroupInterest | None:
+        """The next INTEREST to send, if anything changed."""
         on = list(self.wanted)[:ANNOUNCED_MAX]
         off = list(self.over)[:ANNOUNCED_MAX]
         if not on and not off:
@@ -165,7 +165,7 @@ class OwnInterest:
         return GroupInterest(self.version, tuple(on), tuple(off))
 
     def alone(self) -> list[GroupName]:
-        """In a view of one site nothing is pruned and nothing announced; returns what is known by that."""
+        """In a view of one site nothing is pruned or announced; returns the groups that are known thereby."""
         out = list(self.wanted)
         self.known.update(out)
         self.known.difference_update(self.over)
@@ -173,30 +173,32 @@ class OwnInterest:
         self.over.clear()
         return out
 
-    def announced(self, word: GroupInterest) -> list[GroupName]:
-        """Everybody has received this word of ours; what it says that is still meant."""
-        return [GroupName(name) for name in word.on if self.announcing.get(GroupName(name)) == word.version]
+    def announced(self, message: GroupInterest) -> list[GroupName]:
+        """The groups of this INTEREST of ours, received by all, whose announcement is still current."""
+        return [
+            GroupName(name) for name in message.on if self.announcing.get(GroupName(name)) == message.version
+        ]
 
     def told(self) -> set[GroupName]:
-        """What GROUPS says: all of it, so an exchange is an announcement too."""
+        """All groups of interest for GROUPS: an exchange is an announcement too."""
         return self.known | set(self.announcing) | set(self.wanted)
 
     def agree(self, groups: Collection[GroupName]) -> None:
-        """Everybody knows of these."""
+        """All daemons know of the interest in these groups."""
         self.known.update(groups)
         for group in groups:
             self.announcing.pop(group, None)
             self.wanted.pop(group, None)
 
-    # Losing interest.
+    # Withdrawal.
 
     def idle(self, group: GroupName, now_us: int) -> None:
-        """Nobody here needs it; that may not last."""
+        """No session here needs the group: its interest is withdrawn after `linger_us`."""
         if group in self.known or group in self.announcing:
             self.idle_at_us.setdefault(group, now_us + self.linger_us)
 
     def tick(self, now_us: int) -> None:
-        """What was idle for long enough is called off."""
+        """Withdraws the interests that were idle for `linger_us`."""
         for group, _ in list(takewhile(lambda one: one[1] <= now_us, self.idle_at_us.items())):
             del self.idle_at_us[group]
             if group in self.known:
@@ -206,7 +208,7 @@ class OwnInterest:
 
     @property
     def wake_at_us(self) -> int:
-        """When the next group has been idle for long enough."""
+        """When the next interest is withdrawn."""
         for at_us in self.idle_at_us.values():
             return at_us
         return NEVER

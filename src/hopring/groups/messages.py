@@ -1,9 +1,9 @@
-"""The words of groups as payloads of daemons' messages: JOIN, LEAVE, KILL, GROUPS, INTEREST, HOLD, PRESENT;
-and bundles.
+"""Messages of the groups protocol: JOIN, LEAVE, KILL, GROUPS, INTEREST, HOLD and PRESENT.
 
-The first byte tells them apart: a bundle begins with its service, 1 to 6, a word with the head of a msgpack
-array. Behind a bundle stands the name of the session that sent it, put there by its daemon. Whose word it is,
-is said by the message around it: the daemon, and for JOIN, LEAVE and KILL the session.
+Encoding    msgpack arrays with a tag. The first byte tells a group message from a client's bundle: a bundle
+            begins with its service, 1 to 6, a group message with the head of a msgpack array. Behind a bundle
+            its daemon puts the name of the sending session (`payloads`).
+Sender      the surrounding message names the daemon and, for JOIN, LEAVE and KILL, the session.
 """
 
 from typing import Annotated, Final
@@ -22,56 +22,56 @@ SessionName = Annotated[str, msgspec.Meta(min_length=1, max_length=SESSION_NAME_
 
 
 class GroupJoin(msgspec.Struct, frozen=True, array_like=True, tag="J"):
-    """The session is a member from here on. Agreed."""
+    """JOIN, Agreed: the session is a member from here on."""
 
     name: SessionName
     group: Group
 
 
 class GroupLeave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
-    """The session is no member from here on. Agreed."""
+    """LEAVE, Agreed: the session is not a member from here on."""
 
     group: Group
 
 
 class GroupKill(msgspec.Struct, frozen=True, array_like=True, tag="K"):
-    """The session is nowhere a member from here on, and its name is free. Agreed."""
+    """KILL, Agreed: the session ends; it leaves all groups, and its name is free."""
 
 
 class GroupInterest(msgspec.Struct, frozen=True, array_like=True, tag="I"):
-    """The daemon wants the bodies of these groups' messages, and no longer of those. Safe."""
+    """INTEREST, Safe: the daemon wants the bodies of the messages to `on`, and no longer those to `off`."""
 
-    version: Count  # Rises with each word of this daemon; links may change their order.
+    version: Count  # Rises with each INTEREST of this daemon, since links may reorder them.
     on: tuple[Group, ...] = ()
     off: tuple[Group, ...] = ()
 
 
 class GroupHold(msgspec.Struct, frozen=True, array_like=True, tag="H"):
-    """Receivers at this daemon are behind in these groups, and in those no longer: senders wait. FIFO."""
+    """HOLD, FIFO: senders to `on` wait for receivers at this daemon, and no longer senders to `off`."""
 
     on: tuple[Group, ...] = ()
     off: tuple[Group, ...] = ()
 
 
 class BundlePresence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Which of a bundle's private groups were of live sessions of this daemon, at its place in the order."""
+    """The private groups of a bundle whose sessions were connected here at its place in the order."""
 
-    daemon: Count  # The one that the bundle came from.
-    session: Count  # Of the bundle.
+    daemon: Count  # The sender's daemon.
+    session: Count  # The sender.
     lts: Count
     site: Count
-    present: tuple[tuple[Count, Count], ...]  # The group's place in the bundle's list, and the session.
+    present: tuple[tuple[Count, Count], ...]  # Index of the group in the bundle's list, and the session.
 
 
 class GroupPresence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
-    """What daemons want to know for receipts of messages to private groups here. Agreed."""
+    """PRESENT, Agreed: answers for the receipts of bundles to private groups of this daemon."""
 
     view: ViewId  # In which the bundles were delivered.
     answers: tuple[BundlePresence, ...]
 
 
 class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
-    """A group with members at the sender of GROUPS."""
+    """An entry of GROUPS: a group with members at the sender."""
 
     group: Group
     id: GroupViewId  # Of the last view that these members were shown.
@@ -80,12 +80,12 @@ class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
-    """GROUPS, or a part of it: all that is known of the sender's sessions. Safe."""
+    """GROUPS, Safe, or a part of it: the groups of the sender's sessions."""
 
     view: ViewId
     part: Count
     parts: Annotated[int, msgspec.Meta(ge=1)]
-    version: Count  # Of the sender's interest.
+    version: Count  # The version of the sender's interest.
     groups: tuple[LocalGroup, ...] = ()
     interested: tuple[Group, ...] = ()  # Further groups whose messages the sender wants.
 
@@ -96,28 +96,28 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[GroupMessage] = msgspec.msgpack.Decoder(GroupMessage)
 
 
-def encode_group_message(word: GroupMessage) -> bytes:
-    """A word as the payload of a message."""
-    return _encoder.encode(word)
+def encode_group_message(message: GroupMessage) -> bytes:
+    """Encodes a group message."""
+    return _encoder.encode(message)
 
 
 CHANGES_BY: Final = Service.AGREED
 """Joins, leaves and kills need a place in the order."""
 
 
-def service_of(word: GroupMessage) -> Service:
-    """The service that a word travels with: states and interests must be everywhere."""
-    if isinstance(word, GroupHold):
+def service_of(message: GroupMessage) -> Service:
+    """The service that carries a group message: states and interests must reach everybody."""
+    if isinstance(message, GroupHold):
         return Service.FIFO
-    return Service.SAFE if isinstance(word, GroupInterest | GroupsPart) else CHANGES_BY
+    return Service.SAFE if isinstance(message, GroupInterest | GroupsPart) else CHANGES_BY
 
 
 def decode_group_message(payload: bytes | memoryview, service: Service) -> GroupMessage:
-    """The word in a message of this service."""
+    """Decodes a group message and checks the service that carried it."""
     try:
-        word = _decoder.decode(payload)
+        message = _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PeerError(Drop.INCONSISTENT, f"word of groups: {error}") from None
-    if service is not service_of(word):
-        raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} as {service.name}")
-    return word
+        raise PeerError(Drop.INCONSISTENT, f"group message: {error}") from None
+    if service is not service_of(message):
+        raise PeerError(Drop.INCONSISTENT, f"{type(message).__name__} as {service.name}")
+    return message

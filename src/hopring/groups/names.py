@@ -1,6 +1,6 @@
-"""Names: members, ids of group views, and what sessions and groups may be called.
+"""Members, ids of group views, and the rules for names of sessions and groups.
 
-The values here, in words.py and in events.py are read by msgspec at run time, so these files are not compiled.
+msgspec reads these types at run time, so this module is not compiled.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -13,11 +13,11 @@ SESSION_NAME_BYTES_MAX: Final = 64
 
 
 ViewCause = Literal["join", "leave", "disconnect", "network"]
-"""Why a group has a new view, as clients and spools spell it: a `Cause`."""
+"""The cause of a group view as clients and spools spell it: the values of `Cause`."""
 
 
 class GroupMember(NamedTuple):
-    """A session in a group. Members are listed by daemon, then by name, in the same order everywhere."""
+    """A session in a group. Lists of members are sorted by daemon, then by name."""
 
     daemon: DaemonId
     name: str
@@ -26,40 +26,39 @@ class GroupMember(NamedTuple):
 
     @property
     def process(self) -> Process:
-        """The life of the daemon that it belongs to."""
+        """The daemon, with its incarnation, that serves the session."""
         return Process(self.daemon, self.incarnation)
 
 
 class GroupViewId(NamedTuple):
     """The id of a group's view; compared from left to right.
 
-    What the thesis writes as a negative index is `closing`: the view was made after the daemons' transitional
-    signal, when the sides of a split give ids without knowing of each other. The way that a side takes from
-    there tells it apart from all others.
+    A view made after the daemons' transitional signal is closing; the thesis writes its index as negative. Then
+    the sides of a split choose ids without knowing of each other, and the path of each side distinguishes them.
     """
 
     view: ViewId  # The daemons' view in which it was made.
-    path: tuple[ViewId, ...]  # If closing, where its side went from there.
-    step: int  # 0 after a change of network, then counted; if closing, it tells apart what the path does not.
+    path: tuple[ViewId, ...]  # Of a closing view: the daemons' views that followed.
+    step: int  # 0 after a change of network, then counted; of a closing view: distinguishes equal paths.
 
     @property
     def closing(self) -> bool:
-        """Whether the daemons' view was closing."""
+        """Whether the daemons' view was closing when it was made."""
         return bool(self.path)
 
     @property
     def signed(self) -> int:
-        """The index of the thesis."""
+        """The index with the sign that the thesis gives it."""
         return -self.step if self.path else self.step
 
 
 def is_legal_group(group: GroupName) -> bool:
-    """Whether a session may join it."""
+    """Whether a session may join a group of this name."""
     return _is_text(group, GROUP_NAME_BYTES_MAX) and not is_private(group)
 
 
 def is_legal_session(name: str, daemon: str) -> bool:
-    """Whether a session may be called so."""
+    """Whether a session may have this name at this daemon."""
     private_bytes = len(private_group(name, daemon).encode(errors="replace"))
     return (
         _is_text(name, SESSION_NAME_BYTES_MAX) and PRIVATE not in name and private_bytes <= GROUP_NAME_BYTES_MAX

@@ -1,34 +1,34 @@
-"""Payloads of daemons' messages: words of groups, and bundles of clients with the names of their senders."""
+"""Payloads of the daemons' messages: group messages, or clients' bundles with the sender's name appended."""
 
 from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 
-_WORD: Final = 0x80  # The first byte of every word has this bit, that of no bundle has.
+_MESSAGE: Final = 0x80  # This bit is set in the first byte of every group message, and of no bundle.
 _INTEREST_TAG: Final = ord("I")
 
 
 def is_group_message(payload: bytes | memoryview) -> bool:
-    """Whether this is a word; otherwise it is a client's bundle."""
+    """Whether this is a group message; otherwise it is a client's bundle."""
     if not payload:
         raise PeerError(Drop.TRUNCATED, "an empty message")
-    return bool(payload[0] & _WORD)
+    return bool(payload[0] & _MESSAGE)
 
 
 def is_interest(payload: bytes | memoryview) -> bool:
-    """Whether this is a word of interest, told without decoding it."""
-    return len(payload) > 2 and bool(payload[0] & _WORD) and payload[2] == _INTEREST_TAG
+    """Whether this is an INTEREST, without decoding it."""
+    return len(payload) > 2 and bool(payload[0] & _MESSAGE) and payload[2] == _INTEREST_TAG
 
 
 def seal(bundle: bytes | memoryview, name: str) -> bytes:
-    """A client's bundle and its sender's name as the payload of a message."""
+    """Appends the sender's name to a client's bundle."""
     encoded = name.encode()
     return b"".join([bundle, encoded, bytes([len(encoded)])])
 
 
 def unseal(payload: bytes | memoryview) -> tuple[str, memoryview]:
-    """The sender's name, and the bundle as it lies in the payload."""
+    """The sender's name, and the bundle as a part of the payload."""
     view = memoryview(payload)
     end = len(view) - 1
     size: int = view[end]

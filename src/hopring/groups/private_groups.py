@@ -1,4 +1,4 @@
-"""Private groups: a session's is `#name#daemon`. What is sent there reaches that session, without a join."""
+"""Private groups: messages to `#name#daemon` reach that one session, without a join."""
 
 from typing import Final
 
@@ -8,16 +8,16 @@ PRIVATE: Final = "#"
 
 
 def is_private(group: GroupName) -> bool:
-    """Whether this is the private group of a session."""
+    """Whether this is the name of a private group."""
     return group.startswith(PRIVATE)
 
 
 def private_group(name: str, daemon: str) -> GroupName:
-    """The group that only this session is in."""
+    """The private group of a session."""
     return GroupName(f"{PRIVATE}{name}{PRIVATE}{daemon}")
 
 
 def split_private(group: GroupName) -> tuple[str, str]:
-    """Session and daemon of a private group; empty names if it is nobody's."""
+    """Session and daemon of a private group; empty strings if the name is malformed."""
     parts = group.split(PRIVATE)
     return (parts[1], parts[2]) if len(parts) == 3 else ("", "")

@@ -1,8 +1,8 @@
-"""Requests: what sessions ask for, judged at once and carried out when the order takes it.
+"""Requests of sessions: checked at once, and carried out when they have their place in the order.
 
-Below       `take` gives the messages for the membership, one by one.
-Above       sessions. A request that nothing will come of is refused at once; any other is carried out, in the
-            order in which its session asked.
+Below       `take` returns the messages for the membership, one by one.
+Above       sessions. A request that cannot succeed is refused at once; the others are carried out in the order
+            of their session's requests.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from hopring.ordering.entry import CONTROL_SESSION
 
 @dataclass(slots=True)
 class Requests:
-    """The sessions of this daemon, and the interest that follows from what they want."""
+    """The requests of this daemon's sessions, and the interest that follows from them."""
 
     daemon: DaemonId
     daemon_name: str
@@ -39,18 +39,18 @@ class Requests:
     sessions: LocalSessions = field(default_factory=LocalSessions)
 
     def accepts(self, number: int) -> bool:
-        """Whether this session may ask for more; an end is always accepted."""
+        """Whether this session may queue another request; `Disconnect` is always accepted."""
         session = self.sessions.by_number[number]
         return not session.ends and session.queued_bytes < self.queue_bytes_max
 
     def queued_bytes(self, number: int) -> int:
-        """What of this session waits here."""
+        """The size of this session's queued requests."""
         session = self.sessions.by_number.get(number)
         return 0 if session is None else session.queued_bytes
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits here."""
+        """Whether no session has a queued request."""
         sessions = self.sessions
         return not (sessions.turn or sessions.expedited or sessions.parked or sessions.held)
 
@@ -66,15 +66,15 @@ class Requests:
         return SessionConnected(event.session, private_group(event.name, self.daemon_name))
 
     def ask(self, event: JoinGroup | LeaveGroup) -> RequestRefused | None:
-        """A session wants to join or to leave."""
+        """A session asks to join or to leave a group."""
         session = self.sessions.by_number[event.session]
-        assert self.accepts(event.session), "look at accepts before asking for more"
+        assert self.accepts(event.session), "check accepts before a request"
         refusal = _refusal(session, event)
         if refusal is not None:
             return RequestRefused(event.session, refusal, event.group)
         if isinstance(event, JoinGroup):
             session.wants.add(event.group)
-            # At once: the announcements of many joins travel together.
+            # At once: the announcements of many joins share a message.
             self.own.want(event.group)
         else:
             session.wants.discard(event.group)
@@ -82,15 +82,15 @@ class Requests:
         return None
 
     def send(self, event: Send) -> None:
-        """A session's bundle."""
-        assert self.accepts(event.session), "look at accepts before asking for more"
+        """Queues a session's bundle."""
+        assert self.accepts(event.session), "check accepts before a request"
         assert (event.run.daemon, event.run.session) == (self.daemon, event.session), (
             "bundles name their senders"
         )
         self.sessions.put(self.sessions.by_number[event.session], event)
 
     def disconnect(self, number: int, now_us: int) -> None:
-        """The session's end waits behind all that it asked for, but for joins that wait themselves."""
+        """Queues the session's end behind its requests; joins that wait for announcements are given up."""
         session = self.sessions.by_number[number]
         if session.ends:
             return
@@ -101,26 +101,26 @@ class Requests:
             self.look_idle(group, now_us)
 
     def joined(self, group: GroupName) -> None:
-        """A join of a session here is delivered."""
+        """A join of a session of this daemon is delivered."""
         self.sessions.joined(group)
 
     def look_idle(self, group: GroupName, now_us: int) -> None:
-        """Perhaps nobody here needs this group any more."""
+        """Marks the interest in a group as idle if no session here needs it."""
         if not self.sessions.joining[group] and not self.table.local(group):
             self.own.idle(group, now_us)
 
     def take(self, one_site: bool, queue_open: bool, bulk_open: bool) -> GroupInterest | SubmitMessage | None:
-        """The next thing to be sent in a view in which all is settled; bulk is all without priority."""
+        """The next message in state GOP; sessions without priority need `bulk_open`."""
         if self.own.wanted or self.own.over:
             if one_site:
                 self.sessions.unpark(self.own.alone())
-            word = self.own.word()
-            if word is not None:
-                return word
+            message = self.own.next_message()
+            if message is not None:
+                return message
         return self.sessions.take(self.own.known, bulk_open) if queue_open else None
 
     def known(self, groups: list[GroupName]) -> None:
-        """Everybody knows that these groups are wanted here."""
+        """All daemons know of the interest in these groups: joins that waited for it may go."""
         self.own.agree(groups)
         self.sessions.unpark(groups)
 

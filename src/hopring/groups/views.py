@@ -1,15 +1,21 @@
-"""Views of groups: what a join, a leave, an end or a change of network means, and what members are shown.
+"""Views of groups: the views, ids and signals that follow from joins, leaves, ends and changes of network.
 
-Implements  thesis figures 6.18 to 6.22 and 6.24, as far as they make views.
-Invariants  the table is a function of the order and the daemons' views, so companions have the same; a session
-            in a group has been shown the view whose id stands in the table, and a signal since if it is
-            signalled; between two views of a group there is one signal at most.
-Deviations  whatever is shown while the daemons' view is closing is closing itself: it is followed by a signal
-            at once, and by another view when the daemons have theirs. Members that had a signal and meet again
-            are companions only if they came the same way. A group may close before the daemons' signal, at a
-            rift: the table goes on as elsewhere, and what is shown here goes its own way (`aside`). A group
-            that loses nobody closes too, as soon as something in order reaches it behind the signal: those
-            who did not come along may have something before it that is missing here.
+Implements  thesis figures 6.18 to 6.22 and 6.24, as far as they make views; definition 6.1 (ids), without its
+            collisions.
+Invariants  the table is a function of the order and the daemons' views, so daemons that stay together have the
+            same; a session in a group has been shown the view whose id is in the table, and a signal since then
+            if the group is signalled; between two views of a group there is one signal at most.
+            Ids of one group rise at every member (2.3); no id is given twice, to views with other members or
+            another past (2.20). Every daemon of a view gives the same ids, whether or not it knows that the
+            group's view was closed by a message that was not for its site. So an id of an earlier view counts
+            like the one after a change of network; and in a closing view the id depends on the place in the
+            order only: the stamp is in the path, the site is the step.
+Deviations  every view shown while the daemons' view is closing is closing itself: a signal follows at once, and
+            another view when the daemons have theirs. Members that had a signal and meet again are together
+            only if their closing paths are equal. A group may close before the daemons' signal, at a rift: the
+            table goes on as elsewhere, and the ids shown here diverge from it (`DivergedGroup`). A group that
+            loses nobody closes too, as soon as an ordered message reaches it behind the signal: daemons that
+            did not stay together may have delivered something before it that is missing here.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,65 +31,69 @@ from hopring.membership.events import Rift
 from hopring.ordering.entry import Position
 
 NETWORK_STEP: Final = 0
-"""Of the view that a change of network brings."""
+"""The step of a view that follows a change of network."""
 
 
 @dataclass(slots=True)
 class ViewNumbering:
-    """Gives out ids in one view of daemons, from when all know the same to its end."""
+    """Assigns ids of group views during one view of the daemons."""
 
     view: ViewId
     path: tuple[ViewId, ...] = ()
-    floor: int = 0  # No group that is gone had a higher step: it may come back, and must go on above.
+    floor: int = 0  # The highest step of groups that are gone: one that comes back continues above it.
 
     def close(self, next_view: ViewId) -> None:
-        """From here on ids belong to those who go on to this view."""
+        """The daemons' view is closing: ids from here on belong to the side that goes on to this view."""
         self.path = (next_view,)
 
     @property
     def network(self) -> GroupViewId:
-        """The id that follows a change of network."""
+        """The id of group views after a change of network."""
         return GroupViewId(self.view, (), NETWORK_STEP)
 
     def after(self, last: GroupViewId | None, place: Position) -> GroupViewId:
-        """The id that follows this one of a group, if there was one, by what stands at this place."""
+        """The id after `last`, if the group had one, of a change at this place in the order."""
         if self.path:
-            # No view of daemons has counter 0, so this stands before whatever may follow on a way.
+            # No view of daemons has counter 0, so this sorts before any view that may follow in a path.
             stamp = ViewId(0, DaemonId(0), Incarnation(place.lts))
             return GroupViewId(self.view, (*self.path, stamp), place.site + 1)
         return GroupViewId(self.view, (), 1 + max(self.floor, self._step(last)))
 
     def retire(self, last: GroupViewId) -> None:
-        """The group is gone."""
+        """The group has no members any more."""
         self.floor = max(self.floor, self._step(last))
 
     def _step(self, last: GroupViewId | None) -> int:
         return last.step if last is not None and last.view == self.view else NETWORK_STEP
 
 
-def parting(way: tuple[ViewId, ...], view: ViewId, step: int) -> GroupViewId:
-    """The id for those who came this way from a view, to where others came from it another way.
+def parting(path: tuple[ViewId, ...], view: ViewId, step: int) -> GroupViewId:
+    """The id of a view that separates members with this closing path from others of the same last view.
 
-    Members with other last views may have come the same way, so the step has to tell them apart.
+    Members with other last views may have an equal path, so the step must distinguish them.
     """
-    return GroupViewId(way[0], (*way[1:], view), step)
+    return GroupViewId(path[0], (*path[1:], view), step)
 
 
 @dataclass(slots=True)
 class DivergedGroup:
-    """What is shown here of such a group."""
+    """A group that closed here at a rift, before the daemons' signal.
+
+    Daemons outside of the rift's sites continue the group until the signal if one of their sessions joins it
+    behind the rift. Their views of it differ from those shown here, so ids here name the rift.
+    """
 
     together: frozenset[Process]
-    view: ViewId  # The daemons' that is closing; not all of them know the same id of the group's last view.
-    id: GroupViewId  # Of the last view that was shown.
+    view: ViewId  # The daemons' closing view; daemons may differ in the id of the group's last view.
+    id: GroupViewId  # Of the last view that was shown here.
     next_view: ViewId
     rift: Position
 
     def step(self) -> None:
-        """There is another view to show."""
-        # No view of daemons has counter 0, so this stands before whatever may follow the next view on a way.
+        """Advances the id for the next view shown here."""
+        # No view of daemons has counter 0, so this sorts before any view that may follow in a path.
         place = ViewId(0, DaemonId(self.rift.site), Incarnation(self.rift.lts))
-        # Twice: who joins from elsewhere, and knows of no rift, is shown an id with one such place.
+        # Twice: a joiner elsewhere, where no rift is known, is shown an id with one such place.
         path = (self.next_view, place, place)
         step = self.id.step + 1 if self.id.path == path else 1
         self.id = GroupViewId(self.view, path, step)
@@ -91,7 +101,7 @@ class DivergedGroup:
 
 @dataclass(slots=True)
 class GroupViews:
-    """The table of groups, the ids of its views, and what is to be shown."""
+    """Changes the table of groups, and collects the views and signals for sessions."""
 
     me: Process
     table: GroupTable
@@ -100,10 +110,10 @@ class GroupViews:
     diverged: dict[GroupName, DivergedGroup] = field(default_factory=dict)  # Groups that closed at a rift.
     out: list[Output] = field(default_factory=list)
 
-    # Changes that have their place in the order.
+    # Changes with a place in the order.
 
     def join(self, member: GroupMember, name: GroupName, place: Position) -> None:
-        """One more member, who comes from no view."""
+        """Adds a member, who comes from no earlier view of the group."""
         group = self.table.groups.get(name)
         before = () if group is None else self._established(group)
         if group is None:
@@ -120,18 +130,18 @@ class GroupViews:
         self._show(others, group, before, Cause.JOIN, member)
 
     def joined(self, name: GroupName) -> None:
-        """After a join, and after what the joiner is owed."""
+        """Completes a join, after the messages that the joiner is owed."""
         self._close_anew(self.table.groups[name])
 
     def remove(self, member: GroupMember, name: GroupName, cause: Cause, place: Position) -> None:
-        """One member less."""
+        """Removes a member that left or ended."""
         group = self.table.groups[name]
         if cause is Cause.LEAVE and member.process == self.me:
             self.out.append(LeftGroup(member.session, name))
         if self.table.remove(group, member):
             self.ids.retire(group.id)
             return
-        # Also if its view is closing: somebody who is not here may have sent in the view that this brings.
+        # Also if its view is closing: a daemon that is not here may have sent in the view that follows this.
         group.id = self.ids.after(group.id, place)
         if name in self.diverged:
             self.diverged[name].step()
@@ -139,7 +149,7 @@ class GroupViews:
         self._close_anew(group)
 
     def _close_anew(self, group: GroupEntry) -> None:
-        """A view that is made while the one of the group or of the daemons is closing is closing too."""
+        """Closes a new view at once if the group's or the daemons' view is closing."""
         if group.name in self.diverged:
             self._signal(group)
         if self.together is not None:
@@ -153,10 +163,11 @@ class GroupViews:
     # Changes of the daemons' view.
 
     def close_early(self, rift: Rift, site_of: Mapping[DaemonId, SiteId]) -> None:
-        """What stands here may be owed to members of a group only if it is for all the sites that they are in.
+        """Closes the groups at this rift whose members may be owed its bundle.
 
-        So all of them who come along are at this rift, and close the group here: if what stands here is lost,
-        or if it is not stable where members do not come along.
+        These are groups with all their members in the sites of the bundle, so that all members that stay
+        together are at this rift too. They close if the bundle is lost, or if it is unstable and they lose
+        members.
         """
         together = frozenset(rift.together)
         for group in self.table.in_order():
@@ -169,7 +180,7 @@ class GroupViews:
                 self._signal(group)
 
     def close(self, together: frozenset[Process], next_view: ViewId) -> None:
-        """The daemons' view is closing: so are those of the groups that lose members by it."""
+        """The daemons' view is closing: closes the groups that lose members."""
         self.ids.close(next_view)
         self.together = together
         for group in self.table.in_order():
@@ -177,14 +188,14 @@ class GroupViews:
                 self._close(group)
 
     def touch(self, names: Collection[GroupName]) -> None:
-        """Something in order comes for these groups, behind the daemons' signal."""
+        """An ordered message to these groups follows the daemons' signal: closes them."""
         for name in names:
             group = self.table.groups.get(name)
             if group is not None and not group.signalled:
                 self._close(group)
 
     def close_again(self, together: frozenset[Process], left: ViewId) -> None:
-        """The daemons had another view, and left it before all had told of their groups."""
+        """The daemons left a view before its exchange of GROUPS was complete."""
         self.together = together
         for group in self.table.in_order():
             if group.closing_path:
@@ -206,7 +217,7 @@ class GroupViews:
         return group.id if aside is None else aside.id
 
     def begin(self) -> None:
-        """The daemons have a new view; who did not come along is gone."""
+        """The daemons have a new view: members at other daemons are removed."""
         assert self.together is not None, "a view follows a signal"
         self.table.keep(self.together)
         self.together = None
@@ -217,7 +228,7 @@ class GroupViews:
         self.diverged.clear()
 
     def go_on(self, view: ViewId) -> None:
-        """Nobody new came, and all are here: they know the same."""
+        """A new view without newcomers, in which all know the same: closing groups get their view."""
         self.ids = ViewNumbering(view)
         for group in self.table.in_order():
             if group.closing_path:
@@ -227,7 +238,7 @@ class GroupViews:
                 self._show(group.local, group, members, Cause.NETWORK, sets=(members,))
 
     def compute_notify(self, view: ViewId, merged: Collection[MergedGroup]) -> None:
-        """All daemons have told of their groups; a group that nothing happened to keeps its view."""
+        """All GROUPS have arrived: replaces the table and shows new views; unchanged groups keep theirs."""
         self.ids = ViewNumbering(view)
         mine = {
             name: Origin(group.id, group.closing_path)
@@ -247,7 +258,7 @@ class GroupViews:
                 self._show(group.local, group, together, Cause.NETWORK, sets=one.sets)
 
     def _part(self, group: GroupEntry, origin: Origin, together: tuple[GroupMember, ...], step: int) -> None:
-        """Others come from the same view another way; those who came this way see each other first."""
+        """Shows members of one closing path themselves first, if others of their last view have another one."""
         last = parting(origin.closing_path, self.ids.view, step)
         view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,))
         self.out.append(ShowView(group.local, view))

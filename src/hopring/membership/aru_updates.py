@@ -33,7 +33,7 @@ class Distance:
     """The time from a new stamp of this site until every site is known to have it.
 
     A sample is at least the round trip to the farthest site, whatever the route: a site acknowledges a stamp
-    only after it has heard of it. It is at most 3 D + 2 delta, with D the one-way delay to that site.
+    only after it has heard of it. It is at most 3 D + 2 delta, with D the diameter of the overlay.
     """
 
     shown_lts: int  # The other sites know that this site sends nothing below it.

@@ -30,7 +30,7 @@ class SiteConnectivity:
     )  # Hearer, heard, time of the report.
 
     def take(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
-        """A daemon is heard: ALIVE lists the daemons that it hears; a JOIN with this one as a member hears it."""
+        """A daemon is heard. ALIVE lists the daemons that it hears; a JOIN implies it for its members."""
         sender = message.sender.daemon
         if sender not in self.others:
             return

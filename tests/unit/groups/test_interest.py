@@ -147,8 +147,8 @@ def test_interest_is_announced_once_and_many_groups_in_one_word() -> None:
     own.want(BLUE)
     own.want(RED)
 
-    assert own.word() == GroupInterest(1, ("red", "blue"))
-    assert own.word() is None
+    assert own.next_message() == GroupInterest(1, ("red", "blue"))
+    assert own.next_message() is None
 
 
 def test_interest_lasts_a_while_after_nobody_needs_it() -> None:
@@ -158,10 +158,10 @@ def test_interest_lasts_a_while_after_nobody_needs_it() -> None:
     own.idle(RED, now_us=5)
 
     own.tick(14)
-    assert own.word() is None
+    assert own.next_message() is None
     own.tick(15)
 
-    assert own.word() == GroupInterest(1, (), ("red",))
+    assert own.next_message() == GroupInterest(1, (), ("red",))
     assert not own.known
 
 
@@ -193,7 +193,7 @@ def test_who_joins_again_in_that_while_announces_nothing() -> None:
 
     own.tick(100)
 
-    assert own.word() is None
+    assert own.next_message() is None
     assert RED in own.known
 
 
