@@ -22,15 +22,22 @@ from tests.unit.session.front import Front
 from tests.waiting import until
 
 from hopring import Message, sync
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.config import dump_toml, local_config
 from hopring.daemon.clients.spill import SpillPlace
 from hopring.ids import DaemonId, GroupName
 from hopring.links.events import Tick
 from hopring.services import Service
-from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Kind, encode_frame
-from hopring.session.options import SessionOptions
-from hopring.session.words import Credit, Hello, Join, Leave, Quit, encode_word
+from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, FrameKind, encode_frame
+from hopring.session.options import SessionOptions, SlowPolicy
+from hopring.session.protocol import (
+    Credit,
+    HelloRequest,
+    JoinRequest,
+    LeaveRequest,
+    QuitRequest,
+    encode_control,
+)
 from hopring.wire.bundle import Run, encode_bundle
 
 GOOD: Final = 1
@@ -55,19 +62,21 @@ def right(dice: Random, session: int) -> bytes:
     """A frame that a client may say."""
     match dice.randrange(8):
         case 0:
-            return encode_word(Join(dice.choice(GROUPS)))
+            return encode_control(JoinRequest(dice.choice(GROUPS)))
         case 1:
-            return encode_word(Leave(dice.choice(GROUPS)))
+            return encode_control(LeaveRequest(dice.choice(GROUPS)))
         case 2:
-            return encode_word(Credit(0 if dice.random() < 0.95 else dice.choice((1, 200, 2**62))))
+            return encode_control(Credit(0 if dice.random() < 0.95 else dice.choice((1, 200, 2**62))))
         case 3 if dice.random() < 0.1:
-            return encode_word(Quit())
+            return encode_control(QuitRequest())
         case 4 if dice.random() < 0.1:
-            return encode_word(Hello("eve", 1 << 16))
+            return encode_control(HelloRequest("eve", 1 << 16))
         case _:
             run = Run(DaemonId(0), session, dice.choice(list(Service)), (GroupName(dice.choice(GROUPS[:5])),))
             bodies = [dice.randbytes(dice.randrange(40)) for _ in range(dice.randrange(1, 4))]
-            return encode_frame(Kind.SEND, encode_bundle(run, bodies, [7] * len(bodies), [0] * len(bodies)))
+            return encode_frame(
+                FrameKind.SEND, encode_bundle(run, bodies, [7] * len(bodies), [0] * len(bodies))
+            )
 
 
 def wrong(dice: Random, frame: bytes) -> bytes:
@@ -85,7 +94,7 @@ def wrong(dice: Random, frame: bytes) -> bytes:
             said[4] = dice.randrange(256)
         case 4:
             body = dice.randbytes(dice.randrange(60))
-            said = bytearray(encode_frame(dice.choice(list(Kind)), body))
+            said = bytearray(encode_frame(dice.choice(list(FrameKind)), body))
         case 5:
             said = bytearray(dice.randbytes(dice.randrange(1, 100)))
         case _:
@@ -96,8 +105,9 @@ def wrong(dice: Random, frame: bytes) -> bytes:
 
 def greeting(dice: Random, name: str) -> bytes:
     """The beginning of a client, most of the time a right one."""
-    policies = ("kick", "drop", "block", "spill")
-    hello = encode_word(Hello(name, 1 << 14, dice.random() < 0.5, dice.choice(policies), dice.random() < 0.2))  # type: ignore[arg-type]
+    policies: tuple[SlowPolicy, ...] = ("kick", "drop", "block", "spill")
+    membership, policy, priority = dice.random() < 0.5, dice.choice(policies), dice.random() < 0.2
+    hello = encode_control(HelloRequest(name, 1 << 14, membership, policy, priority))
     if dice.random() < 0.05:
         hello = wrong(dice, hello)
     return (PREAMBLE if dice.random() < 0.98 else dice.randbytes(8)) + hello
@@ -283,7 +293,7 @@ def look_by_tcp(good: sync.Session, count: int) -> int:
 
 def _greet(sock: socket.socket, name: str) -> int:
     """Says HELLO rightly; returns the session's number."""
-    core = Core("hop://test", name)
+    core = ClientCore("hop://test", name)
     core.hello()
     sock.sendall(core.output())
     while core.welcome is None:

@@ -18,9 +18,8 @@ from hopring.check.picture import draw
 from hopring.check.trace import ClientDelivered, ClientSent, Event, GroupInstalled, GroupSignal, Installed
 from hopring.client.events import Member
 from hopring.groups.names import GroupViewId
-from hopring.ids import ViewId
+from hopring.ids import Place, ViewId
 from hopring.local.aio import Cluster
-from hopring.session.place import Place
 
 PAGE = (Path(__file__).parent.parent / "docs" / "views.md").read_text()
 NAMES = {1: "anna", 2: "bert", 3: "carl", 4: "dora"}

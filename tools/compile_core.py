@@ -38,20 +38,7 @@ HOT = (
     *("check/history.py", "check/naming.py", "check/judge.py", "check/properties/*.py"),
     "groups/*.py",
     "session/*.py",
-    *(
-        f"client/{name}.py"
-        for name in (
-            "connection",
-            "connections",
-            "core",
-            "kept",
-            "lone",
-            "outgoing",
-            "runs",
-            "sending",
-            "stream",
-        )
-    ),
+    *(f"client/{name}.py" for name in ("connection", "core", "fast_path", "outgoing", "runs", "stream")),
     "spread/*.py",
     *(
         f"daemon/{name}.py"
@@ -76,12 +63,7 @@ LEFT_OUT = frozenset(
         *("membership/messages.py",),
         "routing/weights.py",
         *("groups/messages.py", "groups/names.py"),
-        *(
-            "session/words.py",
-            "session/answers.py",
-            "session/place.py",
-            "session/dialect.py",
-        ),
+        *("session/protocol.py", "session/dialect.py"),
         *("spread/bits.py",),
         *("check/properties/property.py", "check/properties/sql.py"),
         "ordering/destinations.py",  # A base for classes that are not compiled.

@@ -1,6 +1,6 @@
 """hopring: wide-area group communication with extended virtual synchrony.
 
-Applications use `connect` (asyncio) or `hopring.sync.connect`. Names are loaded when they are first used.
+Applications use `connect` (asyncio) or `hopring.sync.connect`. A name is imported when it is first used.
 """
 
 from importlib import import_module
@@ -49,18 +49,17 @@ if TYPE_CHECKING:
         LinkWeights,
         WeighedLink,
     )
-    from hopring.client.retrying import Reconnect
+    from hopring.client.reconnect import Reconnect
     from hopring.client.runs import MessageRun
     from hopring.client.sequence import EventSequence, Taken
     from hopring.errors import HopError
     from hopring.groups.names import GroupViewId, ViewCause
-    from hopring.ids import ViewId
+    from hopring.ids import Place, ViewId
     from hopring.local.aio import Cluster, local_cluster
     from hopring.local.error import ClusterError, NotSettled
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
-    from hopring.session.answers import DaemonPhase, LinkProtocolName, LinkUse, WeightsName
     from hopring.session.options import SlowPolicy
-    from hopring.session.place import Place
+    from hopring.session.protocol import DaemonPhase, LinkProtocolName, LinkUse, WeightsName
 
 __version__ = "0.1.0"
 
@@ -130,35 +129,42 @@ __all__ = [
     "local_cluster",
 ]
 
-_ROOMS = (
-    "hopring.client.events",
-    "hopring.client.errors",
-    "hopring.client.queries",
-    "hopring.client.retrying",
-    "hopring.client.sequence",
-    "hopring.client.runs",
-    "hopring.errors",
-    "hopring.services",
-    "hopring.ids",
-    "hopring.groups.names",
-    "hopring.session.place",
-    "hopring.session.options",
-    "hopring.session.answers",
-    "hopring.client.aio",
-    "hopring.local.error",
-    "hopring.local.aio",
-)
+_NAMES = {
+    "hopring.client.aio": "Connecting Group Joining Session connect",
+    "hopring.client.errors": (
+        "AlreadyMember BadArgument BatchInDoubt ConnectError InDoubt MessageTooLarge MissingExtra "
+        "NameInUse NoReceipt NotMember RequestRefused SessionClosed SlowConsumer TimedOut WrongType "
+        "WrongValue"
+    ),
+    "hopring.client.events": (
+        "Event Gap Member Message Receipt Reconnected ReconnectGap SlowWarning Transition View"
+    ),
+    "hopring.client.queries": (
+        "DaemonFacts DaemonView GroupInfo GroupMembers LinkFacts LinkWeights WeighedLink"
+    ),
+    "hopring.client.reconnect": "Reconnect",
+    "hopring.client.runs": "MessageRun",
+    "hopring.client.sequence": "EventSequence Taken",
+    "hopring.errors": "HopError",
+    "hopring.groups.names": "GroupViewId ViewCause",
+    "hopring.ids": "Place ViewId",
+    "hopring.local.aio": "Cluster local_cluster",
+    "hopring.local.error": "ClusterError NotSettled",
+    "hopring.services": "AGREED CAUSAL FIFO RELIABLE SAFE UNRELIABLE Service",
+    "hopring.session.options": "SlowPolicy",
+    "hopring.session.protocol": "DaemonPhase LinkProtocolName LinkUse WeightsName",
+}
+"""The public names by the module that defines them."""
+
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 compiled.install()
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name from its room."""
-    if name in __all__:
-        for room in _ROOMS:
-            module = import_module(room)
-            if hasattr(module, name):
-                value: object = getattr(module, name)
-                globals()[name] = value
-                return value
-    raise AttributeError(f"module 'hopring' has no attribute {name!r}")
+    """Imports a public name from its module when it is first used."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'hopring' has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value

@@ -55,6 +55,14 @@ class ViewId(NamedTuple):
     nonce: Incarnation
 
 
+class Place(NamedTuple):
+    """Where a bundle stands in the one order of all groups; compared from left to right within a view."""
+
+    view: ViewId
+    lts: int
+    site: int
+
+
 def mask_of(*sites: SiteId) -> SiteMask:
     """The mask that holds exactly these sites."""
     mask = 0

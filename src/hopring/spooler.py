@@ -8,7 +8,7 @@ Invariants  events become records in the order of the session; while a disk refu
 
 Consecutive messages of one bundle become one run that maps the bundle's columns: no object is made for a single
 message. Records carry the group's view as far as it is known. Messages of batches that count once are appended
-with a mark, from which a restarted spooler knows how much of each batch its spool has (client/once.py).
+with a mark, from which a restarted spooler knows how much of each batch its spool has (client/dedup.py).
 """
 
 import time
@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hopring.client.blocking import Session
+from hopring.client.dedup import LIVE
 from hopring.client.errors import TimedOut
 from hopring.client.events import Gap, Member, Reconnected, Transition, View
-from hopring.client.once import LIVE
 from hopring.client.runs import MessageRun
 from hopring.client.sequence import EventSequence, Taken, microseconds
 from hopring.groups.names import GroupViewId
 from hopring.groups.private_groups import is_private
-from hopring.ids import GroupName
-from hopring.session.place import Place
+from hopring.ids import GroupName, Place
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull
 from hopring.spool.reading import read
@@ -66,8 +65,8 @@ class Portion(NamedTuple):
 def portions(runs: Iterable[RecordRun]) -> list[Portion]:
     """Splits runs into appends: where batches of two applications meet, and before each view.
 
-    A join that begins in the past (client/since.py) relies on the latter: the marks before a view cover exactly
-    the messages before it.
+    A join that begins in the past (client/replay.py) relies on the latter: the marks before a view cover
+    exactly the messages before it.
     """
     out = [Portion([])]
     for run in runs:

@@ -1,4 +1,4 @@
-"""The library without asyncio: the names of `hopring`, and calls that wait."""
+"""The library without asyncio: the names of `hopring`, with calls that block."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ __all__ = ["Cluster", "Group", "Session", "connect", "local_cluster"]
 
 
 def __getattr__(name: str) -> object:
-    """Loads the cluster when it is first used; most programs have their daemons elsewhere."""
+    """Imports the cluster when it is first used; most programs have their daemons elsewhere."""
     if name not in __all__:
         raise AttributeError(f"module 'hopring.sync' has no attribute {name!r}")
     value: object = getattr(import_module("hopring.local.blocking"), name)

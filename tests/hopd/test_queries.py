@@ -13,7 +13,7 @@ from tests.hopd.test_clients import SECONDS_MAX, Served
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import connect, sync
-from hopring.session.words import Ask, encode_word
+from hopring.session.protocol import QueryRequest, encode_control
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,9 @@ def test_a_flood_of_questions_does_not_keep_others_waiting(served: Served) -> No
             group = await anna.join("g")
             await group.receive()
             await asyncio.gather(*[anna.join(f"g{number}") for number in range(1000)])
-            rude._core.outgoing.out.append(b"".join([encode_word(Ask(one, "groups")) for one in range(4000)]))
+            rude._core.outgoing.out.append(
+                b"".join([encode_control(QueryRequest(one, "groups")) for one in range(4000)])
+            )
             rude._flush_soon()
             for _ in range(20):
                 begin = time.monotonic()

@@ -24,8 +24,8 @@ PURE_ROOMS = (
 PURE_FILES = (
     *("value.py", "ids.py", "naming.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
     "daemon/loop/sleeping.py",
-    *("compat/asking.py", "compat/constants.py", "compat/places.py", "compat/predicates.py"),
-    *("compat/receiving.py", "compat/sp_membership.py", "compat/texts.py", "compat/views.py"),
+    *("compat/constants.py", "compat/predicates.py", "compat/receiving.py", "compat/requests.py"),
+    "compat/sp_membership.py",
     *("spool/block_format.py", "spool/decode.py", "spool/encode.py", "spool/record.py"),
     "spool/segment_format.py",
 )

@@ -7,10 +7,9 @@ from hopring.check import trace
 from hopring.check.judge import check_evs_c
 from hopring.client.events import Event
 from hopring.groups.names import GroupViewId
-from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.local.recorder import Recorder, message_name
 from hopring.services import Service
-from hopring.session.place import Place
 
 VIEW = ViewId(3, DaemonId(0), Incarnation(7))
 ME = Member("eu1", "anna", incarnation=7, session=4)

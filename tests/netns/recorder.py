@@ -10,8 +10,8 @@ from typing import Protocol
 
 from hopring import Event
 from hopring.check import trace
-from hopring.client.core import Core
-from hopring.client.stream import Stream
+from hopring.client.core import ClientCore
+from hopring.client.stream import EventStream
 from hopring.local import recorder
 from hopring.local.recorder import now_us
 
@@ -19,7 +19,7 @@ from hopring.local.recorder import now_us
 class Recorded(Protocol):
     """A session of the library, of whichever shell."""
 
-    _core: Core
+    _core: ClientCore
 
     @property
     def daemon(self) -> str: ...
@@ -59,7 +59,7 @@ class Recorder(recorder.Recorder):
         super().gone()
 
 
-class _Watched(Stream):
+class _Watched(EventStream):
     """The stream of a session, which the library closes for a group when its leave has come."""
 
     leaves: deque[tuple[int, str]]
@@ -72,7 +72,7 @@ class _Watched(Stream):
 def _watch_leaves(session: Recorded) -> deque[tuple[int, str]]:
     """For each leave, how many events lie before it."""
     core = session._core
-    watched = _Watched(core.stream.lots, core.stream.by_group, core.stream.last)
+    watched = _Watched(core.stream.entries, core.stream.by_group, core.stream.last)
     watched.leaves = deque()
-    core.kept.stream = watched
+    core.state.stream = watched
     return watched.leaves

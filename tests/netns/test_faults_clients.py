@@ -15,7 +15,7 @@ from tests.waiting import comes
 from hopring import Message, Service, SlowConsumer, View
 from hopring.check.trace import MessageId
 from hopring.local.recorder import message_body, message_name, now_us, process_of
-from hopring.session.frames import Kind, encode_frame
+from hopring.session.frames import FrameKind, encode_frame
 from hopring.wire.bundle import Run, encode_bundle
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
@@ -45,7 +45,7 @@ def _half_a_frame(player: Player) -> bytes:
     data = player.recorder.sends((ALL,), Service.AGREED, bytes(1_000))
     welcome = player.session._core.welcomed
     run = Run(welcome.daemon_number, welcome.session, Service.AGREED, (ALL,), False)  # type: ignore[arg-type]
-    return encode_frame(Kind.SEND, encode_bundle(run, [data, data], [0, 0], [0, 0]))[:-500]
+    return encode_frame(FrameKind.SEND, encode_bundle(run, [data, data], [0, 0], [0, 0]))[:-500]
 
 
 def _is(view: View, player: Player) -> bool:

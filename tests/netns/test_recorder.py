@@ -6,20 +6,18 @@ import pytest
 from tests.netns.recorder import Recorder
 
 from hopring.check import trace
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.groups.names import GroupViewId
-from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.local.recorder import message_body
 from hopring.services import Service
-from hopring.session.frames import PREAMBLE
-from hopring.session.messages import encode_messages
-from hopring.session.place import Place
-from hopring.session.words import Left, Member, View, Welcome, encode_word
+from hopring.session.frames import PREAMBLE, encode_delivered
+from hopring.session.protocol import LeftNotice, MemberEntry, ViewNotice, WelcomeReply, encode_control
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 
 pytestmark = pytest.mark.interpreted  # The recorder puts a stream of its own into the library.
 
-ANNA = Member("anna", "eu1", 7, 3)
+ANNA = MemberEntry("anna", "eu1", 7, 3)
 ME = trace.Process("eu1", 7, 3)
 VIEW = ViewId(5, DaemonId(0), Incarnation(9))
 
@@ -31,25 +29,25 @@ class Session:
     daemon: str
     name: str
     private_group: str
-    _core: Core
+    _core: ClientCore
 
 
 @pytest.fixture
 def session() -> Session:
-    core = Core("hop://nowhere", "anna")
-    core.receive(PREAMBLE + encode_word(Welcome("eu1", 0, 3, "#anna#eu1", 1000, 1000)))
+    core = ClientCore("hop://nowhere", "anna")
+    core.receive(PREAMBLE + encode_control(WelcomeReply("eu1", 0, 3, "#anna#eu1", 1000, 1000)))
     return Session("eu1", "anna", "#anna#eu1", core)
 
 
 def shown(group: str, step: int) -> bytes:
-    return encode_word(View(group, GroupViewId(VIEW, (), step), (ANNA,), (0,), "join", ANNA, ()))
+    return encode_control(ViewNotice(group, GroupViewId(VIEW, (), step), (ANNA,), (0,), "join", ANNA, ()))
 
 
 def sent(groups: tuple[str, ...], lts: int, *bodies: bytes) -> bytes:
     run = Run(DaemonId(0), 3, Service.AGREED, tuple([GroupName(one) for one in groups]), False)
     zeros = [0] * len(bodies)
     bundle = decode_bundle(encode_bundle(run, list(bodies), zeros, zeros))
-    return encode_messages("#anna#eu1", Place(VIEW, lts, 1), bundle)
+    return encode_delivered("#anna#eu1", Place(VIEW, lts, 1), bundle)
 
 
 def told(session: Session, recorder: Recorder, said: bytes) -> None:
@@ -94,7 +92,7 @@ def test_a_leave_has_its_place_between_two_messages_that_come_at_once(session: S
     recorder.leaves("red")
     after = recorder.sends(("red", "blue"), Service.AGREED)
     both = ("red", "blue")
-    told(session, recorder, sent(both, 11, before) + encode_word(Left("red")) + sent(both, 12, after))
+    told(session, recorder, sent(both, 11, before) + encode_control(LeftNotice("red")) + sent(both, 12, after))
 
     seen = [one for one in recorder.events if isinstance(one, trace.ClientDelivered | trace.Left)]
     assert [type(one) for one in seen] == [trace.ClientDelivered, trace.Left, trace.ClientDelivered]

@@ -16,12 +16,11 @@ from hopring.client.events import (
     View,
 )
 from hopring.client.sequence import EventSequence, Taken
-from hopring.client.stream import Stream
+from hopring.client.stream import EventStream
 from hopring.groups.names import GroupViewId
-from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session.messages import Messages
-from hopring.session.place import Place
+from hopring.session.frames import DeliveredBundle
 from hopring.spool.encode import AppendMark
 from hopring.spool.reading import read
 from hopring.spool.record import (
@@ -49,10 +48,10 @@ BERT = Member("us1", "bert", 6, 2)
 SHOWN = View("trades", GroupViewId(VIEW, (), 3), (ANNA, BERT), (BERT,), "join", BERT, ((ANNA,), (BERT,)))
 
 
-def stream_of(*parts: Event | Messages) -> Stream:
-    stream = Stream(now_us=1_000)
+def stream_of(*parts: Event | DeliveredBundle) -> EventStream:
+    stream = EventStream(now_us=1_000)
     for part in parts:
-        if isinstance(part, Messages):
+        if isinstance(part, DeliveredBundle):
             stream.put_messages(part, 0, len(part.bundle), 0)
         else:
             stream.put(part, 0)
@@ -62,13 +61,13 @@ def stream_of(*parts: Event | Messages) -> Stream:
 
 def bundle(
     *bodies: bytes, lts: int = 1, groups: tuple[str, ...] = ("trades",), service: Service = Service.AGREED
-) -> Messages:
+) -> DeliveredBundle:
     run = BundleRun(DaemonId(0), 1, service, tuple(map(GroupName, groups)))
     packed = encode_bundle(run, bodies, range(len(bodies)), bytes(len(bodies)))
-    return Messages("#anna#eu1", Place(VIEW, lts, 0), decode_bundle(packed))
+    return DeliveredBundle("#anna#eu1", Place(VIEW, lts, 0), decode_bundle(packed))
 
 
-def batch_of(*parts: Event | Messages, most: int = 1000) -> EventSequence:
+def batch_of(*parts: Event | DeliveredBundle, most: int = 1000) -> EventSequence:
     return EventSequence(tuple(stream_of(*parts).take_many(most)[0]))
 
 
@@ -166,7 +165,7 @@ def test_views_transitions_and_gaps_are_records_with_all_that_is_known(tmp_path:
 
 
 @pytest.mark.parametrize("event", [SHOWN, Transition("trades", SHOWN.id, ()), bundle(b"x")])
-def test_groups_that_are_not_spooled_leave_no_record(event: Event | Messages) -> None:
+def test_groups_that_are_not_spooled_leave_no_record(event: Event | DeliveredBundle) -> None:
     assert builder("other").runs(batch_of(event)) == {}
 
 
@@ -184,12 +183,12 @@ def test_taken_events_without_a_bundle_do_not_run_together() -> None:
     assert not isinstance(SHOWN, Message)
 
 
-def of_batch(app: str, batch: int, first: int, *bodies: bytes) -> Messages:
+def of_batch(app: str, batch: int, first: int, *bodies: bytes) -> DeliveredBundle:
     run = BundleRun(
         *(DaemonId(0), 1, Service.AGREED, (GroupName("trades"),)), mark=BatchMark(app, batch, first)
     )
     packed = encode_bundle(run, bodies, range(len(bodies)), bytes(len(bodies)))
-    return Messages("#anna#eu1", Place(VIEW, 1, 0), decode_bundle(packed))
+    return DeliveredBundle("#anna#eu1", Place(VIEW, 1, 0), decode_bundle(packed))
 
 
 def test_messages_of_batches_are_appended_with_their_last_number() -> None:

@@ -8,7 +8,7 @@ import click
 from hopring.cli.at_daemon import at_daemon, service_option, talking
 from hopring.cli.completion import group_names
 from hopring.client.blocking import Session, connect
-from hopring.client.verbs import GOODBYE_SECONDS
+from hopring.client.calls import GOODBYE_SECONDS
 from hopring.services import Service
 
 

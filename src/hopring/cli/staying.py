@@ -9,7 +9,7 @@ from hopring.client.arguments import SECONDS_MAX
 from hopring.client.blocking import Session
 from hopring.client.errors import TimedOut
 from hopring.client.events import Event, Reconnected
-from hopring.client.retrying import Reconnect
+from hopring.client.reconnect import Reconnect
 
 LOOK_SECONDS: Final = 0.5
 """How often a verb that waits for events looks whether its connection is still there."""

@@ -1,1 +1,1 @@
-"""The library that applications use: sessions, groups, and one ordered stream of messages and views."""
+"""The client library: sessions, groups, and one ordered stream of messages and views."""

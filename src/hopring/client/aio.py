@@ -15,21 +15,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from hopring.client import queries, verbs
-from hopring.client.aio_group import Group, Joining
-from hopring.client.aio_wire import Wire, dial
+from hopring.client import calls, queries
+from hopring.client.aio_transport import AioTransport, dial
 from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
-from hopring.client.batches import Numbered, batch_of, multicast_batch
-from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
-from hopring.client.core import Core
+from hopring.client.calls import MANY_MESSAGES, BatchItem, Call, batch_of, multicast_batch
+from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, ClientCore
 from hopring.client.events import Event, Message, Receipt
-from hopring.client.facts import SessionFacts, core_of, many_of, now_us, sending_of
+from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights
-from hopring.client.retrying import Reconnect
-from hopring.client.sending import Data
+from hopring.client.reconnect import Reconnect
 from hopring.client.sequence import EventSequence
+from hopring.client.shell import SessionProperties, core_of, message_of, now_us, series_of
 from hopring.client.url import URL_DEFAULT
-from hopring.client.verbs import MANY_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
 from hopring.session.options import SlowPolicy
@@ -39,20 +36,20 @@ __all__ = ["Connecting", "Group", "Joining", "Session", "connect"]
 T = TypeVar("T")
 
 
-class Session(SessionFacts):
+class Session(SessionProperties):
     """A client at a daemon: made by `connect`. Iterate over it for all events, in their order."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ClientCore) -> None:
         """Use `connect`."""
         self._core = core
         self._loop = asyncio.get_running_loop()
-        self._wire: Wire | None = None
+        self._wire: AioTransport | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._flush_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._dialing: asyncio.Task[None] | None = None
 
-    def join(self, group: str, since: int | None = None, spool: Path | str | None = None) -> Joining:
+    def join(self, group: str, since: int | None = None, spool: Path | str | None = None) -> "Joining":
         """Becomes a member: `await` it, or use it as `async with`, which leaves in the end.
 
         With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
@@ -64,7 +61,7 @@ class Session(SessionFacts):
     async def leave(self, group: str) -> None:
         """Is a member no longer when this returns."""
         check_plain_group(group)
-        await self._run(verbs.leave(self._core, group, now_us()))
+        await self._run(calls.leave(self._core, group, now_us()))
 
     async def multicast(
         self,
@@ -81,12 +78,12 @@ class Session(SessionFacts):
                 self._flush_due = True
                 self._loop.call_soon(self._flush)  # What is open goes at the end of the turn.
             return
-        sending = sending_of(groups, data, service, type, self_discard)
+        sending = message_of(groups, data, service, type, self_discard)
         if self._core.has_room(sending):
             self._core.send(sending)
             self._flush_soon()
         else:
-            await self._run(verbs.multicast(self._core, sending, now_us()))
+            await self._run(calls.multicast(self._core, sending, now_us()))
 
     async def multicast_many(
         self,
@@ -102,12 +99,12 @@ class Session(SessionFacts):
         Waits only for room in the window. If it is cancelled, or the connection is lost, some of the first
         ones may have been sent.
         """
-        many = many_of(groups, bodies, service, type, self_discard)
+        many = series_of(groups, bodies, service, type, self_discard)
         if many.left and self._core.has_room_for_some(many):
             self._core.send_some(many)
             self._flush_soon()
         if many.left:
-            await self._run(verbs.multicast_many(self._core, many, now_us()))
+            await self._run(calls.multicast_many(self._core, many, now_us()))
 
     async def multicast_wait(
         self,
@@ -126,13 +123,13 @@ class Session(SessionFacts):
         sent.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        sending = sending_of(groups, data, service, type, self_discard)
-        return await self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
+        sending = message_of(groups, data, service, type, self_discard)
+        return await self._run(calls.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
     async def multicast_batch(
         self,
         group: str,
-        messages: Iterable[Numbered],
+        messages: Iterable[BatchItem],
         *,
         app: str,
         batch: int,
@@ -177,28 +174,28 @@ class Session(SessionFacts):
 
     async def groups(self) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
-        return await self._run(verbs.query(self._core, queries.groups(), now_us()))
+        return await self._run(calls.query(self._core, queries.groups(), now_us()))
 
     async def members(self, group: str) -> GroupMembers:
         """Who is in a group."""
-        return await self._run(verbs.query(self._core, queries.members(group), now_us()))
+        return await self._run(calls.query(self._core, queries.members(group), now_us()))
 
     async def view(self, after: DaemonView | None = None) -> DaemonView:
         """The daemons' present view; with `after`, waits for the one that follows."""
-        return await self._run(verbs.query(self._core, queries.view(after), now_us()))
+        return await self._run(calls.query(self._core, queries.view(after), now_us()))
 
     async def daemon_facts(self) -> DaemonFacts:
         """What the daemon tells of itself and of its links."""
-        return await self._run(verbs.query(self._core, queries.daemon(), now_us()))
+        return await self._run(calls.query(self._core, queries.daemon(), now_us()))
 
     async def link_weights(self) -> LinkWeights:
         """What each link between sites weighs: as configured, as measured here, as all daemons route by."""
-        return await self._run(verbs.query(self._core, queries.weights(), now_us()))
+        return await self._run(calls.query(self._core, queries.weights(), now_us()))
 
     async def close(self) -> None:
         """Ends the session when all that it asked for is done."""
         try:
-            await self._run(verbs.close(self._core, now_us()))
+            await self._run(calls.close(self._core, now_us()))
         finally:
             self.abort()
 
@@ -221,7 +218,7 @@ class Session(SessionFacts):
         if event is None:
             event = await self._next(group)
         if event is None:
-            return await self._run(verbs.receive(core, group, now_us()))
+            return await self._run(calls.receive(core, group, now_us()))
         if not self._flush_due and core.connection.has_output:
             self._flush_soon()
         return event
@@ -258,31 +255,31 @@ class Session(SessionFacts):
                 events = core.take_many(messages, group)
                 self._flush_soon()
                 return events
-        return await self._run(verbs.receive_many(self._core, group, messages, now_us(), seconds))
+        return await self._run(calls.receive_many(self._core, group, messages, now_us(), seconds))
 
     async def _iterate(self, group: str | None) -> AsyncIterator[Event]:
         core = self._core
         while True:
-            lot = core.lot(group)
-            while lot is not None and lot.end - lot.at > 1:
+            entry = core.entry(group)
+            while entry is not None and entry.end - entry.at > 1:
                 # All but the last message of a bundle: nothing else has to be done for them.
-                yield lot.message()
+                yield entry.message()
             event = core.take(group)
             if event is None:
                 event = await self._next(group)
             if event is None:
-                event = await self._run(verbs.following(core, group, now_us()))
+                event = await self._run(calls.following(core, group, now_us()))
             if event is None:
                 return
             if not self._flush_due and core.connection.has_output:
                 self._flush_soon()
             yield event
 
-    async def _join(self, group: str, since: int | None, spool: Path | str | None) -> Group:
-        await self._run(verbs.join_from(self._core, group, since, spool, now_us()))
+    async def _join(self, group: str, since: int | None, spool: Path | str | None) -> "Group":
+        await self._run(calls.join_from(self._core, group, since, spool, now_us()))
         return Group(self, group)
 
-    async def _run(self, verb: Verb[T]) -> T:
+    async def _run(self, verb: Call[T]) -> T:
         try:
             wait = next(verb)
             self._flush_soon()
@@ -370,10 +367,123 @@ class Session(SessionFacts):
         self._wake()
 
 
+class Group:
+    """A group that the session is in. Iterate over it for its events alone."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        """Use `Session.join`."""
+        self.session = session
+        self.name = name
+
+    async def multicast(
+        self, data: Data, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
+    ) -> None:
+        """Sends a message to the group; waits only for room in the window."""
+        await self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
+
+    async def multicast_many(
+        self,
+        bodies: Sequence[bytes],
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> None:
+        """Sends many messages to the group; see `Session.multicast_many`."""
+        await self.session.multicast_many(
+            self.name, bodies, service=service, type=type, self_discard=self_discard
+        )
+
+    async def multicast_wait(
+        self,
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> Receipt:
+        """Sends a message to the group and returns its place in the order; see `Session.multicast_wait`."""
+        return await self.session.multicast_wait(
+            self.name,
+            data,
+            service=service,
+            type=type,
+            self_discard=self_discard,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def multicast_batch(
+        self,
+        messages: Iterable[BatchItem],
+        *,
+        app: str,
+        batch: int,
+        service: Service = Service.SAFE,
+        timeout_seconds: float | None = None,
+    ) -> Receipt | None:
+        """Sends a batch that counts once to the group; see `Session.multicast_batch`."""
+        return await self.session.multicast_batch(
+            self.name, messages, app=app, batch=batch, service=service, timeout_seconds=timeout_seconds
+        )
+
+    async def members(self) -> GroupMembers:
+        """Who is in the group, as the daemon knows it now; views among the events tell it in their order."""
+        return await self.session.members(self.name)
+
+    async def leave(self) -> None:
+        """Is a member no longer when this returns."""
+        await self.session.leave(self.name)
+
+    async def receive(self) -> Event:
+        """The next event of this group."""
+        return await self.session._receive(self.name)
+
+    async def receive_many(
+        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
+    ) -> EventSequence:
+        """Many events of this group; see `Session.receive_many`."""
+        return await self.session._receive_many(self.name, max_messages, max_wait_seconds)
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """The group's events until the session leaves it; each event is taken once, here or at the session."""
+        return self.session._iterate(self.name)
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """The group's messages, for those who do not care for views."""
+        async for event in self:
+            if isinstance(event, Message):
+                yield event
+
+
+class Joining:
+    """A join that can be awaited, or used as `async with`."""
+
+    def __init__(
+        self, session: Session, group: str, since: int | None = None, spool: Path | str | None = None
+    ) -> None:
+        self._session = session
+        self._group = group
+        self._from = (since, spool)
+
+    def __await__(self) -> Generator[object, None, Group]:
+        """Waits until the session is a member."""
+        return self._session._join(self._group, *self._from).__await__()
+
+    async def __aenter__(self) -> Group:
+        return await self._session._join(self._group, *self._from)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._session._core.is_over(self._group):
+            await self._session.leave(self._group)
+
+
 class Connecting:
     """A connection that can be awaited, or used as `async with`."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ClientCore) -> None:
         self._core = core
         self._session: Session | None = None
 

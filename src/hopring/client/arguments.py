@@ -12,13 +12,13 @@ from reprlib import repr as short
 from typing import TYPE_CHECKING, Final
 
 from hopring.client.errors import WrongType, WrongValue
-from hopring.client.sending import TYPE_MAX, checked_groups, checked_plain_group
+from hopring.client.outgoing import TYPE_MAX, checked_groups, checked_plain_group
 from hopring.groups.names import SESSION_NAME_BYTES_MAX, is_legal_session
 from hopring.ids import GroupName
 from hopring.services import SERVICES, Service
 
 if TYPE_CHECKING:
-    from hopring.client.core import Core
+    from hopring.client.core import ClientCore
 
 SECONDS_MAX: Final = 1e9
 """The longest timeout; clocks and `select` overflow somewhere above it."""
@@ -159,7 +159,7 @@ def check_session_name(name: object) -> None:
         raise WrongValue("name", f"got {short(name)}", remedy)
 
 
-def check_join(core: "Core", group: object, since: object, spool: object) -> None:
+def check_join(core: "ClientCore", group: object, since: object, spool: object) -> None:
     """The arguments of `join`."""
     check_plain_group(group)
     if since is None and spool is None:

@@ -9,20 +9,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from hopring.client import queries, verbs
+from hopring.client import calls, queries
 from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
-from hopring.client.batches import Numbered, batch_of, multicast_batch
-from hopring.client.connections import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT
-from hopring.client.core import Core
-from hopring.client.dialing import Line
+from hopring.client.blocking_transport import BlockingTransport
+from hopring.client.calls import MANY_MESSAGES, BatchItem, Call, batch_of, multicast_batch
+from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, ClientCore
 from hopring.client.events import Event, Message, Receipt
-from hopring.client.facts import SessionFacts, core_of, many_of, now_us, sending_of
+from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights
-from hopring.client.retrying import Reconnect
-from hopring.client.sending import Data
+from hopring.client.reconnect import Reconnect
 from hopring.client.sequence import EventSequence
+from hopring.client.shell import SessionProperties, core_of, message_of, now_us, series_of
 from hopring.client.url import URL_DEFAULT
-from hopring.client.verbs import MANY_MESSAGES, Verb
 from hopring.ids import NEVER
 from hopring.services import Service
 from hopring.session.options import SlowPolicy
@@ -30,13 +28,13 @@ from hopring.session.options import SlowPolicy
 T = TypeVar("T")
 
 
-class Session(SessionFacts):
+class Session(SessionProperties):
     """A client at a daemon: made by `connect`. Iterate over it for all events, in their order."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ClientCore) -> None:
         """Use `connect`."""
         self._core = core
-        self._line = Line(core)
+        self._line = BlockingTransport(core)
 
     def join(
         self,
@@ -53,14 +51,14 @@ class Session(SessionFacts):
         """
         check_join(self._core, group, since, spool)
         check_seconds("timeout_seconds", timeout_seconds)
-        self._run(verbs.join_from(self._core, group, since, spool, now_us(), timeout_seconds))
+        self._run(calls.join_from(self._core, group, since, spool, now_us(), timeout_seconds))
         return Group(self, group)
 
     def leave(self, group: str, *, timeout_seconds: float | None = None) -> None:
         """Is a member no longer when this returns."""
         check_plain_group(group)
         check_seconds("timeout_seconds", timeout_seconds)
-        self._run(verbs.leave(self._core, group, now_us(), timeout_seconds))
+        self._run(calls.leave(self._core, group, now_us(), timeout_seconds))
 
     def multicast(
         self,
@@ -74,8 +72,8 @@ class Session(SessionFacts):
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
         check_seconds("timeout_seconds", timeout_seconds)
-        sending = sending_of(groups, data, service, type, self_discard)
-        self._run(verbs.multicast(self._core, sending, now_us(), timeout_seconds))
+        sending = message_of(groups, data, service, type, self_discard)
+        self._run(calls.multicast(self._core, sending, now_us(), timeout_seconds))
         self._line.exchange(now_us())
 
     def multicast_many(
@@ -93,8 +91,8 @@ class Session(SessionFacts):
         Waits only for room in the window. After an error some of the first ones may have been sent.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        many = many_of(groups, bodies, service, type, self_discard)
-        self._run(verbs.multicast_many(self._core, many, now_us(), timeout_seconds))
+        many = series_of(groups, bodies, service, type, self_discard)
+        self._run(calls.multicast_many(self._core, many, now_us(), timeout_seconds))
         self._line.exchange(now_us())
 
     def multicast_wait(
@@ -114,13 +112,13 @@ class Session(SessionFacts):
         sent.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        sending = sending_of(groups, data, service, type, self_discard)
-        return self._run(verbs.multicast_wait(self._core, sending, now_us(), timeout_seconds))
+        sending = message_of(groups, data, service, type, self_discard)
+        return self._run(calls.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
     def multicast_batch(
         self,
         group: str,
-        messages: Iterable[Numbered],
+        messages: Iterable[BatchItem],
         *,
         app: str,
         batch: int,
@@ -164,27 +162,27 @@ class Session(SessionFacts):
     def groups(self, *, timeout_seconds: float | None = None) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
         check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(verbs.query(self._core, queries.groups(), now_us(), timeout_seconds))
+        return self._run(calls.query(self._core, queries.groups(), now_us(), timeout_seconds))
 
     def members(self, group: str, *, timeout_seconds: float | None = None) -> GroupMembers:
         """Who is in a group."""
         check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(verbs.query(self._core, queries.members(group), now_us(), timeout_seconds))
+        return self._run(calls.query(self._core, queries.members(group), now_us(), timeout_seconds))
 
     def view(self, after: DaemonView | None = None, *, timeout_seconds: float | None = None) -> DaemonView:
         """The daemons' present view; with `after`, waits for the one that follows."""
         check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(verbs.query(self._core, queries.view(after), now_us(), timeout_seconds))
+        return self._run(calls.query(self._core, queries.view(after), now_us(), timeout_seconds))
 
     def daemon_facts(self, *, timeout_seconds: float | None = None) -> DaemonFacts:
         """What the daemon tells of itself and of its links."""
         check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(verbs.query(self._core, queries.daemon(), now_us(), timeout_seconds))
+        return self._run(calls.query(self._core, queries.daemon(), now_us(), timeout_seconds))
 
     def link_weights(self, *, timeout_seconds: float | None = None) -> LinkWeights:
         """What each link between sites weighs: as configured, as measured here, as all daemons route by."""
         check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(verbs.query(self._core, queries.weights(), now_us(), timeout_seconds))
+        return self._run(calls.query(self._core, queries.weights(), now_us(), timeout_seconds))
 
     def fileno(self) -> int:
         """For `select`: when it is readable, `poll` may find an event.
@@ -201,7 +199,7 @@ class Session(SessionFacts):
     def close(self) -> None:
         """Ends the session when all that it asked for is done."""
         try:
-            self._run(verbs.close(self._core, now_us()))
+            self._run(calls.close(self._core, now_us()))
         finally:
             self.abort()
 
@@ -229,27 +227,27 @@ class Session(SessionFacts):
 
     def _receive(self, group: str | None, seconds: float | None) -> Event:
         check_seconds("timeout_seconds", seconds)
-        return self._core.take(group) or self._run(verbs.receive(self._core, group, now_us(), seconds))
+        return self._core.take(group) or self._run(calls.receive(self._core, group, now_us(), seconds))
 
     def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
         check_number("max_messages", messages, 1)
         check_seconds("max_wait_seconds", seconds)
         self._line.exchange(now_us())  # What has come meanwhile is there, too.
-        return self._run(verbs.receive_many(self._core, group, messages, now_us(), seconds))
+        return self._run(calls.receive_many(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:
         core = self._core
         while True:
-            lot = core.lot(group)
-            while lot is not None and lot.end - lot.at > 1:
+            entry = core.entry(group)
+            while entry is not None and entry.end - entry.at > 1:
                 # All but the last message of a bundle: nothing else has to be done for them.
-                yield lot.message()
-            event = core.take(group) or self._run(verbs.following(core, group, now_us()))
+                yield entry.message()
+            event = core.take(group) or self._run(calls.following(core, group, now_us()))
             if event is None:
                 return
             yield event
 
-    def _run(self, verb: Verb[T]) -> T:
+    def _run(self, verb: Call[T]) -> T:
         try:
             wait = next(verb)
             while True:
@@ -330,7 +328,7 @@ class Group:
 
     def multicast_batch(
         self,
-        messages: Iterable[Numbered],
+        messages: Iterable[BatchItem],
         *,
         app: str,
         batch: int,

@@ -1,11 +1,12 @@
-"""One connection of a session to a daemon, without the socket: frames in and out, and why it ended.
+"""One connection of a session to a daemon, without the socket: frames in and out, and the reason of its end.
 
-What outlives it is in `Kept`, which belongs to the session.
+`SessionState` outlives the connection: it belongs to the session.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
+from hopring.client.dedup import BatchDedup
 from hopring.client.errors import (
     AlreadyMember,
     ConnectError,
@@ -15,84 +16,139 @@ from hopring.client.errors import (
     SessionClosed,
     SlowConsumer,
 )
-from hopring.client.events import Member, SlowWarning, gap_of, transition_of, view_of
-from hopring.client.kept import Kept
-from hopring.client.lone import Familiar, credit_at, number_at
-from hopring.client.outgoing import Outgoing
+from hopring.client.events import Member, Message, SlowWarning, gap_of, transition_of, view_of
+from hopring.client.fast_path import HeadCache, credit_at, number_at
+from hopring.client.outgoing import OutgoingRequests
+from hopring.client.stream import EventStream
 from hopring.errors import Drop, HopError, PeerError
-from hopring.session.answers import decode_told
-from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Frame, Kind, Reader
-from hopring.session.messages import MESSAGES_HEAD_BYTES, SENDER_BYTES_MAX, decode_messages
+from hopring.ids import Place
+from hopring.session.frames import (
+    FRAME_HEAD_BYTES,
+    MESSAGES_HEAD_BYTES,
+    PREAMBLE,
+    SENDER_BYTES_MAX,
+    DeliveredBundle,
+    Frame,
+    FrameKind,
+    FrameReader,
+    decode_delivered,
+)
 from hopring.session.options import ALREADY_MEMBER, HELD_BACK_PART, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
-from hopring.session.words import (
+from hopring.session.protocol import (
     Answer,
     Credit,
-    Error,
-    Gap,
-    Goodbye,
-    Hello,
-    Left,
-    Receipt,
-    Refused,
-    Signal,
-    View,
-    Warning,
-    Welcome,
-    decode_word,
-    encode_word,
+    ErrorNotice,
+    GapNotice,
+    GoodbyeReply,
+    HelloRequest,
+    LeftNotice,
+    QueryReply,
+    ReceiptNotice,
+    RefusedReply,
+    SignalNotice,
+    ViewNotice,
+    WarningNotice,
+    WelcomeReply,
+    decode_answer,
+    decode_control,
+    encode_control,
 )
 from hopring.wire.bundle import BUNDLE_BYTES_MAX
+
+Request = tuple[str, str]
+"""A request, join or leave, and its group."""
+
+
+@dataclass(slots=True)
+class SessionState:
+    """The state of a session that outlives its connections: events, memberships, and pending answers."""
+
+    stream: EventStream = field(default_factory=EventStream)
+    groups: set[str] = field(default_factory=set)  # Joined and not yet left.
+    answers: dict[Request, HopError | None] = field(default_factory=dict)
+    pending: list[Request] = field(default_factory=list)  # Not answered, the oldest first.
+    last: Place | None = None  # Of the last message received.
+    dedup: BatchDedup = field(default_factory=BatchDedup)
+    query_answers: dict[int, Answer | None] = field(
+        default_factory=dict
+    )  # Of questions, by serial; None until it comes.
+
+    def answer(self, request: Request, answer: HopError | None) -> None:
+        """Records the answer to a request; an automatic repetition of a join has no call that waits for it."""
+        if request in self.pending:
+            self.pending.remove(request)
+            self.answers[request] = answer
+
+    def put_single(self, message: Message, body: bytes, credit_bytes: int) -> None:
+        """Adds a message that arrived alone and has no mark; taking it gives the credit back."""
+        self.last = message.place
+        self.stream.put_single(message, body, credit_bytes)
+
+    def put_messages(self, messages: DeliveredBundle, credit_bytes: int) -> bool:
+        """Adds the new messages of a bundle; False if all are duplicates, so that the credit is due at once."""
+        self.last = messages.place
+        bundle = messages.bundle
+        mark = bundle.run.mark
+        if mark is None:
+            self.stream.put_messages(messages, 0, len(bundle), credit_bytes)
+            return True
+        pieces = self.dedup.new(bundle.run.groups[0], mark, len(bundle))
+        for start, end in pieces:
+            is_last = end == pieces[-1][1]
+            self.stream.put_messages(messages, start, end, credit_bytes if is_last else 0)
+        return bool(pieces)
+
 
 VIEW_BYTES_MAX: Final = 16 * 1024 * 1024
 _FRAME_BYTES_MAX: Final = MESSAGES_HEAD_BYTES + BUNDLE_BYTES_MAX + SENDER_BYTES_MAX
 
 SHORT_BYTES: Final = 4 * 1024
-"""What comes in more than this at once is mostly bundles of many messages, or large ones."""
+"""Longer chunks contain mostly bundles of many messages, or large messages."""
 
-_MESSAGES: Final = int(Kind.MESSAGES)
-_CREDIT: Final = int(Kind.CREDIT)
+_MESSAGES: Final = int(FrameKind.MESSAGES)
+_CREDIT: Final = int(FrameKind.CREDIT)
 
 PASSING: Final = frozenset({"the daemon ends", "too many clients", "no HELLO in time"})
-"""Reasons of ERROR that another daemon, or a later try, does not have."""
+"""Reasons of ERROR that do not hold for another daemon, or for a later try."""
 
 
 @dataclass(slots=True)
-class Connection:
-    """A session at one daemon."""
+class DaemonConnection:
+    """The connection of a session to one daemon."""
 
     url: str  # For errors.
-    hello: Hello
-    kept: Kept
-    welcome: Welcome | None = None
+    hello: HelloRequest
+    state: SessionState
+    welcome: WelcomeReply | None = None
     ended: HopError | None = None
     passing: bool = False
-    """Whether it ended in a way that another connection may mend."""
+    """Whether another connection may succeed after this end."""
     quit_done: bool = False
-    outgoing: Outgoing | None = None
-    _reader: Reader = field(default_factory=lambda: Reader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
+    outgoing: OutgoingRequests | None = None
+    _reader: FrameReader = field(default_factory=lambda: FrameReader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
     _first: list[bytes] = field(default_factory=list)
     _credit_bytes: int = 0
-    _familiar: Familiar = field(default_factory=Familiar)
+    _head_cache: HeadCache = field(default_factory=HeadCache)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can go."""
+        """Whether requests can be sent."""
         return self.ended is None and self.outgoing is not None
 
     def begin(self) -> None:
-        """Says HELLO."""
-        self._first = [PREAMBLE, encode_word(self.hello)]
+        """Starts the handshake with HELLO."""
+        self._first = [PREAMBLE, encode_control(self.hello)]
 
     @property
     def has_output(self) -> bool:
-        """Whether there is something to be sent."""
+        """Whether there are bytes to send."""
         outgoing = self.outgoing
         if outgoing is None:
             return bool(self._first)
         return bool(outgoing.out) or outgoing.is_open or bool(self._first)
 
     def output(self) -> bytes:
-        """What is to be sent now."""
+        """Takes all bytes to send now."""
         if self.ended is not None:
             return b""
         out, self._first = self._first, []
@@ -103,17 +159,17 @@ class Connection:
         return out[0] if len(out) == 1 else b"".join(out)
 
     def credit(self, size_bytes: int) -> None:
-        """The application has taken so much; the daemon may send that much more."""
+        """Counts bytes that the application has taken; a large credit is sent to the daemon."""
         self._credit_bytes += size_bytes
         if self.outgoing is None or self.ended is not None:
             return
         if self._credit_bytes > self.hello.window_bytes // HELD_BACK_PART:
-            # It does not end a bundle: it may go before what is open.
-            self.outgoing.out.append(encode_word(Credit(self._credit_bytes)))
+            # It does not close the open bundle, which it may pass.
+            self.outgoing.out.append(encode_control(Credit(self._credit_bytes)))
             self._credit_bytes = 0
 
     def lost(self, reason: str, remedy: str = "connect again") -> None:
-        """It is gone."""
+        """Ends the connection because it was lost."""
         if self.ended is None:
             self._end(SessionClosed(reason, remedy), passing=True)
 
@@ -124,10 +180,10 @@ class Connection:
             self.ended = error
         self.passing = passing
 
-    # What the daemon says.
+    # Frames of the daemon.
 
     def feed(self, chunk: bytes | memoryview) -> bool:
-        """Bytes; what is of the commonest kinds is taken in at once. Whether `take_frame` has to take more."""
+        """Takes bytes and handles the commonest frames; whether `take_frame` is needed for the rest."""
         if type(chunk) is bytes and len(chunk) <= SHORT_BYTES and self.ended is None and self._reader.idle:
             at = self._take_common(chunk)
             if at == len(chunk):
@@ -137,20 +193,20 @@ class Connection:
         return True
 
     def _take_common(self, chunk: bytes) -> int:
-        """Takes credits and messages that came alone; returns where the first frame of another kind begins."""
+        """Handles credits and single messages; returns the position of the first other frame."""
         at = 0
         while len(chunk) - at >= FRAME_HEAD_BYTES:
             start = at + FRAME_HEAD_BYTES
             end = start + number_at(chunk, at)
-            kind = number_at(chunk, at + 4)  # With three zeros behind it.
+            kind = number_at(chunk, at + 4)  # The kind and three zero bytes.
             if end > len(chunk):
                 break
             if kind == _MESSAGES:
                 body = chunk[start:end]
-                message = self._familiar.message(body)
+                message = self._head_cache.message(body)
                 if message is None:
                     break
-                self.kept.put_lone(message, body, end - at)
+                self.state.put_single(message, body, end - at)
             elif kind != _CREDIT or not self._take_credit(credit_at(chunk, start, end)):
                 break
             at = end
@@ -164,7 +220,7 @@ class Connection:
         return True
 
     def take_frame(self) -> bool:
-        """Takes the next frame in, if there is one; what is wrong with it ends the connection."""
+        """Handles the next frame, if there is one; an invalid frame ends the connection."""
         if self.ended is not None:
             return False
         try:
@@ -172,85 +228,89 @@ class Connection:
             if frame is not None:
                 self._frame(frame)
         except PeerError as error:
-            reason = f"what came is not of the client protocol ({error})"
+            reason = f"the daemon sent an invalid frame ({error})"
             self._end(SessionClosed(reason, "check the address"), passing=False)
             return True
         return frame is not None
 
     def _frame(self, frame: Frame) -> None:
         cost = FRAME_HEAD_BYTES + len(frame.body)
-        if frame.kind is Kind.MESSAGES:
+        if frame.kind is FrameKind.MESSAGES:
             self._messages(frame.body, cost)
             return
-        word = decode_word(frame)
-        if isinstance(word, Welcome) and self.welcome is None:
-            self.welcome = word
-            self.outgoing = Outgoing(word)
-        elif isinstance(word, View):
-            self._view(word, cost)
-        elif isinstance(word, (Signal, Gap, Warning)):
-            self._put(word, cost)
-        elif isinstance(word, Left):
-            self.kept.groups.discard(word.group)
-            self.kept.stream.close(word.group)
-            self.kept.answer(("leave", word.group), None)
+        message = decode_control(frame)
+        if isinstance(message, WelcomeReply) and self.welcome is None:
+            self.welcome = message
+            self.outgoing = OutgoingRequests(message)
+        elif isinstance(message, ViewNotice):
+            self._view(message, cost)
+        elif isinstance(message, (SignalNotice, GapNotice, WarningNotice)):
+            self._put(message, cost)
+        elif isinstance(message, LeftNotice):
+            self.state.groups.discard(message.group)
+            self.state.stream.close(message.group)
+            self.state.answer(("leave", message.group), None)
             self.credit(cost)
-        elif isinstance(word, Credit):
-            self._credited(word.size_bytes)
-        elif isinstance(word, Refused):
-            self._refused(word)
-        elif isinstance(word, Answer):
-            self._told(word.serial, word.body)
-        elif isinstance(word, Receipt) and self.outgoing is not None:
-            self.outgoing.settle(word)
-        elif isinstance(word, Error):
-            kind = SlowConsumer if word.reason == SLOW_RECEIVER else SessionClosed
-            error = kind(f"{word.reason} ({word.detail})" if word.detail else word.reason, word.remedy)
-            self._end(error, passing=word.reason in PASSING)
-        elif isinstance(word, Goodbye):
+        elif isinstance(message, Credit):
+            self._credited(message.size_bytes)
+        elif isinstance(message, RefusedReply):
+            self._refused(message)
+        elif isinstance(message, QueryReply):
+            self._query_answered(message.serial, message.body)
+        elif isinstance(message, ReceiptNotice) and self.outgoing is not None:
+            self.outgoing.settle(message)
+        elif isinstance(message, ErrorNotice):
+            kind = SlowConsumer if message.reason == SLOW_RECEIVER else SessionClosed
+            error = kind(
+                f"{message.reason} ({message.detail})" if message.detail else message.reason, message.remedy
+            )
+            self._end(error, passing=message.reason in PASSING)
+        elif isinstance(message, GoodbyeReply):
             self.quit_done = True
             self._end(SessionClosed("it was closed here"), passing=False)
         else:
             raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
 
     def _messages(self, body: bytes | memoryview, cost: int) -> None:
-        messages = decode_messages(body)
+        messages = decode_delivered(body)
         if type(body) is bytes:
-            self._familiar.learn(body, messages)
-        if not self.kept.put_messages(messages, cost):
+            self._head_cache.learn(body, messages)
+        if not self.state.put_messages(messages, cost):
             self.credit(cost)
 
-    def _told(self, serial: int, body: bytes) -> None:
-        told = decode_told(body)
-        if serial in self.kept.told:
-            self.kept.told[serial] = told
+    def _query_answered(self, serial: int, body: bytes) -> None:
+        query_answers = decode_answer(body)
+        if serial in self.state.query_answers:
+            self.state.query_answers[serial] = query_answers
 
-    def _view(self, word: View, cost: int) -> None:
-        view = view_of(word)
+    def _view(self, message: ViewNotice, cost: int) -> None:
+        view = view_of(message)
         own = view.who is not None and self._is_me(view.who)
-        if own and word.cause == "join":
-            self.kept.groups.add(word.group)
-            self.kept.stream.open(word.group)
-            self.kept.answer(("join", word.group), None)
+        if own and message.cause == "join":
+            self.state.groups.add(message.group)
+            self.state.stream.open(message.group)
+            self.state.answer(("join", message.group), None)
         if self.hello.membership:
-            self.kept.stream.put(view, cost)
+            self.state.stream.put(view, cost)
         else:
             self.credit(cost)
 
-    def _put(self, word: Signal | Gap | Warning, cost: int) -> None:
-        if isinstance(word, Signal):
-            self.kept.stream.put(transition_of(word), cost)
-        elif isinstance(word, Gap):
-            self.kept.stream.put(gap_of(word), cost)
+    def _put(self, message: SignalNotice | GapNotice | WarningNotice, cost: int) -> None:
+        if isinstance(message, SignalNotice):
+            self.state.stream.put(transition_of(message), cost)
+        elif isinstance(message, GapNotice):
+            self.state.stream.put(gap_of(message), cost)
         else:
-            # It passed what waits, so it needs no room in the window.
-            groups = tuple(sorted(self.kept.groups))
-            self.kept.stream.put(SlowWarning(groups, word.waiting_bytes, word.limit_bytes, word.policy), 0)
+            # It passed the events that wait, so it needs no room in the window.
+            groups = tuple(sorted(self.state.groups))
+            self.state.stream.put(
+                SlowWarning(groups, message.waiting_bytes, message.limit_bytes, message.policy), 0
+            )
 
     def _is_me(self, member: Member) -> bool:
         welcome = self.welcome
         assert welcome is not None, "views come after WELCOME"
-        # A later life of the daemon has other connections, so its incarnation need not be compared.
+        # A restarted daemon has other connections, so its incarnation need not be compared.
         return (member.daemon, member.session) == (welcome.daemon, welcome.session)
 
     def _credited(self, size_bytes: int) -> None:
@@ -258,21 +318,21 @@ class Connection:
             raise PeerError(Drop.OUT_OF_WINDOW, f"a credit of {size_bytes} bytes")
         self.outgoing.credited(size_bytes)
 
-    def _refused(self, word: Refused) -> None:
-        if word.request == "hello":
-            error = NameInUse if word.reason == NAME_IN_USE else ConnectError
-            self.ended = error(self.url, f"{word.reason}: {word.name!r}", word.remedy)
-            self.passing = word.reason == NAME_IN_USE
+    def _refused(self, message: RefusedReply) -> None:
+        if message.request == "hello":
+            error = NameInUse if message.reason == NAME_IN_USE else ConnectError
+            self.ended = error(self.url, f"{message.reason}: {message.name!r}", message.remedy)
+            self.passing = message.reason == NAME_IN_USE
             return
         kinds: dict[str, type[RequestRefused]] = {
             NOT_A_MEMBER: NotMember,
             ALREADY_MEMBER: AlreadyMember,
         }
-        request = (word.request, word.name)
-        refused = kinds.get(word.reason, RequestRefused)(word.name, word.reason, word.remedy)
-        if word.request == "join" and request not in self.kept.pending:
-            # It was made again by itself, so that nobody waits for the answer.
-            reason = f"{word.name} could not be joined again: {word.reason}"
-            self._end(SessionClosed(reason, word.remedy), passing=False)
+        request = (message.request, message.name)
+        refused = kinds.get(message.reason, RequestRefused)(message.name, message.reason, message.remedy)
+        if message.request == "join" and request not in self.state.pending:
+            # It was repeated automatically: no call waits for the answer.
+            reason = f"{message.name} could not be joined again: {message.reason}"
+            self._end(SessionClosed(reason, message.remedy), passing=False)
             return
-        self.kept.answer(request, refused)
+        self.state.answer(request, refused)

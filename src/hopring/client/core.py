@@ -1,96 +1,345 @@
-"""The core of a client: a session without sockets. Two shells drive it.
+"""The core of a client: a session without sockets, one connection after another. Two shells drive it.
 
-Below       connections.py: one connection after another.
-Above       verbs.py: what applications ask for, on top of `may_ask`, `has_room`, `answered` and `take`.
-Invariants  no message is sent twice; nothing is asked for before the groups of a lost connection are.
+Below       a shell: it connects where `dial` says, gives bytes to `receive`, sends what `output` returns,
+            reports `lost`, and ticks at `wake_at_us`.
+Above       calls.py: the calls of applications, on top of `may_ask`, `has_room`, `answered` and `take`.
+Invariants  no message is sent twice; requests to join or leave that had no answer are made again, in their
+            order, before any new request; `Reconnected` stands behind all events of the old connection and
+            before all of the new one.
 """
 
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from hopring.client.connections import Connections
-from hopring.client.errors import SessionClosed
-from hopring.client.events import Event
-from hopring.client.kept import Request
-from hopring.client.outgoing import Outgoing, Ticket
-from hopring.client.runs import Lot
-from hopring.client.sending import TYPE_MAX, Many, Sending
+from hopring.client.connection import DaemonConnection, Request, SessionState
+from hopring.client.errors import ConnectError, SessionClosed
+from hopring.client.events import Event, Reconnected, ReconnectGap
+from hopring.client.outgoing import TYPE_MAX, OutgoingMessage, OutgoingRequests, OutgoingSeries, Ticket
+from hopring.client.reconnect import Reconnect, ReconnectSchedule
+from hopring.client.replay import Replay
+from hopring.client.runs import StreamEntry
 from hopring.client.sequence import EventSequence
-from hopring.client.since import Replay
-from hopring.ids import GroupName
+from hopring.client.stream import EventStream
+from hopring.errors import HopError
+from hopring.ids import NEVER, GroupName
 from hopring.services import Service
-from hopring.session.answers import Told
-from hopring.session.options import REQUEST_COST_BYTES
-from hopring.session.words import Ask, Join, Leave, Quit
+from hopring.session.options import REQUEST_COST_BYTES, SlowPolicy
+from hopring.session.protocol import (
+    Answer,
+    HelloRequest,
+    JoinRequest,
+    LeaveRequest,
+    QueryRequest,
+    QuitRequest,
+    WelcomeReply,
+)
+
+WINDOW_BYTES_DEFAULT: Final = 1024 * 1024
+CONNECT_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
-class Core(Connections):
-    """One session, seen from the client."""
+class ConnectionLoss:
+    """The loss of a connection, until there is another one."""
 
-    asking: set[Request] = field(default_factory=set)  # Calls that wait for their answers.
-    replays: dict[str, Replay] = field(default_factory=dict)  # Groups whose live events have to wait.
-    _serial: int = 0  # Of questions.
+    at_us: int
+    reason: str
+    in_doubt: int
+
+
+@dataclass(slots=True)
+class SessionConnections:
+    """The connections of a session: when to connect, and what to repeat after a loss."""
+
+    url: str | Sequence[str]
+    name: str
+    window_bytes: int = WINDOW_BYTES_DEFAULT
+    membership: bool = True
+    slow: SlowPolicy = field(default="kick", kw_only=True)
+    priority: bool = field(default=False, kw_only=True)
+    reconnect: Reconnect | None = field(default=None, kw_only=True)
+    answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
+    epoch_us: int = field(default=0, kw_only=True)  # The wall clock at time zero of the shell's clock.
+    chance: Callable[[], float] = field(default=lambda: 1.0, kw_only=True)
+    welcome: WelcomeReply | None = None  # Of the last connection that was welcomed.
+    ended: HopError | None = None
+    """Why the session has ended; after QUIT this is no failure, and `quit_done` is true."""
+    quit_done: bool = False
+    closed_here: bool = False  # The application aborted it.
+    state: SessionState = field(default_factory=SessionState)
+    connection: DaemonConnection = field(init=False)  # May have ended.
+    dial_at_us: int = NEVER
+    answer_by_us: int = NEVER
+    tries: ReconnectSchedule = field(init=False)
+    _loss: ConnectionLoss | None = None
+    _again: deque[Request] = field(default_factory=deque)  # Requests to repeat.
+    _quitting: bool = False
+
+    def __post_init__(self) -> None:
+        urls = (self.url,) if isinstance(self.url, str) else tuple(self.url)
+        assert urls, "there is somewhere to connect"
+        self.tries = ReconnectSchedule(urls, self.reconnect or Reconnect(), self.chance)
+        self.connection = self._new_connection()
 
     @property
-    def told(self) -> dict[int, Told | None]:
-        """What came of questions and nobody has taken, by serial."""
-        return self.kept.told
+    def stream(self) -> EventStream:
+        """The events that nobody has taken."""
+        return self.state.stream
+
+    @property
+    def groups(self) -> set[str]:
+        """The groups of the session, also while there is no connection."""
+        return self.state.groups
+
+    @property
+    def answers(self) -> dict[Request, HopError | None]:
+        """Answers to requests that no call has taken."""
+        return self.state.answers
+
+    @property
+    def welcomed(self) -> WelcomeReply:
+        """The daemon's WELCOME; a shell hands out a session only after it."""
+        assert self.welcome is not None, "views and requests come after WELCOME"
+        return self.welcome
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection to a daemon now."""
+        return self.ended is None and self.connection.is_open
+
+    # Connections.
+
+    @property
+    def wake_at_us(self) -> int:
+        """The time of the next tick."""
+        return min(self.dial_at_us, self.answer_by_us)
+
+    def begin(self, now_us: int) -> None:
+        """Schedules the first connection."""
+        self.dial_at_us = now_us
+
+    def dial(self, now_us: int) -> str | None:
+        """The URL to connect to, if a try is due; the shell reports `lost` if nothing listens there."""
+        if self.ended is not None or now_us < self.dial_at_us:
+            return None
+        self.dial_at_us = NEVER
+        self.answer_by_us = now_us + int(self.answer_seconds * 1_000_000)
+        self.connection = self._new_connection()
+        self.connection.begin()
+        return self.tries.url
+
+    def hello(self) -> None:
+        """Starts the handshake on a connection that exists already."""
+        self.connection.begin()
+
+    def tick(self, now_us: int) -> None:
+        """Gives up a connection that does not answer; call `dial` afterwards."""
+        if now_us >= self.answer_by_us:
+            self.lost(f"no answer for {self.answer_seconds:g} s", now_us, NO_DAEMON)
+
+    def output(self) -> bytes:
+        """Takes the bytes to send now."""
+        return self.connection.output()
+
+    def receive(self, chunk: bytes | memoryview, now_us: int = 0) -> None:
+        """Handles bytes of the connection; the chunk may be reused afterwards."""
+        connection = self.connection
+        self.stream.now_us = self.epoch_us + now_us
+        left = connection.feed(chunk)
+        if self._again:
+            self._look(connection, now_us)  # Credits may have arrived.
+        while left and connection.take_frame():
+            self._look(connection, now_us)
+
+    def lost(self, reason: str, now_us: int = 0, remedy: str = "connect again") -> None:
+        """Reports that the connection was lost, or could not be made."""
+        if self.connection.ended is None:
+            self.connection.lost(reason, remedy)
+            self._look(self.connection, now_us)
+
+    def close(self, cause: BaseException | None = None) -> None:
+        """Ends the session at once, for the application or because of an error of it."""
+        if self.ended is None:
+            self.closed_here = True
+            self.lost("it was closed here")
+            self._closed(cause)
+
+    def _closed(self, cause: BaseException | None) -> None:
+        # Apart from `close`: `lost` may have set `ended`, and compiled code would not read it again there.
+        self._end(self.ended or SessionClosed("it was closed here"))
+        if self.ended is not None:
+            self.ended.__cause__ = cause
+
+    def _new_connection(self) -> DaemonConnection:
+        return DaemonConnection(self.tries.url, self._hello(), self.state)
+
+    def _hello(self) -> HelloRequest:
+        return HelloRequest(self.name, self.window_bytes, self.membership, self.slow, self.priority)
+
+    def _look(self, connection: DaemonConnection, now_us: int) -> None:
+        if self.ended is not None:
+            return
+        if connection.ended is not None:
+            self._over(connection, connection.ended, now_us)
+        elif connection.welcome is not None and connection.welcome is not self.welcome:
+            self._welcomed(connection.welcome, now_us)
+        elif self._again:
+            self._ask_again()
+
+    def _welcomed(self, welcome: WelcomeReply, now_us: int) -> None:
+        self.welcome = welcome
+        self.answer_by_us = NEVER
+        self.tries.up(now_us)
+        loss, self._loss = self._loss, None
+        if loss is None:
+            return
+        since, now = (self.epoch_us + loss.at_us) / 1_000_000, (self.epoch_us + now_us) / 1_000_000
+        gap = ReconnectGap(since, now, loss.reason, self.state.last, loss.in_doubt, self.tries.count)
+        groups = tuple(sorted(self.groups))
+        self.stream.put(Reconnected(groups, welcome.daemon, welcome.private_group, gap), 0)
+        self._again.extend([("join", group) for group in groups])
+        self._again.extend(self.state.pending)
+        self._ask_again()
+
+    def _ask_again(self) -> None:
+        while self._again and self._outgoing.has_room_for_request():
+            request, group = self._again.popleft()
+            self._outgoing.ask(
+                JoinRequest(group) if request == "join" else LeaveRequest(group), REQUEST_COST_BYTES
+            )
+
+    def _over(self, connection: DaemonConnection, error: HopError, now_us: int) -> None:
+        self.answer_by_us = NEVER
+        self.quit_done = connection.quit_done
+        if connection.outgoing is not None:
+            self._note_loss(connection.outgoing, error, now_us)
+        if self.welcome is None:
+            self._first_failed(connection, error, now_us)
+            return
+        wanted = self.reconnect is not None and not self._quitting and connection.passing
+        at_us = self.tries.next(now_us) if wanted else None
+        if at_us is None:
+            self._end(error)
+        else:
+            self.dial_at_us = at_us
+
+    def _note_loss(self, outgoing: OutgoingRequests, error: HopError, now_us: int) -> None:
+        reason = error.reason if isinstance(error, SessionClosed) else str(error)
+        self._loss = ConnectionLoss(now_us, reason, 0 if self.quit_done else outgoing.in_doubt)
+        outgoing.lose_tickets()
+        for serial in [one for one, query_answers in self.state.query_answers.items() if query_answers is None]:
+            del self.state.query_answers[serial]
+        self.tries.lost(now_us)
+        self.stream.forget_credits()
+        self._again.clear()
+        for request, group in [one for one in self.state.pending if one[0] == "leave"]:
+            if group in self.groups:
+                # The membership ended with the connection, and is not renewed.
+                self.groups.discard(group)
+                self.stream.close(group)
+                self.state.answer((request, group), None)
+
+    def _first_failed(self, connection: DaemonConnection, error: HopError, now_us: int) -> None:
+        """Tries each daemon once; a name in use is an error for the application."""
+        self.tries.count += 1
+        if connection.passing and type(error) is ConnectError and self.tries.count < len(self.tries.urls):
+            self.tries.move_on()
+            self.dial_at_us = now_us
+        else:
+            self._end(error)
+
+    def _end(self, error: HopError) -> None:
+        self.dial_at_us = self.answer_by_us = NEVER
+        loss = self._loss
+        if self.welcome is None or loss is None or self.quit_done:
+            self.ended = error
+        elif isinstance(error, SessionClosed):
+            self.ended = type(error)(error.reason, error.remedy, loss.in_doubt)
+        else:
+            reason = f"{loss.reason}, and no way back: {error}"
+            self.ended = SessionClosed(reason, "connect again", loss.in_doubt)
+
+    @property
+    def _outgoing(self) -> OutgoingRequests:
+        outgoing = self.connection.outgoing
+        assert outgoing is not None, "there is a session"
+        return outgoing
+
+
+NO_DAEMON: Final = "start hopd there, or correct the address (its client_port or --socket)"
+
+
+@dataclass(slots=True)
+class ClientCore(SessionConnections):
+    """One session at the client's end."""
+
+    asking: set[Request] = field(default_factory=set)  # Calls that wait for their answers.
+    replays: dict[str, Replay] = field(default_factory=dict)  # Groups whose live events wait for a replay.
+    _serial: int = 0  # Of queries.
+
+    @property
+    def query_answers(self) -> dict[int, Answer | None]:
+        """Answers to queries that no call has taken, by serial."""
+        return self.state.query_answers
 
     # Requests.
 
     @property
-    def outgoing(self) -> Outgoing:
-        """The way to the daemon; an error says that there is none any more."""
+    def outgoing(self) -> OutgoingRequests:
+        """The requests to the daemon; raises the error with which the session ended, if it has."""
         if self.ended is not None:
             raise self.ended
         return self._outgoing
 
     @property
     def _ready(self) -> bool:
-        """Whether new requests may go; an error if they never will."""
+        """Whether new requests may be made; an error if the session has ended."""
         if self.ended is not None:
             raise self.ended
         return self.connection.is_open and not self._again
 
     def may_ask(self) -> bool:
-        """Whether the daemon takes another join or leave now; an error if the session has ended."""
-        return self._ready and self._outgoing.has_room_for_word()
+        """Whether the window has room for another join, leave or query; an error if the session has ended."""
+        return self._ready and self._outgoing.has_room_for_request()
 
     def answered(self, request: Request) -> bool:
-        """Whether the answer is in `answers`; an error if it cannot come any more."""
+        """Whether the answer is in `answers`; an error if the session has ended without it."""
         if request not in self.answers and self.ended is not None:
             raise self.ended
         return request in self.answers
 
     def join(self, group: str) -> None:
-        """Asks for a membership; look at `may_ask` first."""
-        self.outgoing.ask(Join(group), REQUEST_COST_BYTES)
-        self.kept.pending.append(("join", group))
+        """Asks for a membership; check `may_ask` first."""
+        self.outgoing.ask(JoinRequest(group), REQUEST_COST_BYTES)
+        self.state.pending.append(("join", group))
 
     def leave(self, group: str) -> None:
-        """Asks for the end of a membership; look at `may_ask` first."""
-        self.outgoing.ask(Leave(group), REQUEST_COST_BYTES)
-        self.kept.pending.append(("leave", group))
+        """Asks for the end of a membership; check `may_ask` first."""
+        self.outgoing.ask(LeaveRequest(group), REQUEST_COST_BYTES)
+        self.state.pending.append(("leave", group))
 
     def ask(self, what: str, name: str = "", after: str = "") -> int:
-        """Asks something of the daemon; look at `may_ask` first. The answer is known by the serial."""
+        """Sends a query; check `may_ask` first. Returns the serial of the answer."""
         self._serial += 1
-        self.told[self._serial] = None
-        self.outgoing.ask(Ask(self._serial, what, name, after), REQUEST_COST_BYTES)
+        self.query_answers[self._serial] = None
+        self.outgoing.ask(QueryRequest(self._serial, what, name, after), REQUEST_COST_BYTES)
         return self._serial
 
-    def has_told(self, serial: int) -> bool:
-        """Whether the answer is there, or has to be asked for again; an error if it cannot come any more."""
-        if self.told.get(serial) is None and self.ended is not None:
+    def has_query_answer(self, serial: int) -> bool:
+        """Whether the answer is there, or the query has to be repeated; an error if the session has ended."""
+        if self.query_answers.get(serial) is None and self.ended is not None:
             raise self.ended
-        return serial not in self.told or self.told[serial] is not None
+        return serial not in self.query_answers or self.query_answers[serial] is not None
 
     def offer(
         self, groups: object, data: object, service: object, message_type: object, self_discard: object
     ) -> bool:
-        """Sends a message if it belongs into the bundle that is open, or if none is: the way of most.
+        """Sends a message if it fits into the open bundle, or if none is open: the fast path of most messages.
 
-        Whatever is not of the commonest types is left to others, who check it (arguments.py).
+        Arguments of other than the commonest types are left to the general path, which checks them
+        (arguments.py).
         """
         connection = self.connection
         outgoing = connection.outgoing
@@ -104,90 +353,90 @@ class Core(Connections):
             return False
         return outgoing.offer(groups, data, service, message_type, self_discard)
 
-    def has_room(self, sending: Sending) -> bool:
-        """Whether the daemon takes this message now; an error if it never will."""
+    def has_room(self, sending: OutgoingMessage) -> bool:
+        """Whether the window has room for a message now; an error if it is too large."""
         return self._ready and self._outgoing.takes(sending)
 
-    def send(self, sending: Sending) -> None:
-        """Sends a message; look at `has_room` first."""
+    def send(self, sending: OutgoingMessage) -> None:
+        """Sends a message; check `has_room` first."""
         self.outgoing.put(sending)
 
-    def has_room_and_ticket(self, sending: Sending) -> bool:
-        """The same for a message with a receipt."""
+    def has_room_and_ticket(self, sending: OutgoingMessage) -> bool:
+        """Whether there is room for a message, and a free ticket for its receipt."""
         return self.has_room(sending) and self._outgoing.has_ticket
 
-    def send_for_receipt(self, sending: Sending) -> Ticket:
-        """Sends a message and asks for its receipt; look at `has_room_and_ticket` first."""
+    def send_for_receipt(self, sending: OutgoingMessage) -> Ticket:
+        """Sends a message and asks for its receipt; check `has_room_and_ticket` first."""
         return self.outgoing.put_with_ticket(sending)
 
-    def has_room_for_some(self, many: Many) -> bool:
-        """Whether the daemon takes the next of these messages now; an error if it never will."""
+    def has_room_for_some(self, many: OutgoingSeries) -> bool:
+        """Whether the window has room for the next message of a series; an error if one is too large."""
         return self._ready and self._outgoing.takes_some(many)
 
-    def send_some(self, many: Many) -> None:
-        """Sends as many of them as there is room for; look at `has_room_for_some` first."""
+    def send_some(self, many: OutgoingSeries) -> None:
+        """Sends as many messages of a series as there is room for; check `has_room_for_some` first."""
         self.outgoing.put_some(many)
 
     def has_room_for_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
-        """Whether the daemon takes a bundle of a batch now, and a receipt can be asked for."""
+        """Whether there is room for a bundle of a batch, and a free ticket for its receipt."""
         return self._ready and self._outgoing.takes_bundle(group, messages, bodies_bytes)
 
     def quit(self) -> None:
-        """Asks for the end, when all that was asked for is done; without a connection this is it."""
+        """Asks for the end after all earlier requests; without a connection it is the end."""
         self._quitting = True
         if self.connection.is_open:
-            self.outgoing.ask(Quit())
+            self.outgoing.ask(QuitRequest())
         else:
             self._end(SessionClosed("it was closed here"))
 
     # Events.
 
     def replay(self, group: str | None) -> Replay | None:
-        """What has to be replayed before the live events of this group, or of all."""
+        """The replay that precedes the live events of this group, or of any group."""
         return next(iter(self.replays.values()), None) if group is None else self.replays.get(group)
 
     def end_replay(self, replay: Replay) -> None:
-        """From here on it is live; of what waits, and of what comes, that is dropped which the past had."""
+        """Switches a group to live events; drops messages of batches that the replay contained."""
         del self.replays[replay.group]
-        for app, number in self.kept.once.remember(replay.group, replay.marks).items():
+        for app, number in self.state.dedup.remember(replay.group, replay.marks).items():
             messages, credit_bytes = self.stream.drop(replay.group, app, number)
-            self.kept.once.dropped += messages
+            self.state.dedup.dropped += messages
             self.connection.credit(credit_bytes)
 
     def is_in(self, group: str | None) -> bool:
-        """Whether more may come of this group, or at all."""
+        """Whether the session is in this group; always true for None."""
         return group is None or group in self.groups
 
     def is_over(self, group: str | None) -> bool:
-        """Whether nothing more comes."""
+        """Whether no more events can arrive, of this group or at all."""
         return self.ended is not None or not self.is_in(group)
 
     def has_news(self, group: str | None) -> bool:
-        """Whether there is an event, or nothing more comes."""
+        """Whether there is an event, or none can arrive any more."""
         return self.stream.first(group) is not None or self.is_over(group)
 
     def has_many(self, messages: int, group: str | None) -> bool:
-        """Whether so many messages wait, or so much that more might not come before it is taken."""
+        """Whether this many messages wait, or half a window, which may keep the daemon from sending more."""
         full = self.stream.credit_bytes * 2 >= self.window_bytes
         return (full and self.stream.waits(group)) or self.stream.has(messages, group)
 
     def take_many(self, messages: int, group: str | None) -> EventSequence:
-        """The next events up to so many messages."""
+        """Takes the next events, up to this many messages."""
         taken, credit_bytes = self.stream.take_many(messages, group)
         self.connection.credit(credit_bytes)
         return EventSequence(tuple(taken))
 
-    def lot(self, group: str | None) -> Lot | None:
-        """The messages that are taken next, if it is messages; all but the last may be taken from it."""
+    def entry(self, group: str | None) -> StreamEntry | None:
+        """The next messages of one bundle, if messages come next; all but the last may be taken from it."""
         if self.replays and self.replay(group) is not None:
             return None
-        lot = self.stream.first(group)
-        return None if lot is None or lot.event is not None else lot
+        entry = self.stream.first(group)
+        return None if entry is None or entry.event is not None else entry
 
     def take(self, group: str | None = None) -> Event | None:
-        """The next event, of this group or at all; the daemon may then send that much more.
+        """Takes the next event, of this group or at all, and credits it to the daemon.
 
-        None while something is replayed: the verbs know how to wait for it.
+        None while a replay precedes it: the calls wait for that.
         """
         if self.replays and self.replay(group) is not None:
             return None

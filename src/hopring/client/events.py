@@ -9,11 +9,11 @@ import msgspec
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId, ViewCause
 from hopring.groups.private_groups import private_group
+from hopring.ids import Place
 from hopring.services import Service
-from hopring.session import words
-from hopring.session.messages import Messages
+from hopring.session import protocol
+from hopring.session.frames import DeliveredBundle
 from hopring.session.options import SlowPolicy
-from hopring.session.place import Place
 from hopring.wire.bundle import Bundle
 
 
@@ -133,19 +133,19 @@ def bodies_of(bundle: Bundle, start: int, end: int) -> list[bytes]:
     return [whole[low - first : high - first] for low, high in pairwise(ends)]
 
 
-def messages_of(came: Messages, start: int, end: int) -> list[Message]:
+def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Message]:
     """The messages of a bundle from one to before another."""
-    run = came.bundle.run
-    bodies, types = bodies_of(came.bundle, start, end), came.bundle.types[start:end].tolist()
-    shared = (repeat(run.service), types, repeat(came.place))
+    run = delivered.bundle.run
+    bodies, types = bodies_of(delivered.bundle, start, end), delivered.bundle.types[start:end].tolist()
+    shared = (repeat(run.service), types, repeat(delivered.place))
     groups: Iterable[tuple[str, ...]] = repeat(run.groups)
     if run.mixed:
         alone = [(group,) for group in run.groups]
-        groups = [alone[place] for place in came.bundle.places[start:end].tolist()]
-    return list(map(Message, repeat(came.sender), groups, bodies, *shared))
+        groups = [alone[place] for place in delivered.bundle.places[start:end].tolist()]
+    return list(map(Message, repeat(delivered.sender), groups, bodies, *shared))
 
 
-def view_of(view: words.View) -> View:
+def view_of(view: protocol.ViewNotice) -> View:
     """A view from its word."""
     if any(place >= len(view.members) for places in (view.together, *view.sets) for place in places):
         raise PeerError(Drop.INCONSISTENT, f"VIEW of {len(view.members)} members names another place")
@@ -161,12 +161,12 @@ def view_of(view: words.View) -> View:
     )
 
 
-def transition_of(signal: words.Signal) -> Transition:
+def transition_of(signal: protocol.SignalNotice) -> Transition:
     """A transition from its word."""
     return Transition(signal.group, signal.id, tuple([_member(one) for one in signal.together]))
 
 
-def gap_of(gap: words.Gap) -> Gap:
+def gap_of(gap: protocol.GapNotice) -> Gap:
     """A gap from its word."""
     return Gap(gap.groups, gap.messages, gap.size_bytes, gap.complete)
 
@@ -176,5 +176,5 @@ def groups_of(event: Event) -> tuple[str, ...]:
     return (event.group,) if isinstance(event, View | Transition) else event.groups
 
 
-def _member(one: words.Member) -> Member:
+def _member(one: protocol.MemberEntry) -> Member:
     return Member(one.daemon, one.name, one.incarnation, one.session)

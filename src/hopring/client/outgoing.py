@@ -1,95 +1,216 @@
-"""Requests on their way to the daemon: messages that fit share a bundle, and credits say how much may go."""
+"""Requests to the daemon: messages share bundles where they fit, and credits limit the bytes in progress."""
 
 from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from functools import lru_cache
+from itertools import accumulate
+from typing import Final, NamedTuple, final
 
-from hopring.client.errors import MessageTooLarge
+from hopring.client.errors import MessageTooLarge, RequestRefused
 from hopring.client.events import Receipt
-from hopring.client.lone import Way
-from hopring.client.sending import BUNDLE_BYTES_AIM, Many, Sending, checked_groups
+from hopring.client.fast_path import SendTemplate
 from hopring.errors import Drop, PeerError
+from hopring.groups.private_groups import PRIVATE, is_private, split_private
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
-from hopring.session.frames import Kind, join_frame
+from hopring.session.frames import FrameKind, join_frame
 from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
-from hopring.session.words import Receipt as ReceiptWord
-from hopring.session.words import Welcome, Word, encode_word
+from hopring.session.protocol import ControlMessage, ReceiptNotice, WelcomeReply, encode_control
 from hopring.value import Mutable
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark
 from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
     COLUMNS_BYTES,
+    GROUP_NAME_BYTES_MAX,
+    GROUPS_MAX,
+    MESSAGES_MAX,
     Run,
     Sealed,
     bundle_parts,
     encode_groups,
 )
 
+TYPE_MAX: Final = 0xFFFF
+_NO_PRIVATE: Final = (
+    "only private groups have a # in their name, as in #name#daemon; send to them without a join"
+)
+Buffer = bytes | bytearray | memoryview
+Data = Buffer | Sequence[Buffer]
+"""The body of a message: one buffer, or several that are sent end to end."""
+
+BUNDLE_BYTES_AIM: Final = 62_000
+"""The target size of a bundle's bodies and columns: it fills one train of datagrams.
+
+A little more would need a second train for the rest; much more saves little, and delays the next messages."""
+
+
+class OutgoingMessage(NamedTuple):
+    """A message to send, by any connection; `checked_groups` made its groups."""
+
+    groups: tuple[GroupName, ...]
+    data: bytes
+    service: Service = Service.AGREED
+    message_type: int = 0
+    self_discard: bool = False
+
+
+@lru_cache(maxsize=256)
+def checked_groups(groups: tuple[str, ...]) -> tuple[GroupName, ...]:
+    """Checks the groups of a message; cached, because sessions send to the same groups again and again."""
+    if not 0 < len(groups) <= GROUPS_MAX or len(set(groups)) < len(groups):
+        raise RequestRefused(" ".join(groups), "not 1 to 128 different groups", "name each group once")
+    for name in groups:
+        check_group(name)
+    return tuple([GroupName(name) for name in groups])
+
+
+def check_group(name: str) -> None:
+    """Checks the name of a group, which may be a private one."""
+    _check_name(name)
+    if PRIVATE in name and not (is_private(GroupName(name)) and all(split_private(GroupName(name)))):
+        raise RequestRefused(name, "illegal group", _NO_PRIVATE)
+
+
+@lru_cache(maxsize=256)
+def checked_plain_group(name: str) -> GroupName:
+    """Checks the name of a group that is not private."""
+    _check_name(name)
+    if PRIVATE in name:
+        raise RequestRefused(name, "illegal group", _NO_PRIVATE)
+    return GroupName(name)
+
+
+def _check_name(name: str) -> None:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not 0 < size <= GROUP_NAME_BYTES_MAX or "\0" in name:
+        remedy = f"choose a name of 1 to {GROUP_NAME_BYTES_MAX} bytes of UTF-8 without NUL"
+        raise RequestRefused(name, "illegal group", remedy)
+
+
+class OutgoingSeries:
+    """Messages that share all but their bodies; `at` is the first that has not been sent."""
+
+    def __init__(self, sending: OutgoingMessage, bodies: Sequence[bytes]) -> None:
+        self.sending = sending  # Common to all, except for the body.
+        self.bodies = bodies
+        self.at = 0
+        self._bytes = sum(map(len, bodies))
+        self._longest = -1  # Not computed yet.
+        self._ends: list[int] = []  # Cumulative sizes, from 0 on, if the bodies do not fit into one bundle.
+
+    @property
+    def left(self) -> int:
+        """The number of messages that have not been sent."""
+        return len(self.bodies) - self.at
+
+    def check(self, message_bytes_max: int) -> None:
+        """Raises MessageTooLarge, before any is sent, if one is above the daemon's limit."""
+        if self._bytes <= message_bytes_max:
+            return
+        if self._longest < 0:
+            self._longest = max(map(len, self.bodies))
+        if self._longest > message_bytes_max:
+            raise MessageTooLarge(self._longest, message_bytes_max)
+
+    def portion(self, room_bytes: int, each_bytes: int) -> int:
+        """The number of next messages that fit into a bundle; each takes `each_bytes` beside its body."""
+        room_bytes = min(BUNDLE_BYTES_AIM, room_bytes)
+        left = len(self.bodies)
+        if not self.at and left <= MESSAGES_MAX and self._bytes + left * each_bytes <= room_bytes:
+            return left
+        self._ends = self._ends or list(accumulate(map(len, self.bodies), initial=0))
+        begin, at = self._ends[self.at], self.at
+        count = bisect_right(
+            range(1, min(MESSAGES_MAX, self.left) + 1),
+            room_bytes,
+            key=lambda count: self._ends[at + count] - begin + count * each_bytes,
+        )
+        return max(1, count)
+
+    def next_bytes(self) -> int:
+        """The size of the next body."""
+        return len(self.bodies[self.at])
+
+    def take(self, count: int) -> Sequence[bytes]:
+        """Takes the next bodies, which count as sent."""
+        self.at += count
+        return self.bodies[self.at - count : self.at]
+
+
 _FIRST_BYTES = BUNDLE_HEAD_BYTES + 4
 _EACH_BYTES = COLUMNS_BYTES - 1  # Of a bundle that is not mixed.
-WAYS_MAX = 1024
-"""Groups whose names are kept as they are written; a server that answers many clients has one for each."""
+TEMPLATES_MAX = 1024
+"""Cached send templates; a server that answers many clients has one for each."""
 
 
 @final
 class Ticket(Mutable):
-    """A message whose sender waits for the receipt."""
+    """A message whose sender waits for a receipt."""
 
     def __init__(self, receipt: Receipt | None = None, lost: bool = False) -> None:
         self.receipt = receipt
-        self.lost = lost  # None will come.
+        self.lost = lost  # No receipt will arrive.
 
 
 @dataclass(slots=True)
-class Outgoing:
-    """What goes to one daemon."""
+class OutgoingRequests:
+    """The requests to one daemon that are not sent or not credited."""
 
-    welcome: Welcome
+    welcome: WelcomeReply
     out: list[bytes] = field(default_factory=list)
-    charged_bytes: int = 0  # Asked for and not credited, the open bundle included.
+    charged_bytes: int = 0  # Not credited, the open bundle included.
     builder: BundleBuilder | None = None
     requests: deque[tuple[int, int]] = field(default_factory=deque)
-    """What each request took that is not credited, and how many messages it has."""
-    tickets: dict[int, tuple[Ticket, Sending]] = field(default_factory=dict)
+    """The cost and the number of messages of each request that is not credited."""
+    tickets: dict[int, tuple[Ticket, OutgoingMessage]] = field(default_factory=dict)
     _last_run: Run | None = None
-    _ways: dict[str, Way] = field(default_factory=dict)  # By the group that a message goes to.
-    _lone: Way | None = None  # Of the message that is open without a builder: it has no company so far.
-    _lone_data: bytes = b""
-    _lone_type: int = 0
-    _open_bytes: int = 0  # What the open bundle was charged.
+    _templates: dict[str, SendTemplate] = field(default_factory=dict)  # By the group that a message goes to.
+    _single: SendTemplate | None = (
+        None  # Of the message that is open without a builder: it has no company so far.
+    )
+    _single_data: bytes = b""
+    _single_type: int = 0
+    _open_bytes: int = 0  # The charge for the open bundle.
 
     def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
-        """The key of a message to these groups."""
+        """The bundle key of a message to these groups."""
         daemon = DaemonId(self.welcome.daemon_number)
         return Run(daemon, self.welcome.session, service, checked_groups(tuple(groups)), self_discard)
 
-    def takes(self, sending: Sending) -> bool:
-        """Whether the daemon takes this message now; one that it never takes is an error."""
+    def takes(self, sending: OutgoingMessage) -> bool:
+        """Whether the window has room for a message now; one above the daemon's limit is an error."""
         self._unfold()
         if len(sending.data) > self.welcome.message_bytes_max:
             raise MessageTooLarge(len(sending.data), self.welcome.message_bytes_max)
         return not self.charged_bytes or self.has_room(self._run_of(sending), sending.data)
 
-    def put(self, sending: Sending) -> None:
-        """Adds a message; look at `takes` first."""
+    def put(self, sending: OutgoingMessage) -> None:
+        """Adds a message; check `takes` first."""
         self.send(self._run_of(sending), sending.data, sending.message_type)
 
     def offer(self, group: str, data: bytes, service: Service, message_type: int, self_discard: bool) -> bool:
-        """Adds a message to the bundle that is open, or opens one, if it belongs there and all have room.
+        """Adds a message to the open bundle, or opens one, if it fits there and the window has room.
 
-        This is the way of most messages, so little is made for it; `takes` and `put` are for all others.
+        This is the fast path of most messages, with few objects; `takes` and `put` are for all others.
         """
-        way = self._ways.get(group)
-        if way is None or way.run.service is not service or way.run.self_discard is not self_discard:
-            way = self._new_way(group, service, self_discard)
-        if self.builder is None and self._lone is None:
-            return self._open(way, data, message_type)
+        template = self._templates.get(group)
+        if (
+            template is None
+            or template.run.service is not service
+            or template.run.self_discard is not self_discard
+        ):
+            template = self._new_template(group, service, self_discard)
+        if self.builder is None and self._single is None:
+            return self._open(template, data, message_type)
         self._unfold()
-        builder, groups = self.builder, way.run.groups
+        builder, groups = self.builder, template.run.groups
         if builder is None or not builder.takes(groups, service, self_discard):
             return False
         cost = builder.cost_bytes(groups, len(data))
@@ -99,43 +220,43 @@ class Outgoing:
         builder.append(data, message_type, 0, groups)
         return True
 
-    def _new_way(self, group: str, service: Service, self_discard: bool) -> Way:
-        if len(self._ways) >= WAYS_MAX:
-            self._ways.clear()
-        way = self._ways[group] = Way(self.run((group,), service, self_discard))
-        return way
+    def _new_template(self, group: str, service: Service, self_discard: bool) -> SendTemplate:
+        if len(self._templates) >= TEMPLATES_MAX:
+            self._templates.clear()
+        template = self._templates[group] = SendTemplate(self.run((group,), service, self_discard))
+        return template
 
-    def _open(self, way: Way, data: bytes, message_type: int) -> bool:
-        """Opens a bundle with a message that may stay alone, if there is room for it."""
-        cost = REQUEST_COST_BYTES + _FIRST_BYTES + len(way.names) + COLUMNS_BYTES + len(data)
+    def _open(self, template: SendTemplate, data: bytes, message_type: int) -> bool:
+        """Opens a bundle with a message that may stay single, if there is room for it."""
+        cost = REQUEST_COST_BYTES + _FIRST_BYTES + len(template.names) + COLUMNS_BYTES + len(data)
         if self.charged_bytes and self.charged_bytes + cost > self.welcome.window_bytes:
             return False
         if len(data) > self.welcome.message_bytes_max:
             return False
         self._charge_open(cost)
-        self._lone, self._lone_data, self._lone_type = way, data, message_type
+        self._single, self._single_data, self._single_type = template, data, message_type
         return True
 
     def _unfold(self) -> None:
-        """The message that is open alone gets company, or might: from now on there is a builder."""
-        way = self._lone
-        if way is not None:
-            self.builder = BundleBuilder(way.run, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
-            self.builder.append(self._lone_data, self._lone_type)
-            self._lone, self._lone_data = None, b""
+        """Moves the open single message into a builder, so that others can follow it."""
+        template = self._single
+        if template is not None:
+            self.builder = BundleBuilder(template.run, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
+            self.builder.append(self._single_data, self._single_type)
+            self._single, self._single_data = None, b""
 
     @property
     def is_open(self) -> bool:
-        """Whether messages wait for the end of their bundle."""
-        return self.builder is not None or self._lone is not None
+        """Whether a bundle is open."""
+        return self.builder is not None or self._single is not None
 
     @property
     def has_ticket(self) -> bool:
-        """Whether another receipt can be asked for."""
+        """Whether a ticket for another receipt is free."""
         return len(self.tickets) < TICKETS_MAX
 
-    def put_with_ticket(self, sending: Sending) -> Ticket:
-        """Adds a message and asks for its receipt; look at `takes` and `has_ticket` first."""
+    def put_with_ticket(self, sending: OutgoingMessage) -> Ticket:
+        """Adds a message and asks for its receipt; check `takes` and `has_ticket` first."""
         number, ticket = self._ticket(sending)
         self.send(self._run_of(sending), sending.data, sending.message_type, number)
         return ticket
@@ -148,9 +269,9 @@ class Outgoing:
         return has_room and self.has_ticket
 
     def put_bundle(
-        self, sending: Sending, mark: BatchMark, bodies: Sequence[bytes], types: Sequence[int]
+        self, sending: OutgoingMessage, mark: BatchMark, bodies: Sequence[bytes], types: Sequence[int]
     ) -> Ticket:
-        """Adds messages of a batch as a bundle of its own, with a ticket for the last; see `takes_bundle`."""
+        """Adds messages of a batch as a separate bundle, with a ticket for the last; see `takes_bundle`."""
         self.seal()
         number, ticket = self._ticket(sending)
         run = self.run(sending.groups, sending.service, sending.self_discard).replace(mark=mark)
@@ -160,13 +281,13 @@ class Outgoing:
         self._out(bundle, len(bodies))
         return ticket
 
-    def takes_some(self, many: Many) -> bool:
-        """Whether the daemon takes the next of these messages now; one that it never takes is an error."""
+    def takes_some(self, many: OutgoingSeries) -> bool:
+        """Whether the window has room for the next message of a series; one above the limit is an error."""
         many.check(self.welcome.message_bytes_max)
         return self._has_room_for_next(many)
 
-    def put_some(self, many: Many) -> None:
-        """Adds as many of them as the daemon takes now, in bundles of their own; see `takes_some`."""
+    def put_some(self, many: OutgoingSeries) -> None:
+        """Adds as many messages of a series as there is room for, in separate bundles; see `takes_some`."""
         self.seal()
         key = self._run_of(many.sending)
         while many.left and self._has_room_for_next(many):
@@ -176,39 +297,41 @@ class Outgoing:
             self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
             self._out(bundle, len(bodies))
 
-    def _has_room_for_next(self, many: Many) -> bool:
+    def _has_room_for_next(self, many: OutgoingSeries) -> bool:
         return not self.charged_bytes or self._room_bytes(many) >= many.next_bytes() + _EACH_BYTES
 
-    def _room_bytes(self, many: Many) -> int:
-        """For the bodies of another bundle, and what each of them takes."""
+    def _room_bytes(self, many: OutgoingSeries) -> int:
+        """The room for another bundle's bodies and columns."""
         first_bytes = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(many.sending.groups))
         return self.welcome.window_bytes - self.charged_bytes - first_bytes
 
-    def settle(self, word: ReceiptWord) -> None:
-        """Receipts came."""
-        numbers = set(word.tickets)
-        if len(numbers) < len(word.tickets) or not numbers <= self.tickets.keys():
+    def settle(self, message: ReceiptNotice) -> None:
+        """Settles the tickets of a RECEIPT."""
+        numbers = set(message.tickets)
+        if len(numbers) < len(message.tickets) or not numbers <= self.tickets.keys():
             raise PeerError(Drop.INCONSISTENT, "a receipt that nobody asked for")
-        if len(word.members) != len(word.tickets):
-            raise PeerError(Drop.INCONSISTENT, f"{len(word.members)} counts for {len(word.tickets)} tickets")
-        for number, members in zip(word.tickets, word.members, strict=True):
+        if len(message.members) != len(message.tickets):
+            raise PeerError(
+                Drop.INCONSISTENT, f"{len(message.members)} counts for {len(message.tickets)} tickets"
+            )
+        for number, members in zip(message.tickets, message.members, strict=True):
             ticket, sending = self.tickets.pop(number)
-            ticket.receipt = Receipt(sending.groups, sending.service, word.place, word.closing, members)
+            ticket.receipt = Receipt(sending.groups, sending.service, message.place, message.closing, members)
 
     def lose_tickets(self) -> None:
-        """No receipt will come."""
+        """Marks all tickets as lost."""
         for ticket, _ in self.tickets.values():
             ticket.lost = True
         self.tickets.clear()
 
-    def _ticket(self, sending: Sending) -> tuple[int, Ticket]:
+    def _ticket(self, sending: OutgoingMessage) -> tuple[int, Ticket]:
         number = next(one for one in range(1, TICKETS_MAX + 1) if one not in self.tickets)
         ticket = Ticket()
         self.tickets[number] = (ticket, sending)
         return number, ticket
 
-    def _run_of(self, sending: Sending) -> Run:
-        """The key of a message; that of the last one again, if it is the same."""
+    def _run_of(self, sending: OutgoingMessage) -> Run:
+        """The bundle key of a message; the last one is reused if it is equal."""
         last = self._last_run
         if (
             last is None
@@ -220,23 +343,23 @@ class Outgoing:
         return last
 
     def has_room(self, run: Run, data: bytes) -> bool:
-        """Whether the daemon takes another such message now; one is always taken."""
+        """Whether the window has room for another message; an empty window always has."""
         self._unfold()
         cost = self._cost(run, data)
         return not self.charged_bytes or self.charged_bytes + cost <= self.welcome.window_bytes
 
-    def has_room_for_word(self) -> bool:
-        """Whether the daemon takes another join or leave now."""
+    def has_room_for_request(self) -> bool:
+        """Whether the window has room for another join, leave or query."""
         return not self.charged_bytes or self.charged_bytes + REQUEST_COST_BYTES <= self.welcome.window_bytes
 
     @property
     def in_doubt(self) -> int:
-        """Messages that are not credited."""
-        waiting = 1 if self._lone is not None else len(self.builder) if self.builder is not None else 0
+        """The number of messages that are not credited."""
+        waiting = 1 if self._single is not None else len(self.builder) if self.builder is not None else 0
         return sum([messages for _, messages in self.requests]) + waiting
 
     def credited(self, size_bytes: int) -> None:
-        """The daemon has passed so much on; it gives credit for whole requests, in their order."""
+        """Books a credit; the daemon credits whole requests, in their order."""
         self.charged_bytes -= size_bytes
         requests = self.requests
         while requests:
@@ -247,7 +370,7 @@ class Outgoing:
             requests.popleft()
 
     def send(self, run: Run, data: bytes, message_type: int, hints: int = 0) -> None:
-        """Adds a message; look at `has_room` first."""
+        """Adds a message; check `has_room` first."""
         self._unfold()
         cost = self._cost(run, data)
         if not self._fits(run, data):
@@ -258,28 +381,28 @@ class Outgoing:
         self.builder.append(data, message_type, hints, run.groups)
 
     def _charge_open(self, cost: int) -> None:
-        """The open bundle has so much more, at most; what it has is known when it is sealed."""
+        """Charges the upper limit of a message's cost; `seal` corrects it."""
         self.charged_bytes += cost
         self._open_bytes += cost
 
-    def ask(self, word: Word, cost_bytes: int = 0) -> None:
-        """Adds a word behind all messages."""
+    def ask(self, message: ControlMessage, cost_bytes: int = 0) -> None:
+        """Adds a control message behind all messages."""
         self.seal()
         if cost_bytes:
             self.charged_bytes += cost_bytes
             self.requests.append((cost_bytes, 0))
-        self.out.append(encode_word(word))
+        self.out.append(encode_control(message))
 
     def seal(self) -> None:
-        """Ends the bundle that is open."""
-        way = self._lone
-        if way is not None:
-            cost = REQUEST_COST_BYTES + way.size_bytes(self._lone_data)
+        """Closes the open bundle and encodes it."""
+        template = self._single
+        if template is not None:
+            cost = REQUEST_COST_BYTES + template.size_bytes(self._single_data)
             self.charged_bytes += cost - self._open_bytes
             self._open_bytes = 0
             self.requests.append((cost, 1))
-            self.out.append(way.frame(self._lone_data, self._lone_type))
-            self._lone, self._lone_data = None, b""
+            self.out.append(template.frame(self._single_data, self._single_type))
+            self._single, self._single_data = None, b""
         elif self.builder is not None:
             bundle = self.builder.seal()
             self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes - self._open_bytes
@@ -289,7 +412,7 @@ class Outgoing:
 
     def _out(self, bundle: Sealed, messages: int) -> None:
         self.requests.append((REQUEST_COST_BYTES + bundle.size_bytes, messages))
-        self.out.append(join_frame(Kind.SEND, bundle.size_bytes, bundle.parts))
+        self.out.append(join_frame(FrameKind.SEND, bundle.size_bytes, bundle.parts))
 
     def _fits(self, run: Run, data: bytes) -> bool:
         builder = self.builder

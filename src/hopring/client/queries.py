@@ -13,7 +13,8 @@ from hopring.client.errors import RequestRefused, WrongType
 from hopring.client.events import Member
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
-from hopring.session.answers import (
+from hopring.session.protocol import (
+    Answer,
     DaemonAnswer,
     DaemonPhase,
     GroupsPage,
@@ -22,8 +23,7 @@ from hopring.session.answers import (
     LinkUse,
     MembersPage,
     NoAnswer,
-    Told,
-    ViewFacts,
+    ViewAnswer,
     WeightLine,
     WeightsName,
     WeightsPage,
@@ -33,7 +33,7 @@ Question = tuple[str, str, str]
 """What, which group, and after what."""
 
 Result = TypeVar("Result")
-Query = Generator[Question, Told | None, Result]
+Query = Generator[Question, Answer | None, Result]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def groups() -> Query[tuple[GroupInfo, ...]]:
     out: list[GroupInfo] = []
     more, after = True, ""
     while more:
-        page = _told(GroupsPage, (yield "groups", "", after))
+        page = _expect(GroupsPage, (yield "groups", "", after))
         out += [GroupInfo(one.name, one.members, one.here) for one in page.groups]
         more, after = page.more and bool(page.groups), out[-1].name if out else ""
     return tuple(out)
@@ -150,7 +150,7 @@ def members(group: str) -> Query[GroupMembers]:
     view: GroupViewId | None = None
     more = True
     while more:
-        page = _told(MembersPage, (yield "members", group, out[-1].private_group if out else ""))
+        page = _expect(MembersPage, (yield "members", group, out[-1].private_group if out else ""))
         if out and page.id != view:
             out.clear()
             view = None
@@ -165,28 +165,28 @@ def view(after: DaemonView | None) -> Query[DaemonView]:
     """The present view; or, once there is one, the view that followed another."""
     if after is not None and not isinstance(after, DaemonView):
         raise WrongType("after", got(after), "give a DaemonView that `view` has returned, or None")
-    told = _told(ViewFacts, (yield "view", "", "" if after is None else after.text))
-    return DaemonView(told.id, tuple([one.name for one in told.members]), told.cause, told.age_us / 1e6)
+    answer = _expect(ViewAnswer, (yield "view", "", "" if after is None else after.text))
+    return DaemonView(answer.id, tuple([one.name for one in answer.members]), answer.cause, answer.age_us / 1e6)
 
 
 def daemon() -> Query[DaemonFacts]:
     """What the daemon knows of itself and of its links."""
-    told = _told(DaemonAnswer, (yield "daemon", "", ""))
+    answer = _expect(DaemonAnswer, (yield "daemon", "", ""))
     return DaemonFacts(
-        told.daemon,
-        told.cluster,
-        told.hash,
-        told.version,
-        told.phase,
-        told.uptime_us / 1_000_000,
-        told.sessions,
-        told.groups,
-        told.ring,
-        tuple([_link(one) for one in told.links]),
-        told.dropped,
-        told.unsent,
-        told.cut,
-        told.shaped,
+        answer.daemon,
+        answer.cluster,
+        answer.hash,
+        answer.version,
+        answer.phase,
+        answer.uptime_us / 1_000_000,
+        answer.sessions,
+        answer.groups,
+        answer.ring,
+        tuple([_link(one) for one in answer.links]),
+        answer.dropped,
+        answer.unsent,
+        answer.cut,
+        answer.shaped,
     )
 
 
@@ -209,7 +209,7 @@ def weights() -> Query[LinkWeights]:
     out: list[WeighedLink] = []
     while True:
         after = ",".join(out[-1].sites) if out else ""
-        page = _told(WeightsPage, (yield "weights", "", after))
+        page = _expect(WeightsPage, (yield "weights", "", after))
         out += [_weight(one) for one in page.links]
         if not page.more or not page.links:
             return LinkWeights(page.daemon, page.weights, page.representative, tuple(out))
@@ -228,14 +228,14 @@ def _weight(one: WeightLine) -> WeighedLink:
     )
 
 
-Kind = TypeVar("Kind", bound=Told)
+Kind = TypeVar("Kind", bound=Answer)
 
 
-def _told(kind: type[Kind], told: Told | None) -> Kind:
-    if isinstance(told, NoAnswer):
-        raise RequestRefused("", told.reason, told.remedy)
-    if not isinstance(told, kind):
+def _expect(kind: type[Kind], answer: Answer | None) -> Kind:
+    if isinstance(answer, NoAnswer):
+        raise RequestRefused("", answer.reason, answer.remedy)
+    if not isinstance(answer, kind):
         raise RequestRefused(
             "", "an answer to another question", "use a client library of the daemon's version"
         )
-    return told
+    return answer

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import final
 
 from hopring.client.events import Event, Message, bodies_of, groups_of, messages_of
+from hopring.ids import Place
 from hopring.services import Service
-from hopring.session.messages import Messages, decode_messages
-from hopring.session.place import Place
+from hopring.session.frames import DeliveredBundle, decode_delivered
 from hopring.wire.bundle import Bundle, as_of, rows_of
 
 
@@ -25,7 +25,7 @@ class MessageRun:
     received_at_seconds: float  # When the library read it; seconds since 1970.
     start: int  # Its first message in the bundle.
     end: int
-    _came: Messages = field(repr=False)
+    _delivered: DeliveredBundle = field(repr=False)
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -33,58 +33,58 @@ class MessageRun:
     @property
     def _bundle(self) -> Bundle:
         """What it came in."""
-        return self._came.bundle
+        return self._delivered.bundle
 
     @property
     def sender(self) -> str:
         """The sender's private group: an answer goes there."""
-        return self._came.sender
+        return self._delivered.sender
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Where it was sent to; each message of a mixed run to one of them."""
-        return self._came.bundle.run.groups
+        return self._delivered.bundle.run.groups
 
     @property
     def mixed(self) -> bool:
         """Whether `places` says where each message was sent to; otherwise all went to all groups."""
-        return self._came.bundle.run.mixed
+        return self._delivered.bundle.run.mixed
 
     @property
     def places(self) -> memoryview:
         """Of each message of a mixed run, where its group is in `groups`; otherwise empty."""
-        return self._came.bundle.places[self.start : self.end]
+        return self._delivered.bundle.places[self.start : self.end]
 
     @property
     def service(self) -> Service:
         """With what promise."""
-        return self._came.bundle.run.service
+        return self._delivered.bundle.run.service
 
     @property
     def place(self) -> Place:
         """In the one order of all groups; Unreliable messages have none."""
-        return self._came.place
+        return self._delivered.place
 
     @property
     def types(self) -> memoryview:
         """The type of each message."""
-        return self._came.bundle.types[self.start : self.end]
+        return self._delivered.bundle.types[self.start : self.end]
 
     @property
     def offsets(self) -> memoryview:
         """Where each body begins in `whole`, and where the last one ends."""
-        return self._came.bundle.offsets[self.start : self.end + 1]
+        return self._delivered.bundle.offsets[self.start : self.end + 1]
 
     @property
     def whole(self) -> memoryview:
         """All bodies of the bundle, end to end."""
-        return self._came.bundle.bodies
+        return self._delivered.bundle.bodies
 
     def apart(self) -> list["MessageRun"]:
         """The same in runs that are not mixed, in their order."""
         return [
-            MessageRun(self.order + start - self.start, self.received_at_seconds, start, end, came)
-            for came, start, end in apart(self._came, self.start, self.end)
+            MessageRun(self.order + start - self.start, self.received_at_seconds, start, end, delivered)
+            for delivered, start, end in apart(self._delivered, self.start, self.end)
         ]
 
     def bodies(self) -> list[bytes]:
@@ -93,12 +93,12 @@ class MessageRun:
 
     def messages(self) -> list[Message]:
         """The messages as events."""
-        return messages_of(self._came, self.start, self.end)
+        return messages_of(self._delivered, self.start, self.end)
 
 
 @final
-class Lot:
-    """What came at once and nobody has taken all of: one event, or messages of one bundle in a row."""
+class StreamEntry:
+    """An entry of the stream that is not fully taken: one event, or consecutive messages of one bundle."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Lot:
         credit_bytes: int,
         groups: tuple[str, ...],
         event: Event | None,
-        columns: Messages | None = None,
+        columns: DeliveredBundle | None = None,
         start: int = 0,
         at: int = 0,
         end: int = 1,
@@ -115,25 +115,25 @@ class Lot:
         base: int = 0,
         body: bytes = b"",
     ) -> None:
-        self.order = order  # Of the first of it, when it came.
+        self.order = order  # The number of its first event, when it arrived.
         self.at_us = at_us
-        self.credit_bytes = credit_bytes  # For whoever takes the last of it.
+        self.credit_bytes = credit_bytes  # Due when the last of it is taken.
         self.groups = groups
         self.event = event  # None if it is messages.
-        self.columns = columns  # None also if it is one message that came alone, until somebody asks.
+        self.columns = columns  # None also for a single message, until the columns are needed.
         self.start = start
-        self.at = at  # What is taken next.
+        self.at = at  # The next message to take.
         self.end = end
-        self.made = made  # From `base` to the end, once one was asked for.
+        self.made = made  # Messages from `base` to the end, once one is needed.
         self.base = base
-        self.body = body  # Of the frame of a message that came alone.
+        self.body = body  # The frame body of a single message.
 
     @property
-    def came(self) -> Messages:
+    def delivered(self) -> DeliveredBundle:
         """The bundle that its messages came in."""
         if self.columns is None:
             assert self.body, "it is messages"
-            self.columns = decode_messages(self.body)
+            self.columns = decode_delivered(self.body)
         return self.columns
 
     @property
@@ -146,16 +146,28 @@ class Lot:
         """Whether its messages do not all go to all its groups."""
         return self.columns is not None and self.columns.bundle.run.mixed
 
-    def apart(self) -> list["Lot"]:
+    def apart(self) -> list["StreamEntry"]:
         """What is left of a mixed one as lots that are not; each gives the credit of its own bytes back."""
-        ends = self.came.bundle.offsets
-        out: list[Lot] = []
+        ends = self.delivered.bundle.offsets
+        out: list[StreamEntry] = []
         credit_bytes = self.credit_bytes
-        for came, start, end in apart(self.came, self.at, self.end):
+        for delivered, start, end in apart(self.delivered, self.at, self.end):
             own_bytes = min(credit_bytes, ends[end] - ends[start]) if end < self.end else credit_bytes
             credit_bytes -= own_bytes
             order = self.order + start - self.start
-            out.append(Lot(order, self.at_us, own_bytes, came.bundle.run.groups, None, came, start, start, end))
+            out.append(
+                StreamEntry(
+                    order,
+                    self.at_us,
+                    own_bytes,
+                    delivered.bundle.run.groups,
+                    None,
+                    delivered,
+                    start,
+                    start,
+                    end,
+                )
+            )
         return out
 
     def message(self) -> Message:
@@ -163,7 +175,7 @@ class Lot:
         at = self.at
         made = self.made
         if made is None:
-            made = self.made = messages_of(self.came, at, self.end)
+            made = self.made = messages_of(self.delivered, at, self.end)
             self.base = at
         self.at = at + 1
         return made[at - self.base]
@@ -172,7 +184,7 @@ class Lot:
         """The next ones, so many at most."""
         at = self.at
         self.at = min(self.end, at + messages)
-        return MessageRun(self.order + at - self.start, self.at_us / 1_000_000, at, self.at, self.came)
+        return MessageRun(self.order + at - self.start, self.at_us / 1_000_000, at, self.at, self.delivered)
 
     def forget(self) -> None:
         """All of it was taken; it may still stand in a queue."""
@@ -181,23 +193,23 @@ class Lot:
         self.body = b""
 
 
-def apart(came: Messages, start: int, end: int) -> list[tuple[Messages, int, int]]:
+def apart(delivered: DeliveredBundle, start: int, end: int) -> list[tuple[DeliveredBundle, int, int]]:
     """Messages of a bundle from one to before another, in pieces whose messages all go to the same groups.
 
     From there on each piece looks as if its bundle were not mixed.
     """
-    bundle = came.bundle
+    bundle = delivered.bundle
     if not bundle.run.mixed:
-        return [(came, start, end)]
-    alone: dict[int, Messages] = {}
-    out: list[tuple[Messages, int, int]] = []
+        return [(delivered, start, end)]
+    alone: dict[int, DeliveredBundle] = {}
+    out: list[tuple[DeliveredBundle, int, int]] = []
     for place, first, behind in rows_of(bundle, start, end):
         if place not in alone:
-            alone[place] = Messages(came.sender, came.place, as_of(bundle, place))
+            alone[place] = DeliveredBundle(delivered.sender, delivered.place, as_of(bundle, place))
         out.append((alone[place], first, behind))
     return out
 
 
-def lot_of(event: Event, order: int, at_us: int, credit_bytes: int) -> Lot:
+def entry_of(event: Event, order: int, at_us: int, credit_bytes: int) -> StreamEntry:
     """One event."""
-    return Lot(order, at_us, credit_bytes, groups_of(event), event)
+    return StreamEntry(order, at_us, credit_bytes, groups_of(event), event)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from hopring.client.errors import MissingExtra
 from hopring.client.events import Event, Gap, Message, Reconnected, Transition, View, groups_of
 from hopring.client.runs import MessageRun
-from hopring.session.place import Place
+from hopring.ids import Place
 
 
 @dataclass(frozen=True, slots=True)

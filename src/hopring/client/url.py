@@ -17,7 +17,7 @@ _REMEDY: Final = "write hop://host:port or hop+unix:///path"
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class DaemonAddress:
     """A TCP address, or the path of a Unix socket."""
 
     host: str = ""
@@ -25,7 +25,7 @@ class Where:
     path: str = ""
 
 
-def parse_url(url: str) -> Where:
+def parse_url(url: str) -> DaemonAddress:
     """The address in a URL; WrongType or WrongValue says what is wrong with it."""
     if not isinstance(url, str):
         raise WrongType("url", got(url), _REMEDY)
@@ -37,10 +37,10 @@ def parse_url(url: str) -> Where:
     if parts.query or parts.fragment or parts.username is not None or not port:
         raise _wrong(url)
     if parts.scheme == "hop+unix" and parts.path and not parts.netloc and "\0" not in unquote(parts.path):
-        return Where(path=unquote(parts.path))
+        return DaemonAddress(path=unquote(parts.path))
     if parts.scheme != "hop" or not parts.hostname or parts.path not in ("", "/"):
         raise _wrong(url)
-    return Where(parts.hostname, port)
+    return DaemonAddress(parts.hostname, port)
 
 
 def _wrong(url: str, why: str = "") -> WrongValue:
@@ -52,7 +52,7 @@ def unix_url(path: Path) -> str:
     return f"hop+unix:{'//' if path.is_absolute() else ''}{quote(str(path))}"
 
 
-def any_name() -> str:
+def random_name() -> str:
     """A name for a session that does not care for its own."""
     return f"c{os.getpid()}-{os.urandom(NAME_BYTES).hex()}"
 

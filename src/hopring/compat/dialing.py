@@ -1,13 +1,39 @@
 """A connection to a daemon, with the handshake done."""
 
+import re
 import socket
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from hopring.compat.asking import encode_text
-from hopring.compat.constants import MAX_PRIVATE_NAME, Code
-from hopring.compat.places import TcpPlace, UnixPlace, place_of
-from hopring.spread.greeting import Greeting, Welcome
+from hopring.compat.constants import DEFAULT_SPREAD_PORT, MAX_PRIVATE_NAME, Code
+from hopring.compat.requests import encode_text
+from hopring.spread.handshake import Greeting, SpreadWelcome
+
+UNIX_DIRECTORY: Final = "/tmp"
+_NAME: Final = re.compile(r"\s*(\d{1,5})(?:@(\S+))?\s*", re.ASCII)
+
+
+class UnixPlace(NamedTuple):
+    """A socket in the file system."""
+
+    path: str
+
+
+class TcpPlace(NamedTuple):
+    """A port of a host, which may be a name or an address."""
+
+    host: str
+    port: int
+
+
+def place_of(spread_name: str | None) -> UnixPlace | TcpPlace | None:
+    """`port` is a Unix socket, `port@host` is TCP, nothing is the default port; None if it is none of these."""
+    found = _NAME.fullmatch(spread_name or str(DEFAULT_SPREAD_PORT))
+    if found is None or not 1 <= int(found[1]) <= 0xFFFF:
+        return None
+    port = int(found[1])
+    return TcpPlace(found[2], port) if found[2] else UnixPlace(f"{UNIX_DIRECTORY}/{port}")
+
 
 SOCKET_BUFFER_BYTES: Final = 200 * 1024
 """As the toolkit has it, in both directions."""
@@ -107,4 +133,4 @@ def _greet(sock: socket.socket, greeting: Greeting, deadline: Deadline) -> bytes
         greeting.receive(data)
     result = greeting.result
     assert result is not None, "it wants nothing more"
-    return result.private_group if isinstance(result, Welcome) else Code(result.code)
+    return result.private_group if isinstance(result, SpreadWelcome) else Code(result.code)

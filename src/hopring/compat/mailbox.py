@@ -16,11 +16,11 @@ from threading import RLock
 from time import monotonic
 from typing import Final
 
-from hopring.compat import asking
+from hopring.compat import requests
 from hopring.compat.constants import Code
 from hopring.compat.receiving import Limits, Received, received, too_short
 from hopring.errors import PeerError
-from hopring.spread.deliveries import NATIVE, Head, decode_head, decode_rest
+from hopring.spread.deliveries import NATIVE, SpreadHead, decode_head, decode_rest
 from hopring.spread.frames import HEAD_BYTES
 
 FAREWELL_S: Final = 1.0
@@ -29,7 +29,7 @@ FAREWELL_S: Final = 1.0
 CHUNK_BYTES_MAX: Final = 256 * 1024
 
 
-class State(Enum):
+class MailboxState(Enum):
     """Of a session, at this end."""
 
     ACTIVE = "active"
@@ -43,12 +43,14 @@ class Mailbox:
     def __init__(self, sock: socket.socket, private_group: bytes) -> None:
         """The socket is blocking, and this one's from now on."""
         self.private_group = private_group
-        self.state = State.ACTIVE
+        self.state = MailboxState.ACTIVE
         self._sock = sock
         # A signal's handler may end the session that its own thread waits in.
         self._reading, self._writing = RLock(), RLock()
         self._sending = False
-        self._head: Head | None = None  # Of a message that was too long for a call, or that is not all here.
+        self._head: SpreadHead | None = (
+            None  # Of a message that was too long for a call, or that is not all here.
+        )
         self._part = bytearray()
 
     def fileno(self) -> int:
@@ -91,7 +93,7 @@ class Mailbox:
 
     def poll(self) -> int:
         """How many bytes are here to be received."""
-        if self.state is State.CLOSED:
+        if self.state is MailboxState.CLOSED:
             return Code.ILLEGAL_SESSION
         waiting = bytearray(4)
         try:
@@ -107,9 +109,9 @@ class Mailbox:
         is read, and the daemon closes when the end has its place in the order: then the name is free again.
         """
         until_s = monotonic() + farewell_s
-        was, self.state = self.state, State.CLOSED
+        was, self.state = self.state, MailboxState.CLOSED
         try:
-            if was is State.ACTIVE and self._say_end(until_s):
+            if was is MailboxState.ACTIVE and self._say_end(until_s):
                 self._drain(until_s)
         except OSError:
             pass  # Then there is nobody to take leave of.
@@ -118,7 +120,7 @@ class Mailbox:
 
     def kill(self) -> None:
         """Closes, without a word."""
-        self.state = State.CLOSED
+        self.state = MailboxState.CLOSED
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)  # Wakes whoever waits in it.
         # The descriptor must not be another file's while somebody is about to use it.
@@ -132,7 +134,7 @@ class Mailbox:
         try:
             if self._sending:
                 return False
-            left = asking.end(self.private_group)
+            left = requests.end(self.private_group)
             while left and self._ready(POLLOUT, until_s):
                 left = left[self._sock.send(left, socket.MSG_DONTWAIT) :]
             return not left
@@ -175,13 +177,13 @@ class Mailbox:
         return data
 
     def _unfit(self) -> Code | None:
-        if self.state is State.CLOSED:
+        if self.state is MailboxState.CLOSED:
             return Code.ILLEGAL_SESSION
-        return None if self.state is State.ACTIVE else Code.NET_ERROR_ON_SESSION
+        return None if self.state is MailboxState.ACTIVE else Code.NET_ERROR_ON_SESSION
 
     def _spoil(self) -> None:
-        if self.state is State.ACTIVE:
-            self.state = State.ERROR
+        if self.state is MailboxState.ACTIVE:
+            self.state = MailboxState.ERROR
 
     def _lost(self) -> Code:
         self._spoil()

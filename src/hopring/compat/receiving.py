@@ -6,10 +6,10 @@ one gets the same message.
 
 from typing import Final, NamedTuple
 
-from hopring.compat.asking import decode_text
 from hopring.compat.constants import Code
-from hopring.spread.deliveries import NATIVE, Delivery, Head, is_membership, is_view
-from hopring.spread.view_bodies import turned
+from hopring.compat.requests import decode_text
+from hopring.spread.deliveries import NATIVE, SpreadDelivery, SpreadHead, is_membership, is_view
+from hopring.spread.membership import turned
 
 NO_INDEX: Final = -1
 
@@ -35,7 +35,7 @@ class Received(NamedTuple):
     mess: bytes = b""
 
 
-def too_short(head: Head, limits: Limits) -> Received | None:
+def too_short(head: SpreadHead, limits: Limits) -> Received | None:
     """What is told instead of the message, if it does not fit and must not be cut."""
     short_groups = _short(head.groups_count, limits.groups)
     short_body = _short(head.body_bytes, limits.body_bytes)
@@ -51,7 +51,7 @@ def too_short(head: Head, limits: Limits) -> Received | None:
     )
 
 
-def received(delivery: Delivery, limits: Limits, private_group: bytes) -> Received:
+def received(delivery: SpreadDelivery, limits: Limits, private_group: bytes) -> Received:
     """What is told with the message; with DROP_RECV as much of it as fits."""
     count, size = len(delivery.groups), len(delivery.body)
     short_groups = _short(count, limits.groups)
@@ -72,7 +72,7 @@ def _short(there: int, limit: int | None) -> bool:
     return limit is not None and there > limit
 
 
-def _mess_type(delivery: Delivery, private_group: bytes) -> int:
+def _mess_type(delivery: SpreadDelivery, private_group: bytes) -> int:
     """Of a view, which of its members this session is."""
     if not is_membership(delivery.bits):
         return _signed(delivery.tag)
@@ -81,7 +81,7 @@ def _mess_type(delivery: Delivery, private_group: bytes) -> int:
     return NO_INDEX
 
 
-def _body(delivery: Delivery) -> bytes:
+def _body(delivery: SpreadDelivery) -> bytes:
     """Words of membership messages are in this machine's order; messages are as they were sent."""
     if not is_membership(delivery.bits):
         return delivery.body

@@ -14,15 +14,14 @@ from math import isfinite
 from threading import RLock
 from typing import Final, NamedTuple
 
-from hopring.compat import asking, constants, predicates, sp_membership
+from hopring.compat import constants, predicates, requests, sp_membership
 from hopring.compat.constants import *  # noqa: F403
-from hopring.compat.constants import DROP_RECV, MAX_CLIENT_SCATTER_ELEMENTS, Code
+from hopring.compat.constants import DROP_RECV, MAX_CLIENT_SCATTER_ELEMENTS, Code, text_of
 from hopring.compat.dialing import dial
 from hopring.compat.mailbox import Mailbox
 from hopring.compat.predicates import *  # noqa: F403
 from hopring.compat.receiving import Limits, Received
 from hopring.compat.sp_membership import *  # noqa: F403
-from hopring.compat.texts import text_of
 from hopring.spread.handshake import VERSION
 
 __all__ = [
@@ -107,7 +106,7 @@ def SP_connect_timeout(
     if full:
         box.disconnect()
         return Connected(Code.REJECT_QUOTA)
-    return Connected(Code.ACCEPT_SESSION, mbox, asking.decode_text(box.private_group))
+    return Connected(Code.ACCEPT_SESSION, mbox, requests.decode_text(box.private_group))
 
 
 def SP_disconnect(mbox: int) -> int:
@@ -129,13 +128,13 @@ def SP_kill(mbox: int) -> None:
 def SP_join(mbox: int, group: str) -> int:
     """Asks to be a member; that it is one, the view says."""
     box = _sessions.get(mbox)
-    return Code.ILLEGAL_SESSION if box is None else _send(box, asking.join(box.private_group, group), 0)
+    return Code.ILLEGAL_SESSION if box is None else _send(box, requests.join(box.private_group, group), 0)
 
 
 def SP_leave(mbox: int, group: str) -> int:
     """Asks to be a member no longer."""
     box = _sessions.get(mbox)
-    return Code.ILLEGAL_SESSION if box is None else _send(box, asking.leave(box.private_group, group), 0)
+    return Code.ILLEGAL_SESSION if box is None else _send(box, requests.leave(box.private_group, group), 0)
 
 
 def SP_multicast(mbox: int, service_type: int, group: str, mess_type: int, mess: Bytes) -> int:
@@ -169,7 +168,7 @@ def SP_multigroup_multicast(
     if box is None:
         return Code.ILLEGAL_SESSION
     body = mess if isinstance(mess, bytes) else memoryview(mess).tobytes()
-    return _send(box, asking.multicast(box.private_group, service_type, groups, mess_type, body), len(body))
+    return _send(box, requests.multicast(box.private_group, service_type, groups, mess_type, body), len(body))
 
 
 def SP_receive(

@@ -7,7 +7,7 @@ toolkit's code and words.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from hopring.compat import asking, constants, views
+from hopring.compat import constants, requests
 from hopring.compat.constants import *  # noqa: F403
 from hopring.compat.constants import (
     CAUSED_BY_DISCONNECT,
@@ -18,12 +18,13 @@ from hopring.compat.constants import (
     REGULAR_MESS,
     SELF_DISCARD,
     Code,
+    text_of,
 )
 from hopring.compat.dialing import dial
 from hopring.compat.mailbox import Mailbox
 from hopring.compat.predicates import Is_membership_mess, Is_regular_mess
 from hopring.compat.receiving import Limits, Received
-from hopring.compat.texts import text_of
+from hopring.compat.sp_membership import membership_info, set_members
 from hopring.spread.handshake import VERSION
 from hopring.spread.membership import GroupId
 
@@ -88,7 +89,7 @@ class MailboxType:
     """A session; `connect` makes it."""
 
     def __init__(self, box: Mailbox) -> None:
-        self.private_group: Final = asking.decode_text(box.private_group)
+        self.private_group: Final = requests.decode_text(box.private_group)
         self._box = box
         self._open = True
 
@@ -110,12 +111,12 @@ class MailboxType:
     def join(self, group: str) -> None:
         """Asks to be a member."""
         self._check("join")
-        self._send(asking.join(self._box.private_group, group))
+        self._send(requests.join(self._box.private_group, group))
 
     def leave(self, group: str) -> None:
         """Asks to be a member no longer."""
         self._check("leave")
-        self._send(asking.leave(self._box.private_group, group))
+        self._send(requests.leave(self._box.private_group, group))
 
     def multicast(self, service_type: int, group: str, message: bytes | str, message_type: int = 0) -> int:
         """A message to one group; returns its bytes."""
@@ -150,9 +151,9 @@ class MailboxType:
         raise error(f"a message of a type that is none: 0x{got.service_type:x}")
 
     def _membership(self, got: Received) -> MembershipMsgType:
-        info = views.membership_info(got.mess, got.service_type)
+        info = membership_info(got.mess, got.service_type)
         self._judged(info.ret)
-        extra = views.set_members(got.mess, info.my_vs_set, None).member_names
+        extra = set_members(got.mess, info.my_vs_set, None).member_names
         gid = group_id(*info.gid) if got.mess else None
         return MembershipMsgType(got.sender, gid, got.groups, got.service_type & _CAUSES, extra)
 
@@ -162,7 +163,7 @@ class MailboxType:
         if service_type & ~(REGULAR_MESS | SELF_DISCARD):
             raise ValueError("not a service that clients may ask for")
         body = message.encode() if isinstance(message, str) else memoryview(message).tobytes()
-        self._send(asking.multicast(self._box.private_group, service_type, groups, message_type, body))
+        self._send(requests.multicast(self._box.private_group, service_type, groups, message_type, body))
         return len(body)
 
     def _send(self, frame: bytes | Code) -> None:

@@ -1,1 +1,1 @@
-"""Sessions: what a client and its daemon say to each other, and the daemon's end of it."""
+"""Sessions: the protocol between a client and its daemon, and the daemon's end of it."""

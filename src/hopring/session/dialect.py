@@ -1,75 +1,85 @@
-"""Dialects: how that is written what clients and their daemon say to each other.
+"""Wire encodings of the client protocol: the native one, or Spread's.
 
-What is said is in words.py, whatever the dialect. A dialect belongs to a daemon, and writes once what many of
-its clients are shown; a conversation belongs to one connection.
+The messages are those of protocol.py in every dialect. A dialect belongs to a daemon and renders an event once
+for all clients that speak it; a conversation belongs to one connection.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowSignal, ShowView
-from hopring.session.held import Held
-from hopring.session.words import Ask, Credit, Hello, Join, Leave, Quit, Word
+from hopring.session.backlog import SharedFrame
+from hopring.session.protocol import (
+    ControlMessage,
+    Credit,
+    HelloRequest,
+    JoinRequest,
+    LeaveRequest,
+    QueryRequest,
+    QuitRequest,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The end of a handshake that went on after the welcome."""
+    """The end of a handshake that continued after the welcome."""
 
     answer: bytes
-    refused: str = ""  # Why there is no session after all.
+    refused: str = ""  # The reason for a refusal; empty if the client is admitted.
 
 
-Said = Hello | Credit | Join | Leave | Quit | Ask | Send | Admitted
+ClientRequest = (
+    HelloRequest | Credit | JoinRequest | LeaveRequest | QuitRequest | QueryRequest | Send | Admitted
+)
 
 
 class Conversation(Protocol):
-    """With one client."""
+    """Decodes the bytes of one client, and encodes the messages for it."""
 
     @property
     def greeting(self) -> bytes:
-        """What the daemon says first."""
+        """The first bytes from the daemon."""
 
     @property
     def admitted(self) -> bool:
-        """Whether nothing is missing of the handshake, once the welcome is told."""
+        """Whether the welcome completes the handshake."""
 
     @property
     def wants_receipts(self) -> bool:
-        """Whether the client has ever asked for one."""
+        """Whether the client has ever asked for a receipt."""
 
     def feed(self, chunk: bytes) -> None:
-        """Bytes of the client."""
+        """Takes bytes that the client has sent."""
 
-    def next(self) -> Said | None:
-        """What it says next, if all of it is here; a PeerError is the end of the connection."""
+    def next(self) -> ClientRequest | None:
+        """The next message of the client, if it is complete; a PeerError ends the connection."""
 
-    def tell(self, word: Word) -> bytes:
-        """A word as the client gets it; nothing if its dialect has no way to say that."""
+    def tell(self, message: ControlMessage) -> bytes:
+        """Encodes a message for the client; empty if the dialect cannot express it."""
 
 
 class Dialect(Protocol):
-    """Of one daemon."""
+    """One encoding, as one daemon speaks it."""
 
     @property
     def native(self) -> bool:
-        """Whether its clients keep to credits, choose a policy for when they are slow, and see their own joins.
+        """Whether its clients follow credits, choose a policy for slow receivers, and see their own joins.
 
-        Others are not listened to while their window is full, have the policy of the daemon, and see no
-        membership at all if they did not ask for it.
+        Clients of other dialects are not read while their window is full, have the daemon's policy, and see no
+        membership at all unless they asked for it.
         """
 
     def converse(self, session: int, address: str) -> Conversation:
-        """With a client that has just come, from this address if it is known."""
+        """Starts a conversation with a new client; the address is empty if it is not known."""
 
-    def messages(self, deliver: DeliverBundle) -> Held:
-        """A bundle."""
+    def messages(self, deliver: DeliverBundle) -> SharedFrame:
+        """Renders a delivered bundle."""
 
-    def view(self, show: ShowView) -> Held:
-        """A view."""
+    def view(self, show: ShowView) -> SharedFrame:
+        """Renders a view of a group."""
 
-    def signal(self, show: ShowSignal) -> Held:
-        """A signal."""
+    def signal(self, show: ShowSignal) -> SharedFrame:
+        """Renders a transitional signal."""
 
-    def left(self, event: LeftGroup) -> Held:
-        """The end of a membership."""
+    def left(self, event: LeftGroup) -> SharedFrame:
+        """Renders the end of a client's own membership."""

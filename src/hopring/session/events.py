@@ -1,4 +1,4 @@
-"""The words between the desk and its driver; those towards the membership are its own."""
+"""Events between the session server and its driver; those to the membership are defined there."""
 
 from dataclasses import dataclass
 from typing import Final, final
@@ -11,17 +11,17 @@ from hopring.value import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A client connects; the number is new in this life of the daemon."""
+class ConnectionOpened:
+    """A client connects; its number is not used twice in this incarnation of the daemon."""
 
     session: int
     dialect: Dialect | None = None  # None is the native one.
-    address: str = ""  # Where it comes from, if that is known.
+    address: str = ""  # The client's address, if it is known.
 
 
 @final
-class Received(Value):
-    """Bytes of a client."""
+class BytesReceived(Value):
+    """Bytes that arrived from a client."""
 
     def __init__(self, session: int, chunk: bytes) -> None:
         self.session: Final = session
@@ -29,15 +29,15 @@ class Received(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """The connection is gone; whoever closes it by itself says nothing."""
+class ConnectionLost:
+    """The connection was lost; one that the server closed is not reported."""
 
     session: int
 
 
 @final
 class Ready(Value):
-    """There is something to send to a client: `outgoing` gives it."""
+    """There is output for a client: `outgoing` returns it."""
 
     def __init__(self, session: int) -> None:
         self.session: Final = session
@@ -45,28 +45,28 @@ class Ready(Value):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Reads nothing more of a client until `Listen`; what was read before is kept here."""
+    """Stops reading from a client until `Listen`; the server keeps the bytes that it has."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Reads on."""
+    """Resumes reading from a client."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Sends these last bytes, behind what was fetched before, and ends the connection."""
+    """Sends the last bytes, behind all output fetched before, and ends the connection."""
 
     session: int
     last: bytes
-    reason: str  # For the log; empty if the client wished it.
-    name: str = ""  # Of the client, as far as it has said it.
-    refused: bool = False  # It was never let in.
+    reason: str  # For the log; empty if the client asked for the end.
+    name: str = ""  # The client's name, if it is known.
+    refused: bool = False  # The session was never admitted.
 
 
-Input = Opened | Received | Lost | FromBelow | Tick
+Input = ConnectionOpened | BytesReceived | ConnectionLost | FromBelow | Tick
 Output = Ready | Pause | Listen | Close | Resume | Withdraw

@@ -1,4 +1,4 @@
-"""The native dialect: frames of words and bundles, the client protocol of this library."""
+"""The native dialect: control messages and bundles in the frames of this library's client protocol."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -7,12 +7,23 @@ from hopring.errors import Drop, PeerError
 from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowSignal, ShowView
 from hopring.groups.groups import Groups
 from hopring.ids import DaemonId
-from hopring.session import showing
-from hopring.session.dialect import Said
-from hopring.session.frames import PREAMBLE, Kind, Reader
-from hopring.session.held import Held, held
+from hopring.session import render
+from hopring.session.backlog import SharedFrame, shared_frame
+from hopring.session.dialect import ClientRequest
+from hopring.session.frames import PREAMBLE, FrameKind, FrameReader
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
-from hopring.session.words import Ask, Credit, Hello, Join, Leave, Quit, Welcome, Word, decode_word, encode_word
+from hopring.session.protocol import (
+    ControlMessage,
+    Credit,
+    HelloRequest,
+    JoinRequest,
+    LeaveRequest,
+    QueryRequest,
+    QuitRequest,
+    WelcomeReply,
+    decode_control,
+    encode_control,
+)
 from hopring.wire.bundle import decode_bundle, with_daemon
 
 NOBODY: Final = DaemonId(-1)
@@ -20,73 +31,77 @@ NOBODY: Final = DaemonId(-1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Native:
-    """As one daemon speaks it."""
+    """The native dialect at one daemon."""
 
-    groups: Groups  # They know the daemons' numbers and names.
+    groups: Groups  # For the numbers and names of daemons.
     bundle_bytes_max: int
     message_bytes_max: int
 
     @property
     def native(self) -> bool:
-        """It is."""
         return True
 
     def converse(self, session: int, _address: str = "") -> "NativeConversation":
-        """With a new client."""
-        return NativeConversation(self, session, Reader(self.bundle_bytes_max))
+        """Starts the conversation with a new client."""
+        return NativeConversation(self, session, FrameReader(self.bundle_bytes_max))
 
-    def messages(self, deliver: DeliverBundle) -> Held:
-        """A bundle, as it is."""
-        return showing.messages(deliver)
+    def messages(self, deliver: DeliverBundle) -> SharedFrame:
+        """Renders a delivered bundle, which is sent as it is."""
+        return render.messages(deliver)
 
-    def view(self, show: ShowView) -> Held:
-        """A view."""
-        return held(showing.view(show, self.groups.names))
+    def view(self, show: ShowView) -> SharedFrame:
+        """Renders a view of a group."""
+        return shared_frame(render.view(show, self.groups.names))
 
-    def signal(self, show: ShowSignal) -> Held:
-        """A signal."""
-        return held(showing.signal(show, self.groups.names))
+    def signal(self, show: ShowSignal) -> SharedFrame:
+        """Renders a transitional signal."""
+        return shared_frame(render.signal(show, self.groups.names))
 
-    def left(self, event: LeftGroup) -> Held:
-        """The end of a membership."""
-        return held(showing.left(event))
+    def left(self, event: LeftGroup) -> SharedFrame:
+        """Renders the end of a client's own membership."""
+        return shared_frame(render.left(event))
 
 
 @dataclass(slots=True)
 class NativeConversation:
-    """With one client."""
+    """Decodes and encodes the frames of one client."""
 
     dialect: Native
     session: int
-    reader: Reader
+    reader: FrameReader
     wants_receipts: bool = False
-    daemon: DaemonId = NOBODY  # The number that the client was told; it may have changed since.
+    daemon: DaemonId = NOBODY  # The number in the client's WELCOME; it may have changed since.
     greeting: bytes = field(default=PREAMBLE)
     admitted: bool = True
 
     def feed(self, chunk: bytes) -> None:
-        """More bytes."""
+        """Takes bytes that the client has sent."""
         self.reader.feed(chunk)
 
-    def next(self) -> Said | None:
-        """The next frame, read and checked."""
+    def next(self) -> ClientRequest | None:
+        """The next request, decoded and checked."""
         frame = self.reader.next()
         if frame is None:
             return None
-        if frame.kind is Kind.SEND:
+        if frame.kind is FrameKind.SEND:
             return self._send(frame.body)
-        word = decode_word(frame)
-        if isinstance(word, Hello) and not WINDOW_BYTES_MIN <= word.window_bytes <= WINDOW_BYTES_MAX:
-            raise PeerError(Drop.LIMIT, f"a window of {word.window_bytes} bytes")
-        if not isinstance(word, Hello | Credit | Join | Leave | Quit | Ask):
-            raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} is for the daemon to say")
-        return word
+        message = decode_control(frame)
+        if (
+            isinstance(message, HelloRequest)
+            and not WINDOW_BYTES_MIN <= message.window_bytes <= WINDOW_BYTES_MAX
+        ):
+            raise PeerError(Drop.LIMIT, f"a window of {message.window_bytes} bytes")
+        if not isinstance(
+            message, HelloRequest | Credit | JoinRequest | LeaveRequest | QuitRequest | QueryRequest
+        ):
+            raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} may be sent by a daemon only")
+        return message
 
-    def tell(self, word: Word) -> bytes:
-        """A word as a frame."""
-        if isinstance(word, Welcome):
-            self.daemon = DaemonId(word.daemon_number)
-        return encode_word(word)
+    def tell(self, message: ControlMessage) -> bytes:
+        """Encodes a control message, and remembers the number in WELCOME."""
+        if isinstance(message, WelcomeReply):
+            self.daemon = DaemonId(message.daemon_number)
+        return encode_control(message)
 
     def _send(self, body: bytes | memoryview) -> Send:
         bundle = decode_bundle(body)
@@ -94,9 +109,9 @@ class NativeConversation:
         if (run.daemon, run.session) != (self.daemon, self.session):
             raise PeerError(Drop.FOREIGN_SENDER, "a bundle that names another session as its sender")
         if run.channel:
-            raise PeerError(Drop.INCONSISTENT, "a bundle with a channel, which is the daemon's")
+            raise PeerError(Drop.INCONSISTENT, "a bundle with a channel, which only the daemon sets")
         if run.spread_bits or run.spread_groups:
-            raise PeerError(Drop.INCONSISTENT, "a bundle with what only Spread clients say")
+            raise PeerError(Drop.INCONSISTENT, "a bundle with fields for Spread clients")
         limit = self.dialect.message_bytes_max
         if len(bundle.bodies) > limit:
             raise PeerError(Drop.LIMIT, f"{len(bundle.bodies)} bytes, of {limit} at most")

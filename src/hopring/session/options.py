@@ -1,79 +1,80 @@
-"""What can be tuned of sessions, and what their limits are."""
+"""Options and limits of sessions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
 REQUEST_COST_BYTES: Final = 256
-"""What a request takes of the window beside its bundle."""
+"""The cost of a request in the window, beside its bundle."""
 
 SLOW_RECEIVER: Final = "slow receiver"
-"""The reason that a client is told when too much waited for it."""
+"""The reason in ERROR for a client whose backlog was too long."""
 
 NAME_IN_USE: Final = "name in use"
 ALREADY_MEMBER: Final = "already a member"
 NOT_A_MEMBER: Final = "not a member"
-"""Reasons of REFUSED that a client tells apart, as groups word them; a client need not load groups for that."""
+"""Reasons of REFUSED that clients distinguish; the same as in groups, which clients need not load."""
 
 TICKETS_MAX: Final = 255
-"""Receipts that one session may wait for at a time: a ticket is a byte, and none is 0."""
+"""Receipts that one session may await at a time: a ticket is a byte, and 0 means none."""
 
 STALLED_US: Final = 1_000_000
-"""A Spread client with too many messages waiting has to have taken something within this time."""
+"""A Spread client with too many waiting messages is ended if it takes none for this time."""
 
 TOO_MANY_CLIENTS: Final = "too many clients"
-"""The reason that a client is told when there is no room for it."""
+"""The reason in ERROR for a client above the limit of sessions."""
 
 HELD_BACK_PART: Final = 4
-"""The part of its window, as a divisor, for which a client may owe the daemon credits that are due.
+"""A client may hold back credits for this part of its window (a divisor).
 
-The daemon counts so much as nothing. Otherwise an event that is longer than the rest of the window, and waits
-for all before it to be taken, would wait for ever."""
+The daemon counts that much as nothing. Otherwise an event that is longer than the rest of the window, and so
+waits until all events before it are credited, would wait for ever."""
 
 CREDIT_PART: Final = 4
-"""The part of the daemon's window, as a divisor, for which a client is told at once what has gone out."""
+"""Credit for this part of the daemon's window (a divisor) is sent at once."""
 
 CREDIT_DELAY_US: Final = 10_000
-"""Less than that is told with whatever goes to the client next, or so long afterwards: by itself it would wake
-the client for nothing."""
+"""Smaller credits go with the next frame, or after this delay: alone they would wake the client for nothing."""
 
 WINDOW_BYTES_MIN: Final = 4 * 1024
 WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What a client may ask for as its own window."""
+"""The range of windows that a client may ask for."""
 
 
 class Slow(StrEnum):
-    """What a daemon does when too much waits for a client; the client chooses."""
+    """The policy for a slow receiver, chosen by the client."""
 
-    KICK = "kick"  # Its session ends, and it is told why.
-    BLOCK = "block"  # Senders at the same daemon wait; others cannot be held back, so there is a limit.
-    SPILL = "spill"  # What waits goes to disk.
-    DROP = "drop"  # Messages are dropped, and counted where they are missing.
+    KICK = "kick"  # Its session ends with an ERROR.
+    BLOCK = "block"  # Senders at the same daemon wait; other senders cannot be held back, so there is a limit.
+    SPILL = "spill"  # The backlog goes to disk.
+    DROP = "drop"  # Messages are dropped, and a GAP counts them.
 
 
 SlowPolicy = Literal["kick", "block", "spill", "drop"]
-"""The same as clients and configurations spell it."""
+"""The policies as clients and configurations spell them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Limits and times."""
+    """Limits and times of sessions."""
 
     sessions_max: int = 4096
     strangers_max: int = 256  # Connections that have not said HELLO.
-    hello_us: int = 3_000_000  # So long they have for it.
-    groups_max: int = 4096  # That one session may be in.
-    window_bytes: int = 1024 * 1024  # Of requests of one session that have not gone out.
+    hello_us: int = 3_000_000  # The time for the handshake.
+    groups_max: int = 4096  # Groups of one session.
+    window_bytes: int = 1024 * 1024  # Requests of one session that have not gone out.
     slow_allowed: frozenset[Slow] = frozenset(Slow)  # Policies that clients may choose.
-    backlog_bytes_max: int = 16 * 1024 * 1024  # Of what one client was not ready to take: then its policy acts.
-    backlogs_bytes_max: int = 256 * 1024 * 1024  # Of all clients; a frame that many wait for counts once.
-    spill_memory_bytes: int = 4 * 1024 * 1024  # Of what waits for a client that spills; the rest is on disk.
+    backlog_bytes_max: int = 16 * 1024 * 1024  # The backlog of one client at which its policy acts.
+    backlogs_bytes_max: int = (
+        256 * 1024 * 1024
+    )  # All backlogs; a frame that waits for many clients counts once.
+    spill_memory_bytes: int = 4 * 1024 * 1024  # The memory of a backlog with policy SPILL; the rest is on disk.
     spill_bytes_max: int = 16 * 1024 * 1024 * 1024  # On disk for one client: minutes at full load.
-    block_us: int = 30_000_000  # So long a client may take nothing while others wait for it.
-    spread_messages_max: int = 1000  # Of what waits for a Spread client that takes nothing for a while.
+    block_us: int = 30_000_000  # The time for which a client may take nothing while senders wait for it.
+    spread_messages_max: int = 1000  # The backlog of a Spread client that takes nothing for STALLED_US.
     spread_slow: SlowPolicy = "kick"  # The policy for Spread clients, which cannot choose.
-    spread_access: tuple[str, ...] = ()  # Networks that Spread clients may come from; without any, all.
+    spread_access: tuple[str, ...] = ()  # Networks from which Spread clients may connect; all if empty.
 
     def limit_bytes(self, policy: Slow) -> int:
-        """Where a policy begins to act."""
+        """The backlog in memory at which a policy acts."""
         return self.spill_memory_bytes if policy is Slow.SPILL else self.backlog_bytes_max

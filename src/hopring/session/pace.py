@@ -1,18 +1,17 @@
-"""Pace: how much of its clients' messages a daemon has under way, so that the way stays short.
+"""Pace: limits the bytes in flight so that queueing delay stays low.
 
-What clients send in bulk would otherwise fill every queue below, up to the windows of the membership, and a
-message with priority would stand behind all of it. So the daemon looks how long its own bulk takes until it is
-delivered here, and has only so much of it under way that this stays near the time that it takes with next to
-nothing under way. That is congestion control by delay (Vegas, FAST TCP), on the daemons' order instead of a
-link, with a look at the empty way now and then, as BBR has it.
+Without a limit, bulk traffic of clients fills every queue below, up to the windows of the membership, and a
+message with priority waits behind all of it. So the daemon measures the time until its own bulk is delivered
+here, and limits the bytes in flight so that this time stays near the delay of an almost empty path. This is
+delay-based congestion control (Vegas, FAST TCP) on the daemons' order instead of a link, with a periodic probe
+of the empty path as in BBR.
 
-Both times are medians, and are taken in the same way: of bulk, while more of it waits. What is small or sent
-now and then has a way of its own, which says nothing about bulk; and if the processors are busy with
-something else, that makes both longer.
+Both delays are medians and are measured in the same way: of bulk, while more of it waits. Small or occasional
+messages see another delay, which says nothing about bulk; and busy processors lengthen both measurements alike.
 
-Invariants  a message with priority waits only if ROOM_BYTES_MAX are under way; bulk goes at least once in
-            STARVED_US, however full the way is of messages with priority; the room grows only when it was
-            full; what is lost count of is forgotten with the view, or after a while.
+Invariants  a message with priority waits only if ROOM_BYTES_MAX are in flight; bulk goes at least once in
+            STARVED_US, however much priority traffic is in flight; the limit grows only after it was reached;
+            lost counts are reset with the view, or after LOST_US.
 """
 
 from dataclasses import dataclass, field
@@ -21,69 +20,69 @@ from typing import Final
 from hopring.ids import NEVER
 
 ROOM_BYTES_MIN: Final = 64 * 1024
-"""One bundle of a client, if they are of full size: the least with which anything goes on."""
+"""One bundle of full size: the least that keeps traffic moving."""
 
 ROOM_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Twice the window of the membership, which holds back beyond."""
+"""Twice the window of the membership, which blocks beyond that."""
 
 SAMPLES: Final = 8
-"""Times of which a median is taken; after it the room is looked at."""
+"""Delays per median; after each median the limit is adjusted."""
 
 SLACK_US: Final = 5_000
-"""So much longer than the empty way, and a quarter of that, is still near it."""
+"""A delay is near that of the empty path up to a quarter of it and this slack above it."""
 
 EMPTY_EVERY_US: Final = 20_000_000
-"""So often the room is made as small as it can be, for one look at the empty way."""
+"""The interval of probes of the empty path, with the smallest limit."""
 
 LOST_US: Final = 2_000_000
-"""If nothing goes and nothing comes for so long, what is under way is not waited for: it was lost count of."""
+"""After this time without any traffic the count of bytes in flight is reset: it must be wrong."""
 
 STARVED_US: Final = 200_000
-"""So long after the last message in bulk the next one may go, whatever is under way."""
+"""The next bulk message may go this long after the last, whatever is in flight."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """One daemon's."""
+    """The limit of bytes in flight of one daemon's clients."""
 
     room_bytes: int = ROOM_BYTES_MIN
     under_way_bytes: int = 0
     _submitted: int = 0
     _delivered: int = 0
-    _waits_for: int = 0  # The message whose time is taken, by its count; 0 if none.
-    _since_us: int = 0  # When it went down.
+    _waits_for: int = 0  # The number of the message whose delay is measured; 0 if none.
+    _since_us: int = 0  # When it was submitted.
     _moved_at_us: int = 0
     _bulk_at_us: int = 0
     _starved: bool = False
     _times_us: list[int] = field(default_factory=list)
-    _empty_us: int = 0  # How long the empty way is; 0 if that is not known.
-    _empty_until_us: int = 0  # Then it has to be looked at again.
-    _back_to_bytes: int = ROOM_BYTES_MIN  # The room after that look.
-    _starting: bool = True  # The way has never been full.
+    _empty_us: int = 0  # The delay of the empty path; 0 if it is not known.
+    _empty_until_us: int = 0  # The time of the next probe.
+    _back_to_bytes: int = ROOM_BYTES_MIN  # The limit after the probe.
+    _starting: bool = True  # The delay has never been above the empty path's.
 
     @property
     def open(self) -> bool:
-        """Whether bulk may go."""
+        """Whether bulk may be submitted."""
         return self.under_way_bytes < self.room_bytes or self._starved
 
     @property
     def passable(self) -> bool:
-        """Whether anything may go: if everybody has priority, nobody has."""
+        """Whether any message may be submitted, even with priority."""
         return self.under_way_bytes < ROOM_BYTES_MAX
 
     @property
     def wake_at_us(self) -> int:
-        """When `look` may open it."""
+        """The time at which `look` may open it."""
         return NEVER if self.open else min(self._moved_at_us + LOST_US, self._bulk_at_us + STARVED_US)
 
     def look(self, now_us: int) -> None:
-        """Before it is asked whether bulk may go."""
+        """Updates `open` for the present time; call it before reading that."""
         if self.under_way_bytes and now_us - self._moved_at_us >= LOST_US:
             self._forget()
         self._starved = now_us - self._bulk_at_us >= STARVED_US
 
     def submitted(self, size_bytes: int, now_us: int, bulk: bool = True) -> None:
-        """A message of a client goes down."""
+        """Counts a message of a client that goes to the membership."""
         self._moved_at_us = now_us
         if bulk:
             self._bulk_at_us, self._starved = now_us, False
@@ -93,7 +92,7 @@ class Pace:
             self._waits_for, self._since_us = self._submitted, now_us
 
     def delivered(self, size_bytes: int, now_us: int) -> None:
-        """A message of a client here was delivered."""
+        """Counts a delivered message of a local client."""
         self._moved_at_us = now_us
         self.under_way_bytes = max(0, self.under_way_bytes - size_bytes)
         self._delivered = min(self._submitted, self._delivered + 1)
@@ -102,7 +101,7 @@ class Pace:
             self._took(now_us - self._since_us, now_us)
 
     def begin(self) -> None:
-        """A new view: another way, and what was under way in the old one is dealt with."""
+        """Starts over with a new view, in which nothing is in flight."""
         self._forget()
         self._times_us.clear()
         self._empty_us = 0

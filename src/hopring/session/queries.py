@@ -1,8 +1,8 @@
-"""Queries: what clients want to know of the daemon; no join is needed, and no order.
+"""Answers queries of clients about the daemon; no join is needed, and answers are not ordered.
 
-Invariants  one answer at a time, in turns of sessions, with a pause after each that grows with what it cost; a
-            session that does not take them waits. So a flood of questions slows down only who asks.
-            A question is charged to its session's window until it is answered.
+Invariants  one answer at a time, round robin over the sessions, with a pause after each that grows with its
+            cost; a session that does not take its answers waits. So a flood of queries slows down only its
+            sender. A query is charged to its session's window until it is answered.
 """
 
 from collections import deque
@@ -15,65 +15,66 @@ from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import split_private
 from hopring.ids import NEVER, DaemonId, GroupName, ViewId
 from hopring.membership.events import Installed
-from hopring.session.answers import (
+from hopring.session.options import REQUEST_COST_BYTES
+from hopring.session.protocol import (
+    Answer,
     DaemonAnswer,
     DaemonLine,
     GroupLine,
     GroupsPage,
     MembersPage,
     NoAnswer,
-    Told,
-    ViewFacts,
+    QueryReply,
+    QueryRequest,
+    ViewAnswer,
     WeightsPage,
-    encode_told,
+    encode_answer,
 )
-from hopring.session.options import REQUEST_COST_BYTES
-from hopring.session.session import Session
-from hopring.session.showing import member_word
-from hopring.session.words import Answer, Ask
+from hopring.session.render import member_entry
+from hopring.session.session import ServedSession
 
 PAGE_ITEMS: Final = 512
 PAUSE_US: Final = 1_000
 PAUSE_US_PER_ITEM: Final = 1
-"""A page is found by sorting, so it costs about as much as there are groups or members."""
+"""A page is found by sorting, so its cost grows with the number of groups or members."""
 
 UNTAKEN_MAX: Final = 4
-"""A session that has not taken so many words gets no further answer; one or two are just on their way."""
+"""A session with this many untaken control frames gets no further answer; one or two are just in transit."""
 
 UNTAKEN_US: Final = 50_000
-"""When such a session is looked at again."""
+"""The delay until such a session is checked again."""
 
 VIEWS_KEPT: Final = 64
-"""Views that can still be asked for by who watches them one by one."""
+"""Past views that clients can still ask for one by one."""
 
 
 @dataclass(slots=True)
 class Queries:
-    """The questions of all sessions of a daemon."""
+    """The pending queries of all sessions of a daemon."""
 
     groups: Groups
-    describe: Callable[[], DaemonAnswer] | None = None  # The driver's, for what this room cannot know;
-    weigh: Callable[[], WeightsPage] | None = None  # and so are all links.
+    describe: Callable[[], DaemonAnswer] | None = None  # Set by the driver: this package knows neither the
+    weigh: Callable[[], WeightsPage] | None = None  # daemon's description nor its links.
     page_items: int = PAGE_ITEMS
-    _asked: dict[int, deque[Ask]] = field(default_factory=dict)
-    _watching: dict[int, Ask] = field(default_factory=dict)  # Waiting for another view; free of charge.
+    _asked: dict[int, deque[QueryRequest]] = field(default_factory=dict)
+    _watching: dict[int, QueryRequest] = field(default_factory=dict)  # Waiting for another view, uncharged.
     _turn: deque[int] = field(default_factory=deque)
     _next_us: int = 0
     _views: deque[tuple[Installed, int]] = field(default_factory=lambda: deque(maxlen=VIEWS_KEPT))
 
     @property
     def wake_at_us(self) -> int:
-        """When the next answer is due."""
+        """The time of the next answer."""
         return self._next_us if self._turn else NEVER
 
     def queued_bytes(self, number: int) -> int:
-        """What this session's questions take of its window."""
+        """The bytes of a session's window that its queries take."""
         return len(self._asked.get(number, ())) * REQUEST_COST_BYTES
 
-    def ask(self, number: int, question: Ask) -> None:
-        """A session asks."""
+    def ask(self, number: int, question: QueryRequest) -> None:
+        """Adds a query of a session."""
         if question.what == "view" and question.after and not self._later(question.after):
-            # One for each session: the one before will not be answered.
+            # One for each session: an earlier one is not answered.
             self._watching[number] = question
             return
         asked = self._asked.setdefault(number, deque())
@@ -82,18 +83,18 @@ class Queries:
         asked.append(question)
 
     def installed(self, event: Installed, now_us: int) -> None:
-        """Another view; whoever waited for it has its turn."""
+        """Records a new view, and queues the queries that waited for it."""
         self._views.append((event, now_us))
         watching, self._watching = self._watching, {}
         for number, question in watching.items():
             self.ask(number, question)
 
     def forget_views(self) -> None:
-        """Daemons have other numbers: the views that were are not told any more."""
+        """Drops past views, because the daemons have been renumbered."""
         self._views.clear()
 
-    def tick(self, sessions: Mapping[int, Session], now_us: int) -> Session | None:
-        """Answers one question if it is time; returns the session that has an answer to take."""
+    def tick(self, sessions: Mapping[int, ServedSession], now_us: int) -> ServedSession | None:
+        """Answers one query if it is time; returns the session that has an answer to take."""
         if now_us < self._next_us or not self._turn:
             return None
         for _ in range(len(self._turn)):
@@ -110,11 +111,11 @@ class Queries:
         return None
 
     def forget(self, number: int) -> None:
-        """The session is gone."""
+        """Drops the queries of a session that has ended."""
         self._asked.pop(number, None)
         self._watching.pop(number, None)
 
-    def _answer(self, session: Session, now_us: int) -> None:
+    def _answer(self, session: ServedSession, now_us: int) -> None:
         asked = self._asked[session.number]
         question = asked.popleft()
         if asked:
@@ -123,10 +124,10 @@ class Queries:
             del self._asked[session.number]
         told, cost = self._tell(question, now_us)
         self._next_us = now_us + PAUSE_US + cost * PAUSE_US_PER_ITEM
-        session.say(Answer(question.serial, encode_told(told)))
+        session.say(QueryReply(question.serial, encode_answer(told)))
 
-    def _tell(self, question: Ask, now_us: int) -> tuple[Told, int]:
-        """The answer, and how many things were looked at for it."""
+    def _tell(self, question: QueryRequest, now_us: int) -> tuple[Answer, int]:
+        """The answer, and its cost in items."""
         match question.what:
             case "groups":
                 return self._groups(question.after), len(self.groups.table.groups)
@@ -150,13 +151,13 @@ class Queries:
         ]
         return GroupsPage(tuple(lines), len(names) > self.page_items)
 
-    def _members(self, name: GroupName, after: str) -> tuple[Told, int]:
+    def _members(self, name: GroupName, after: str) -> tuple[Answer, int]:
         group = self.groups.table.groups.get(name)
         if group is None:
             return MembersPage(name, None, (), False), 0
         members = group.listed()
         rest = [one for one in members if _place(one) > self._last(after)] if after else list(members)
-        page = tuple([member_word(one, self.groups.names) for one in rest[: self.page_items]])
+        page = tuple([member_entry(one, self.groups.names) for one in rest[: self.page_items]])
         return MembersPage(name, group.id, page, len(rest) > self.page_items), len(members)
 
     def _weights(self, whole: WeightsPage, after: str) -> WeightsPage:
@@ -170,23 +171,23 @@ class Queries:
         return number, session
 
     def _later(self, after: str) -> int:
-        """How many views came after this one; all that are known if it is not among them."""
+        """The number of views after this one; all known views if it is not among them."""
         for count, (event, _) in enumerate(reversed(self._views)):
             if view_text(event.view) == after:
                 return count
         return len(self._views)
 
-    def _view(self, after: str, now_us: int) -> Told:
+    def _view(self, after: str, now_us: int) -> Answer:
         if not self._views:
             return NoAnswer("no view yet", "ask again")
         later = self._later(after) if after else 1
         event, at_us = self._views[-later]
         lines = tuple([DaemonLine(self.groups.names[one.daemon], one.incarnation) for one in event.members])
-        return ViewFacts(event.view, lines, event.cause[:1024], now_us - at_us, later == 1)
+        return ViewAnswer(event.view, lines, event.cause[:1024], now_us - at_us, later == 1)
 
 
 def view_text(view: ViewId) -> str:
-    """A view's id for people, and for those who ask what came after it."""
+    """A view's id as text, for people and for `after` in queries."""
     return f"{view.counter}.{view.representative}.{view.nonce:016x}"
 
 

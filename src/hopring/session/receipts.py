@@ -1,13 +1,12 @@
-"""Receipts: a client that asks for one is told where its message stands in the order, member or not.
+"""Receipts: tell a sender the place of its message in the order; the sender need not be a member.
 
-It asks with a ticket from 1 to 255 in the message's hints, which travel with the bundle. A daemon delivers
-what its own sessions send, whoever is a member; so when a bundle comes back to where it was sent, its tickets
-are read from it. A receipt also counts the sessions that were members of the message's groups at this place.
-The table of groups knows them, but for the private groups of other daemons: each of those daemons tells which
-of them were there (PRESENT), and the receipt waits for it.
+A client asks for a receipt with a ticket from 1 to 255 in the message's hints, which travel with the bundle. A
+daemon delivers all bundles of its own sessions, so it reads the tickets when a bundle returns in the order. A
+receipt also counts the sessions that were members of the message's groups at this place. The table of groups
+has them, except for private groups of other daemons: each of those daemons reports which of them existed
+(PRESENT), and the receipt waits for the reports.
 
-Invariants  a receipt waits as long as the view is open and no longer: once it closes, who has not told is not
-            known, and the count is None.
+Invariants  a receipt waits only while the view is open: when it closes, counts that lack a report are None.
 """
 
 from dataclasses import dataclass
@@ -18,29 +17,30 @@ from hopring.groups.groups import Groups, GroupsState
 from hopring.groups.names import GroupMember
 from hopring.groups.payloads import unseal
 from hopring.groups.private_groups import is_private, split_private
-from hopring.ids import GroupName, Process
+from hopring.ids import GroupName, Place, Process
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
-from hopring.session.place import Place
-from hopring.session.words import Receipt
+from hopring.session.protocol import ReceiptNotice
 from hopring.wire.bundle import decode_bundle
 
 
 @dataclass(slots=True)
-class Counting:
-    """The receipt of a bundle, until all daemons with private groups among its groups have told."""
+class PendingReceipt:
+    """The receipt of a bundle that waits for reports about private groups."""
 
     place: Place
     closing: bool
     groups: tuple[GroupName, ...]  # Of the bundle.
-    tickets: list[tuple[int, tuple[GroupName, ...]]]  # With the groups of the message.
+    tickets: list[tuple[int, tuple[GroupName, ...]]]  # Each with the groups of its message.
     members: dict[GroupName, set[GroupMember]]  # Of the groups of messages with tickets.
-    missing: dict[GroupName, Process]  # Private groups of which nothing is told, and who has to tell it.
+    missing: dict[GroupName, Process]  # Private groups without a report, and the daemon that owes it.
 
-    def receipt(self) -> Receipt:
-        """As far as all is known."""
+    def receipt(self) -> ReceiptNotice:
+        """The receipt with the counts that are known."""
         counts = [self._count(groups) for _, groups in self.tickets]
-        return Receipt(tuple([ticket for ticket, _ in self.tickets]), self.place, self.closing, tuple(counts))
+        return ReceiptNotice(
+            tuple([ticket for ticket, _ in self.tickets]), self.place, self.closing, tuple(counts)
+        )
 
     def _count(self, groups: tuple[GroupName, ...]) -> int | None:
         if any(group in self.missing for group in groups):
@@ -55,10 +55,10 @@ class Receipts:
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._waiting: dict[tuple[int, Position], Counting] = {}
+        self._waiting: dict[tuple[int, Position], PendingReceipt] = {}
 
-    def delivered(self, event: Delivered) -> Receipt | None:
-        """The receipt for a session's own bundle, if it asked for one and all is known."""
+    def delivered(self, event: Delivered) -> ReceiptNotice | None:
+        """The receipt for a delivered bundle of a local session, if it has tickets and no report is missing."""
         _, payload = unseal(event.message.payload)
         bundle = decode_bundle(payload)
         hints = bundle.hints.tolist()
@@ -67,19 +67,19 @@ class Receipts:
             return None
         place = Place(event.view, *event.position)
         closing = self._groups.state in (GroupsState.GTRANS, GroupsState.GGT)
-        counting = Counting(place, closing, bundle.run.groups, tickets, {}, {})
+        counting = PendingReceipt(place, closing, bundle.run.groups, tickets, {}, {})
         for _, groups in tickets:
             for group in groups:
                 self._look(counting, group)
         # Others may never get a loose message, so that they would not tell.
         if not counting.missing or bundle.run.service.loose or self._groups.state is not GroupsState.GOP:
             return counting.receipt()
-        # As they are now: the table goes on.
+        # A copy: the table changes with later messages.
         counting.members = {group: set(members) for group, members in counting.members.items()}
         self._waiting[event.message.session, event.position] = counting
         return None
 
-    def _look(self, counting: Counting, group: GroupName) -> None:
+    def _look(self, counting: PendingReceipt, group: GroupName) -> None:
         if group in counting.members:
             return
         if not is_private(group):
@@ -96,8 +96,8 @@ class Receipts:
                 else:
                     counting.missing[group] = process
 
-    def told(self, event: PresenceReport) -> Receipt | None:
-        """A daemon has told; returns the receipt if that was all that was missing."""
+    def told(self, event: PresenceReport) -> ReceiptNotice | None:
+        """Takes a daemon's report; returns the receipt if no other is missing."""
         key = (event.session, event.position)
         counting = self._waiting.get(key)
         if counting is None:
@@ -112,12 +112,12 @@ class Receipts:
         del self._waiting[key]
         return counting.receipt()
 
-    def close(self) -> list[tuple[int, Receipt]]:
-        """The view is closing: all receipts that wait, by session, with what is known."""
+    def close(self) -> list[tuple[int, ReceiptNotice]]:
+        """All waiting receipts by session, because the view is closing; unknown counts are None."""
         waiting, self._waiting = self._waiting, {}
         return [(session, counting.receipt()) for (session, _), counting in waiting.items()]
 
 
 def _member(group: GroupName, process: Process, session: int) -> GroupMember:
-    """The session of a private group, as the table has it if it is in other groups."""
+    """The member that a private group stands for, as the table of groups has it."""
     return GroupMember(process.daemon, split_private(group)[0], process.incarnation, session)

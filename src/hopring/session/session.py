@@ -1,50 +1,62 @@
-"""A session: one client at its daemon, with what it may still ask for and what it has yet to take.
+"""A session: one client at its daemon, with the windows of both directions; and the registry of all sessions.
 
-Invariants  requests on their way never pass the window; what waits for the client is counted, and events leave
-            only while the client's own window has room, in their order. One event is always let through when
-            no more is left of the last ones than clients may hold back of their credits.
+Invariants  requests in progress never exceed the daemon's window; events leave in their order, and only while
+            the client's window has room. One event may always leave when the bytes without credit are no more
+            than clients may hold back.
 """
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum
 
 from hopring.errors import Drop, PeerError
+from hopring.groups.events import Send
+from hopring.ids import NEVER
 from hopring.session.backlog import Backlog
-from hopring.session.dialect import Conversation, Dialect
-from hopring.session.options import CREDIT_PART, HELD_BACK_PART
-from hopring.session.words import Credit, Word
+from hopring.session.dialect import Admitted, ClientRequest, Conversation, Dialect
+from hopring.session.events import Close, Output, Ready
+from hopring.session.options import CREDIT_PART, HELD_BACK_PART, REQUEST_COST_BYTES
+from hopring.session.protocol import (
+    ControlMessage,
+    Credit,
+    HelloRequest,
+    JoinRequest,
+    LeaveRequest,
+    QueryRequest,
+    QuitRequest,
+    kind_of_control,
+)
 
 
-class State(Enum):
-    """How far a client has come."""
+class SessionPhase(Enum):
+    """The phase of a session."""
 
     STRANGER = "stranger"  # Its handshake is not done.
     OPEN = "open"
-    ENDING = "ending"  # It has said QUIT, and its end has no place in the order yet.
+    ENDING = "ending"  # After QUIT, until the end has its place in the order.
 
 
 @dataclass(slots=True)
-class Session:
-    """One client."""
+class ServedSession:
+    """One client of the daemon."""
 
     number: int
     dialect: Dialect
     conversation: Conversation
     hello_by_us: int
     backlog: Backlog  # Events.
-    state: State = State.STRANGER
+    state: SessionPhase = SessionPhase.STRANGER
     name: str = ""
-    known: bool = False  # The groups know it, by this name.
-    paused: bool = False  # It is not listened to.
+    known: bool = False  # Registered with the groups, by its name.
+    paused: bool = False  # Its input is not read.
     membership: bool = True
     priority: bool = False
     window_bytes: int = 0  # The client's, for events.
-    untaken_bytes: int = 0  # Events that were sent and are not credited.
-    charged_bytes: int = 0  # Requests that are not credited.
+    untaken_bytes: int = 0  # Events sent and not credited.
+    charged_bytes: int = 0  # Requests received and not credited.
     control: deque[bytes] = field(default_factory=deque)
     control_bytes: int = 0
-    credit_bytes: int = 0  # To be told to the client, in one word.
+    credit_bytes: int = 0  # To be sent to the client in one CREDIT.
 
     def __post_init__(self) -> None:
         self.put(self.conversation.greeting)
@@ -52,17 +64,17 @@ class Session:
     # Requests.
 
     def charge(self, cost_bytes: int, window_bytes: int) -> None:
-        """A request comes in; who has no credits to keep to is stopped otherwise."""
+        """Charges a request to the window; clients of dialects without credits are paused instead."""
         native = self.dialect.native
         if native and self.charged_bytes and self.charged_bytes + cost_bytes > window_bytes:
             raise PeerError(Drop.OUT_OF_WINDOW, f"requests of more than {window_bytes} bytes at once")
         self.charged_bytes += cost_bytes
 
     def credit(self, queued_bytes: int, window_bytes: int) -> bool:
-        """Gives back what has gone out, with whatever goes to the client next; whether that is anything.
+        """Credits requests that have gone out; whether there is credit to send.
 
-        As long as something waits, only if it is much: what is answered or refused passes messages that wait,
-        and the client takes credits to be for the oldest of its requests. Its end waits too, uncharged.
+        While requests wait, only a large credit is given: answers and refusals pass waiting messages, and the
+        client applies credits to its oldest requests. The end of the session waits too, uncharged.
         """
         done_bytes = self.charged_bytes - queued_bytes
         if done_bytes <= 0 or (queued_bytes and done_bytes < window_bytes // CREDIT_PART):
@@ -73,38 +85,38 @@ class Session:
 
     # Events.
 
-    def say(self, word: Word) -> None:
-        """A word that needs no room in the client's window and no place among events."""
-        self.put(self.conversation.tell(word))
+    def say(self, message: ControlMessage) -> None:
+        """Queues a control message, which needs no room in the client's window and passes all events."""
+        self.put(self.conversation.tell(message))
 
     def put(self, frame: bytes) -> None:
-        """Bytes that go before all events."""
+        """Queues bytes that pass all events."""
         if frame:
             self.control.append(frame)
             self.control_bytes += len(frame)
 
     def taken(self, credit: Credit) -> None:
-        """The client has done with so much."""
+        """Books a credit of the client."""
         if credit.size_bytes > self.untaken_bytes:
             raise PeerError(Drop.OUT_OF_WINDOW, f"a credit of {credit.size_bytes} for {self.untaken_bytes}")
         self.untaken_bytes -= credit.size_bytes
 
     @property
     def has_output(self) -> bool:
-        """Whether something can go out now."""
+        """Whether anything can be sent now."""
         return bool(self.control or self.credit_bytes) or self._event_may_go
 
     @property
     def _event_may_go(self) -> bool:
-        size_bytes = None if self.state is State.STRANGER else self.backlog.head_bytes()
+        size_bytes = None if self.state is SessionPhase.STRANGER else self.backlog.head_bytes()
         if size_bytes is None:
             return False
-        # So much may be taken already: a word for each event would cost more than the event.
+        # The client may have taken this much already: a CREDIT for each event would cost more than the event.
         held_back_bytes = self.window_bytes // HELD_BACK_PART
         return self.untaken_bytes <= held_back_bytes or self.untaken_bytes + size_bytes <= self.window_bytes
 
     def outgoing(self, bytes_max: int) -> list[bytes | memoryview]:
-        """What goes out next, about so much, in pieces."""
+        """The next output in pieces, about this many bytes."""
         out: list[bytes | memoryview] = []
         size = 0
         while size < bytes_max:
@@ -117,7 +129,7 @@ class Session:
             elif self._event_may_go:
                 parts = self.backlog.pop()
                 for part in parts:
-                    if part:  # A dialect may have no way to say it.
+                    if part:  # A dialect may not be able to express it.
                         self.untaken_bytes += len(part)
                         size += len(part)
                         out.append(part)
@@ -130,10 +142,89 @@ class Session:
         return out
 
     def rest(self) -> bytes:
-        """All that has not gone out, whatever the window says."""
-        return b"".join([self.words(), *self.backlog.rest()])
+        """All output that is left, regardless of the window."""
+        return b"".join([self.control_frames(), *self.backlog.rest()])
 
-    def words(self) -> bytes:
-        """Of that, what needs no place among events."""
+    def control_frames(self) -> bytes:
+        """The control messages and the credit that are left."""
         credit = self.conversation.tell(Credit(self.credit_bytes)) if self.credit_bytes else b""
         return b"".join([*self.control, credit])
+
+
+def check_request(session: ServedSession, said: ClientRequest, window_bytes: int) -> None:
+    """Checks that a client may make this request now, and within its window; a PeerError changes nothing."""
+    match session.state, said:
+        case SessionPhase.OPEN, Send():
+            session.charge(REQUEST_COST_BYTES + len(said.bundle), window_bytes)
+        case SessionPhase.OPEN, JoinRequest() | LeaveRequest() | QueryRequest():
+            session.charge(REQUEST_COST_BYTES, window_bytes)
+        case ((SessionPhase.OPEN | SessionPhase.ENDING), Credit()):
+            session.taken(said)
+        case (SessionPhase.STRANGER, HelloRequest() | Admitted()) | (SessionPhase.OPEN, QuitRequest()):
+            pass
+        case _:
+            what = (
+                kind_of_control(said).name if isinstance(said, ControlMessage) else type(said).__name__.upper()
+            )
+            raise PeerError(Drop.INCONSISTENT, f"{what} of a client that is {session.state.value}")
+
+
+class SessionRegistry:
+    """The sessions of one daemon, from their connections to their ends, and the outputs for their driver.
+
+    Strangers, sessions whose handshake is not done, have a deadline and a limit.
+    """
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, ServedSession] = {}
+        self.ended: Counter[str] = Counter()
+        """How often the daemon ended a session, by reason."""
+        self.out: list[Output] = []
+        self._strangers: dict[int, ServedSession] = {}  # The oldest first.
+
+    @property
+    def hello_by_us(self) -> int:
+        """The earliest handshake deadline."""
+        for oldest in self._strangers.values():
+            return oldest.hello_by_us
+        return NEVER
+
+    def flush(self) -> list[Output]:
+        """Takes all outputs so far."""
+        out, self.out = self.out, []
+        return out
+
+    def add(self, session: ServedSession) -> None:
+        """Adds a new connection as a stranger."""
+        self.sessions[session.number] = self._strangers[session.number] = session
+
+    def one_too_many(self, strangers_max: int) -> ServedSession | None:
+        """The oldest stranger, if there are more than the limit."""
+        return next(iter(self._strangers.values())) if len(self._strangers) > strangers_max else None
+
+    def late(self, now_us: int) -> list[ServedSession]:
+        """Strangers whose handshake deadline has passed."""
+        return [one for one in self._strangers.values() if one.hello_by_us <= now_us]
+
+    def admit(self, session: ServedSession) -> None:
+        """Opens a session whose handshake is done."""
+        session.state = SessionPhase.OPEN
+        self._strangers.pop(session.number, None)
+
+    def ready(self, session: ServedSession) -> None:
+        """Tells the driver that a session has output, if it has."""
+        if session.has_output:
+            self.out.append(Ready(session.number))
+
+    def close(self, session: ServedSession, last: bytes, reason: str) -> None:
+        """Removes a session that the daemon ends, and sends its last bytes."""
+        self.remove(session)
+        if reason:
+            self.ended[reason.partition(":")[0]] += 1
+        refused = session.state is SessionPhase.STRANGER
+        self.out.append(Close(session.number, last, reason, session.name, refused))
+
+    def remove(self, session: ServedSession) -> None:
+        """Removes a session that has ended."""
+        del self.sessions[session.number]
+        self._strangers.pop(session.number, None)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import NamedTuple
 
-from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session.place import Place
 from hopring.spool.block_format import (
     BLOCK_MAGIC,
     HEAD_BYTES,

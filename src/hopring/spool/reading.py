@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hopring.session.place import Place
+from hopring.ids import Place
 from hopring.spool.decode import FoundBlock, SpoolBlock, decode_block, scan
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
 from hopring.spool.layout import bases, index_path, log_path

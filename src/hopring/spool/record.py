@@ -14,9 +14,8 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from hopring.groups.names import GroupViewId, ViewCause
-from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session.place import Place
 
 
 class RecordKind(IntEnum):

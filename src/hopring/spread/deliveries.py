@@ -28,7 +28,7 @@ OLD_TYPE_BYTES: Final = 4
 _HEADS: Final = {"little": Struct("<I32sIII"), "big": Struct(">I32sIII")}
 
 
-class Head(NamedTuple):
+class SpreadHead(NamedTuple):
     """What comes first, and says how much will follow."""
 
     bits: int  # Without the marker.
@@ -59,7 +59,7 @@ class Head(NamedTuple):
         return 0 if self.is_membership else tag_of(self.hint)
 
 
-class Delivery(NamedTuple):
+class SpreadDelivery(NamedTuple):
     """A frame that has come."""
 
     bits: int
@@ -81,12 +81,12 @@ def is_view(bits: int) -> bool:
     return is_membership(bits) and bool(bits & Bits.REG_MEMB)
 
 
-def decode_head(data: bytes) -> Head:
+def decode_head(data: bytes) -> SpreadHead:
     """The first 48 bytes of a frame; what follows is within the limit."""
     assert len(data) == HEAD_BYTES
     bits, name, count, hint, size = head_of(data)
     order: ByteOrder = "little" if data[0] & MARKER else "big"
-    head = Head(bits, cut(name), count, hint, size, order)
+    head = SpreadHead(bits, cut(name), count, hint, size, order)
     if NAME_BYTES * count + size > REST_BYTES_MAX:
         raise PeerError(
             Drop.LIMIT, f"{count} groups and {size} bytes of body, of {REST_BYTES_MAX} bytes at most"
@@ -94,7 +94,7 @@ def decode_head(data: bytes) -> Head:
     return head
 
 
-def decode_rest(head: Head, rest: bytes) -> Delivery:
+def decode_rest(head: SpreadHead, rest: bytes) -> SpreadDelivery:
     """The frame, from its head and all that follows."""
     assert len(rest) == head.rest_bytes
     bits, at = head.bits, 0
@@ -104,7 +104,7 @@ def decode_rest(head: Head, rest: bytes) -> Delivery:
     end = at + NAME_BYTES * head.groups_count
     groups = tuple([cut(rest[one : one + NAME_BYTES]) for one in range(at, end, NAME_BYTES)])
     foreign = not head.is_membership and order_of_hint(head.hint) != NATIVE
-    return Delivery(bits, head.name, groups, head.tag, foreign, rest[end:], head.order)
+    return SpreadDelivery(bits, head.name, groups, head.tag, foreign, rest[end:], head.order)
 
 
 def cut(field: bytes) -> bytes:

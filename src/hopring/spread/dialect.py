@@ -4,27 +4,241 @@ Implements  the client protocol of Spread 4 and 5, from the daemon's side; see d
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from hashlib import blake2s
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
-from hopring.groups.events import Cause, DeliverBundle, GroupView, LeftGroup, ShowSignal, ShowView
+from hopring.errors import Drop, PeerError
+from hopring.groups.events import (
+    Cause,
+    DeliverBundle,
+    GroupView,
+    LeftGroup,
+    RefusalReason,
+    Send,
+    ShowSignal,
+    ShowView,
+)
 from hopring.groups.groups import Groups
 from hopring.groups.names import GroupMember
-from hopring.groups.private_groups import private_group
-from hopring.session.held import Held, Loss, held
-from hopring.session.options import SessionOptions
-from hopring.spread.bits import FREE_BITS_AT, SERVICE_BITS, Bits
-from hopring.spread.conversation import SpreadConversation
-from hopring.spread.frames import REST_BYTES_MAX, Reader, encode_messages
-from hopring.spread.handshake import IP, NULL, USER_BYTES_MAX, Handshake
+from hopring.groups.private_groups import PRIVATE, private_group, split_private
+from hopring.ids import DaemonId, GroupName
+from hopring.session.backlog import FrameLoss, SharedFrame, shared_frame
+from hopring.session.dialect import Admitted, ClientRequest
+from hopring.session.options import TOO_MANY_CLIENTS, SessionOptions, SlowPolicy
+from hopring.session.protocol import (
+    COUNT_MAX,
+    ControlMessage,
+    ErrorNotice,
+    HelloRequest,
+    JoinRequest,
+    LeaveRequest,
+    QuitRequest,
+    RefusedReply,
+    WelcomeReply,
+)
+from hopring.spread.bits import FREE_BITS_AT, SERVICE_BITS, SERVICES, Bits
+from hopring.spread.frames import (
+    NAME_BYTES,
+    REST_BYTES_MAX,
+    SpreadBatch,
+    SpreadReader,
+    encode_messages,
+    encode_names,
+)
+from hopring.spread.handshake import IP, NULL, USER_BYTES_MAX, Handshake, HandshakeCode, HandshakeStage
 from hopring.spread.membership import Sets, group_id, own_leave, signal, view
-from hopring.spread.names import shown_groups, shown_session
+from hopring.wire.bundle import Run, encode_bundle
+
+DAEMON_BYTES_MAX: Final = 19
+"""Of the name of a daemon that Spread clients connect to."""
+
+_KEPT_MAX: Final = 4096
+
+
+def is_group(name: str) -> bool:
+    """Whether a Spread client may join it."""
+    return _group_fits(name) and not name.startswith(PRIVATE)
+
+
+def _group_fits(name: str) -> bool:
+    return 0 < len(name.encode()) < NAME_BYTES
+
+
+def _session_fits(private_group: str) -> bool:
+    return 0 < len(private_group) < NAME_BYTES and private_group.isascii() and private_group.isprintable()
+
+
+@lru_cache(maxsize=_KEPT_MAX)
+def shown_session(private_group: str) -> str:
+    """The private group of a session, or the name that stands for it."""
+    if _session_fits(private_group):
+        return private_group
+    digest = blake2s(private_group.encode(), digest_size=4).hexdigest()
+    _, daemon = split_private(GroupName(private_group))
+    if len(daemon) > DAEMON_BYTES_MAX:
+        daemon = f"{daemon[: DAEMON_BYTES_MAX - 1]}~"
+    return f"{PRIVATE}~{digest}{PRIVATE}{daemon}"
+
+
+@lru_cache(maxsize=_KEPT_MAX)
+def shown_groups(groups: tuple[str, ...]) -> bytes:
+    """Of the groups of a message those that can be shown, as they are written."""
+    return encode_names(tuple([one for one in groups if _group_fits(one)]))
+
+
+_CODES: Final = {
+    str(RefusalReason.NAME_IN_USE): HandshakeCode.NOT_UNIQUE,
+    str(RefusalReason.ILLEGAL_NAME): HandshakeCode.ILLEGAL_NAME,
+}
+"""Any other reason is that the client may not do what it wants."""
+
+
+class SpreadConversation:
+    """With one client."""
+
+    greeting: Final = b""
+    wants_receipts: Final = False
+
+    def __init__(
+        self,
+        groups: Groups,
+        session: int,
+        handshake: Handshake,
+        reader: SpreadReader,
+        invent: Callable[[], str],
+        slow: SlowPolicy,
+    ) -> None:
+        """Invents a name for a client that gives none; the policy is for one that does not keep up."""
+        self._groups = groups
+        self._session = session
+        self._handshake = handshake
+        self._reader = reader
+        self._invent = invent
+        self._slow = slow
+        self._heard = b""  # Of the handshake, not looked at.
+        self._private_group = ""
+        self._over = False  # Nothing that it says counts.
+        # What the last messages shared,
+        self._same: tuple[Bits, bool, bytes, bool, int, DaemonId] | None = None
+        self._run: Run | None = None  # and how their bundles begin; None if they were for nobody.
+
+    @property
+    def admitted(self) -> bool:
+        """Whether frames may follow."""
+        return self._handshake.stage is HandshakeStage.DONE
+
+    def feed(self, chunk: bytes) -> None:
+        """More bytes."""
+        if self._over:
+            return
+        if self.admitted:
+            self._reader.feed(chunk)
+        else:
+            self._heard += chunk
+
+    def next(self) -> ClientRequest | None:
+        """The next step of the handshake, or the next request or messages."""
+        if self._over:
+            return None
+        if not self.admitted:
+            return self._shake()
+        while (batch := self._reader.next()) is not None:
+            if (said := self._said(batch)) is not None:
+                return said
+        return None
+
+    def tell(self, word: ControlMessage) -> bytes:
+        """What can be said: that a client is welcome, or why it is not."""
+        match word:
+            case WelcomeReply():
+                self._private_group = word.private_group
+                self._handshake.accept(word.private_group)
+                return self._sent()
+            case RefusedReply("hello"):
+                self._handshake.refuse(_CODES.get(word.reason, HandshakeCode.AUTH))
+                return self._sent()
+            case ErrorNotice(reason) if reason == TOO_MANY_CLIENTS:
+                self._handshake.refuse(HandshakeCode.QUOTA)
+                return self._sent()
+            case _:
+                return b""
+
+    # The handshake.
+
+    def _shake(self) -> ClientRequest | None:
+        heard, self._heard = self._heard, b""
+        wants = self._handshake.receive(heard)
+        if wants is not None:
+            user = wants.user or self._invent()
+            return HelloRequest(user, COUNT_MAX, wants.membership, self._slow, wants.priority)
+        if self._handshake.stage is HandshakeStage.REFUSED:
+            self._over = True
+            return Admitted(self._sent(), "handshake refused")
+        return Admitted(self._sent()) if self.admitted else None
+
+    def _sent(self) -> bytes:
+        out = b"".join(self._handshake.out)
+        self._handshake.out.clear()
+        if self.admitted:
+            self._reader.feed(self._handshake.rest)
+        return out
+
+    # Frames.
+
+    def _said(self, batch: SpreadBatch) -> ClientRequest | None:
+        if batch.sender != self._private_group:
+            raise PeerError(Drop.FOREIGN_SENDER, f"a frame in the name of {batch.sender}")
+        match batch.kind:
+            case Bits.KILL:
+                self._over = True
+                return QuitRequest()
+            case Bits.JOIN | Bits.LEAVE:
+                return self._change(batch)
+            case _:
+                return self._send(batch)
+
+    def _change(self, batch: SpreadBatch) -> ClientRequest | None:
+        if not batch.groups:
+            raise PeerError(Drop.INCONSISTENT, "a request for no group")
+        # Of several a real daemon takes the first.
+        group = batch.groups[0]
+        if not is_group(group):
+            return None
+        return JoinRequest(group) if batch.kind is Bits.JOIN else LeaveRequest(group)
+
+    def _send(self, batch: SpreadBatch) -> Send | None:
+        run = self._run_of(batch)
+        if run is None:
+            return None
+        return Send(self._session, run, encode_bundle(run, batch.bodies, batch.types, bytes(len(batch.bodies))))
+
+    def _run_of(self, batch: SpreadBatch) -> Run | None:
+        daemon = self._groups.me.daemon
+        same = batch.kind, batch.self_discard, batch.names, batch.big_endian, batch.free_bits, daemon
+        if same != self._same:
+            # A bundle names each group once; in a message to nobody, nobody is missed.
+            groups = tuple([GroupName(one) for one in dict.fromkeys(batch.groups) if one])
+            run = Run(
+                daemon,
+                self._session,
+                SERVICES[batch.kind],
+                groups,
+                batch.self_discard,
+                big_endian=batch.big_endian,
+                spread_bits=batch.free_bits,
+                spread_groups=b"" if batch.names == shown_groups(groups) else batch.names,
+            )
+            self._same, self._run = same, run if groups else None
+        return self._run
+
 
 _SELF_DISCARD: Final = int(Bits.SELF_DISCARD)
 _INVENTED_MAX: Final = 10 ** (USER_BYTES_MAX - 1)
 
 
-class Spread:
+class SpreadDialect:
     """As one daemon speaks it."""
 
     native = False
@@ -52,7 +266,7 @@ class Spread:
         options = self._options()
         methods = (NULL, IP) if options.spread_access else (NULL,)
         handshake = Handshake(methods, may_come(address, options.spread_access))
-        reader = Reader(REST_BYTES_MAX, self._message_bytes_max)
+        reader = SpreadReader(REST_BYTES_MAX, self._message_bytes_max)
         groups, slow = self._groups, options.spread_slow
         return SpreadConversation(groups, session, handshake, reader, lambda: self._invented(session), slow)
 
@@ -65,7 +279,7 @@ class Spread:
 
     # What is shown.
 
-    def messages(self, deliver: DeliverBundle) -> Held:
+    def messages(self, deliver: DeliverBundle) -> SharedFrame:
         """The frames of a bundle, end to end."""
         bundle = deliver.picked()
         run, types, bodies = bundle.run, bundle.types.tolist(), bundle.messages()
@@ -84,22 +298,22 @@ class Spread:
         else:
             names = run.spread_groups or shown_groups(run.groups)
             frames = encode_messages(bits, sender, names, run.big_endian, types, bodies)
-        return held(frames, Loss(run.groups, len(bundle), len(bundle.bodies)))
+        return shared_frame(frames, FrameLoss(run.groups, len(bundle), len(bundle.bodies)))
 
-    def view(self, show: ShowView) -> Held:
+    def view(self, show: ShowView) -> SharedFrame:
         """A regular membership message."""
         shown = show.view
         cause, sets, own = self._sets(shown)
         named = Sets(tuple([self._named(one) for one in sets]), own)
-        return held(view(shown.group, group_id(shown.id), self._named(shown.members), cause, named))
+        return shared_frame(view(shown.group, group_id(shown.id), self._named(shown.members), cause, named))
 
-    def signal(self, show: ShowSignal) -> Held:
+    def signal(self, show: ShowSignal) -> SharedFrame:
         """A transitional message."""
-        return held(signal(show.group, group_id(show.id)))
+        return shared_frame(signal(show.group, group_id(show.id)))
 
-    def left(self, event: LeftGroup) -> Held:
+    def left(self, event: LeftGroup) -> SharedFrame:
         """What a session sees of its own leave."""
-        return held(own_leave(event.group))
+        return shared_frame(own_leave(event.group))
 
     def _sets(self, shown: GroupView) -> tuple[Cause, tuple[tuple[GroupMember, ...], ...], int]:
         """The cause as Spread has it, the virtual-synchrony sets, and which is the receivers' own."""

@@ -39,7 +39,7 @@ _KINDS: Final = {int(bit): (bit, False) for bit in (*SERVICES, *REQUESTS)} | {
 """What a client may say: one service or one request, and of a service whether it is for the sender too."""
 
 
-class Batch(NamedTuple):
+class SpreadBatch(NamedTuple):
     """Messages of a client that differ only in their bodies and types; or one request."""
 
     kind: Bits  # Exactly one service or request.
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
         return decode_names(self.names)
 
 
-class Reader:
+class SpreadReader:
     """Bytes go in as they come, frames come out; a PeerError is the end of the connection.
 
     A client mostly sends the same head again and again, and then it is not read again: frames whose heads are
@@ -87,7 +87,7 @@ class Reader:
             self._data, self._at = bytes(self._torn), 0
             self._torn.clear()
 
-    def next(self) -> Batch | None:
+    def next(self) -> SpreadBatch | None:
         """The next frames, if all of one is here; a head is judged before the rest has come."""
         data, start = self._data, self._at
         if len(data) - start < HEAD_BYTES:
@@ -111,7 +111,7 @@ class Reader:
         names, free_bits = data[start + HEAD_BYTES : names_end], (word & FREE_BITS) >> FREE_BITS_AT
         self._at = end
         types, bodies = [message_type], [data[names_end:end]]
-        batch = Batch(kind, self_discard, sender, names, big_endian, types, bodies, free_bits)
+        batch = SpreadBatch(kind, self_discard, sender, names, big_endian, types, bodies, free_bits)
         if kind not in REQUESTS:
             self._go_on(batch, data[start:names_end], size)
         return batch
@@ -131,7 +131,7 @@ class Reader:
         if rest_bytes > limit:
             raise PeerError(Drop.LIMIT, f"groups and body of {rest_bytes} bytes, of {limit} at most")
 
-    def _go_on(self, batch: Batch, head: bytes, size: int) -> None:
+    def _go_on(self, batch: SpreadBatch, head: bytes, size: int) -> None:
         """Adds the frames behind that begin alike."""
         data, at = self._data, self._at
         types, bodies = batch.types, batch.bodies

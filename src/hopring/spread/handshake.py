@@ -4,6 +4,7 @@ Clients before 3.16 know nothing of methods and send none; those before 3.15 sen
 version instead of three.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
@@ -23,7 +24,7 @@ _PATCH_WELCOME: Final = (3, 15, 0)
 _METHODS_SINCE: Final = (3, 16, 0)
 
 
-class Code(IntEnum):
+class HandshakeCode(IntEnum):
     """What is said on the wire."""
 
     ACCEPT = 1
@@ -34,7 +35,7 @@ class Code(IntEnum):
     AUTH = -9
 
 
-class Stage(Enum):
+class HandshakeStage(Enum):
     """How far it has come."""
 
     NAME = "name"
@@ -44,7 +45,7 @@ class Stage(Enum):
     REFUSED = "refused"
 
 
-class Wants(NamedTuple):
+class HandshakeRequest(NamedTuple):
     """A client has said who it wants to be; an empty name is for us to choose."""
 
     user: str
@@ -58,7 +59,7 @@ class Handshake:
 
     methods: tuple[str, ...] = (NULL,)  # That a client may choose; none of them exchanges bytes.
     passes: bool = True  # What the methods come to that are asked of everybody, such as a look at the address.
-    stage: Stage = Stage.NAME
+    stage: HandshakeStage = HandshakeStage.NAME
     version: tuple[int, int, int] = (0, 0, 0)
     out: list[bytes] = field(default_factory=list)  # To be sent.
     _private_group: str = ""
@@ -69,45 +70,45 @@ class Handshake:
         """After it is done: what came behind it."""
         return bytes(self._buffer)
 
-    def receive(self, chunk: bytes) -> Wants | None:
+    def receive(self, chunk: bytes) -> HandshakeRequest | None:
         """Takes bytes; says once who the client wants to be, and then waits for `accept` or `refuse`."""
         self._buffer += chunk
-        wants = self._name() if self.stage is Stage.NAME else None
-        if self.stage is Stage.METHODS:
+        wants = self._name() if self.stage is HandshakeStage.NAME else None
+        if self.stage is HandshakeStage.METHODS:
             self._methods()
         return wants
 
     def accept(self, private_group: str) -> None:
         """The name is this one's."""
-        assert self.stage is Stage.WAITS, "it has said its name"
+        assert self.stage is HandshakeStage.WAITS, "it has said its name"
         self._private_group = private_group
         if self.version < _METHODS_SINCE:
             self._judge()
             return
         methods = "".join(f"{one} " for one in self.methods).encode()
         self.out.append(bytes([len(methods)]) + methods)
-        self.stage = Stage.METHODS
+        self.stage = HandshakeStage.METHODS
         self._methods()
 
-    def refuse(self, code: Code) -> None:
+    def refuse(self, code: HandshakeCode) -> None:
         """There will be no session."""
         self.out.append(code.to_bytes(1, signed=True))
-        self.stage = Stage.REFUSED
+        self.stage = HandshakeStage.REFUSED
 
-    def _name(self) -> Wants | None:
+    def _name(self) -> HandshakeRequest | None:
         data = self._buffer
         if len(data) < 2:
             return None
         short = (data[0], data[1]) <= _LAST_OF_TWO_BYTES
         head = 4 if short else 5
         if (data[0], data[1]) < _FIRST_VERSION:
-            self.refuse(Code.VERSION)
+            self.refuse(HandshakeCode.VERSION)
             return None
         if len(data) < head:
             return None
         flags, length = data[head - 2], data[head - 1]
         if length > USER_BYTES_MAX:
-            self.refuse(Code.ILLEGAL_NAME)
+            self.refuse(HandshakeCode.ILLEGAL_NAME)
             return None
         if len(data) < head + length:
             return None
@@ -115,10 +116,10 @@ class Handshake:
         user = bytes(data[head : head + length])
         del data[: head + length]
         if not all(ord("#") < one <= ord("~") for one in user):
-            self.refuse(Code.ILLEGAL_NAME)
+            self.refuse(HandshakeCode.ILLEGAL_NAME)
             return None
-        self.stage = Stage.WAITS
-        return Wants(user.decode("ascii"), bool(flags & 1), bool(flags >> 4))
+        self.stage = HandshakeStage.WAITS
+        return HandshakeRequest(user.decode("ascii"), bool(flags & 1), bool(flags >> 4))
 
     def _methods(self) -> None:
         if len(self._buffer) < METHODS_BYTES:
@@ -129,7 +130,7 @@ class Handshake:
         names = [one.partition(b"\0")[0].decode("ascii", "replace") for one in fields]
         given = [name for name in names if name]
         if not names[0] or any(name not in self.methods for name in given):
-            self.refuse(Code.AUTH)
+            self.refuse(HandshakeCode.AUTH)
         else:
             self._judge()
 
@@ -137,10 +138,99 @@ class Handshake:
         if self.passes:
             self._welcome()
         else:
-            self.refuse(Code.AUTH)
+            self.refuse(HandshakeCode.AUTH)
 
     def _welcome(self) -> None:
         numbers = VERSION if self.version >= _PATCH_WELCOME else VERSION[:2]
         name = self._private_group.encode("ascii")
-        self.out.append(bytes([Code.ACCEPT, *numbers, len(name)]) + name)
-        self.stage = Stage.DONE
+        self.out.append(bytes([HandshakeCode.ACCEPT, *numbers, len(name)]) + name)
+        self.stage = HandshakeStage.DONE
+
+
+CLOSED: Final = -8
+"""What a client tells itself when a daemon went away, or said what no daemon says."""
+
+SILENT_METHODS: Final = (b"NULL", b"IP")
+"""Methods of authentication in which nothing is said, the first that is offered it is."""
+
+_REFUSALS: Final = range(-9, -2)
+_SIGN: Final = 0x80
+_NAME_BYTES_MAX: Final = 31
+_OLDEST_DAEMON: Final = (3, 1, 0)
+
+
+class SpreadWelcome(NamedTuple):
+    """There is a session, under this name."""
+
+    version: tuple[int, int, int]
+    private_group: bytes
+
+
+class SpreadRefusal(NamedTuple):
+    """There is none; a code of the daemon, or CLOSED."""
+
+    code: int
+
+
+class Greeting:
+    """One connection's, from our hello to the daemon's answer."""
+
+    def __init__(self, user: bytes, membership: bool, priority: bool) -> None:
+        """The daemon judges the name, and invents one if it is empty."""
+        assert len(user) <= USER_BYTES_MAX, "whoever calls makes it fit"
+        self.out = bytes([*VERSION, membership | priority << 4, len(user)]) + user  # To be sent, once.
+        self.wants = 1  # Bytes; none when it is over.
+        self.result: SpreadWelcome | SpreadRefusal | None = None
+        self._next: Callable[[bytes], None] = self._length
+        self._version = (0, 0, 0)
+
+    def receive(self, data: bytes) -> None:
+        """Takes the bytes that it wants."""
+        assert self.wants
+        assert len(data) == self.wants
+        self.out, self.wants = b"", 0
+        self._next(data)
+
+    def _want(self, size: int, then: Callable[[bytes], None]) -> None:
+        self.wants, self._next = size, then
+
+    def _refuse(self, code: int) -> None:
+        self.result = SpreadRefusal(code if code in _REFUSALS else CLOSED)
+
+    def _length(self, data: bytes) -> None:
+        length = int.from_bytes(data, signed=True)
+        if length < 0 or length > METHODS_BYTES:
+            self._refuse(length)
+        elif length == 0:
+            self._refuse(HandshakeCode.AUTH)  # Nothing is allowed; the daemon will say so itself.
+        else:
+            self._want(length, self._methods)
+
+    def _methods(self, data: bytes) -> None:
+        offered = data.split(b" ")
+        ours = [one for one in SILENT_METHODS if one in offered]
+        if not ours:
+            self._refuse(HandshakeCode.AUTH)
+            return
+        self.out = ours[0].ljust(METHOD_BYTES, b"\0").ljust(METHODS_BYTES, b"\0")
+        self._want(1, self._answer)
+
+    def _answer(self, data: bytes) -> None:
+        if data[0] == HandshakeCode.ACCEPT:
+            self._want(4, self._facts)
+        else:
+            self._refuse(int.from_bytes(data, signed=True))
+
+    def _facts(self, data: bytes) -> None:
+        *version, length = data
+        if any(one & _SIGN for one in version) or not 1 <= length <= _NAME_BYTES_MAX:
+            self._refuse(CLOSED)
+            return
+        self._version = (version[0], version[1], version[2])
+        if self._version < _OLDEST_DAEMON:
+            self._refuse(HandshakeCode.VERSION)
+        else:
+            self._want(length, self._name)
+
+    def _name(self, data: bytes) -> None:
+        self.result = SpreadRefusal(CLOSED) if b"\0" in data else SpreadWelcome(self._version, data)

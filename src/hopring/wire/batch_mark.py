@@ -1,7 +1,7 @@
 """Batch marks: which messages of which application's batch a bundle has, so that a batch sent again is known.
 
 A mark stands in the bundle, between the names of groups and the bodies, and goes where the bundle goes: whoever
-has the messages has their numbers. Daemons pass it on; receivers drop what they have had (client/once.py).
+has the messages has their numbers. Daemons pass it on; receivers drop what they have had (client/dedup.py).
 
 Invariant   a mark has a name of 1 to APP_BYTES_MAX bytes, a batch up to BATCH_MAX, and an index such that the
             last message of its bundle has one, too.

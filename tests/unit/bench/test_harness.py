@@ -28,12 +28,11 @@ from hopring.bench.harness.workload import Case, Job
 from hopring.bench.throughput import order_is_ok, set_board
 from hopring.client.runs import MessageRun
 from hopring.client.sequence import EventSequence
-from hopring.client.stream import Stream
+from hopring.client.stream import EventStream
 from hopring.groups.private_groups import private_group
-from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import AGREED
-from hopring.session.messages import Messages
-from hopring.session.place import Place
+from hopring.session.frames import DeliveredBundle
 from hopring.wire.bundle import Bundle, Run, decode_bundle, encode_bundle
 
 PLACE = Place(ViewId(1, DaemonId(0), Incarnation(1)), 1, 0)
@@ -110,7 +109,7 @@ def test_the_sum_of_one_sender_does_not_depend_on_how_it_is_made() -> None:
 def test_marks_of_a_bundle_are_what_its_bodies_begin_with(sizes: list[int]) -> None:
     bodies = [mark(3, number) + bytes(size - 4) for number, size in enumerate(sizes)]
 
-    came = Messages(private_group("anna", "a1"), PLACE, bundle_of(bodies))
+    came = DeliveredBundle(private_group("anna", "a1"), PLACE, bundle_of(bodies))
     for start in (0, 1):
         run = MessageRun(1, 0, start, len(bodies), came)
         assert run_marks(run) == b"".join([mark(3, number) for number in range(start, len(bodies))])
@@ -118,11 +117,11 @@ def test_marks_of_a_bundle_are_what_its_bodies_begin_with(sizes: list[int]) -> N
 
 @pytest.mark.parametrize("at_once", [1, 3, 7, 100])
 def test_marks_of_batches_go_on_where_the_last_batch_ended(at_once: int) -> None:
-    stream = Stream()
+    stream = EventStream()
     ends = list(accumulate([4, 1, 5]))
     for first, last in zip([0, *ends], ends, strict=False):
         bundle = bundle_of([mark(0, number) + bytes(96) for number in range(first, last)])
-        stream.put_messages(Messages(private_group("anna", "a1"), PLACE, bundle), 0, len(bundle), 1)
+        stream.put_messages(DeliveredBundle(private_group("anna", "a1"), PLACE, bundle), 0, len(bundle), 1)
 
     seen = b""
     while taken := stream.take_many(at_once)[0]:

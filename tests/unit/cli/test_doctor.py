@@ -26,7 +26,7 @@ from hopring.config import (
     local_config,
 )
 from hopring.ids import DaemonId, Incarnation, ViewId
-from hopring.session.answers import DaemonPhase
+from hopring.session.protocol import DaemonPhase
 
 CONFIG = local_config({"eu": 2, "us": 1}, base_port=free_base_port(6))
 LINK = LinkFacts("us1", "hop", 1000, 1000, 0, 0, 0, 0.04, 0)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hopring.cli.progress_line import Amounts
+from hopring.ids import Place
 from hopring.services import Service
-from hopring.session.place import Place
 from hopring.spool.archive import archive, waiting_bytes
 from hopring.spool.layout import log_path
 from hopring.spool.record import NO_VIEW, RecordHeader, RecordKind, run_of

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Hop
 
+from hopring.ids import Place
 from hopring.services import Service
-from hopring.session.place import Place
 from hopring.spool.layout import log_path
 from hopring.spool.record import NO_VIEW, RecordHeader, RecordKind, run_of
 from hopring.spool.retention import permit

@@ -31,7 +31,7 @@ from hopring import (
 NAME = "give a group's name as a str"
 NAMES = "give a group's name as a str, or a list of names"
 BYTES = "choose a name of 1 to 128 bytes of UTF-8 without NUL"
-NO_PRIVATE = "a name has no #; only private groups do, #name#daemon, to which messages are sent without a join"
+NO_PRIVATE = "only private groups have a # in their name, as in #name#daemon; send to them without a join"
 BUFFERS = "give bytes, a bytearray or a memoryview, or a list of them that are sent end to end"
 BODIES = "give a list of bytes, one for each message"
 FLAG = "give True or False"

@@ -7,13 +7,12 @@ from tests.unit.client.test_reconnect import OPTIONS, connected
 from tests.unit.session.front import Front
 from tests.unit.spread.test_dialect import Desk
 
-from hopring.client.batches import BUNDLE_BYTES, Numbered, batch_of, multicast_batch
-from hopring.client.core import Core
+from hopring.client.calls import BUNDLE_BYTES, BatchItem, Call, batch_of, multicast_batch
+from hopring.client.core import ClientCore
 from hopring.client.errors import BatchInDoubt, InDoubt, MessageTooLarge, RequestRefused
 from hopring.client.events import Message, Receipt
-from hopring.client.retrying import Reconnect
-from hopring.client.sending import Sending
-from hopring.client.verbs import Verb
+from hopring.client.outgoing import OutgoingMessage
+from hopring.client.reconnect import Reconnect
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.session.options import TICKETS_MAX
@@ -22,11 +21,11 @@ from hopring.wire.batch_mark import BatchMark
 SECOND = 1_000_000
 
 
-def sent(core: Core, messages: Iterable[Numbered], batch: int = 0) -> Verb[Receipt | None]:
+def sent(core: ClientCore, messages: Iterable[BatchItem], batch: int = 0) -> Call[Receipt | None]:
     return multicast_batch(core, batch_of("g", "app", batch, Service.SAFE), messages, 0, 5.0)
 
 
-def finish(verb: Verb[Receipt | None], exchange: Callable[[], None], *, begun: bool = False) -> Receipt | None:
+def finish(verb: Call[Receipt | None], exchange: Callable[[], None], *, begun: bool = False) -> Receipt | None:
     """What a shell does; time passes only while nothing else happens."""
     now_us = 0
     try:
@@ -41,22 +40,24 @@ def finish(verb: Verb[Receipt | None], exchange: Callable[[], None], *, begun: b
         return receipt
 
 
-def send(front: Front, number: int, core: Core, messages: Iterable[Numbered], batch: int = 0) -> Receipt | None:
+def send(
+    front: Front, number: int, core: ClientCore, messages: Iterable[BatchItem], batch: int = 0
+) -> Receipt | None:
     return finish(sent(core, messages, batch), lambda: front.exchange(number, core))
 
 
-def member(front: Front, number: int = 50, name: str = "bert", window_bytes: int = 1 << 20) -> Core:
+def member(front: Front, number: int = 50, name: str = "bert", window_bytes: int = 1 << 20) -> ClientCore:
     core = front.client(number, name, window_bytes)
     core.join("g")
     front.exchange(number, core)
     return core
 
 
-def messages_of(core: Core) -> list[Message]:
+def messages_of(core: ClientCore) -> list[Message]:
     return [event for event in iter(core.take, None) if isinstance(event, Message)]
 
 
-def bodies(core: Core) -> list[bytes]:
+def bodies(core: ClientCore) -> list[bytes]:
     return [message.data for message in messages_of(core)]
 
 
@@ -88,7 +89,7 @@ def test_a_batch_that_is_sent_again_reaches_only_those_who_have_not_had_it() -> 
     front.exchange(51, carl)
 
     assert bodies(bert) == bodies(carl) == numbered(5) * 2
-    assert (bert.kept.once.dropped, carl.kept.once.dropped) == (25, 20)
+    assert (bert.state.dedup.dropped, carl.state.dedup.dropped) == (25, 20)
 
 
 def test_clients_of_spread_get_the_messages_without_marks_and_as_often_as_they_are_sent() -> None:
@@ -194,9 +195,9 @@ def test_a_sender_that_is_killed_anywhere_and_one_that_repeats_its_batch_while_i
     assert bodies(bert) == numbered(12)
 
 
-def put(core: Core, messages: list[bytes], index: int) -> None:
+def put(core: ClientCore, messages: list[bytes], index: int) -> None:
     """A bundle in the middle of a batch."""
-    sending = Sending((GroupName("g"),), b"", Service.SAFE)
+    sending = OutgoingMessage((GroupName("g"),), b"", Service.SAFE)
     core.outgoing.put_bundle(sending, BatchMark("app", 0, index), messages, [0] * len(messages))
 
 
@@ -227,7 +228,7 @@ def test_a_lost_connection_leaves_the_batch_in_doubt_and_it_may_be_sent_again(
     send(front, 9, front.client(9, "next"), numbered(5), batch=3)
     front.exchange(50, bert)
     assert bodies(bert) == numbered(5)
-    assert bert.kept.once.dropped == 5
+    assert bert.state.dedup.dropped == 5
 
 
 def test_a_batch_never_goes_on_by_another_connection() -> None:

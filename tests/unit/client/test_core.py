@@ -4,29 +4,36 @@ from random import Random
 
 import pytest
 
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
-from hopring.client.outgoing import Outgoing
-from hopring.client.sending import Sending, checked_groups
-from hopring.client.url import Where, parse_url
+from hopring.client.outgoing import OutgoingMessage, OutgoingRequests, checked_groups
+from hopring.client.url import DaemonAddress, parse_url
 from hopring.ids import GroupName
-from hopring.session.frames import PREAMBLE, Kind, encode_frame
-from hopring.session.words import Credit, Hello, Join, Left, View, Welcome, encode_word
+from hopring.session.frames import PREAMBLE, FrameKind, encode_frame
+from hopring.session.protocol import (
+    Credit,
+    HelloRequest,
+    JoinRequest,
+    LeftNotice,
+    ViewNotice,
+    WelcomeReply,
+    encode_control,
+)
 
-WELCOME = Welcome("eu1", 0, 1, "#anna#eu1", 1000, 10_000)
+WELCOME = WelcomeReply("eu1", 0, 1, "#anna#eu1", 1000, 10_000)
 
 
-def connected() -> Core:
-    core = Core("hop://test", "anna")
+def connected() -> ClientCore:
+    core = ClientCore("hop://test", "anna")
     core.hello()
-    core.receive(PREAMBLE + encode_word(WELCOME))
+    core.receive(PREAMBLE + encode_control(WELCOME))
     assert core.welcome == WELCOME
     core.output()
     return core
 
 
 def test_something_else_at_the_port_is_a_connect_error() -> None:
-    core = Core("hop://test", "anna")
+    core = ClientCore("hop://test", "anna")
     core.receive(b"SSH-2.0-OpenSSH_9.6\r\n")
 
     assert isinstance(core.ended, ConnectError)
@@ -36,12 +43,12 @@ def test_something_else_at_the_port_is_a_connect_error() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        encode_word(Credit(1)),
-        encode_word(WELCOME),
-        encode_word(Hello("x", 4096)),
-        encode_frame(Kind.MESSAGES, bytes(100)),
-        encode_frame(Kind.VIEW, b"\x91\xa1g"),
-        encode_word(View("g", ((1, 0, 1), (), 1), (), (3,), "join", None, ())),  # type: ignore[arg-type]
+        encode_control(Credit(1)),
+        encode_control(WELCOME),
+        encode_control(HelloRequest("x", 4096)),
+        encode_frame(FrameKind.MESSAGES, bytes(100)),
+        encode_frame(FrameKind.VIEW, b"\x91\xa1g"),
+        encode_control(ViewNotice("g", ((1, 0, 1), (), 1), (), (3,), "join", None, ())),  # type: ignore[arg-type]
         b"\xff\xff\xff\xff\x14\0\0\0",
     ],
 )
@@ -58,12 +65,12 @@ def test_random_bytes_of_a_daemon_end_the_session_or_wait_for_more() -> None:
     dice = Random(4711)
     for _ in range(300):
         core = connected()
-        core.receive(encode_word(Left("g")) + dice.randbytes(dice.randrange(1, 60)))
+        core.receive(encode_control(LeftNotice("g")) + dice.randbytes(dice.randrange(1, 60)))
         assert core.ended is None or isinstance(core.ended, SessionClosed)
 
 
 def test_an_end_before_the_welcome_is_a_connect_error() -> None:
-    core = Core("hop://test", "anna")
+    core = ClientCore("hop://test", "anna")
     core.lost("the daemon is gone")
 
     assert isinstance(core.ended, ConnectError)
@@ -71,9 +78,9 @@ def test_an_end_before_the_welcome_is_a_connect_error() -> None:
 
 
 def test_what_cannot_be_sent_is_told_at_once() -> None:
-    outgoing = Outgoing(WELCOME)
+    outgoing = OutgoingRequests(WELCOME)
     with pytest.raises(MessageTooLarge) as caught:
-        outgoing.takes(Sending((GroupName("g"),), bytes(1001)))
+        outgoing.takes(OutgoingMessage((GroupName("g"),), bytes(1001)))
     assert (caught.value.size_bytes, caught.value.limit_bytes) == (1001, 1000)
     for groups in (
         [],
@@ -94,13 +101,13 @@ def test_what_cannot_be_sent_is_told_at_once() -> None:
 
 
 def test_only_requests_that_are_not_credited_are_in_doubt() -> None:
-    outgoing = Outgoing(WELCOME)
-    one = Sending((GroupName("g"),), b"1")
+    outgoing = OutgoingRequests(WELCOME)
+    one = OutgoingMessage((GroupName("g"),), b"1")
     outgoing.put(one)
     outgoing.put(one)
     outgoing.seal()
     cost = outgoing.charged_bytes
-    outgoing.ask(Join("g"), 256)
+    outgoing.ask(JoinRequest("g"), 256)
     outgoing.put(one)
     outgoing.put(one)
     outgoing.seal()
@@ -114,9 +121,9 @@ def test_only_requests_that_are_not_credited_are_in_doubt() -> None:
 
 
 def test_addresses() -> None:
-    assert parse_url("hop://localhost") == Where("localhost", 4893)
-    assert parse_url("hop://[::1]:99") == Where("::1", 99)
-    assert parse_url("hop+unix:///run/hop%20ring/eu1.sock") == Where(path="/run/hop ring/eu1.sock")
+    assert parse_url("hop://localhost") == DaemonAddress("localhost", 4893)
+    assert parse_url("hop://[::1]:99") == DaemonAddress("::1", 99)
+    assert parse_url("hop+unix:///run/hop%20ring/eu1.sock") == DaemonAddress(path="/run/hop ring/eu1.sock")
     for wrong in ("localhost:4893", "http://localhost", "hop:///path", "hop+unix://host/path", "hop://h/x", ""):
         with pytest.raises(ValueError, match="write hop://host:port"):
             parse_url(wrong)

@@ -4,19 +4,19 @@ import pytest
 from tests.unit.client.test_reconnect import Wire, connected, sending
 from tests.unit.session.front import Front
 
-from hopring.client import verbs
+from hopring.client import calls
 from hopring.client.errors import MessageTooLarge, RequestRefused
-from hopring.client.facts import many_of
-from hopring.client.sending import BUNDLE_BYTES_AIM, Many
+from hopring.client.outgoing import BUNDLE_BYTES_AIM, OutgoingSeries
+from hopring.client.shell import series_of
 from hopring.services import AGREED, SAFE, Service
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGES_MAX
 
 
-def many(*bodies: bytes, group: str = "g") -> Many:
-    return many_of(group, bodies, Service.AGREED, 7, False)
+def many(*bodies: bytes, group: str = "g") -> OutgoingSeries:
+    return series_of(group, bodies, Service.AGREED, 7, False)
 
 
-def next_of(verb: verbs.Verb[None]) -> verbs.Wait | None:
+def next_of(verb: calls.Call[None]) -> calls.Wait | None:
     """What it waits for next; None when it has ended."""
     try:
         return verb.send(0)
@@ -24,9 +24,9 @@ def next_of(verb: verbs.Verb[None]) -> verbs.Wait | None:
         return None
 
 
-def send(wire: Wire, some: Many) -> None:
+def send(wire: Wire, some: OutgoingSeries) -> None:
     """All of them, of which the window has room for all."""
-    assert list(verbs.multicast_many(wire.core, some, 0)) == []
+    assert list(calls.multicast_many(wire.core, some, 0)) == []
     wire.exchange(0)
 
 
@@ -71,8 +71,8 @@ def test_more_than_the_window_waits_for_credit() -> None:
     bodies = [at.to_bytes(4, "little") * 5_000 for at in range(3 * window_bytes // 20_000)]
     got: list[bytes] = []
     waits = 0
-    verb = verbs.multicast_many(wire.core, many(*bodies), 0)
-    wait: verbs.Wait | None = next(verb)
+    verb = calls.multicast_many(wire.core, many(*bodies), 0)
+    wait: calls.Wait | None = next(verb)
     while wait is not None:
         waits += 1
         assert wire.core.outgoing.charged_bytes <= window_bytes
@@ -106,7 +106,7 @@ def test_none_is_none_and_groups_are_checked() -> None:
     with pytest.raises(RequestRefused):
         many(b"x", group="")
     with pytest.raises(ValueError, match="type: 65536 is out of range"):
-        many_of("g", [b"x"], Service.AGREED, 1 << 16, False)
+        series_of("g", [b"x"], Service.AGREED, 1 << 16, False)
 
 
 def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:

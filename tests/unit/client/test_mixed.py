@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 from tests.unit.session.front import Front
 
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.client.events import Event, Message
-from hopring.client.facts import sending_of
 from hopring.client.runs import MessageRun
+from hopring.client.shell import message_of
 from hopring.groups.delivery import KINDS_MAX
 from hopring.services import Service
 from hopring.spooler import RunBuilder
@@ -18,7 +18,7 @@ from hopring.spooler import RunBuilder
 GROUPS = ("a", "b", "c")
 
 
-def member(front: Front, number: int, name: str, *groups: str) -> Core:
+def member(front: Front, number: int, name: str, *groups: str) -> ClientCore:
     core = front.client(number, name)
     for group in groups:
         core.join(group)
@@ -27,11 +27,11 @@ def member(front: Front, number: int, name: str, *groups: str) -> Core:
     return core
 
 
-def drain(core: Core, group: str | None = None) -> list[Event]:
+def drain(core: ClientCore, group: str | None = None) -> list[Event]:
     return list(iter(lambda: core.take(group), None))
 
 
-def one(core: Core, group: str | None) -> list[Event]:
+def one(core: ClientCore, group: str | None) -> list[Event]:
     event = core.take(group)
     return [] if event is None else [event]
 
@@ -40,11 +40,13 @@ def messages(events: list[Event]) -> list[tuple[tuple[str, ...], bytes]]:
     return [(one.groups, one.data) for one in events if isinstance(one, Message)]
 
 
-def send(front: Front, number: int, core: Core, *what: tuple[str, bytes], self_discard: bool = False) -> None:
+def send(
+    front: Front, number: int, core: ClientCore, *what: tuple[str, bytes], self_discard: bool = False
+) -> None:
     """All of it in one turn."""
     for group, data in what:
         if not core.offer(group, data, Service.AGREED, 3, self_discard):
-            core.send(sending_of(group, data, Service.AGREED, 3, self_discard))
+            core.send(message_of(group, data, Service.AGREED, 3, self_discard))
     front.exchange(number, core)
 
 
@@ -117,12 +119,12 @@ def test_a_lot_that_was_taken_apart_gives_nothing_twice() -> None:
     front = Front()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
-    lot = anna.lot(None)
-    assert lot is not None
-    assert lot.message().data == b"1"
+    entry = anna.entry(None)
+    assert entry is not None
+    assert entry.message().data == b"1"
     anna.take("b")
 
-    assert lot.at == lot.end
+    assert entry.at == entry.end
     assert messages(drain(anna)) == [(("a",), b"3"), (("c",), b"4"), (("c",), b"5")]
 
 
@@ -202,11 +204,11 @@ def test_a_piece_of_a_mixed_bundle_makes_its_own_messages_only() -> None:
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
     anna.take("b")
-    lot = anna.lot("c")
+    entry = anna.entry("c")
 
-    assert lot is not None
-    assert lot.message().data == b"4"
-    assert [one.data for one in lot.made or []] == [b"4", b"5"]
+    assert entry is not None
+    assert entry.message().data == b"4"
+    assert [one.data for one in entry.made or []] == [b"4", b"5"]
 
 
 def test_once_a_group_was_read_alone_what_comes_stands_in_its_parts() -> None:
@@ -215,6 +217,6 @@ def test_once_a_group_was_read_alone_what_comes_stands_in_its_parts() -> None:
     assert anna.take("a") is None
     send(front, 1, anna, *WHAT)
 
-    assert [lot.groups for lot in anna.stream.lots.values()] == [("a",), ("b",), ("a",), ("c",)]
+    assert [entry.groups for entry in anna.stream.entries.values()] == [("a",), ("b",), ("a",), ("c",)]
     assert messages(drain(anna)) == [((group,), data) for group, data in WHAT]
     assert anna.stream.credit_bytes == 0

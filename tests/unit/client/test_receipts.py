@@ -6,21 +6,19 @@ import pytest
 from tests.unit.client.test_reconnect import Wire, connected, sending
 from tests.unit.session.front import VIEW, Front
 
-from hopring.client import verbs
+from hopring.client import calls
 from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
 from hopring.client.events import Message, Receipt
-from hopring.client.sending import Sending
-from hopring.ids import GroupName
+from hopring.client.outgoing import OutgoingMessage
+from hopring.ids import GroupName, Place
 from hopring.services import Service
 from hopring.session.options import TICKETS_MAX
-from hopring.session.place import Place
-from hopring.session.words import Receipt as ReceiptWord
-from hopring.session.words import encode_word
+from hopring.session.protocol import ReceiptNotice, encode_control
 
 SECOND = 1_000_000
 
 
-def run(wire: Wire, verb: verbs.Verb[Receipt], work: Callable[[], None], now_us: int = 0) -> Receipt:
+def run(wire: Wire, verb: calls.Call[Receipt], work: Callable[[], None], now_us: int = 0) -> Receipt:
     """What a shell does, with one thing that happens while it waits."""
     try:
         wait = next(verb)
@@ -36,7 +34,7 @@ def run(wire: Wire, verb: verbs.Verb[Receipt], work: Callable[[], None], now_us:
 def test_a_receipt_has_the_place_that_members_see() -> None:
     wire = connected(Front(), "g")
     wire.events()
-    verb = verbs.multicast_wait(wire.core, sending("g", b"x"), 0)
+    verb = calls.multicast_wait(wire.core, sending("g", b"x"), 0)
     receipt = run(wire, verb, lambda: wire.exchange(0))
     (message,) = wire.events()
 
@@ -48,8 +46,8 @@ def test_a_receipt_has_the_place_that_members_see() -> None:
 @pytest.mark.parametrize("self_discard", [False, True])
 def test_no_membership_is_needed_and_no_reader(self_discard: bool) -> None:
     wire = connected(Front())
-    one = Sending((GroupName("far"), GroupName("away")), b"x", Service.SAFE, 7, self_discard)
-    receipt = run(wire, verbs.multicast_wait(wire.core, one, 0), lambda: wire.exchange(0))
+    one = OutgoingMessage((GroupName("far"), GroupName("away")), b"x", Service.SAFE, 7, self_discard)
+    receipt = run(wire, calls.multicast_wait(wire.core, one, 0), lambda: wire.exchange(0))
 
     assert (receipt.groups, receipt.service) == (("far", "away"), Service.SAFE)
     assert wire.events() == []
@@ -95,7 +93,7 @@ def test_a_receipt_that_is_late_says_that_the_message_may_still_be_delivered() -
     front = Front()
     wire = connected(front)
     front.stopped = True
-    verb = verbs.multicast_wait(wire.core, sending("g", b"x"), 0, seconds=2.0)
+    verb = calls.multicast_wait(wire.core, sending("g", b"x"), 0, seconds=2.0)
     with pytest.raises(NoReceipt, match="no receipt for 2 s; it was sent and may still be delivered") as caught:
         run(wire, verb, lambda: wire.exchange(0), now_us=2 * SECOND)
 
@@ -114,7 +112,7 @@ def test_a_message_that_found_no_room_was_not_sent() -> None:
     front.stopped = True
     while wire.core.has_room(sending("g", bytes(100_000))):
         wire.core.send(sending("g", bytes(100_000)))
-    verb = verbs.multicast_wait(wire.core, sending("g", bytes(100_000)), 0, seconds=1.0)
+    verb = calls.multicast_wait(wire.core, sending("g", bytes(100_000)), 0, seconds=1.0)
     with pytest.raises(TimedOut, match="was not sent") as caught:
         run(wire, verb, lambda: wire.exchange(0), now_us=SECOND)
 
@@ -131,7 +129,7 @@ def test_a_lost_connection_leaves_it_in_doubt_and_it_is_not_sent_again() -> None
         wire.lose(0)
 
     with pytest.raises(InDoubt, match="the connection was lost before its receipt came") as caught:
-        run(wire, verbs.multicast_wait(wire.core, sending("g", b"x"), 0), cut)
+        run(wire, calls.multicast_wait(wire.core, sending("g", b"x"), 0), cut)
     assert not isinstance(caught.value, TimeoutError)
     front.stopped = False
     front.pump()
@@ -144,29 +142,31 @@ def test_a_session_that_ended_before_is_no_doubt() -> None:
     wire = connected(Front(), options=None)
     wire.lose(0)
     with pytest.raises(SessionClosed):
-        next(verbs.multicast_wait(wire.core, sending("g", b"x"), 0))
+        next(calls.multicast_wait(wire.core, sending("g", b"x"), 0))
 
 
 def test_an_unreliable_message_has_no_receipt() -> None:
     wire = connected(Front())
-    one = Sending((GroupName("g"),), b"x", Service.UNRELIABLE)
+    one = OutgoingMessage((GroupName("g"),), b"x", Service.UNRELIABLE)
     with pytest.raises(ValueError, match="has no place in the order"):
-        next(verbs.multicast_wait(wire.core, one, 0))
+        next(calls.multicast_wait(wire.core, one, 0))
 
 
 @pytest.mark.parametrize("tickets", [(3,), (1, 1)])
 def test_a_receipt_that_nobody_asked_for_is_not_of_the_protocol(tickets: tuple[int, ...]) -> None:
     wire = connected(Front(), options=None)
     wire.core.send_for_receipt(sending("g", b""))
-    wire.core.receive(encode_word(ReceiptWord(tickets, Place(VIEW, 1, 0), False, tuple([0] * len(tickets)))))
+    wire.core.receive(
+        encode_control(ReceiptNotice(tickets, Place(VIEW, 1, 0), False, tuple([0] * len(tickets))))
+    )
 
     assert isinstance(wire.core.ended, SessionClosed)
-    assert "not of the client protocol" in str(wire.core.ended)
+    assert "sent an invalid frame" in str(wire.core.ended)
 
 
 def counted(wire: Wire, *groups: str) -> int | None:
-    one = Sending(tuple([GroupName(name) for name in groups]), b"x")
-    return run(wire, verbs.multicast_wait(wire.core, one, 0), lambda: wire.exchange(0)).members
+    one = OutgoingMessage(tuple([GroupName(name) for name in groups]), b"x")
+    return run(wire, calls.multicast_wait(wire.core, one, 0), lambda: wire.exchange(0)).members
 
 
 def test_a_receipt_counts_each_member_of_its_groups_once() -> None:
@@ -205,7 +205,7 @@ def test_messages_of_a_mixed_bundle_are_counted_by_their_own_groups() -> None:
 def test_a_receipt_with_another_number_of_counts_is_not_of_the_protocol(members: tuple[int, ...]) -> None:
     wire = connected(Front(), options=None)
     wire.core.send_for_receipt(sending("g", b""))
-    wire.core.receive(encode_word(ReceiptWord((1,), Place(VIEW, 1, 0), False, members)))
+    wire.core.receive(encode_control(ReceiptNotice((1,), Place(VIEW, 1, 0), False, members)))
 
     assert isinstance(wire.core.ended, SessionClosed)
     assert "counts for 1 tickets" in str(wire.core.ended)

@@ -3,14 +3,14 @@
 import pytest
 from tests.unit.session.front import Front
 
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.client.errors import ConnectError, NameInUse, NotMember, SessionClosed, SlowConsumer
 from hopring.client.events import Event, Message, Reconnected, View
-from hopring.client.retrying import Reconnect, Tries
-from hopring.client.sending import Sending
+from hopring.client.outgoing import OutgoingMessage
+from hopring.client.reconnect import Reconnect, ReconnectSchedule
 from hopring.ids import NEVER, GroupName
 from hopring.session.options import SessionOptions
-from hopring.session.words import Error, encode_word
+from hopring.session.protocol import ErrorNotice, encode_control
 
 SECOND = 1_000_000
 OPTIONS = Reconnect(delay_seconds_min=0.1, delay_seconds_max=1.0, give_up_seconds=10.0)
@@ -23,7 +23,7 @@ class Wire:
         self, front: Front, urls: tuple[str, ...] = ("hop://one",), options: Reconnect | None = OPTIONS
     ) -> None:
         self.front = front
-        self.core = Core(urls, "anna", reconnect=options, epoch_us=1_000 * SECOND)
+        self.core = ClientCore(urls, "anna", reconnect=options, epoch_us=1_000 * SECOND)
         self.number = 0
         self.core.begin(0)
 
@@ -66,8 +66,8 @@ def connected(front: Front, *groups: str, options: Reconnect | None = OPTIONS) -
     return wire
 
 
-def sending(group: str, data: bytes) -> Sending:
-    return Sending((GroupName(group),), data)
+def sending(group: str, data: bytes) -> OutgoingMessage:
+    return OutgoingMessage((GroupName(group),), data)
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -234,7 +234,7 @@ def test_who_was_too_slow_does_not_come_back() -> None:
     assert wire.core.wake_at_us == NEVER
 
 
-@pytest.mark.parametrize("said", [b"\xff" * 64, encode_word(Error("version", "", "upgrade"))])
+@pytest.mark.parametrize("said", [b"\xff" * 64, encode_control(ErrorNotice("version", "", "upgrade"))])
 def test_errors_of_protocol_end_the_session(said: bytes) -> None:
     wire = connected(Front())
     wire.core.receive(said, 0)
@@ -247,7 +247,7 @@ def test_errors_of_protocol_end_the_session(said: bytes) -> None:
 def test_what_passes_is_tried_again_elsewhere(reason: str) -> None:
     wire = Wire(Front(), ("hop://one", "hop://two"))
     wire.dial(0)
-    wire.core.receive(encode_word(Error(reason, "", "connect to another daemon")), 0)
+    wire.core.receive(encode_control(ErrorNotice(reason, "", "connect to another daemon")), 0)
     front, wire.front, wire.number = wire.front, Front(), 0
 
     assert wire.dial(wire.core.wake_at_us) == "hop://two"
@@ -361,7 +361,7 @@ def test_a_loss_after_quit_is_not_mended() -> None:
 
 
 def test_the_first_connection_is_tried_once_at_each_daemon() -> None:
-    core = Core(("hop://one", "hop://two"), "anna", reconnect=OPTIONS)
+    core = ClientCore(("hop://one", "hop://two"), "anna", reconnect=OPTIONS)
     core.begin(0)
     assert core.dial(0) == "hop://one"
     core.lost("Connection refused", 7)
@@ -382,7 +382,7 @@ def test_a_name_in_use_at_the_first_connection_is_told_at_once() -> None:
 
 
 def test_delays_double_after_each_round_and_chance_takes_half() -> None:
-    tries = Tries(("one", "two"), OPTIONS, chance=lambda: 1.0)
+    tries = ReconnectSchedule(("one", "two"), OPTIONS, chance=lambda: 1.0)
     tries.up(0)
     tries.lost(5 * SECOND)
     seen = []
@@ -390,7 +390,7 @@ def test_delays_double_after_each_round_and_chance_takes_half() -> None:
         at_us = tries.next(5 * SECOND)
         assert at_us is not None
         seen.append((tries.url, (at_us - 5 * SECOND) // 1000))
-    lucky = Tries(("one",), OPTIONS, chance=lambda: 0.0)
+    lucky = ReconnectSchedule(("one",), OPTIONS, chance=lambda: 0.0)
     lucky.up(0)
     lucky.lost(0)
 
@@ -400,7 +400,7 @@ def test_delays_double_after_each_round_and_chance_takes_half() -> None:
 
 
 def test_connections_that_do_not_last_are_no_reason_to_hurry() -> None:
-    tries = Tries(("one",), OPTIONS, chance=lambda: 1.0)
+    tries = ReconnectSchedule(("one",), OPTIONS, chance=lambda: 1.0)
     delays = []
     for at_us in range(4):
         tries.up(at_us)

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.client.test_reconnect import SECOND, Wire, connected, sending
 from tests.unit.session.front import VIEW, Front
 
-from hopring.client import verbs
+from hopring.client import calls
 from hopring.client.errors import MissingExtra, SessionClosed
 from hopring.client.events import Message, Reconnected, View
 from hopring.client.sequence import COLUMNS, MAPPED_MIN, EventSequence
@@ -15,7 +15,7 @@ from hopring.client.sequence import COLUMNS, MAPPED_MIN, EventSequence
 def batch(wire: Wire, messages: int = 1_000, group: str | None = None) -> EventSequence:
     """One that need not wait."""
     try:
-        next(verbs.receive_many(wire.core, group, messages, 0, 0.0))
+        next(calls.receive_many(wire.core, group, messages, 0, 0.0))
     except StopIteration as stop:
         result: EventSequence = stop.value
         return result
@@ -78,7 +78,7 @@ def test_a_batch_of_a_group_has_its_events_only() -> None:
 
 def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
     wire = connected(Front(), "g")
-    verb = verbs.receive_many(wire.core, None, 2, 0, 1.0)
+    verb = calls.receive_many(wire.core, None, 2, 0, 1.0)
     wait = next(verb)
     assert wait.until_us == SECOND
     wire.core.send(sending("g", b"1"))
@@ -87,7 +87,7 @@ def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
     verb.close()  # As a cancelled call does.
     assert [type(one) for one in batch(wire, 1)] == [View, Message]
 
-    verb = verbs.receive_many(wire.core, None, 2, 0, 1.0)
+    verb = calls.receive_many(wire.core, None, 2, 0, 1.0)
     wait = next(verb)
     for data in (b"2", b"3"):
         wire.core.send(sending("g", data))
@@ -97,7 +97,7 @@ def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
         verb.send(500_000)
     assert [one.data for one in stop.value.value.messages] == [b"2", b"3"]
 
-    verb = verbs.receive_many(wire.core, None, 2, 0, 1.0)
+    verb = calls.receive_many(wire.core, None, 2, 0, 1.0)
     next(verb)
     with pytest.raises(StopIteration) as stop:
         verb.send(SECOND)
@@ -106,7 +106,7 @@ def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
 
 def test_without_a_time_it_waits_for_a_first_event_only() -> None:
     wire = connected(Front())
-    verb = verbs.receive_many(wire.core, None, 100, 0, None)
+    verb = calls.receive_many(wire.core, None, 100, 0, None)
     wait = next(verb)
     wire.core.send(sending(wire.core.welcomed.private_group, b"1"))
     wire.exchange(0)
@@ -119,7 +119,7 @@ def test_without_a_time_it_waits_for_a_first_event_only() -> None:
 
 def test_it_does_not_wait_for_more_than_the_window_lets_in() -> None:
     wire = connected(Front(), "g")
-    verb = verbs.receive_many(wire.core, None, 100_000, 0, 60.0)
+    verb = calls.receive_many(wire.core, None, 100_000, 0, 60.0)
     wait = next(verb)
     sent = 0
     while not wait.condition():

@@ -26,8 +26,8 @@ from hopring import (
     connect,
     sync,
 )
-from hopring.client.since import Replay
-from hopring.session.session import State
+from hopring.client.replay import Replay
+from hopring.session.session import SessionPhase
 
 SOON = Reconnect(delay_seconds_min=0.01, delay_seconds_max=0.05)
 
@@ -83,7 +83,7 @@ class Server:
     def is_ending(self) -> bool:
         """Whether a client has said QUIT, and its end waits."""
         with self.lock:
-            return any(one.state is State.ENDING for one in self.front.desk.sessions.values())
+            return any(one.state is SessionPhase.ENDING for one in self.front.desk.sessions.values())
 
     def cut(self) -> None:
         """Ends all connections without a word."""

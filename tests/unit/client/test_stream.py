@@ -4,11 +4,10 @@ from itertools import pairwise
 
 from hopring.client.events import Event, Message, Reconnected, ReconnectGap
 from hopring.client.runs import MessageRun
-from hopring.client.stream import Stream
-from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.client.stream import EventStream
+from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session.messages import Messages
-from hopring.session.place import Place
+from hopring.session.frames import DeliveredBundle
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 
 PLACE = Place(ViewId(1, DaemonId(0), Incarnation(1)), 1, 0)
@@ -22,8 +21,8 @@ def name(taken: tuple[Event, int] | None) -> bytes | None:
     return taken[0].data if taken is not None and isinstance(taken[0], Message) else None
 
 
-def stream() -> Stream:
-    out = Stream()
+def stream() -> EventStream:
+    out = EventStream()
     out.open("g")
     out.open("h")
     for one in (message(b"1", "g"), message(b"2", "h"), message(b"3", "g", "h"), message(b"4", "#me#eu1")):
@@ -82,14 +81,14 @@ def test_what_waits_of_a_group_that_was_left_can_still_be_taken() -> None:
     assert "g" not in one.by_group
 
 
-def came(*bodies: bytes, groups: tuple[str, ...] = ("g",)) -> Messages:
+def came(*bodies: bytes, groups: tuple[str, ...] = ("g",)) -> DeliveredBundle:
     run = Run(DaemonId(0), 1, Service.AGREED, tuple(map(GroupName, groups)))
     packed = encode_bundle(run, bodies, [0] * len(bodies), bytes(len(bodies)))
-    return Messages("#a#eu1", PLACE, decode_bundle(packed))
+    return DeliveredBundle("#a#eu1", PLACE, decode_bundle(packed))
 
 
 def test_messages_of_a_bundle_are_one_lot_of_which_anybody_takes_the_next() -> None:
-    one = Stream()
+    one = EventStream()
     one.open("g")
     one.open("h")
     one.put_messages(came(b"1", b"2", b"3", b"4", groups=("g", "h")), 0, 4, 50)
@@ -108,14 +107,14 @@ def test_messages_of_a_bundle_are_one_lot_of_which_anybody_takes_the_next() -> N
 
 
 def test_the_credit_of_a_bundle_is_for_its_last_message() -> None:
-    one = Stream()
+    one = EventStream()
     one.put_messages(came(b"1", b"2"), 0, 2, 50)
 
     assert [credit_bytes for _, credit_bytes in iter(one.take, None)] == [0, 50]
 
 
 def test_a_run_is_columns_of_what_was_taken() -> None:
-    one = Stream(now_us=7)
+    one = EventStream(now_us=7)
     one.put_messages(came(b"one", b"", b"three", b"4"), 1, 4, 50)
     (first,), _ = one.take_many(2)
     (second,), _ = one.take_many(2)

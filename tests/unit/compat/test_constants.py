@@ -3,8 +3,7 @@
 import pytest
 
 from hopring.compat import constants, predicates, sp, spread
-from hopring.compat.constants import Code
-from hopring.compat.texts import TEXTS, text_of
+from hopring.compat.constants import TEXTS, Code, text_of
 
 BITS = {
     "Is_unreliable_mess": 0x1,

@@ -15,8 +15,8 @@ from hopring.compat import sp, spread
 from hopring.compat.constants import Code
 from hopring.compat.mailbox import Mailbox
 from hopring.compat.receiving import Limits
-from hopring.compat.views import membership_info, set_members, sets_info
-from hopring.spread.greeting import Greeting, Refusal, Welcome
+from hopring.compat.sp_membership import membership_info, set_members, sets_info
+from hopring.spread.handshake import Greeting, SpreadRefusal, SpreadWelcome
 
 NAMES = (b"#alice#d1", b"#bob#d2")
 VIEW = frame(0x1800, b"grp", NAMES, view_body((1, 2, 3), (NAMES,)))
@@ -97,13 +97,13 @@ def test_any_answer_to_a_hello() -> None:
     def one(noise: bytes, at: int, byte: int) -> None:
         for answer in (noise, welcome[:at] + bytes([byte]) + welcome[at + 1 :]):
             answered[1] += 1
-            answered[0] += isinstance(greeted(answer), Welcome)
+            answered[0] += isinstance(greeted(answer), SpreadWelcome)
 
     one()
     assert answered[0] >= answered[1] / 8, "half of the answers are nearly right"
 
 
-def greeted(answer: bytes) -> Welcome | Refusal | None:
+def greeted(answer: bytes) -> SpreadWelcome | SpreadRefusal | None:
     """What comes of a greeting that is answered so."""
     greeting = Greeting(b"alice", True, False)
     while greeting.wants and len(answer) >= greeting.wants:
@@ -112,9 +112,9 @@ def greeted(answer: bytes) -> Welcome | Refusal | None:
         greeting.receive(part)
 
     match greeting.result:
-        case Refusal(code):
+        case SpreadRefusal(code):
             assert Code(code) < 0
-        case Welcome(_, name):
+        case SpreadWelcome(_, name):
             assert 1 <= len(name) <= 31
         case None:
             assert greeting.wants

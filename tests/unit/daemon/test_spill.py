@@ -8,11 +8,11 @@ import pytest
 from hopring.daemon.clients import spill
 from hopring.daemon.clients.spill import SpillPlace
 from hopring.session.backlog import SpillFailed
-from hopring.session.frames import Kind, encode_frame
+from hopring.session.frames import FrameKind, encode_frame
 
 
 def frames(dice: Random, count: int, bytes_max: int) -> list[bytes]:
-    return [encode_frame(Kind.MESSAGES, dice.randbytes(dice.randrange(bytes_max))) for _ in range(count)]
+    return [encode_frame(FrameKind.MESSAGES, dice.randbytes(dice.randrange(bytes_max))) for _ in range(count)]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,7 +63,7 @@ def test_what_a_life_before_left_behind_is_deleted_and_nothing_else(tmp_path: Pa
 
 def test_all_clients_together_have_a_limit(tmp_path: Path) -> None:
     place = SpillPlace(tmp_path, bytes_max=spill.PIECE_BYTES + 1)
-    place.open(1).put(encode_frame(Kind.MESSAGES, bytes(spill.PIECE_BYTES - 8)))
+    place.open(1).put(encode_frame(FrameKind.MESSAGES, bytes(spill.PIECE_BYTES - 8)))
     other = place.open(2)
     with pytest.raises(SpillFailed, match="of all clients wait on disk"):
-        other.put(encode_frame(Kind.MESSAGES, bytes(spill.PIECE_BYTES)))
+        other.put(encode_frame(FrameKind.MESSAGES, bytes(spill.PIECE_BYTES)))

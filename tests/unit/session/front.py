@@ -3,16 +3,26 @@
 from collections import deque
 from collections.abc import Sequence
 
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.groups.groups import Groups
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
 from hopring.membership.events import Delivered, Installed, Stamped
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position
 from hopring.session.backlog import Spills
-from hopring.session.desk import Desk
-from hopring.session.events import Close, Input, Listen, Lost, Opened, Output, Pause, Ready, Received
+from hopring.session.events import (
+    BytesReceived,
+    Close,
+    ConnectionLost,
+    ConnectionOpened,
+    Input,
+    Listen,
+    Output,
+    Pause,
+    Ready,
+)
 from hopring.session.options import SessionOptions, SlowPolicy
-from hopring.spread.dialect import Spread
+from hopring.session.server import SessionServer
+from hopring.spread.dialect import SpreadDialect
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
 
 ME = Process(DaemonId(0), Incarnation(7))
@@ -24,8 +34,8 @@ class Front:
 
     def __init__(self, options: SessionOptions | None = None, spills: Spills | None = None) -> None:
         groups = Groups(ME, {DaemonId(0): SiteId(0)}, ["eu1"])
-        self.desk = Desk(groups, BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES, options, spills)
-        self.spread = Spread(groups, self.desk.message_bytes_max, lambda: self.desk.options)
+        self.desk = SessionServer(groups, BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES, options, spills)
+        self.spread = SpreadDialect(groups, self.desk.message_bytes_max, lambda: self.desk.options)
         self.now_us = 0
         self.paused: set[int] = set()
         self.closed: dict[int, tuple[bytes, str]] = {}
@@ -84,15 +94,15 @@ class Front:
 
     def open(self, number: int, spread: bool = False, address: str = "") -> None:
         """A connection, of a native client or one of Spread."""
-        self.step(Opened(number, self.spread if spread else None, address))
+        self.step(ConnectionOpened(number, self.spread if spread else None, address))
 
     def say(self, number: int, chunk: bytes) -> None:
         """Bytes of a client."""
-        self.step(Received(number, chunk))
+        self.step(BytesReceived(number, chunk))
 
     def lose(self, number: int) -> None:
         """The end of a connection."""
-        self.step(Lost(number))
+        self.step(ConnectionLost(number))
 
     def end(self, reason: str, remedy: str) -> None:
         """The daemon ends."""
@@ -112,15 +122,15 @@ class Front:
         window_bytes: int = 1 << 20,
         membership: bool = True,
         slow: SlowPolicy = "kick",
-    ) -> Core:
+    ) -> ClientCore:
         """A client of the library, connected."""
-        core = Core("hop://test", name, window_bytes, membership, slow=slow)
+        core = ClientCore("hop://test", name, window_bytes, membership, slow=slow)
         core.hello()
         self.open(number)
         self.exchange(number, core)
         return core
 
-    def exchange(self, number: int, core: Core) -> None:
+    def exchange(self, number: int, core: ClientCore) -> None:
         """Carries bytes both ways until there are none."""
         while True:
             up, down = core.output(), b""

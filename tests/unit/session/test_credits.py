@@ -2,7 +2,7 @@
 
 from tests.unit.session.front import Front
 
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.client.events import Message
 from hopring.ids import NEVER
 from hopring.links.events import Tick
@@ -10,7 +10,7 @@ from hopring.services import Service
 from hopring.session.options import CREDIT_DELAY_US, SessionOptions
 
 
-def joined(front: Front, number: int, name: str) -> Core:
+def joined(front: Front, number: int, name: str) -> ClientCore:
     """A client in a group of its name, which owes nothing and is owed nothing."""
     core = front.client(number, name)
     core.join(name)
@@ -25,7 +25,7 @@ def joined(front: Front, number: int, name: str) -> Core:
     return core
 
 
-def send(front: Front, number: int, core: Core, group: str, data: bytes) -> None:
+def send(front: Front, number: int, core: ClientCore, group: str, data: bytes) -> None:
     """A message that has come to the daemon."""
     core.outgoing.send(core.outgoing.run([group], Service.AGREED, False), data, 0)
     front.say(number, core.output())
@@ -161,4 +161,4 @@ def test_questions_are_answered_at_once_while_others_send() -> None:
     front.step(Tick())
     front.exchange(2, bert)
 
-    assert bert.told[serial] is not None
+    assert bert.query_answers[serial] is not None

@@ -9,36 +9,44 @@ from tests.decoding import Tally
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId
-from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session import words
-from hopring.session.frames import PREAMBLE, Frame, Kind, Reader, encode_frame
-from hopring.session.messages import PIECE_BYTES_MIN, decode_messages, encode_messages, messages_parts
-from hopring.session.place import Place
-from hopring.session.words import decode_word, encode_word
+from hopring.session import protocol
+from hopring.session.frames import (
+    PIECE_BYTES_MIN,
+    PREAMBLE,
+    Frame,
+    FrameKind,
+    FrameReader,
+    decode_delivered,
+    delivered_parts,
+    encode_delivered,
+    encode_frame,
+)
+from hopring.session.protocol import decode_control, encode_control
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 from hopring.wire.objects import VIEW_BYTES_MIN
 
 VIEW = ViewId(3, DaemonId(1), Incarnation(2**64 - 1))
-MEMBER = words.Member("anna", "eu1", 2**64 - 1, 9)
+MEMBER = protocol.MemberEntry("anna", "eu1", 2**64 - 1, 9)
 ALL = [
-    words.Hello("anna", 1 << 20, False),
-    words.Join("trades"),
-    words.Leave("trades"),
-    words.Credit(77),
-    words.Quit(),
-    words.Welcome("eu1", 0, 9, "#anna#eu1", 131_000, 1 << 20),
-    words.Refused("join", "trades", "already a member", "leave it first"),
-    words.View("trades", GroupViewId(VIEW, (VIEW,), 2), (MEMBER,), (0,), "join", MEMBER, ((0,),)),
-    words.Signal("trades", GroupViewId(VIEW, (), 2), (MEMBER,)),
-    words.Left("trades"),
-    words.Error("slow receiver", "", "take events"),
-    words.Goodbye(),
+    protocol.HelloRequest("anna", 1 << 20, False),
+    protocol.JoinRequest("trades"),
+    protocol.LeaveRequest("trades"),
+    protocol.Credit(77),
+    protocol.QuitRequest(),
+    protocol.WelcomeReply("eu1", 0, 9, "#anna#eu1", 131_000, 1 << 20),
+    protocol.RefusedReply("join", "trades", "already a member", "leave it first"),
+    protocol.ViewNotice("trades", GroupViewId(VIEW, (VIEW,), 2), (MEMBER,), (0,), "join", MEMBER, ((0,),)),
+    protocol.SignalNotice("trades", GroupViewId(VIEW, (), 2), (MEMBER,)),
+    protocol.LeftNotice("trades"),
+    protocol.ErrorNotice("slow receiver", "", "take events"),
+    protocol.GoodbyeReply(),
 ]
 
 
 def frames_of(stream: bytes, cut: int = 1 << 30, limit: int = 1 << 16) -> list[Frame]:
-    reader, out = Reader(limit, limit), []
+    reader, out = FrameReader(limit, limit), []
     for at in range(0, len(stream), cut):
         reader.feed(stream[at : at + cut])
         while (frame := reader.next()) is not None:
@@ -48,18 +56,18 @@ def frames_of(stream: bytes, cut: int = 1 << 30, limit: int = 1 << 16) -> list[F
 
 @pytest.mark.parametrize("cut", [1, 3, 8, 1000])
 def test_every_word_comes_through_however_the_bytes_are_cut(cut: int) -> None:
-    stream = PREAMBLE + b"".join([encode_word(word) for word in ALL])
+    stream = PREAMBLE + b"".join([encode_control(word) for word in ALL])
 
-    assert [decode_word(frame) for frame in frames_of(stream, cut)] == ALL
+    assert [decode_control(frame) for frame in frames_of(stream, cut)] == ALL
 
 
 def test_a_bundle_comes_through_with_sender_and_place() -> None:
     run = Run(DaemonId(1), 9, Service.SAFE, (GroupName("trades"), GroupName("#anna#eu1")), True)
     bundle = decode_bundle(encode_bundle(run, [b"one", b"", b"three"], [1, 0, 65_535], [0, 0, 0]))
-    frame = encode_messages("#anna#eu1", Place(VIEW, 17, 3), bundle)
+    frame = encode_delivered("#anna#eu1", Place(VIEW, 17, 3), bundle)
     ((_, body),) = frames_of(PREAMBLE + frame)
 
-    sender, place, again = decode_messages(body)
+    sender, place, again = decode_delivered(body)
     assert (sender, place, again.run) == ("#anna#eu1", Place(VIEW, 17, 3), run)
     assert again.messages() == [b"one", b"", b"three"]
     assert again.types.tolist() == [1, 0, 65_535]
@@ -69,18 +77,18 @@ def test_a_long_bundle_is_sent_from_where_it_lies_and_reads_the_same() -> None:
     run = Run(DaemonId(1), 9, Service.AGREED, (GroupName("trades"),))
     for size in (10, PIECE_BYTES_MIN):
         bundle = decode_bundle(encode_bundle(run, [b"x" * size], [0], [0]))
-        parts = messages_parts("#anna#eu1", Place(VIEW, 17, 3), bundle)
+        parts = delivered_parts("#anna#eu1", Place(VIEW, 17, 3), bundle)
 
         assert any(part is bundle.whole for part in parts) is (size >= PIECE_BYTES_MIN)
         ((_, body),) = frames_of(PREAMBLE + b"".join(parts))
-        assert decode_messages(body).bundle.messages() == [b"x" * size]
+        assert decode_delivered(body).bundle.messages() == [b"x" * size]
 
 
 @pytest.mark.parametrize("cut", [VIEW_BYTES_MIN // 2, 2 * VIEW_BYTES_MIN])
 def test_what_was_read_stays_when_the_buffer_is_used_again(cut: int) -> None:
     bodies = [bytes([at]) * size for at, size in enumerate((5, VIEW_BYTES_MIN, 7, VIEW_BYTES_MIN + 1))]
-    stream = PREAMBLE + b"".join([encode_frame(Kind.MESSAGES, body) for body in bodies])
-    reader, buffer, frames = Reader(1 << 16), bytearray(cut), []
+    stream = PREAMBLE + b"".join([encode_frame(FrameKind.MESSAGES, body) for body in bodies])
+    reader, buffer, frames = FrameReader(1 << 16), bytearray(cut), []
     for at in range(0, len(stream), cut):
         chunk = stream[at : at + cut]
         buffer[: len(chunk)] = chunk
@@ -105,7 +113,7 @@ def test_what_was_read_stays_when_the_buffer_is_used_again(cut: int) -> None:
         (PREAMBLE + b"\0\0\0\0\x63\0\0\0", Drop.UNKNOWN_TYPE),
         (PREAMBLE + b"\0\0\0\0\x01\x01\0\0", Drop.UNKNOWN_TYPE),
         (PREAMBLE + b"\xff\xff\xff\xff\x04\0\0\0", Drop.LIMIT),
-        (PREAMBLE + encode_frame(Kind.JOIN, bytes(70_000)), Drop.LIMIT),
+        (PREAMBLE + encode_frame(FrameKind.JOIN, bytes(70_000)), Drop.LIMIT),
     ],
 )
 def test_what_is_no_frame_is_refused_before_its_bytes_are_waited_for(stream: bytes, reason: Drop) -> None:
@@ -118,31 +126,31 @@ def test_what_is_no_frame_is_refused_before_its_bytes_are_waited_for(stream: byt
 @pytest.mark.parametrize(
     "frame",
     [
-        Frame(Kind.SEND, b""),
-        Frame(Kind.HELLO, b""),
-        Frame(Kind.HELLO, b"\x93\xa1a\x01"),
-        Frame(Kind.HELLO, b"\x93\xa1\xff\x01\xc3"),
-        Frame(Kind.JOIN, b"\x92\xa1a\xa1b"),
-        Frame(Kind.CREDIT, b"\x91\xff"),
-        Frame(Kind.CREDIT, b"\x91\xcf" + b"\xff" * 8),
+        Frame(FrameKind.SEND, b""),
+        Frame(FrameKind.HELLO, b""),
+        Frame(FrameKind.HELLO, b"\x93\xa1a\x01"),
+        Frame(FrameKind.HELLO, b"\x93\xa1\xff\x01\xc3"),
+        Frame(FrameKind.JOIN, b"\x92\xa1a\xa1b"),
+        Frame(FrameKind.CREDIT, b"\x91\xff"),
+        Frame(FrameKind.CREDIT, b"\x91\xcf" + b"\xff" * 8),
     ],
 )
 def test_what_is_no_word_is_refused(frame: Frame) -> None:
     with pytest.raises(PeerError):
-        decode_word(frame)
+        decode_control(frame)
 
 
 def test_random_bodies_are_words_or_refused() -> None:
     tally = Tally()
 
-    @given(st.binary(max_size=200), st.sampled_from(list(Kind)), st.sampled_from(ALL))
+    @given(st.binary(max_size=200), st.sampled_from(list(FrameKind)), st.sampled_from(ALL))
     @settings(max_examples=300, deadline=None, derandomize=True, database=None)
-    def one(body: bytes, kind: Kind, word: words.Word) -> None:
-        (good,) = frames_of(PREAMBLE + encode_word(word))
+    def one(body: bytes, kind: FrameKind, word: protocol.ControlMessage) -> None:
+        (good,) = frames_of(PREAMBLE + encode_control(word))
         for frame in (Frame(kind, body), good, Frame(kind, good.body)):
             with tally.attempt():
-                found = decode_word(frame)
-                assert frames_of(PREAMBLE + encode_word(found))[0].kind is frame.kind
+                found = decode_control(frame)
+                assert frames_of(PREAMBLE + encode_control(found))[0].kind is frame.kind
                 assert frame is not good or found == word
 
     one()
@@ -152,7 +160,7 @@ def test_random_bodies_are_words_or_refused() -> None:
 def test_random_bodies_are_messages_or_refused() -> None:
     run = Run(DaemonId(1), 9, Service.SAFE, (GroupName("trades"),))
     bundle = decode_bundle(encode_bundle(run, [b"one", b"", b"three"], [1, 0, 65_535], [0, 0, 0]))
-    ((_, good),) = frames_of(PREAMBLE + encode_messages("#anna#eu1", Place(VIEW, 17, 3), bundle))
+    ((_, good),) = frames_of(PREAMBLE + encode_delivered("#anna#eu1", Place(VIEW, 17, 3), bundle))
     tally = Tally()
 
     @given(st.binary(max_size=200), st.integers(0, len(good) - 1), st.integers(0, 255))
@@ -160,7 +168,7 @@ def test_random_bodies_are_messages_or_refused() -> None:
     def one(noise: bytes, at: int, byte: int) -> None:
         for body in (noise, good, bytes(good[:at]) + bytes([byte]) + bytes(good[at + 1 :])):
             with tally.attempt():
-                ((_, again),) = frames_of(PREAMBLE + encode_messages(*decode_messages(body)))
+                ((_, again),) = frames_of(PREAMBLE + encode_delivered(*decode_delivered(body)))
                 assert again == body
 
     one()
@@ -171,10 +179,10 @@ def test_random_bodies_are_messages_or_refused() -> None:
 def test_frames_come_out_however_chunks_are_cut_and_whatever_becomes_of_them(seed: int) -> None:
     dice = Random(seed)
     for _ in range(20):
-        kinds = dice.choices([Kind.SEND, Kind.MESSAGES, Kind.CREDIT], k=dice.randint(1, 12))
+        kinds = dice.choices([FrameKind.SEND, FrameKind.MESSAGES, FrameKind.CREDIT], k=dice.randint(1, 12))
         frames = [Frame(kind, dice.randbytes(dice.choice([0, 1, 7, 8, 100, 3_000]))) for kind in kinds]
         stream = PREAMBLE + b"".join([encode_frame(one.kind, one.body) for one in frames])
-        reader, got = Reader(100_000), list[Frame]()
+        reader, got = FrameReader(100_000), list[Frame]()
         while stream:
             size = dice.choice([1, 2, 5, 8, 9, 50, 500, 5_000, 100_000])
             chunk, stream = bytearray(stream[:size]), stream[size:]

@@ -4,7 +4,7 @@ from collections import deque
 
 from tests.unit.session.front import Front
 
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.client.events import Message
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.links.events import Tick
@@ -22,8 +22,8 @@ from hopring.session.pace import (
 )
 
 
-def client(front: Front, number: int, name: str, *, priority: bool) -> Core:
-    core = Core("hop://test", name, priority=priority)
+def client(front: Front, number: int, name: str, *, priority: bool) -> ClientCore:
+    core = ClientCore("hop://test", name, priority=priority)
     core.hello()
     front.open(number)
     front.exchange(number, core)
@@ -32,14 +32,14 @@ def client(front: Front, number: int, name: str, *, priority: bool) -> Core:
     return core
 
 
-def send(core: Core, group: str, *bodies: bytes) -> None:
+def send(core: ClientCore, group: str, *bodies: bytes) -> None:
     for at, body in enumerate(bodies):
         service = Service.SAFE if at % 2 else Service.AGREED  # So that they are not merged.
         core.outgoing.send(core.outgoing.run([group], service, False), body, 0)
         core.outgoing.seal()
 
 
-def order(front: Front, reader: int, core: Core) -> list[bytes]:
+def order(front: Front, reader: int, core: ClientCore) -> list[bytes]:
     front.exchange(reader, core)
     seen = []
     while (event := core.take()) is not None:

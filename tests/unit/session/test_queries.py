@@ -2,19 +2,19 @@
 
 import pytest
 from tests.unit.session.front import ME, VIEW, Front
-from tests.unit.session.test_desk import joined
+from tests.unit.session.test_server import joined
 
 from hopring.client import queries
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.client.errors import RequestRefused, SessionClosed
 from hopring.client.queries import DaemonView, GroupInfo, Query, Result
 from hopring.ids import ViewId
 from hopring.links.events import Tick
 from hopring.membership.events import Installed, TransitionalSignal
-from hopring.session.frames import Kind, encode_frame
+from hopring.session.frames import FrameKind, encode_frame
 from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
+from hopring.session.protocol import ControlMessage, QueryRequest, encode_control
 from hopring.session.queries import PAUSE_US, UNTAKEN_MAX, UNTAKEN_US, view_text
-from hopring.session.words import Ask, Word, encode_word
 
 NEXT = ViewId(2, ME.daemon, ME.incarnation)
 PAGE = 8
@@ -26,7 +26,7 @@ def small_pages() -> Front:
     return front
 
 
-def turn(front: Front, number: int, core: Core) -> None:
+def turn(front: Front, number: int, core: ClientCore) -> None:
     """The client speaks, and the daemon gets to what is due."""
     front.exchange(number, core)
     front.now_us = max(front.now_us, min(front.desk.wake_at_us, front.now_us + 1_000_000))
@@ -34,16 +34,16 @@ def turn(front: Front, number: int, core: Core) -> None:
     front.exchange(number, core)
 
 
-def ask(front: Front, number: int, core: Core, query: Query[Result]) -> Result:
+def ask(front: Front, number: int, core: ClientCore, query: Query[Result]) -> Result:
     question = next(query)
     while True:
         serial = core.ask(*question)
         for _ in range(3):
             turn(front, number, core)
-            if core.has_told(serial):
+            if core.has_query_answer(serial):
                 break
         try:
-            question = query.send(core.told.pop(serial))
+            question = query.send(core.query_answers.pop(serial))
         except StopIteration as end:
             result: Result = end.value
             return result
@@ -91,12 +91,12 @@ def test_a_group_that_changes_between_two_pages_is_read_again() -> None:
     query = queries.members("g")
     serial = anna.ask(*next(query))
     turn(front, 1, anna)
-    question = query.send(anna.told.pop(serial))
+    question = query.send(anna.query_answers.pop(serial))
     front.lose(2)
     serial = anna.ask(*question)
     turn(front, 1, anna)
 
-    assert query.send(anna.told.pop(serial)) == ("members", "g", "")
+    assert query.send(anna.query_answers.pop(serial)) == ("members", "g", "")
 
 
 def test_the_view_is_told_with_its_age_and_cause_and_who_watches_misses_none() -> None:
@@ -109,15 +109,15 @@ def test_the_view_is_told_with_its_age_and_cause_and_who_watches_misses_none() -
 
     serial = anna.ask("view", "", first.text)
     turn(front, 1, anna)
-    assert not anna.has_told(serial)
+    assert not anna.has_query_answer(serial)
     for view, left in ((NEXT, VIEW), (ViewId(3, ME.daemon, ME.incarnation), NEXT)):
         front.step(TransitionalSignal(left, (ME,), view))
         front.step(Installed(view, (ME,), (ME,), "merge"))
     turn(front, 1, anna)
 
-    told = anna.told.pop(serial)
-    assert told is not None
-    second = DaemonView(told.id, ("eu1",), "merge", 0.0)  # type: ignore[union-attr, arg-type]
+    query_answers = anna.query_answers.pop(serial)
+    assert query_answers is not None
+    second = DaemonView(query_answers.id, ("eu1",), "merge", 0.0)  # type: ignore[union-attr, arg-type]
     assert second.id == NEXT
     assert ask(front, 1, anna, queries.view(second)).id.counter == 3
     assert second.text == view_text(NEXT)
@@ -133,8 +133,8 @@ def test_what_it_does_not_know_is_refused_and_the_session_goes_on() -> None:
 
 
 def flood(count: int, what: str = "groups") -> bytes:
-    words: list[Word] = [Ask(serial, what) for serial in range(count)]
-    return b"".join(map(encode_word, words))
+    words: list[ControlMessage] = [QueryRequest(serial, what) for serial in range(count)]
+    return b"".join(map(encode_control, words))
 
 
 def test_a_flood_is_answered_one_by_one_with_pauses_and_others_have_their_turn() -> None:
@@ -147,7 +147,7 @@ def test_a_flood_is_answered_one_by_one_with_pauses_and_others_have_their_turn()
     front.exchange(2, bert)
 
     steps = 0
-    while not bert.has_told(serial):
+    while not bert.has_query_answer(serial):
         front.now_us = max(front.now_us, front.desk.wake_at_us)
         front.step(Tick())
         front.fetch(1)
@@ -212,7 +212,7 @@ def test_an_answer_that_is_none_ends_the_clients_session() -> None:
     front = Front()
     anna = joined(front, 1, "anna")
     serial = anna.ask("groups")
-    anna.receive(encode_frame(Kind.ANSWER, b"\x92\x01\xc4\x01\xc1"))
+    anna.receive(encode_frame(FrameKind.ANSWER, b"\x92\x01\xc4\x01\xc1"))
 
-    with pytest.raises(SessionClosed, match="not of the client protocol"):
-        anna.has_told(serial)
+    with pytest.raises(SessionClosed, match="sent an invalid frame"):
+        anna.has_query_answer(serial)

@@ -5,13 +5,12 @@ from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk
 from hopring.groups.events import PresenceReport
 from hopring.groups.messages import GroupJoin
 from hopring.groups.payloads import seal
-from hopring.ids import GroupName
+from hopring.ids import GroupName, Place
 from hopring.membership.events import Delivered
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
-from hopring.session.place import Place
+from hopring.session.protocol import ReceiptNotice
 from hopring.session.receipts import Receipts
-from hopring.session.words import Receipt
 from hopring.wire.bundle import Run, encode_bundle
 
 AT = Position(50, 0)
@@ -26,8 +25,8 @@ def delivered(desk: Desk, *groups: str, ticket: int = 3, service: Service = Serv
     return event
 
 
-def receipt(desk: Desk, members: int | None, closing: bool = False) -> Receipt:
-    return Receipt((3,), Place(desk.view, 50, 0), closing, (members,))
+def receipt(desk: Desk, members: int | None, closing: bool = False) -> ReceiptNotice:
+    return ReceiptNotice((3,), Place(desk.view, 50, 0), closing, (members,))
 
 
 def test_members_elsewhere_are_known_and_counted_at_once() -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 from tests.unit.session.front import ME, Front
-from tests.unit.session.test_desk import joined, send
+from tests.unit.session.test_server import joined, send
 
 from hopring.groups.payloads import unseal
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.services import Service
-from hopring.session.frames import Kind, encode_frame
+from hopring.session.frames import FrameKind, encode_frame
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 
 SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(0)}
@@ -60,6 +60,6 @@ def test_another_number_than_the_one_they_were_told_is_refused(daemon: int) -> N
     front.stopped = True
     renumbered(front, 1)
     run = Run(DaemonId(daemon), 1, Service.AGREED, (GroupName("red"),))
-    front.say(1, encode_frame(Kind.SEND, encode_bundle(run, [b"hello"], [0], [0])))
+    front.say(1, encode_frame(FrameKind.SEND, encode_bundle(run, [b"hello"], [0], [0])))
 
     assert front.closed[1][1].startswith("foreign_sender")

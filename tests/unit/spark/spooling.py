@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session.place import Place
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun, run_of
 from hopring.spool.writer import SpoolOptions, SpoolWriter
 

@@ -5,9 +5,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session.place import Place
 from hopring.spool.disk import Disk
 from hopring.spool.reading import bounds, read
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun, run_of

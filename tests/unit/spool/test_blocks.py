@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session.place import Place
 from hopring.spool.block_format import BLOCK_RECORDS_MAX, HEAD_BYTES
 from hopring.spool.decode import SpoolBlock, decode_block
 from hopring.spool.encode import BLOCK_BYTES_AIM, AppendMark, EncodedBlock, encode_append

@@ -12,7 +12,7 @@ from hopring.spread.bits import Bits
 from hopring.spread.deliveries import (
     REST_BYTES_MAX,
     ByteOrder,
-    Delivery,
+    SpreadDelivery,
     cut,
     decode_head,
     decode_rest,
@@ -20,7 +20,7 @@ from hopring.spread.deliveries import (
     is_membership,
     is_view,
 )
-from hopring.spread.frames import HEAD_BYTES, Reader
+from hopring.spread.frames import HEAD_BYTES, SpreadReader
 
 ORDERS: list[tuple[ByteOrder, str]] = [("little", "<"), ("big", ">")]
 LITTLE_HINT = bytes.fromhex("80 34 12 80")
@@ -32,7 +32,7 @@ def head(order: str, word: int, count: int = 0, size: int = 0, hint: bytes = LIT
     return pack(f"{order}I32sI4sI", word | marker, b"#bob#d2", count, hint, size)
 
 
-def read(data: bytes) -> Delivery:
+def read(data: bytes) -> SpreadDelivery:
     found = decode_head(data[:HEAD_BYTES])
     assert found.rest_bytes == len(data) - HEAD_BYTES
     return decode_rest(found, data[HEAD_BYTES:])
@@ -43,12 +43,12 @@ def read(data: bytes) -> Delivery:
 def test_a_message_and_who_wrote_its_hint(name: ByteOrder, order: str, hint: bytes, foreign: bool) -> None:
     data = head(order, 0x50, 2, 4, hint) + pack("32s32s", b"a", b"#x#d") + b"body"
 
-    assert read(data) == Delivery(0x50, b"#bob#d2", (b"a", b"#x#d"), 0x1234, foreign, b"body", name)
+    assert read(data) == SpreadDelivery(0x50, b"#bob#d2", (b"a", b"#x#d"), 0x1234, foreign, b"body", name)
 
 
 @pytest.mark.parametrize(("name", "order"), ORDERS)
 def test_a_membership_message_has_no_tag_and_nobody_wrote_it(name: ByteOrder, order: str) -> None:
-    assert read(head(order, 0x1100, 1, 1) + pack("32s", b"#a#d") + b"?") == Delivery(
+    assert read(head(order, 0x1100, 1, 1) + pack("32s", b"#a#d") + b"?") == SpreadDelivery(
         0x1100, b"#bob#d2", (b"#a#d",), 0, False, b"?", name
     )
 
@@ -131,7 +131,7 @@ def test_a_join_as_a_real_client_writes_it() -> None:
 
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_our_own_daemon_reads_what_a_client_writes(order: ByteOrder) -> None:
-    reader = Reader()
+    reader = SpreadReader()
     reader.feed(encode_request(0x60, b"#alice#d1", (b"a", b"#b#d2"), 0x1234, b"body", order))
     found = reader.next()
 

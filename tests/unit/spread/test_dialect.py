@@ -28,9 +28,8 @@ from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
 from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.session.options import STALLED_US, SessionOptions
-from hopring.session.words import Hello, Refused
-from hopring.spread.dialect import may_come
-from hopring.spread.names import shown_groups, shown_session
+from hopring.session.protocol import HelloRequest, RefusedReply
+from hopring.spread.dialect import may_come, shown_groups, shown_session
 
 
 class Desk:
@@ -176,9 +175,9 @@ def test_who_may_not_do_what_it_wants_is_told_so() -> None:
     spread.feed(hello("anna", priority=True))
     said = spread.next()
 
-    assert isinstance(said, Hello)
+    assert isinstance(said, HelloRequest)
     assert (said.name, said.priority) == ("anna", True)
-    assert spread.tell(Refused("hello", "anna", "priority is not for everybody", "")) == b"\xf7"
+    assert spread.tell(RefusedReply("hello", "anna", "priority is not for everybody", "")) == b"\xf7"
 
 
 def test_requests_with_priority_go_before_those_of_others() -> None:

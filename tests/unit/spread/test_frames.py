@@ -10,8 +10,8 @@ from hopring.spread.frames import (
     HEAD_BYTES,
     NAME_BYTES,
     REST_BYTES_MAX,
-    Batch,
-    Reader,
+    SpreadBatch,
+    SpreadReader,
     encode_frame,
     encode_messages,
     encode_names,
@@ -48,8 +48,8 @@ def written(
     return head + b"".join([one.encode().ljust(NAME_BYTES, b"\0") for one in groups]) + body
 
 
-def read(data: bytes) -> Batch | None:
-    reader = Reader()
+def read(data: bytes) -> SpreadBatch | None:
+    reader = SpreadReader()
     reader.feed(data)
     return reader.next()
 
@@ -69,7 +69,7 @@ def test_a_join_as_a_real_client_writes_it() -> None:
     data += bytes(4) + b"grp".ljust(32, b"\0")
 
     batch = read(data)
-    assert batch == Batch(Bits.JOIN, False, ALICE, b"grp".ljust(32, b"\0"), False, [0], [b""])
+    assert batch == SpreadBatch(Bits.JOIN, False, ALICE, b"grp".ljust(32, b"\0"), False, [0], [b""])
     assert batch.groups == ("grp",)
 
 
@@ -142,7 +142,7 @@ def test_bits_without_a_meaning_to_daemons_pass_beside_a_service(order: str, bit
 
 
 def test_messages_with_other_free_bits_do_not_come_out_together() -> None:
-    reader = Reader()
+    reader = SpreadReader()
     reader.feed(written("<", 0x10, body=b"one") + written("<", 0x40000010, body=b"two") * 2)
 
     assert [(one.bodies, one.free_bits) for one in iter(reader.next, None)] == [
@@ -206,7 +206,7 @@ def test_a_hundred_groups_pass_and_none_does_too() -> None:
 
 def test_frames_come_out_one_by_one_however_the_bytes_come_in() -> None:
     data = written("<", 0x10, body=b"one") + written(">", 0x20, ("a", "b"), body=b"two")
-    reader, found = Reader(), []
+    reader, found = SpreadReader(), []
     for at in range(len(data)):
         reader.feed(data[at : at + 1])
         if (frame := reader.next()) is not None:
@@ -228,7 +228,7 @@ def test_what_goes_to_clients_reads_back() -> None:
 def test_messages_that_begin_alike_come_out_together(order: str) -> None:
     same = [written(order, 0x10, body=b"one"), written(order, 0x10, body=b"two")]
     other = [written(order, 0x10, tag=7, body=b"longer"), written(order, 0x10, body=b"")]
-    reader = Reader()
+    reader = SpreadReader()
     reader.feed(b"".join(same + other))
 
     batch = reader.next()
@@ -249,7 +249,7 @@ def test_messages_that_begin_alike_come_out_together(order: str) -> None:
     ],
 )
 def test_messages_that_mean_something_else_do_not(different: bytes) -> None:
-    reader = Reader()
+    reader = SpreadReader()
     reader.feed(written("<", 0x10, body=b"one") + different)
 
     bodies = [batch.bodies for batch in iter(reader.next, None)]
@@ -257,14 +257,14 @@ def test_messages_that_mean_something_else_do_not(different: bytes) -> None:
 
 
 def test_a_batch_has_its_limit_and_one_frame_is_always_let_through() -> None:
-    reader = Reader(batch_bytes_max=100)
+    reader = SpreadReader(batch_bytes_max=100)
     reader.feed(b"".join([written("<", 0x10, body=bytes(size)) for size in (60, 40, 1, 150, 99)]))
 
     assert [list(map(len, batch.bodies)) for batch in iter(reader.next, None)] == [[60, 40], [1], [150], [99]]
 
 
 def test_a_bad_frame_behind_good_ones_is_refused_after_them() -> None:
-    reader = Reader()
+    reader = SpreadReader()
     reader.feed(written("<", 0x10, body=b"good") + written("<", 0x10, size=2**32 - 1))
 
     batch = reader.next()
@@ -275,7 +275,7 @@ def test_a_bad_frame_behind_good_ones_is_refused_after_them() -> None:
 
 
 def test_requests_come_out_one_by_one() -> None:
-    reader = Reader()
+    reader = SpreadReader()
     reader.feed(written("<", 0x10000) * 3)
 
     assert [batch.kind for batch in iter(reader.next, None)] == [Bits.JOIN] * 3

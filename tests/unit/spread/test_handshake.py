@@ -2,7 +2,16 @@
 
 import pytest
 
-from hopring.spread.handshake import METHODS_BYTES, Code, Handshake, Stage, Wants
+from hopring.spread.handshake import (
+    METHODS_BYTES,
+    Greeting,
+    Handshake,
+    HandshakeCode,
+    HandshakeRequest,
+    HandshakeStage,
+    SpreadRefusal,
+    SpreadWelcome,
+)
 
 ALICE = bytes.fromhex("05 00 01 01 05") + b"alice"
 NULL = b"NULL".ljust(METHODS_BYTES, b"\0")
@@ -16,26 +25,26 @@ def sent(handshake: Handshake) -> bytes:
 def test_a_client_of_today() -> None:
     handshake = Handshake()
 
-    assert handshake.receive(ALICE) == Wants("alice", membership=True, priority=False)
+    assert handshake.receive(ALICE) == HandshakeRequest("alice", membership=True, priority=False)
     handshake.accept("#alice#d1")
     assert sent(handshake) == b"\x05NULL "
     assert handshake.receive(NULL) is None
     assert sent(handshake) == bytes.fromhex("01 05 00 01 09") + b"#alice#d1"
-    assert handshake.stage is Stage.DONE
+    assert handshake.stage is HandshakeStage.DONE
     assert handshake.rest == b""
 
 
 def test_every_byte_may_come_by_itself_and_what_follows_is_kept() -> None:
     handshake = Handshake()
     wants = [handshake.receive(bytes([one])) for one in ALICE]
-    assert wants == [None] * (len(ALICE) - 1) + [Wants("alice", True, False)]
+    assert wants == [None] * (len(ALICE) - 1) + [HandshakeRequest("alice", True, False)]
     handshake.accept("#alice#d1")
     for one in NULL[:-1]:
         handshake.receive(bytes([one]))
     assert handshake.rest == NULL[:-1]
     handshake.receive(NULL[-1:] + b"frame")
 
-    assert handshake.stage is Stage.DONE
+    assert handshake.stage is HandshakeStage.DONE
     assert handshake.rest == b"frame"
 
 
@@ -44,7 +53,7 @@ def test_an_eager_client_may_say_everything_at_once() -> None:
     handshake.receive(ALICE + NULL + b"frame")
     handshake.accept("#alice#d1")
 
-    assert handshake.stage is Stage.DONE
+    assert handshake.stage is HandshakeStage.DONE
     assert handshake.rest == b"frame"
 
 
@@ -64,7 +73,7 @@ def test_old_clients_are_welcome_at_once(hello: bytes, welcome: bytes) -> None:
     handshake.accept(f"#{wants.user}#d1")
 
     assert sent(handshake) == welcome
-    assert handshake.stage is Stage.DONE
+    assert handshake.stage is HandshakeStage.DONE
 
 
 @pytest.mark.parametrize(
@@ -85,11 +94,11 @@ def test_what_cannot_be_is_refused_with_its_code(hello: bytes, answer: bytes) ->
 
     assert handshake.receive(hello) is None
     assert sent(handshake) == answer
-    assert handshake.stage is Stage.REFUSED
+    assert handshake.stage is HandshakeStage.REFUSED
 
 
-@pytest.mark.parametrize("code", [Code.NOT_UNIQUE, Code.QUOTA])
-def test_the_daemon_may_refuse_a_name(code: Code) -> None:
+@pytest.mark.parametrize("code", [HandshakeCode.NOT_UNIQUE, HandshakeCode.QUOTA])
+def test_the_daemon_may_refuse_a_name(code: HandshakeCode) -> None:
     handshake = Handshake()
     handshake.receive(ALICE)
     handshake.refuse(code)
@@ -108,11 +117,113 @@ def test_a_method_that_is_not_offered_is_refused(methods: bytes) -> None:
     handshake.receive(methods)
 
     assert sent(handshake) == b"\xf7"
-    assert handshake.stage is Stage.REFUSED
+    assert handshake.stage is HandshakeStage.REFUSED
 
 
 @pytest.mark.parametrize(
     ("flags", "membership", "priority"), [(0, False, False), (1, True, False), (0x11, True, True)]
 )
 def test_flags(flags: int, membership: bool, priority: bool) -> None:
-    assert Handshake().receive(bytes([5, 0, 1, flags, 0])) == Wants("", membership, priority)
+    assert Handshake().receive(bytes([5, 0, 1, flags, 0])) == HandshakeRequest("", membership, priority)
+
+
+CHOSEN_NULL = b"NULL" + bytes(86)
+FACTS = bytes.fromhex("05 00 01 09")
+
+
+def told(*answers: bytes) -> Greeting:
+    """A greeting that got these, each of exactly the size that it wanted."""
+    greeting = Greeting(b"alice", True, False)
+    for one in answers:
+        assert greeting.wants == len(one)
+        greeting.receive(one)
+    return greeting
+
+
+def test_the_handshake_of_a_real_client() -> None:
+    greeting = told()
+    assert greeting.out == bytes.fromhex("05 00 01 01 05 61 6c 69 63 65")
+    greeting.receive(b"\x05")
+    assert (greeting.out, greeting.wants) == (b"", 5)
+    greeting.receive(b"NULL ")
+    assert (greeting.out, greeting.wants) == (CHOSEN_NULL, 1)
+    greeting.receive(b"\x01")
+    assert (greeting.out, greeting.wants) == (b"", 4)
+    greeting.receive(FACTS)
+    assert (greeting.wants, greeting.result) == (9, None)
+    greeting.receive(b"#alice#d1")
+    assert (greeting.wants, greeting.result) == (0, SpreadWelcome((5, 0, 1), b"#alice#d1"))
+
+
+@pytest.mark.parametrize(
+    ("membership", "priority", "flags"),
+    [(False, False, 0), (True, False, 1), (True, True, 0x11), (False, True, 0x10)],
+)
+def test_flags_of_the_hello(membership: bool, priority: bool, flags: int) -> None:
+    assert Greeting(b"", membership, priority).out == bytes([5, 0, 1, flags, 0])
+
+
+@pytest.mark.parametrize("offer", [b"NULL ", b"NULL IP ", b"IP NULL ", b"PAM NULL"])
+def test_the_method_in_which_nothing_is_said_is_chosen(offer: bytes) -> None:
+    assert told(bytes([len(offer)]), offer).out == CHOSEN_NULL
+
+
+def test_the_address_is_the_second_best() -> None:
+    assert told(b"\x07", b"PAM IP ").out == b"IP" + bytes(88)
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [
+        ([b"\xfd"], -3),
+        ([b"\xfb"], -5),
+        ([b"\xfa"], -6),
+        ([b"\xf9"], -7),
+        ([b"\xf7"], -9),
+        ([b"\x00"], -9),  # No method is allowed.
+        ([b"\x05", b"NULLX"], -9),
+        ([b"\x04", b"PAM "], -9),
+        ([b"\x05", b"NULL ", b"\xf7"], -9),
+        # What no daemon says.
+        ([b"\x80"], -8),
+        ([b"\xff"], -8),
+        ([b"\xf1"], -8),  # Would be a buffer that is too short.
+        ([bytes([91])], -8),
+        ([b"\x05", b"NULL ", b"\x00"], -8),
+        ([b"\x05", b"NULL ", b"\x02"], -8),
+        ([b"\x05", b"NULL ", b"\x7f"], -8),
+        ([b"\x05", b"NULL ", b"\x01", bytes([5, 0, 1, 0])], -8),
+        ([b"\x05", b"NULL ", b"\x01", bytes([5, 0, 1, 32])], -8),
+        ([b"\x05", b"NULL ", b"\x01", bytes([5, 0, 1, 255])], -8),
+        ([b"\x05", b"NULL ", b"\x01", bytes([5, 0x80, 1, 9])], -8),
+        ([b"\x05", b"NULL ", b"\x01", bytes([3, 0, 99, 9])], -7),
+        ([b"\x05", b"NULL ", b"\x01", bytes([2, 127, 0, 9])], -7),
+        ([b"\x05", b"NULL ", b"\x01", FACTS, b"#ali\0e#d1"], -8),
+    ],
+)
+def test_refusals(answers: list[bytes], code: int) -> None:
+    greeting = told(*answers)
+
+    assert (greeting.result, greeting.wants, greeting.out) == (SpreadRefusal(code), 0, b"")
+
+
+def test_the_oldest_daemon_that_is_good_enough() -> None:
+    greeting = told(b"\x05", b"NULL ", b"\x01", bytes([3, 1, 0, 4]), b"#a#d")
+
+    assert greeting.result == SpreadWelcome((3, 1, 0), b"#a#d")
+
+
+@pytest.mark.parametrize("user", [b"", b"alice"])
+def test_our_own_daemon_understands_it(user: bytes) -> None:
+    client, server = Greeting(user, True, True), Handshake()
+    assert server.receive(client.out) == HandshakeRequest(user.decode(), True, True)
+    server.accept("#alice#d1")
+    while client.wants:
+        said, server.out = b"".join(server.out), []
+        while said:
+            part, said = said[: client.wants], said[client.wants :]
+            client.receive(part)
+            server.receive(client.out)
+
+    assert client.result == SpreadWelcome((5, 0, 1), b"#alice#d1")
+    assert server.stage is HandshakeStage.DONE

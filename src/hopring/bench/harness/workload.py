@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from hopring.client.sending import BUNDLE_BYTES_AIM
+from hopring.client.outgoing import BUNDLE_BYTES_AIM
 
 IN_FLIGHT_BYTES: Final = 4 << 20
 IN_FLIGHT_MAX: Final = 65_536

@@ -18,9 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from hopring.ids import DaemonId, Incarnation, ViewId
+from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.session.place import Place
 from hopring.spool.arrow import read_batches
 from hopring.spool.reading import bounds, plan, read
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun, run_of

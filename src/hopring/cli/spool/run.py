@@ -10,7 +10,7 @@ import click
 from hopring.cli.at_daemon import at_daemon, talking
 from hopring.cli.spool.shared import spool_option, telling
 from hopring.client.blocking import connect
-from hopring.client.retrying import Reconnect
+from hopring.client.reconnect import Reconnect
 from hopring.config.units import DURATION, SIZE, Quantity
 from hopring.session.options import Slow, SlowPolicy
 from hopring.spool.retention import Retention

@@ -18,8 +18,8 @@ from hopring.routing.network import Network
 from hopring.routing.topology import LinkPlan
 from hopring.routing.trees import Pair, edges_used
 from hopring.routing.weights import delivery_us
-from hopring.session.answers import DaemonAnswer, LinkLine, LinkUse, WeightLine, WeightsPage
-from hopring.session.desk import Desk
+from hopring.session.protocol import DaemonAnswer, LinkLine, LinkUse, WeightLine, WeightsPage
+from hopring.session.server import SessionServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,9 @@ class ConfiguredLink:
 class DaemonDescription:
     """One life of a daemon, seen from outside; all is read where it is kept, when somebody asks."""
 
-    def __init__(self, config: Config, member: MembershipHost, desk: Desk | None, started_us: int) -> None:
+    def __init__(
+        self, config: Config, member: MembershipHost, desk: SessionServer | None, started_us: int
+    ) -> None:
         self.member = member
         self.desk = desk
         self.started_us = started_us

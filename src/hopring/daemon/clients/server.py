@@ -21,11 +21,21 @@ from hopring.links.bucket import Bucket
 from hopring.links.events import Tick
 from hopring.membership.events import Resume, Withdraw
 from hopring.session.backlog import Spills
-from hopring.session.desk import Desk
 from hopring.session.dialect import Dialect
-from hopring.session.events import Close, Input, Listen, Lost, Opened, Output, Pause, Ready, Received
+from hopring.session.events import (
+    BytesReceived,
+    Close,
+    ConnectionLost,
+    ConnectionOpened,
+    Input,
+    Listen,
+    Output,
+    Pause,
+    Ready,
+)
 from hopring.session.options import SessionOptions
-from hopring.spread.dialect import Spread
+from hopring.session.server import SessionServer
+from hopring.spread.dialect import SpreadDialect
 
 _NOWHERE: Final = "0.0.0.0"  # The address of a client that was gone before it was asked.
 
@@ -45,7 +55,7 @@ class ClientServer:
         order: Sequence[str] = (),
     ) -> None:
         """Listens; Unusable if it cannot. The order is that of the daemons in the configuration file."""
-        self.desk = Desk(groups, member.payload_bytes_max, options, spills)
+        self.desk = SessionServer(groups, member.payload_bytes_max, options, spills)
         self._loop = loop
         self._log = log
         self._member = member
@@ -59,7 +69,7 @@ class ClientServer:
         self._paths: list[Path] = []  # Of Unix sockets.
         self._rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._leaving = False
-        self._spread: Spread | None = None
+        self._spread: SpreadDialect | None = None
         try:
             if places.path is not None:
                 self._listen(open_unix(places.path), None, places.path)
@@ -113,7 +123,7 @@ class ClientServer:
 
     def _listen_to_spread(self, places: ClientAddresses, order: Sequence[str]) -> None:
         desk = self.desk
-        spread = self._spread = Spread(desk.groups, desk.message_bytes_max, lambda: desk.options, order)
+        spread = self._spread = SpreadDialect(desk.groups, desk.message_bytes_max, lambda: desk.options, order)
         if places.spread_address is not None:
             self._listen(open_tcp(places.spread_address, "spread_port"), spread)
         if places.spread_path is not None:
@@ -140,14 +150,14 @@ class ClientServer:
         self._count += 1
         address = _address_of(sock)
         self._connections[self._count] = ClientConnection(self._loop, sock, self._count, self)
-        self._step(Opened(self._count, dialect, address))
+        self._step(ConnectionOpened(self._count, dialect, address))
 
     # What connections want of their owner.
 
     def received(self, number: int, chunk: bytes) -> None:
         """Bytes of a client; when the daemon is to end, they come too late."""
         if not self._leaving:
-            self._step(Received(number, chunk))
+            self._step(BytesReceived(number, chunk))
 
     def fetch(self, number: int, bytes_max: int) -> list[bytes | memoryview]:
         """Bytes for a client."""
@@ -158,7 +168,7 @@ class ClientServer:
 
     def lost(self, number: int) -> None:
         """A client is gone."""
-        self._step(Lost(number))
+        self._step(ConnectionLost(number))
 
     def closed(self, number: int) -> None:
         """A connection is no more."""

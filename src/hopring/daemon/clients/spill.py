@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from hopring.session.backlog import SpillFailed
-from hopring.session.frames import cut
+from hopring.session.frames import split_frames
 
 PIECE_BYTES: Final = 256 * 1024
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
@@ -68,7 +68,7 @@ class SpillFile:
         frames: list[bytes] = []
         while not frames and self._segments:
             piece = self._read()
-            frames, self._torn = cut(self._torn + piece)
+            frames, self._torn = split_frames(self._torn + piece)
         if not frames:
             assert not self._torn, "frames were put as a whole"
             frames, self._behind, self._behind_bytes = self._behind, [], 0

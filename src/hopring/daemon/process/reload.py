@@ -15,7 +15,7 @@ from hopring.daemon.process.command_line import StartRefused, load
 from hopring.daemon.process.config_changes import ConfigChanges, changes, tuned_sessions
 from hopring.daemon.process.environment import admin_verbs
 from hopring.daemon.process.rejoin import Rejoin
-from hopring.session.desk import Desk
+from hopring.session.server import SessionServer
 
 _STAYS = "the old configuration stays in force"
 
@@ -24,7 +24,7 @@ class ConfigReload:
     """The configuration of one life of a daemon, as far as it is in force."""
 
     def __init__(
-        self, arguments: argparse.Namespace, config: Config, log: DaemonLog, desk: Desk | None
+        self, arguments: argparse.Namespace, config: Config, log: DaemonLog, desk: SessionServer | None
     ) -> None:
         self._arguments = arguments
         self._config = config

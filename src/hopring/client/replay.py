@@ -3,7 +3,7 @@
 That view is in the spool, too, because the spooler is a member; it is where the spool's part ends and the live
 part begins. So nothing is missing between them and nothing comes twice, as far as the order goes: for Causal,
 Agreed and Safe messages. Reliable and FIFO ones may be on different sides of a view at different members.
-Of a batch that counts once (once.py) and is sent again after the join, what the spool has is dropped, too.
+Of a batch that counts once (dedup.py) and is sent again after the join, what the spool has is dropped, too.
 """
 
 from collections import deque

@@ -7,10 +7,8 @@ import socket
 import time
 from typing import Any, Final
 
-from hopring.client.connections import NO_DAEMON
-from hopring.client.core import Core
-from hopring.client.facts import now_us, reason_of, tune
-from hopring.client.memory import expect_blocks
+from hopring.client.core import NO_DAEMON, ClientCore
+from hopring.client.shell import expect_blocks, now_us, reason_of, tune
 from hopring.client.url import parse_url
 from hopring.ids import NEVER
 
@@ -20,10 +18,10 @@ Address = tuple[int, Any]
 """A family and where to connect."""
 
 
-class Line:
+class BlockingTransport:
     """Carries bytes between a core and its daemon, as long as somebody waits."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ClientCore) -> None:
         self._core = core
         self._socket: socket.socket | None = None
         self._opening = False

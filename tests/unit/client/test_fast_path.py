@@ -5,14 +5,19 @@ from tests.unit.client.test_reconnect import connected, sending
 from tests.unit.session.front import Front
 
 from hopring.client.events import Message, messages_of
-from hopring.client.lone import Familiar, Way, credit_at
+from hopring.client.fast_path import HeadCache, SendTemplate, credit_at
 from hopring.errors import PeerError
-from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
+from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import AGREED, SAFE
-from hopring.session.frames import FRAME_HEAD_BYTES, Frame, Kind, encode_frame
-from hopring.session.messages import decode_messages, encode_messages
-from hopring.session.place import Place
-from hopring.session.words import Credit, decode_word, encode_word
+from hopring.session.frames import (
+    FRAME_HEAD_BYTES,
+    Frame,
+    FrameKind,
+    decode_delivered,
+    encode_delivered,
+    encode_frame,
+)
+from hopring.session.protocol import Credit, decode_control, encode_control
 from hopring.wire.batch_mark import BatchMark
 from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 
@@ -29,19 +34,19 @@ def body_of(
 ) -> bytes:
     """The body of a frame with one message."""
     bundle = decode_bundle(encode_bundle(run, [data], [kind], [1]))
-    return encode_messages(sender, place, bundle)[FRAME_HEAD_BYTES:]
+    return encode_delivered(sender, place, bundle)[FRAME_HEAD_BYTES:]
 
 
 def general(body: bytes) -> Message:
     """The only message of a frame, by the general way."""
-    (message,) = messages_of(decode_messages(body), 0, 1)
+    (message,) = messages_of(decode_delivered(body), 0, 1)
     return message
 
 
-def learned(*bodies: bytes) -> Familiar:
-    familiar = Familiar()
+def learned(*bodies: bytes) -> HeadCache:
+    familiar = HeadCache()
     for body in bodies:
-        familiar.learn(body, decode_messages(body))
+        familiar.learn(body, decode_delivered(body))
     return familiar
 
 
@@ -50,17 +55,17 @@ def learned(*bodies: bytes) -> Familiar:
     "run", [RUN, RUN.replace(service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
 )
 def test_a_frame_has_the_bytes_that_the_general_way_writes(run: Run, data: bytes) -> None:
-    way = Way(run)
+    way = SendTemplate(run)
     for body, kind in ((data, 0xFEDC), (data, 0xFEDC), (data, 1), (data + b"more", 1), (data, 0xFEDC)):
         frame = way.frame(body, kind)
-        assert frame == encode_frame(Kind.SEND, encode_bundle(run, [body], [kind], [0]))
+        assert frame == encode_frame(FrameKind.SEND, encode_bundle(run, [body], [kind], [0]))
         assert way.size_bytes(body) == len(frame) - FRAME_HEAD_BYTES
 
 
 def test_what_is_familiar_is_read_as_the_same_message() -> None:
     familiar = learned(body_of())
 
-    assert Familiar().message(body_of()) is None
+    assert HeadCache().message(body_of()) is None
     for body in (body_of(), body_of(b""), body_of(bytes(70_000), 0), body_of(place=PLACE._replace(lts=0))):
         assert familiar.message(body) == general(body)
         assert isinstance(general(body).place, Place)
@@ -99,7 +104,7 @@ def test_many_messages_marks_and_several_groups_are_not_for_the_short_way() -> N
         body_of(run=RUN.replace(groups=(GroupName("a"), GroupName("b")))),
         body_of(run=RUN.replace(spread_bits=0x80)),
         body_of(run=RUN.replace(spread_groups=bytes(64))),
-        encode_messages("#a#d1", PLACE, two)[FRAME_HEAD_BYTES:],
+        encode_delivered("#a#d1", PLACE, two)[FRAME_HEAD_BYTES:],
     ):
         assert learned(body_of(), body).message(body) is None
 
@@ -120,11 +125,11 @@ def test_whatever_is_changed_in_a_frame_is_judged_as_the_general_way_does() -> N
 
 def test_credits_are_read_as_words_are() -> None:
     for size in (0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1):
-        frame = encode_word(Credit(size))
+        frame = encode_control(Credit(size))
         assert credit_at(frame, FRAME_HEAD_BYTES, len(frame)) == size
-    large = encode_word(Credit(2**32))
+    large = encode_control(Credit(2**32))
     assert credit_at(large, FRAME_HEAD_BYTES, len(large)) == -1
-    good = encode_word(Credit(300))[FRAME_HEAD_BYTES:]
+    good = encode_control(Credit(300))[FRAME_HEAD_BYTES:]
     for body in [good[:end] for end in range(len(good))] + [good + b"\0"]:
         assert credit_at(body, 0, len(body)) == -1
     for at in range(len(good)):
@@ -136,7 +141,7 @@ def test_credits_are_read_as_words_are() -> None:
 
 def credit_of(body: bytes) -> int | None:
     try:
-        word = decode_word(Frame(Kind.CREDIT, body))
+        word = decode_control(Frame(FrameKind.CREDIT, body))
     except PeerError:
         return None
     return word.size_bytes if isinstance(word, Credit) else None

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from tests.unit.test_spooler import SHOWN, VIEW, batch_of, builder, bundle, of_batch
 
-from hopring.client.core import Core
+from hopring.client.calls import join_from, receive, receive_many
+from hopring.client.core import ClientCore
 from hopring.client.events import Event, Gap, Message, Transition, View
-from hopring.client.since import BEHIND_SECONDS, Replay, SpoolBehind
-from hopring.client.verbs import join_from, receive, receive_many
+from hopring.client.replay import BEHIND_SECONDS, Replay, SpoolBehind
 from hopring.groups.names import GroupViewId
-from hopring.session.messages import Messages
+from hopring.session.frames import DeliveredBundle
 from hopring.spool.errors import NoSpool, OffsetMissing
 from hopring.spool.writer import SpoolWriter
 from hopring.spooler import away, portions
@@ -18,15 +18,15 @@ from hopring.spooler import away, portions
 LIVE = View("trades", GroupViewId(VIEW, (), 4), SHOWN.members, (), "join", None, ())
 
 
-def spooled(root: Path, *parts: Event | Messages) -> None:
+def spooled(root: Path, *parts: Event | DeliveredBundle) -> None:
     with SpoolWriter(root, "trades") as writer:
         runs = builder("trades").runs(batch_of(*parts))
         writer.append(runs.get("trades", []))
 
 
-def core_with(root: Path, since: int) -> Core:
+def core_with(root: Path, since: int) -> ClientCore:
     """A session that has joined, whose first live view and a message wait."""
-    core = Core("hop://nowhere", "me")
+    core = ClientCore("hop://nowhere", "me")
     core.replays["trades"] = Replay(root, "trades", since)
     core.stream.open("trades")
     core.groups.add("trades")
@@ -102,7 +102,7 @@ def test_it_waits_for_the_spool_and_says_so_if_that_stays_behind(tmp_path: Path)
 
 def test_an_offset_or_a_spool_that_is_not_there_is_an_error_before_anything_is_asked(tmp_path: Path) -> None:
     spooled(tmp_path, SHOWN)
-    core = Core("hop://nowhere", "me")
+    core = ClientCore("hop://nowhere", "me")
 
     for since, spool, error in (
         (7, tmp_path, OffsetMissing),
@@ -119,15 +119,15 @@ def test_of_a_batch_that_is_sent_again_what_the_spool_has_is_dropped(tmp_path: P
     with SpoolWriter(tmp_path, "trades") as writer:
         for runs, mark in portions(builder("trades").runs(batch_of(SHOWN, before, LIVE, after))["trades"]):
             writer.append(runs, mark)
-    core = Core("hop://nowhere", "me")
+    core = ClientCore("hop://nowhere", "me")
     core.replays["trades"] = Replay(tmp_path, "trades", 2)
     core.stream.open("trades")
     core.groups.add("trades")
     core.stream.put(LIVE, 0)
-    core.kept.put_messages(after, 10)
-    core.kept.put_messages(of_batch("a", 0, 0, b"0", b"1"), 20)
-    core.kept.put_messages(of_batch("b", 0, 0, b"other"), 30)
-    core.kept.put_messages(of_batch("a", 0, 2, b"2", b"3", b"4"), 40)
+    core.state.put_messages(after, 10)
+    core.state.put_messages(of_batch("a", 0, 0, b"0", b"1"), 20)
+    core.state.put_messages(of_batch("b", 0, 0, b"other"), 30)
+    core.state.put_messages(of_batch("a", 0, 2, b"2", b"3", b"4"), 40)
     verb = receive_many(core, None, 100, 0, None)
     with pytest.raises(StopIteration) as past:
         next(verb)
@@ -136,5 +136,5 @@ def test_of_a_batch_that_is_sent_again_what_the_spool_has_is_dropped(tmp_path: P
 
     assert [one.data for one in past.value.value.messages] == [b"1", b"2"]
     assert [one.data for one in present.value.value.messages] == [b"3", b"other", b"4"]
-    assert core.kept.once.dropped == 4
+    assert core.state.dedup.dropped == 4
     assert core.stream.credit_bytes == 0

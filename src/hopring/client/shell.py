@@ -4,6 +4,7 @@ import random
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from hopring.client.arguments import (
@@ -18,11 +19,11 @@ from hopring.client.arguments import (
     got,
     groups_named,
 )
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.client.errors import WrongType, WrongValue
-from hopring.client.retrying import Reconnect
-from hopring.client.sending import Data, Many, Sending
-from hopring.client.url import any_name, parse_urls
+from hopring.client.outgoing import Data, OutgoingMessage, OutgoingSeries
+from hopring.client.reconnect import Reconnect
+from hopring.client.url import parse_urls, random_name
 from hopring.errors import HopError
 from hopring.services import Service
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy
@@ -33,10 +34,10 @@ PROBES_MAX: Final = 3
 """After so long a silence TCP asks the daemon's host whether it is there, so often, that many times."""
 
 
-class SessionFacts:
+class SessionProperties:
     """What is known of a session."""
 
-    _core: Core
+    _core: ClientCore
 
     @property
     def name(self) -> str:
@@ -66,7 +67,7 @@ class SessionFacts:
     @property
     def dropped_again(self) -> int:
         """Messages of batches that came again and that the session had had, so that it dropped them."""
-        return self._core.kept.once.dropped
+        return self._core.state.dedup.dropped
 
     @property
     def connected(self) -> bool:
@@ -82,7 +83,7 @@ class SessionFacts:
 
     def _skip_batches(self, group: str, marks: Mapping[str, int]) -> None:
         """Drops messages of batches that a spool of this group has already, by its marks."""
-        self._core.kept.once.remember(group, marks)
+        self._core.state.dedup.remember(group, marks)
 
 
 def core_of(
@@ -94,7 +95,7 @@ def core_of(
     priority: bool,
     timeout_seconds: float,
     reconnect: bool | Reconnect,
-) -> Core:
+) -> ClientCore:
     """The core for what an application asks of `connect`, checked."""
     urls = parse_urls(url)
     if name is not None:
@@ -112,9 +113,9 @@ def core_of(
         reconnect = Reconnect()
     elif reconnect is not False and not isinstance(reconnect, Reconnect):
         raise WrongType("reconnect", got(reconnect), "give True, False or a Reconnect")
-    return Core(
+    return ClientCore(
         urls,
-        any_name() if name is None else name,
+        random_name() if name is None else name,
         window_bytes,
         membership,
         slow=slow,
@@ -126,30 +127,32 @@ def core_of(
     )
 
 
-def sending_of(
+def message_of(
     groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
-) -> Sending:
+) -> OutgoingMessage:
     """A message as an application gave it, checked; several buffers become one."""
     names = groups_named(groups)
     check_service(service)
     check_type(message_type)
     check_flag("self_discard", self_discard)
-    return Sending(names, checked_data(data), service, message_type, self_discard)
+    return OutgoingMessage(names, checked_data(data), service, message_type, self_discard)
 
 
-def many_of(
+def series_of(
     groups: str | Sequence[str],
     bodies: Sequence[bytes],
     service: Service,
     message_type: int,
     self_discard: bool,
-) -> Many:
+) -> OutgoingSeries:
     """Messages as an application gave them, checked."""
     names = groups_named(groups)
     check_service(service)
     check_type(message_type)
     check_flag("self_discard", self_discard)
-    return Many(Sending(names, b"", service, message_type, self_discard), checked_bodies(bodies))
+    return OutgoingSeries(
+        OutgoingMessage(names, b"", service, message_type, self_discard), checked_bodies(bodies)
+    )
 
 
 def tune(sock: socket.socket) -> None:
@@ -171,3 +174,13 @@ def reason_of(error: Exception) -> str:
 def now_us() -> int:
     """The shells' clock."""
     return time.monotonic_ns() // 1000
+
+
+LONGEST_BYTES: Final = 8 * 1024 * 1024
+"""Twice as much is kept then. It is never touched, so it takes no memory itself."""
+
+
+@cache
+def expect_blocks() -> None:
+    """Once for a process; where the application has set the C library otherwise, that stays as it is."""
+    bytearray(LONGEST_BYTES)

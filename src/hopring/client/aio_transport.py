@@ -4,10 +4,9 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Final, cast
 
-from hopring.client.connection import SHORT_BYTES, Connection
-from hopring.client.connections import NO_DAEMON
-from hopring.client.facts import now_us, reason_of, tune
-from hopring.client.memory import expect_blocks
+from hopring.client.connection import SHORT_BYTES, DaemonConnection
+from hopring.client.core import NO_DAEMON
+from hopring.client.shell import expect_blocks, now_us, reason_of, tune
 from hopring.client.url import parse_url
 
 READ_BYTES: Final = 256 * 1024
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
     from hopring.client.aio import Session
 
 
-class Wire(asyncio.BufferedProtocol):
+class AioTransport(asyncio.BufferedProtocol):
     """The end of one connection in the event loop."""
 
-    def __init__(self, session: "Session", connection: Connection) -> None:
+    def __init__(self, session: "Session", connection: DaemonConnection) -> None:
         self._session = session
         self._connection = connection
         self.transport: asyncio.Transport | None = None
@@ -81,9 +80,9 @@ async def dial(session: "Session", url: str) -> None:
     where, loop, connection = parse_url(url), asyncio.get_running_loop(), session._core.connection
     try:
         if where.path:
-            await loop.create_unix_connection(lambda: Wire(session, connection), where.path)
+            await loop.create_unix_connection(lambda: AioTransport(session, connection), where.path)
         else:
-            await loop.create_connection(lambda: Wire(session, connection), where.host, where.port)
+            await loop.create_connection(lambda: AioTransport(session, connection), where.host, where.port)
     except (OSError, UnicodeError) as error:  # The latter for names that no host can have.
         if connection is session._core.connection:
             session._core.lost(reason_of(error), now_us(), NO_DAEMON)

@@ -32,7 +32,7 @@ class Reconnect:
 
 
 @dataclass(slots=True)
-class Tries:
+class ReconnectSchedule:
     """The tries of one session."""
 
     urls: tuple[str, ...]

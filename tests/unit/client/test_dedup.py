@@ -6,18 +6,18 @@ from random import Random
 
 import pytest
 
-from hopring.client.once import RANGES_MAX, STREAMS_MAX, Had, Once
+from hopring.client.dedup import RANGES_MAX, STREAMS_MAX, BatchDedup, DeliveredRanges
 from hopring.wire.batch_mark import INDEXES, BatchMark
 
 Bundle = tuple[int, int, int]
 """Batch, index of the first message, messages."""
 
 
-def delivered(once: Once, bundles: list[Bundle], app: str = "a") -> list[tuple[int, int]]:
+def delivered(dedup: BatchDedup, bundles: list[Bundle], app: str = "a") -> list[tuple[int, int]]:
     """Batch and index of what comes out."""
     out: list[tuple[int, int]] = []
     for batch, index, count in bundles:
-        for start, end in once.new("g", BatchMark(app, batch, index), count):
+        for start, end in dedup.new("g", BatchMark(app, batch, index), count):
             out += [(batch, index + at) for at in range(start, end)]
     return out
 
@@ -35,30 +35,30 @@ def singles(batch: int, count: int) -> list[Bundle]:
 
 
 def test_a_batch_that_comes_again_is_dropped_and_counted() -> None:
-    once = Once()
+    dedup = BatchDedup()
 
-    assert once.new("g", BatchMark("a", 0, 0), 3) == [(0, 3)]
-    assert once.new("g", BatchMark("a", 0, 0), 3) == []
-    assert once.dropped == 3
-    assert once.new("g", BatchMark("a", 0, 1), 4) == [(2, 4)]
-    assert once.dropped == 5
-    assert once.new("g", BatchMark("a", 1, 0), 1) == [(0, 1)]
+    assert dedup.new("g", BatchMark("a", 0, 0), 3) == [(0, 3)]
+    assert dedup.new("g", BatchMark("a", 0, 0), 3) == []
+    assert dedup.dropped == 3
+    assert dedup.new("g", BatchMark("a", 0, 1), 4) == [(2, 4)]
+    assert dedup.dropped == 5
+    assert dedup.new("g", BatchMark("a", 1, 0), 1) == [(0, 1)]
 
 
 def test_groups_and_applications_are_counted_each_for_itself() -> None:
-    once = Once()
+    dedup = BatchDedup()
     for group in ("g", "h"):
         for app in ("a", "b"):
-            assert once.new(group, BatchMark(app, 0, 0), 2) == [(0, 2)]
+            assert dedup.new(group, BatchMark(app, 0, 0), 2) == [(0, 2)]
 
-    assert once.dropped == 0
+    assert dedup.dropped == 0
 
 
 @pytest.mark.parametrize("sent", range(7))
 def test_whatever_a_killed_sender_left_under_way_the_batch_comes_out_once_and_in_order(sent: int) -> None:
     whole = [(3, at) for at in range(6)]
     for mixture in mixtures(singles(3, sent), singles(3, 6)):
-        assert delivered(Once(), mixture) == whole
+        assert delivered(BatchDedup(), mixture) == whole
 
 
 def test_bundles_of_the_second_try_may_be_cut_in_other_places() -> None:
@@ -66,20 +66,20 @@ def test_bundles_of_the_second_try_may_be_cut_in_other_places() -> None:
     for one, two in permutations(cuts, 2):
         for sent in range(len(one) + 1):
             for mixture in mixtures(one[:sent], two):
-                assert delivered(Once(), mixture) == [(0, at) for at in range(8)]
+                assert delivered(BatchDedup(), mixture) == [(0, at) for at in range(8)]
 
 
 def test_a_killed_sender_that_was_at_the_next_batch_already() -> None:
     # The first had all of batch 0 acknowledged, else it had not begun batch 1; the second repeats batch 1.
     ended, begun, again = singles(0, 2), singles(1, 2), singles(1, 3)
     for mixture in mixtures(begun, again):
-        assert delivered(Once(), ended + mixture) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
+        assert delivered(BatchDedup(), ended + mixture) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
 
 
 def test_where_only_sessions_keep_their_order_an_overtaken_batch_is_not_lost() -> None:
     # By FIFO the second sender's batch may pass what the first has sent, elsewhere, before it.
     for mixture in mixtures(singles(0, 3), singles(1, 3)):
-        out = delivered(Once(), mixture)
+        out = delivered(BatchDedup(), mixture)
         assert sorted(out) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
         assert [one for one in out if one[0] == 0] == [(0, 0), (0, 1), (0, 2)]
 
@@ -91,17 +91,17 @@ def test_messages_in_any_order_with_any_repetition_come_out_once(seed: int) -> N
     bundles = [(batch, at, min(chance.randint(1, 9), 30 - at)) for batch, at in total]
     bundles += chance.sample(bundles, 60)
     chance.shuffle(bundles)
-    once = Once()
-    out = delivered(once, bundles)
+    dedup = BatchDedup()
+    out = delivered(dedup, bundles)
 
     assert sorted(out) == total
-    assert once.dropped == sum(count for *_, count in bundles) - len(total)
+    assert dedup.dropped == sum(count for *_, count in bundles) - len(total)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_ranges_are_as_a_set_would_be(seed: int) -> None:
     chance = Random(seed)
-    had, model = Had(), set[int]()
+    had, model = DeliveredRanges(), set[int]()
     for _ in range(300):
         start = chance.randint(0, 200)
         end = start + chance.randint(1, 20)
@@ -117,40 +117,40 @@ def test_members_that_see_one_order_drop_the_same() -> None:
     bundles = [(batch, at, 1) for batch in range(3) for at in range(10)] * 2
     chance.shuffle(bundles)
 
-    assert delivered(Once(), bundles) == delivered(Once(), bundles)
+    assert delivered(BatchDedup(), bundles) == delivered(BatchDedup(), bundles)
 
 
 def test_what_was_had_in_another_life_is_dropped() -> None:
-    once = Once()
+    dedup = BatchDedup()
     marks = {"live:a": BatchMark("a", 2, 4).number, "a": 99 << 32}  # The other appends to the spool itself.
-    assert once.remember("g", marks) == {"a": (2 << 32) + 4}
+    assert dedup.remember("g", marks) == {"a": (2 << 32) + 4}
 
-    assert delivered(once, [(1, 0, 2), (2, 0, 8), (3, 0, 1)]) == [(2, 5), (2, 6), (2, 7), (3, 0)]
-    assert once.dropped == 7
+    assert delivered(dedup, [(1, 0, 2), (2, 0, 8), (3, 0, 1)]) == [(2, 5), (2, 6), (2, 7), (3, 0)]
+    assert dedup.dropped == 7
 
 
 def test_memory_has_a_limit_and_the_oldest_goes_first() -> None:
-    once = Once()
+    dedup = BatchDedup()
     for batch in range(RANGES_MAX + 10):
-        assert delivered(once, [(batch, 0, 2)]) == [(batch, 0), (batch, 1)]
-    had = once.streams["g", "a"]
+        assert delivered(dedup, [(batch, 0, 2)]) == [(batch, 0), (batch, 1)]
+    had = dedup.streams["g", "a"]
 
     assert len(had.starts) == len(had.ends) == RANGES_MAX
-    assert delivered(once, [(batch, 0, 2) for batch in range(RANGES_MAX + 10)]) == []
+    assert delivered(dedup, [(batch, 0, 2) for batch in range(RANGES_MAX + 10)]) == []
     # What is behind the end of a batch is no part of the next, however far it reaches.
-    assert delivered(once, [(RANGES_MAX, 2, 1), (RANGES_MAX, INDEXES - 1, 1)]) == [
+    assert delivered(dedup, [(RANGES_MAX, 2, 1), (RANGES_MAX, INDEXES - 1, 1)]) == [
         (RANGES_MAX, 2),
         (RANGES_MAX, INDEXES - 1),
     ]
 
 
 def test_hostile_holes_do_not_grow() -> None:
-    once = Once()
+    dedup = BatchDedup()
     for at in range(0, 10_000, 2):
-        once.new("g", BatchMark("a", 0, at), 1)
-    assert len(once.streams["g", "a"].starts) == RANGES_MAX
+        dedup.new("g", BatchMark("a", 0, at), 1)
+    assert len(dedup.streams["g", "a"].starts) == RANGES_MAX
     for number in range(10_000):
-        once.new("g", BatchMark(f"app {number}", 0), 1)
+        dedup.new("g", BatchMark(f"app {number}", 0), 1)
 
-    assert len(once.streams) == STREAMS_MAX
-    assert ("g", "app 9999") in once.streams
+    assert len(dedup.streams) == STREAMS_MAX
+    assert ("g", "app 9999") in dedup.streams

@@ -2,7 +2,7 @@
 
 Requests and their answers are mostly one small message at a time, and columns cost much more than one message
 does. So such a bundle is written in one piece, and one that came is read by its fixed places. The layout is
-that of wire/bundle.py and session/messages.py.
+that of wire/bundle.py and session/frames.py.
 
 Invariants  what is written here has the same bytes as if the general way had written it; what is read here, the
             general way would have read, and as the same message. Whatever is out of the ordinary is left to it.
@@ -12,18 +12,16 @@ from struct import Struct
 from typing import Any, Final, cast
 
 from hopring.client.events import Message
-from hopring.ids import GroupName
-from hopring.session.frames import FRAME_HEAD_BYTES, Kind
-from hopring.session.messages import MESSAGES_HEAD_BYTES, Messages
-from hopring.session.place import Place
+from hopring.ids import GroupName, Place
+from hopring.session.frames import FRAME_HEAD_BYTES, MESSAGES_HEAD_BYTES, DeliveredBundle, FrameKind
 from hopring.wire.bundle import BUNDLE_HEAD_BYTES, Run, encode_groups
 
 # body bytes, kind, two zeros; service, flags, channel, mark bytes, daemon, groups, session, messages, names
 # bytes, bodies bytes; two offsets, type, hints
 _SEND: Final = Struct("<IBBHBBBBHHIIIIIIHB")
-_SEND_KIND: Final = int(Kind.SEND)
+_SEND_KIND: Final = int(FrameKind.SEND)
 _SELF_DISCARD: Final = 0x01
-LONE_BYTES: Final = _SEND.size - FRAME_HEAD_BYTES
+SINGLE_BYTES: Final = _SEND.size - FRAME_HEAD_BYTES
 """Of a bundle with one message, but for the names of groups and the body."""
 
 # Places in the body of a MESSAGES frame.
@@ -40,7 +38,7 @@ _KEPT_MAX: Final = 4096
 _new_tuple: Final = cast("Any", tuple.__new__)
 
 
-class Way:
+class SendTemplate:
     """Where messages go, with what promise, and what the head of a bundle has of that."""
 
     def __init__(self, run: Run) -> None:
@@ -52,7 +50,7 @@ class Way:
 
     def size_bytes(self, data: bytes) -> int:
         """The bytes of a bundle with this message alone."""
-        return LONE_BYTES + len(self.names) + len(data)
+        return SINGLE_BYTES + len(self.names) + len(data)
 
     def frame(self, data: bytes, message_type: int) -> bytes:
         """The frame of a message that goes alone."""
@@ -65,7 +63,7 @@ class Way:
     def _front_of(self, size: int, message_type: int) -> bytes:
         run, names = self.run, self.names
         head: bytes = _SEND.pack(
-            LONE_BYTES + len(names) + size,
+            SINGLE_BYTES + len(names) + size,
             _SEND_KIND,
             0,
             0,
@@ -90,18 +88,18 @@ class Way:
 class _Head:
     """What the general way has read in a frame of this sender: most of the next one is the same."""
 
-    def __init__(self, body: bytes, came: Messages) -> None:
-        self.view = came.place.view
+    def __init__(self, body: bytes, delivered: DeliveredBundle) -> None:
+        self.view = delivered.place.view
         self.view_bytes = body[:_LTS_AT]
-        self.site = came.place.site
-        self.service = came.bundle.run.service
-        self.groups = came.bundle.run.groups
+        self.site = delivered.place.site
+        self.service = delivered.bundle.run.service
+        self.groups = delivered.bundle.run.groups
         self.names = encode_groups(self.groups)
-        self.sender = came.sender
-        self.sender_bytes = came.sender.encode()
+        self.sender = delivered.sender
+        self.sender_bytes = delivered.sender.encode()
 
 
-class Familiar:
+class HeadCache:
     """Frames that the general way has read, so that their parts need not be judged once more.
 
     Senders and groups are the same again and again; what is new in a message is its stamp, its type and its
@@ -112,16 +110,16 @@ class Familiar:
         self._heads: dict[bytes, _Head] = {}
         self._groups: dict[bytes, tuple[GroupName, ...]] = {}
 
-    def learn(self, body: bytes, came: Messages) -> None:
+    def learn(self, body: bytes, delivered: DeliveredBundle) -> None:
         """A frame that the general way has read; only of those with one message to one group it is of use."""
-        run = came.bundle.run
-        if len(came.bundle) != 1 or len(run.groups) != 1 or run.mark is not None or run.mixed:
+        run = delivered.bundle.run
+        if len(delivered.bundle) != 1 or len(run.groups) != 1 or run.mark is not None or run.mixed:
             return
         if run.spread_bits or run.spread_groups:
             return  # Something stands before its body.
         if len(self._heads) + len(self._groups) > _KEPT_MAX:
             self._heads, self._groups = {}, {}
-        head = self._heads[body[_REST_AT:_SIZES_AT]] = _Head(body, came)
+        head = self._heads[body[_REST_AT:_SIZES_AT]] = _Head(body, delivered)
         self._groups[head.names] = head.groups
 
     def message(self, body: bytes) -> Message | None:

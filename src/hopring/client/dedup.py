@@ -31,19 +31,19 @@ RANGES_MAX: Final = 256
 LIVE: Final = "live:"
 """In the marks of a spool, before the name of an application whose batches came through the group."""
 
-Piece = tuple[int, int]
+Range = tuple[int, int]
 """From one to before another."""
 
 
 @dataclass(slots=True)
-class Had:
+class DeliveredRanges:
     """The numbers of one stream that were delivered."""
 
     below: int = 0  # All that is less counts as had.
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
-    def take(self, start: int, end: int) -> list[Piece]:
+    def take(self, start: int, end: int) -> list[Range]:
         """What of this range is new; from now on all of it was had."""
         start = max(start, self.below)
         if start >= end:
@@ -68,9 +68,9 @@ class Had:
         del self.ends[:gone]
 
 
-def _between(start: int, end: int, had: list[Piece]) -> list[Piece]:
+def _between(start: int, end: int, had: list[Range]) -> list[Range]:
     """The pieces of a range that lie outside of others."""
-    out: list[Piece] = []
+    out: list[Range] = []
     for low, high in had:
         if start < low:
             out.append((start, low))
@@ -81,14 +81,14 @@ def _between(start: int, end: int, had: list[Piece]) -> list[Piece]:
 
 
 @dataclass(slots=True)
-class Once:
+class BatchDedup:
     """What a session has had of marked batches."""
 
-    streams: dict[tuple[str, str], Had] = field(default_factory=dict)
+    streams: dict[tuple[str, str], DeliveredRanges] = field(default_factory=dict)
     """By group and application; the one that was silent for longest is the first."""
     dropped: int = 0
 
-    def new(self, group: str, mark: BatchMark, messages: int) -> list[Piece]:
+    def new(self, group: str, mark: BatchMark, messages: int) -> list[Range]:
         """Which messages of a bundle are to be delivered, as places in the bundle; the others are counted."""
         first = mark.number
         pieces = self._stream(group, mark.app).take(first, first + messages)
@@ -102,8 +102,8 @@ class Once:
             self._stream(group, app).skip(number + 1)
         return lives
 
-    def _stream(self, group: str, app: str) -> Had:
-        had = self.streams.pop((group, app), None) or Had()
+    def _stream(self, group: str, app: str) -> DeliveredRanges:
+        had = self.streams.pop((group, app), None) or DeliveredRanges()
         self.streams[group, app] = had
         if len(self.streams) > STREAMS_MAX:
             del self.streams[next(iter(self.streams))]

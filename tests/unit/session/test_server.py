@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.session.front import Front
 
-from hopring.client.core import Core
+from hopring.client.core import ClientCore
 from hopring.client.errors import (
     AlreadyMember,
     ConnectError,
@@ -21,9 +21,9 @@ from hopring.ids import DaemonId, GroupName
 from hopring.links.events import Tick
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.services import Service
-from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, Kind, Reader, encode_frame
+from hopring.session.frames import FRAME_HEAD_BYTES, PREAMBLE, FrameKind, FrameReader, encode_frame
 from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
-from hopring.session.words import Credit, Hello, Join, encode_word
+from hopring.session.protocol import Credit, HelloRequest, JoinRequest, encode_control
 from hopring.wire.bundle import (
     BUNDLE_BYTES_DEFAULT,
     GROUPS_MAX,
@@ -36,7 +36,7 @@ from hopring.wire.bundle import (
 
 def joined(
     front: Front, number: int, name: str, *groups: str, window_bytes: int = 1 << 20, membership: bool = True
-) -> Core:
+) -> ClientCore:
     core = front.client(number, name, window_bytes, membership)
     for group in groups:
         core.join(group)
@@ -45,18 +45,18 @@ def joined(
     return core
 
 
-def events(core: Core) -> list[Event]:
+def events(core: ClientCore) -> list[Event]:
     out = []
     while (event := core.take()) is not None:
         out.append(event)
     return out
 
 
-def send(core: Core, data: bytes, *groups: str, self_discard: bool = False) -> None:
+def send(core: ClientCore, data: bytes, *groups: str, self_discard: bool = False) -> None:
     core.outgoing.send(core.outgoing.run(groups, Service.AGREED, self_discard), data, 5)
 
 
-def data(core: Core) -> list[bytes]:
+def data(core: ClientCore) -> list[bytes]:
     return [event.data for event in events(core) if isinstance(event, Message)]
 
 
@@ -88,9 +88,9 @@ def test_messages_that_differ_in_their_one_group_at_most_share_a_frame() -> None
     send(anna, b"another group", "h")
     send(anna, b"several", "g", "h")
     send(anna, b"not to me", "g", self_discard=True)
-    reader = Reader(1 << 20)
+    reader = FrameReader(1 << 20)
     reader.feed(PREAMBLE + anna.output())
-    bundles = [decode_bundle(frame.body) for frame in iter(reader.next, None) if frame.kind is Kind.SEND]
+    bundles = [decode_bundle(frame.body) for frame in iter(reader.next, None) if frame.kind is FrameKind.SEND]
 
     assert [len(one) for one in bundles] == [11, 1, 1]
     assert anna.outgoing.charged_bytes == sum([REQUEST_COST_BYTES + len(one.whole) for one in bundles])
@@ -202,14 +202,14 @@ def test_a_lost_connection_is_a_disconnect_and_half_a_frame_is_nothing() -> None
 
 def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0, **spread: Any) -> bytes:
     run = Run(DaemonId(daemon), session, Service.AGREED, (GroupName("g"),), channel=channel, **spread)
-    return encode_frame(Kind.SEND, encode_bundle(run, [bytes(size)], [0], [0]))
+    return encode_frame(FrameKind.SEND, encode_bundle(run, [bytes(size)], [0], [0]))
 
 
 def with_mark(mark: bytes) -> bytes:
     """A bundle with a mark that may be none, of an empty message."""
     plain = bytearray(bundle(1, size=0)[FRAME_HEAD_BYTES:])
     plain[3] = len(mark)
-    return encode_frame(Kind.SEND, bytes(plain), mark)
+    return encode_frame(FrameKind.SEND, bytes(plain), mark)
 
 
 @pytest.mark.parametrize(
@@ -221,14 +221,14 @@ def with_mark(mark: bytes) -> bytes:
         (bundle(1, spread_bits=1), "inconsistent"),
         (bundle(1, spread_groups=bytes(32)), "inconsistent"),
         (bundle(1, size=147_450), "limit"),
-        (encode_frame(Kind.SEND, bundle(1)[FRAME_HEAD_BYTES:-1]), "length"),
+        (encode_frame(FrameKind.SEND, bundle(1)[FRAME_HEAD_BYTES:-1]), "length"),
         (with_mark(b"\0" * 12), "length"),
         (with_mark(b"\xff" * 12 + b"app"), "limit"),
         (with_mark(b"\0" * 12 + b"\xff"), "inconsistent"),
-        (encode_word(Hello("anna", 1 << 20)), "inconsistent"),
-        (encode_word(Credit(1 << 40)), "out_of_window"),
-        (encode_frame(Kind.VIEW, b"\x90"), "inconsistent"),
-        (encode_frame(Kind.JOIN, b"\xc1"), "inconsistent"),
+        (encode_control(HelloRequest("anna", 1 << 20)), "inconsistent"),
+        (encode_control(Credit(1 << 40)), "out_of_window"),
+        (encode_frame(FrameKind.VIEW, b"\x90"), "inconsistent"),
+        (encode_frame(FrameKind.JOIN, b"\xc1"), "inconsistent"),
         (b"\xff" * 8, "unknown_type"),
     ],
 )
@@ -261,14 +261,14 @@ def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused(
     bodies = [b""] * (MESSAGES_MAX - 1)
     front.stopped = True
     front.say(
-        1, encode_frame(Kind.SEND, encode_bundle(run, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 3))
+        1, encode_frame(FrameKind.SEND, encode_bundle(run, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 3))
     )
     submit = front.desk.take(True, 0)
 
     assert submit is not None
     assert len(submit.payload) == BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES
     too_long = encode_bundle(Run(DaemonId(0), 1, Service.AGREED, groups[:1]), [bytes(limit + 1)], [0], [0])
-    front.say(1, encode_frame(Kind.SEND, too_long))
+    front.say(1, encode_frame(FrameKind.SEND, too_long))
     assert front.closed[1][1].startswith("limit")
 
 
@@ -403,10 +403,10 @@ def test_random_bytes_never_hurt_anybody_else() -> None:
     dice = Random(4711)
     front = Front()
     bert = joined(front, 1_000_000, "bert", "g")
-    good = PREAMBLE + encode_word(Hello("eve", 1 << 20)) + encode_word(Join("g"))
+    good = PREAMBLE + encode_control(HelloRequest("eve", 1 << 20)) + encode_control(JoinRequest("g"))
     for number in range(1, 400):
         front.open(number)
-        said = bytearray(good + bundle(number) + encode_word(Join("h")) + bundle(number, size=200))
+        said = bytearray(good + bundle(number) + encode_control(JoinRequest("h")) + bundle(number, size=200))
         for _ in range(dice.randrange(4)):
             said[dice.randrange(len(said))] ^= 1 << dice.randrange(8)
         cut = dice.randrange(1, len(said))

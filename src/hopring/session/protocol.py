@@ -1,0 +1,352 @@
+"""Control messages of the client protocol: the bodies of all frames except those that carry bundles.
+
+A control message is a msgpack array with exactly its fields. A view lists its members once; its other lists are
+indexes in that one. Answers to queries are at the end; long ones come in pages.
+
+The values here are read by msgspec at run time, so this file is not compiled.
+"""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from hopring.errors import Drop, PeerError
+from hopring.groups.names import GroupViewId, ViewCause
+from hopring.ids import Place, ViewId
+from hopring.session.frames import Frame, FrameKind, encode_frame
+from hopring.session.options import SlowPolicy
+
+COUNT_MAX: Final = 2**62
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+Text = Annotated[str, msgspec.Meta(max_length=1024)]
+
+
+class ControlMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The base of all control messages."""
+
+
+class HelloRequest(ControlMessage, frozen=True):
+    """Opens a session: the client's first message."""
+
+    name: Name
+    window_bytes: Count  # For events that the client has not taken.
+    membership: bool = True  # Whether the client wants views and signals.
+    slow: SlowPolicy = "kick"
+    priority: bool = False  # Whether its requests and events precede those of others.
+
+
+class JoinRequest(ControlMessage, frozen=True):
+    """Asks for membership in a group."""
+
+    group: Name
+
+
+class LeaveRequest(ControlMessage, frozen=True):
+    """Asks for the end of a membership."""
+
+    group: Name
+
+
+class Credit(ControlMessage, frozen=True):
+    """Permits the other end to send this many bytes more."""
+
+    size_bytes: Count
+
+
+class QuitRequest(ControlMessage, frozen=True):
+    """Asks for the end of the session after all earlier requests."""
+
+
+class QueryRequest(ControlMessage, frozen=True):
+    """Asks the daemon about groups, views, links or itself; the answers are below."""
+
+    serial: Count  # Chosen by the client.
+    what: Name  # groups, members, view, daemon or weights.
+    name: Name = ""  # The group.
+    after: Name = ""  # The last item of the page before, or the view that is known.
+
+
+class WelcomeReply(ControlMessage, frozen=True):
+    """Confirms the session: the daemon's first message."""
+
+    daemon: Name
+    daemon_number: Count
+    session: Count
+    private_group: Name
+    message_bytes_max: Count
+    window_bytes: Count  # For requests that have not gone out.
+
+
+class RefusedReply(ControlMessage, frozen=True):
+    """Refuses a request; after a refused HELLO the connection ends."""
+
+    request: Name  # hello, join or leave.
+    name: Name  # The session or the group.
+    reason: Text
+    remedy: Text
+
+
+class MemberEntry(ControlMessage, frozen=True):
+    """A member of a group, by names."""
+
+    name: Name
+    daemon: Name
+    incarnation: Annotated[int, msgspec.Meta(ge=0)]
+    session: Count
+
+
+MemberIndexes = tuple[Count, ...]
+
+
+class ViewNotice(ControlMessage, frozen=True):
+    """The members of a group from here on in the order."""
+
+    group: Name
+    id: GroupViewId
+    members: tuple[MemberEntry, ...]
+    together: MemberIndexes
+    cause: ViewCause
+    who: MemberEntry | None
+    sets: tuple[MemberIndexes, ...]
+
+
+class SignalNotice(ControlMessage, frozen=True):
+    """The group's view is closing; until the next one, guarantees hold among these members only."""
+
+    group: Name
+    id: GroupViewId
+    together: tuple[MemberEntry, ...]
+
+
+class LeftNotice(ControlMessage, frozen=True):
+    """The client's own leave, at its place in the order."""
+
+    group: Name
+
+
+class ReceiptNotice(ControlMessage, frozen=True):
+    """Messages with tickets have their place in the order, and are delivered at the sender's daemon."""
+
+    tickets: tuple[Count, ...]
+    place: Place
+    closing: bool  # Whether the daemons' view was closing: guarantees hold among those who stay together.
+    members: tuple[
+        Count | None, ...
+    ]  # For each ticket, the sessions in the message's groups there; None: unknown.
+
+
+class QueryReply(ControlMessage, frozen=True):
+    """The answer to a query, encoded by `encode_answer`."""
+
+    serial: Count
+    body: bytes
+
+
+class GapNotice(ControlMessage, frozen=True):
+    """Messages of these groups are missing here: the client was slow, and its policy is DROP."""
+
+    messages: Count
+    size_bytes: Count
+    groups: tuple[Name, ...]
+    complete: bool  # Whether all groups are named.
+
+
+class WarningNotice(ControlMessage, frozen=True):
+    """The client's backlog is long; at the limit its policy acts."""
+
+    waiting_bytes: Count
+    limit_bytes: Count
+    policy: SlowPolicy
+
+
+class ErrorNotice(ControlMessage, frozen=True):
+    """The reason for which the daemon ends the connection."""
+
+    reason: Text
+    detail: Text
+    remedy: Text
+
+
+class GoodbyeReply(ControlMessage, frozen=True):
+    """The end of the session, at its place in the order; all earlier requests are done."""
+
+
+_KIND: Final[dict[type[ControlMessage], FrameKind]] = {
+    HelloRequest: FrameKind.HELLO,
+    JoinRequest: FrameKind.JOIN,
+    LeaveRequest: FrameKind.LEAVE,
+    Credit: FrameKind.CREDIT,
+    QuitRequest: FrameKind.QUIT,
+    QueryRequest: FrameKind.ASK,
+    WelcomeReply: FrameKind.WELCOME,
+    RefusedReply: FrameKind.REFUSED,
+    ViewNotice: FrameKind.VIEW,
+    SignalNotice: FrameKind.SIGNAL,
+    LeftNotice: FrameKind.LEFT,
+    ReceiptNotice: FrameKind.RECEIPT,
+    GapNotice: FrameKind.GAP,
+    WarningNotice: FrameKind.WARNING,
+    ErrorNotice: FrameKind.ERROR,
+    GoodbyeReply: FrameKind.GOODBYE,
+    QueryReply: FrameKind.ANSWER,
+}
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoders: Final = {kind: msgspec.msgpack.Decoder(message) for message, kind in _KIND.items()}
+
+
+def kind_of_control(message: ControlMessage) -> FrameKind:
+    """The kind of the frame that carries a control message."""
+    return _KIND[type(message)]
+
+
+def encode_control(message: ControlMessage) -> bytes:
+    """Encodes a control message as a frame."""
+    return encode_frame(_KIND[type(message)], _encoder.encode(message))
+
+
+def decode_control(frame: Frame) -> ControlMessage:
+    """Decodes the control message in a frame."""
+    decoder = _decoders.get(frame.kind)
+    if decoder is None:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"{frame.kind.name} is no control message")
+    try:
+        message: ControlMessage = decoder.decode(frame.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name}: {error}") from None
+    return message
+
+
+Number = Annotated[int, msgspec.Meta(ge=0)]
+
+
+LinkProtocolName = Literal["hop", "tcp"]
+DaemonPhase = Literal["op", "search", "statetrans", "evs", "gone"]
+"""The membership's phases."""
+
+WeightsName = Literal["fixed", "measured"]
+LinkUse = Literal["tree", "spare", "unused", "cut", "absent"]
+"""The use of a link in the daemon's network: in a tree; only measured; neither; cut; or a site is absent."""
+
+
+class GroupLine(ControlMessage, frozen=True):
+    """A group that has members."""
+
+    name: Name
+    members: Count
+    here: Count  # Members at this daemon.
+
+
+class GroupsPage(ControlMessage, frozen=True, tag="groups"):
+    """A page of groups, sorted by name."""
+
+    groups: tuple[GroupLine, ...]
+    more: bool  # Whether there are groups after the last of these.
+
+
+class MembersPage(ControlMessage, frozen=True, tag="members"):
+    """A page of a group's members, sorted by daemon and name; empty if there is no such group."""
+
+    group: Name
+    id: GroupViewId | None
+    members: tuple[MemberEntry, ...]
+    more: bool
+
+
+class DaemonLine(ControlMessage, frozen=True):
+    """A daemon in a view of the daemons."""
+
+    name: Name
+    incarnation: Number
+
+
+class ViewAnswer(ControlMessage, frozen=True, tag="view"):
+    """A view of the daemons."""
+
+    id: ViewId
+    members: tuple[DaemonLine, ...]
+    cause: Text
+    age_us: Count  # Since it was installed.
+    present: bool  # Whether it is the latest.
+
+
+class LinkLine(ControlMessage, frozen=True):
+    """A link to another site, as seen from this end; packets are counted since the view began."""
+
+    daemon: Name
+    protocol: LinkProtocolName
+    sent: Count
+    received: Count
+    lost: Count
+    nacks: Count
+    retransmissions: Count
+    round_trip_us: Count
+    backlog_bytes: Count
+
+
+class DaemonAnswer(ControlMessage, frozen=True, tag="daemon"):
+    """The daemon's description of itself."""
+
+    daemon: Name
+    cluster: Name
+    hash: Name  # Of the part of the configuration that all daemons share.
+    version: Name
+    phase: DaemonPhase
+    uptime_us: Count
+    sessions: Count
+    groups: Count
+    ring: tuple[Name, ...]  # The daemons on the ring of its site, itself included.
+    links: tuple[LinkLine, ...]
+    dropped: dict[Name, Count]  # Packets refused, by reason.
+    unsent: dict[Name, Count]
+    cut: tuple[Name, ...] = ()  # Daemons that the admin channel has cut off here.
+    shaped: tuple[Name, ...] = ()  # Daemons whose packets from here the admin channel delays or loses.
+
+
+class WeightLine(ControlMessage, frozen=True):
+    """A link between two sites: its weights, and this daemon's measurements of it."""
+
+    sites: tuple[Name, Name]
+    protocol: LinkProtocolName
+    configured: Count
+    agreed: Count | None  # In the daemon's present network; None if a site is not in it, or there is none.
+    measured: Count | None = None  # The expected time to deliver, in microseconds; the next three only of
+    round_trip_us: Count | None = None  # links of this daemon's site, by the daemon that represents it.
+    loss_ppm: Count | None = None
+    use: LinkUse = "absent"
+
+
+class WeightsPage(ControlMessage, frozen=True, tag="weights"):
+    """A page of links, sorted by their sites."""
+
+    daemon: Name
+    weights: WeightsName
+    representative: Name  # Of the daemon's site, which has the links. Empty if there is no network.
+    links: tuple[WeightLine, ...]
+    more: bool
+
+
+class NoAnswer(ControlMessage, frozen=True, tag="none"):
+    """The query cannot be answered."""
+
+    reason: Text
+    remedy: Text
+
+
+Answer = GroupsPage | MembersPage | ViewAnswer | DaemonAnswer | WeightsPage | NoAnswer
+_answer_encoder: Final = msgspec.msgpack.Encoder()
+_answer_decoder: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
+
+
+def encode_answer(told: Answer) -> bytes:
+    """Encodes the body of an ANSWER."""
+    return _answer_encoder.encode(told)
+
+
+def decode_answer(body: bytes) -> Answer:
+    """Decodes the body of an ANSWER."""
+    try:
+        return _answer_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PeerError(Drop.INCONSISTENT, f"ANSWER: {error}") from None

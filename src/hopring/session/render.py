@@ -1,0 +1,148 @@
+"""Renders outputs of the groups for sessions: who wants them, and as which messages of the protocol.
+
+An output is rendered once in each dialect, for any number of sessions.
+"""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from hopring.errors import Drop
+from hopring.groups import names
+from hopring.groups.events import (
+    DeliverBundle,
+    GroupView,
+    JoinGroup,
+    LeftGroup,
+    RefusalReason,
+    RequestRefused,
+    ShowSignal,
+    ShowView,
+)
+from hopring.ids import Place, Process
+from hopring.session import protocol
+from hopring.session.backlog import FrameLoss, SharedFrame
+from hopring.session.dialect import Dialect
+from hopring.session.frames import delivered_parts
+from hopring.session.options import Slow
+from hopring.session.protocol import encode_control
+from hopring.session.session import ServedSession
+
+REMEDIES = {
+    RefusalReason.ILLEGAL_NAME: "choose a name of 1 to 64 bytes without # and NUL",
+    RefusalReason.NAME_IN_USE: "choose another name, or end the client that has it",
+    RefusalReason.ILLEGAL_GROUP: "choose a name of 1 to 128 bytes without NUL that does not begin with #",
+    RefusalReason.ALREADY_MEMBER: "join a group once; leave it first to join it again",
+    RefusalReason.NOT_A_MEMBER: "join the group first",
+}
+_REMEDY = "use a client library of this version"
+_REMEDIES_OF_DROPS = {
+    Drop.MAGIC: "this port is for clients of hopring",
+    Drop.VERSION: "use a client library of the daemon's version, or upgrade the daemon",
+    Drop.OUT_OF_WINDOW: "keep to the credits",
+    Drop.LIMIT: "keep to the limits that WELCOME tells",
+}
+_OF_HELLO = (RefusalReason.ILLEGAL_NAME, RefusalReason.NAME_IN_USE)
+
+
+def messages(deliver: DeliverBundle) -> SharedFrame:
+    """Renders a bundle as a MESSAGES frame."""
+    bundle = deliver.picked()
+    lts, site = deliver.position
+    parts = delivered_parts(deliver.sender, Place(deliver.view, lts, site), bundle)
+    size_bytes = 0
+    for part in parts:
+        size_bytes += len(part)
+    return SharedFrame(parts, size_bytes, FrameLoss(bundle.run.groups, len(bundle), len(bundle.bodies)))
+
+
+def view(show: ShowView, daemons: Sequence[str]) -> bytes:
+    """Renders a view as a VIEW frame."""
+    shown: GroupView = show.view
+    place = {one: at for at, one in enumerate(shown.members)}
+    return encode_control(
+        protocol.ViewNotice(
+            shown.group,
+            shown.id,
+            tuple([member_entry(one, daemons) for one in shown.members]),
+            tuple([place[one] for one in shown.together]),
+            shown.cause.value,
+            None if shown.who is None else member_entry(shown.who, daemons),
+            tuple([tuple([place[one] for one in some]) for some in shown.sets]),
+        )
+    )
+
+
+def signal(show: ShowSignal, daemons: Sequence[str]) -> bytes:
+    """Renders a transitional signal as a SIGNAL frame."""
+    together = tuple([member_entry(one, daemons) for one in show.together])
+    return encode_control(protocol.SignalNotice(show.group, show.id, together))
+
+
+def left(event: LeftGroup) -> bytes:
+    """Renders the end of a membership as a LEFT frame."""
+    return encode_control(protocol.LeftNotice(event.group))
+
+
+def refused(event: RequestRefused) -> protocol.RefusedReply:
+    """The REFUSED message for a refusal of the groups."""
+    request = "hello" if event.refusal in _OF_HELLO else "join"
+    if event.refusal is RefusalReason.NOT_A_MEMBER:
+        request = "leave"
+    return protocol.RefusedReply(request, event.name[:256], str(event.refusal), REMEDIES[event.refusal])
+
+
+def too_many_groups(request: JoinGroup, groups_max: int) -> protocol.RefusedReply:
+    """Refuses a join of a session that is in as many groups as allowed."""
+    return protocol.RefusedReply("join", request.group, f"more than {groups_max} groups", "leave some first")
+
+
+def no_such_policy(policy: Slow, allowed: Sequence[Slow]) -> protocol.RefusedReply:
+    """Refuses a HELLO with a policy for slow receivers that this daemon does not offer."""
+    reason = "a policy for slow receivers that this daemon does not have"
+    return protocol.RefusedReply("hello", policy.value, reason, f"choose one of {', '.join(allowed)}")
+
+
+def remedy(reason: Drop) -> str:
+    """The remedy for a client that is ended for this reason."""
+    return _REMEDIES_OF_DROPS.get(reason, _REMEDY)
+
+
+def member_entry(one: names.GroupMember, daemons: Sequence[str]) -> protocol.MemberEntry:
+    """A member as the protocol names it."""
+    return protocol.MemberEntry(one.name, daemons[one.daemon], one.incarnation, one.session)
+
+
+GroupOutput = DeliverBundle | ShowView | ShowSignal | LeftGroup
+
+
+def receivers_of(shown: GroupOutput) -> tuple[int, ...]:
+    """The numbers of the sessions that an output is for."""
+    return (shown.session,) if isinstance(shown, LeftGroup) else shown.sessions
+
+
+def is_wanted(session: ServedSession, shown: GroupOutput, me: Process) -> bool:
+    """Whether a session gets an output.
+
+    Messages go to all. Without membership a session sees only its own joins and leaves, in the native dialect.
+    """
+    if session.membership or isinstance(shown, DeliverBundle):
+        return True
+    if not session.dialect.native:
+        return False
+    who = shown.view.who if isinstance(shown, ShowView) else None
+    return isinstance(shown, LeftGroup) or (
+        who is not None and (who.process, who.session) == (me, session.number)
+    )
+
+
+def render(dialect: Dialect, shown: GroupOutput) -> SharedFrame:
+    """Renders an output in a dialect."""
+    if isinstance(shown, DeliverBundle):
+        return dialect.messages(shown)
+    if isinstance(shown, ShowView):
+        return dialect.view(shown)
+    if isinstance(shown, ShowSignal):
+        return dialect.signal(shown)
+    if isinstance(shown, LeftGroup):
+        return dialect.left(shown)
+    assert_never(shown)
