@@ -4,8 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hopring.check.picture.clock import Clock, Spot, make_clock
-from hopring.check.picture.lives import ENDS, Life, Shown, Stretch, walk
-from hopring.check.picture.marks import AnyView, Kind, Mark, PictureError, marks_of, names_of, told_apart
+from hopring.check.picture.marks import (
+    ENDS,
+    AnyView,
+    Kind,
+    Life,
+    Mark,
+    PictureError,
+    Shown,
+    Stretch,
+    marks_of,
+    names_of,
+    told_apart,
+    walk,
+)
 from hopring.check.trace import Event, MessageId, Process
 
 MARGIN_PX = 16.0

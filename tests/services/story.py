@@ -1,0 +1,112 @@
+"""What a seventh service goes through: `python -m tests.services.story core`, or `... spark DIRECTORY`.
+
+A process of its own runs this, so that every module of hopring meets the seventh row of the table as it is
+imported. Here is no rule for the service: only what follows from its capabilities.
+"""
+
+# ruff: noqa: E402  hopring is imported once the seventh service is there.
+
+import sys
+from pathlib import Path
+
+from tests.services.seventh import install
+
+install()
+
+from tests.unit.check.evs_c_notation import client_history
+from tests.unit.check.evs_notation import history
+
+from hopring.check.judge import check_evs, check_evs_c
+from hopring.check.picture.style import SERVICES as COLOURS
+from hopring.check.trace import ClientDelivered, Delivered, Event
+from hopring.check.trace_files import write_parquet
+from hopring.check.verdict import Verdict
+from hopring.ids import DaemonId, SiteId, SiteMask
+from hopring.ordering.entry import Message
+from hopring.ordering.order import new_order
+from hopring.services import Service
+from hopring.sim.campaign.run import run_seed
+from hopring.spread.bits import SERVICE_BITS, Bits
+from hopring.wire.routed import Meta
+
+TOTAL = Service["TOTAL"]
+
+# Two daemons that deliver two messages in opposite orders; a sender whose second message comes first.
+SWAPPED = """
+    a: view 1 ab | send 1 {0} | deliver a:1 | deliver b:2
+    b: view 1 ab | send 2 {0} | deliver b:2 | deliver a:1
+"""
+OVERTAKEN = """
+    a: view red 1.1 ab | send 2 {0} | send 1 {0} | got a:1 | got a:2
+    b: view red 1.1 ab | got a:1 | got a:2
+"""
+
+
+def broken(verdicts: list[Verdict]) -> set[str]:
+    """The numbers of the broken properties."""
+    return {verdict.property.removeprefix("EVS-C ").split()[0] for verdict in verdicts if not verdict}
+
+
+def at_its_turn() -> None:
+    """In the order of a view it waits for its turn, as an Agreed message does, and not for stability."""
+    here, there = SiteId(0), SiteId(1)
+    order = new_order((here, there), start_lts=0)
+    message = Message(TOTAL, DaemonId(0), 1, b"body")
+
+    assert order.hold(Meta(here, 1, 5, SiteMask(0b11), 0), message) == []
+    assert order.deliver() == [], "the other site may still stamp something below"
+    order.promise(there, 0, 9)
+
+    assert [entry.message for entry in order.deliver()] == [message]
+    assert order.safe_waiting == 0
+
+
+def in_the_campaign() -> list[Event]:
+    """Worlds with splits, crashes and clients draw it like every service; both checkers find nothing."""
+    events: list[Event] = []
+    for seed in range(1, 5):
+        for clients in (False, True):
+            outcome = run_seed(seed, clients)
+            assert not outcome.broken, f"seed {seed}: {outcome.broken}"
+            events += outcome.history
+    for kind in (Delivered, ClientDelivered):
+        assert any(isinstance(one, kind) and one.service is TOTAL for one in events)
+    return events
+
+
+def by_the_checkers() -> None:
+    """Wrong orders are wrong for it, and an overtaken message of its sender is not."""
+    assert "2.13(2)" in broken(check_evs(history(SWAPPED.format("total")), False))
+    assert "2.13(2)" not in broken(check_evs(history(SWAPPED.format("reliable")), False))
+    assert "2.11" in broken(check_evs_c(client_history(OVERTAKEN.format("agreed")), True))
+    assert "2.11" not in broken(check_evs_c(client_history(OVERTAKEN.format("total")), True))
+
+
+def by_a_query(directory: Path) -> None:
+    """The audit with Spark says of it what the plain checkers say."""
+    from hopring.spark import session  # noqa: PLC0415  An extra.
+    from hopring.spark.audit import Ends, audit, read_trace  # noqa: PLC0415
+
+    wrong = history(SWAPPED.format("total"))
+    write_parquet(wrong, directory / "trace.parquet")
+    spark = session("services")
+    report = audit(spark, read_trace(spark, str(directory)), otherwise=Ends())
+
+    assert report.broken("") == {one.property for one in check_evs(wrong, False) if not one}
+    assert {name.split()[0] for name in report.broken("")} >= {"2.13(2)", "one"}
+
+
+def main() -> None:
+    """Goes through what the arguments name."""
+    if sys.argv[1] == "spark":
+        by_a_query(Path(sys.argv[2]))
+        return
+    at_its_turn()
+    by_the_checkers()
+    in_the_campaign()
+    assert TOTAL in COLOURS
+    assert SERVICE_BITS[TOTAL] == Bits.CAUSAL, "the weakest of Spread's services that promises as much"
+
+
+if __name__ == "__main__":
+    main()

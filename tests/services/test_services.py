@@ -1,0 +1,48 @@
+"""The table of services, and a seventh row that everything follows."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopring.services import Service, services_with
+
+
+def test_capabilities_grow_with_the_number_of_the_service() -> None:
+    for weaker, stronger in zip(list(Service), list(Service)[1:], strict=False):
+        assert stronger.promises(weaker)
+
+
+def test_every_reliable_service_has_one_moment_of_delivery() -> None:
+    assert services_with("loose") == (Service.UNRELIABLE,)
+    assert services_with("at_once") == (Service.RELIABLE,)
+    assert services_with("by_session") == (Service.FIFO,)
+    assert services_with("total") == (Service.CAUSAL, Service.AGREED, Service.SAFE)
+    assert services_with("stable") == (Service.SAFE,)
+
+
+@pytest.mark.slow
+def test_a_seventh_service_goes_through_order_groups_and_both_checkers() -> None:
+    story("core")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_seventh_service_goes_through_a_query(tmp_path: Path) -> None:
+    story("spark", str(tmp_path))
+
+
+def story(*arguments: str) -> None:
+    """Runs the story in a process that has seven services."""
+    command = [sys.executable, "-m", "tests.services.story", *arguments]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "HOPRING_PURE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
