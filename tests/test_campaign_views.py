@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hopring.check.trace import Installed, Process
+from hopring.check.trace import ProcessName, ViewInstalled
 from hopring.sim.campaign.fault_schedule import CHAOS_US, Fault
 from hopring.sim.campaign.runner import WorldRun
 from hopring.sim.campaign.world import SimWorld, draw_world
@@ -48,10 +48,10 @@ def test_a_single_fault_costs_a_daemon_at_most_three_views(kind: str) -> None:
     for seed in range(1, 13):
         run = WorldRun(with_one_fault(seed, kind))
         run.live()
-        installed: Counter[Process] = Counter(
+        installed: Counter[ProcessName] = Counter(
             event.process
             for event in run.cluster.history
-            if isinstance(event, Installed) and FAULT_US <= event.at_us < CHAOS_US
+            if isinstance(event, ViewInstalled) and FAULT_US <= event.at_us < CHAOS_US
         )
         seen += len(installed)
         assert max(installed.values(), default=0) <= VIEWS_MAX, f"seed {seed}: {installed}"

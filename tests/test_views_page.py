@@ -15,7 +15,7 @@ from docs.pictures.make import HERE, STORIES, Story
 from hopring import SAFE, Message, Session, SessionClosed, Transition, View, local_cluster
 from hopring.check.judge import first_broken, first_broken_c
 from hopring.check.picture import draw
-from hopring.check.trace import ClientDelivered, ClientSent, Event, GroupInstalled, GroupSignal, Installed
+from hopring.check.trace import ClientDelivered, ClientSent, Event, GroupInstalled, GroupSignal, ViewInstalled
 from hopring.client.events import Member
 from hopring.groups.names import GroupViewId
 from hopring.ids import Place, ViewId
@@ -137,7 +137,7 @@ def test_the_daemons_have_more_views_than_the_group_then() -> None:
     views = [
         {one.daemon for one in event.members}
         for event in told.history
-        if isinstance(event, Installed)
+        if isinstance(event, ViewInstalled)
         and event.at_us > (told.wish.from_us or 0)
         and event.process.daemon == "us2"
     ]

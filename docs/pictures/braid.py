@@ -41,9 +41,9 @@ def stays(history: list[trace.Event]) -> list[StayRow]:
     found: list[StayRow] = []
     for process in sorted({event.process for event in history}):
         own = [event for event in history if event.process == process]
-        views = [event for event in own if isinstance(event, trace.Installed)]
-        signals = {event.view: event.at_us for event in own if isinstance(event, trace.Signal)}
-        ends = [event.at_us for event in own if isinstance(event, trace.Installed | trace.Crash)]
+        views = [event for event in own if isinstance(event, trace.ViewInstalled)]
+        signals = {event.view: event.at_us for event in own if isinstance(event, trace.Signalled)}
+        ends = [event.at_us for event in own if isinstance(event, trace.ViewInstalled | trace.Crash)]
         for number, one in enumerate(views):
             end_us = ends[number + 1] if number + 1 < len(ends) else None
             members, together = ([who.daemon for who in some] for some in (one.members, one.together))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from docs.pictures.stage import GROUP, MS, SECOND, Stage, four
 
-from hopring.check.picture import Wish, draw
+from hopring.check.picture import PictureOptions, draw
 from hopring.check.trace import Event
 from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE
 
@@ -21,7 +21,7 @@ class Story:
     """What happened, and what of it is drawn."""
 
     history: list[Event]
-    wish: Wish
+    wish: PictureOptions
     components: list[set[str]]  # Who could reach whom in the end.
 
 
@@ -41,7 +41,7 @@ def joins() -> Story:
     stage.run(150 * MS)
     stage.leave("bert")
     stage.run(100 * MS)
-    wish = Wish(GROUP, begin_us, stage.now_us, "Joins, a leave, and two messages that cross")
+    wish = PictureOptions(GROUP, begin_us, stage.now_us, "Joins, a leave, and two messages that cross")
     return Story(stage.history, wish, ALL)
 
 
@@ -53,7 +53,7 @@ def services() -> Story:
     for service in (UNRELIABLE, RELIABLE, FIFO, CAUSAL, AGREED, SAFE):
         stage.send("anna", service)
         stage.run(120 * MS)
-    wish = Wish(GROUP, begin_us, stage.now_us, "One message of each service, from anna")
+    wish = PictureOptions(GROUP, begin_us, stage.now_us, "One message of each service, from anna")
     return Story(stage.history, wish, ALL)
 
 
@@ -70,7 +70,9 @@ def split() -> Story:
     stage.run(20 * MS)
     stage.send("carl", AGREED)
     stage.run(2 * SECOND)
-    wish = Wish(GROUP, begin_us, stage.now_us, "The network splits while a Safe message is on its way")
+    wish = PictureOptions(
+        GROUP, begin_us, stage.now_us, "The network splits while a Safe message is on its way"
+    )
     return Story(stage.history, wish, [{"eu1", "eu2"}, {"us1", "us2"}])
 
 
@@ -89,7 +91,7 @@ def merge() -> Story:
     stage.send("anna")  # The first of each side tells its state.
     stage.send("carl")
     stage.run(200 * MS)
-    wish = Wish(GROUP, begin_us, stage.now_us, "A merge: those who come from one view are together")
+    wish = PictureOptions(GROUP, begin_us, stage.now_us, "A merge: those who come from one view are together")
     return Story(stage.history, wish, ALL)
 
 
@@ -106,7 +108,7 @@ def crash() -> Story:
     stage.run(3 * SECOND)
     stage.cluster.restart("us1")
     stage.settle()
-    wish = Wish(GROUP, begin_us, stage.now_us, "A daemon dies, and a client with it")
+    wish = PictureOptions(GROUP, begin_us, stage.now_us, "A daemon dies, and a client with it")
     return Story(stage.history, wish, ALL)
 
 

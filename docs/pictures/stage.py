@@ -1,6 +1,6 @@
 """A cluster of two sites in the simulator, with clients of one group: the stage of all stories."""
 
-from hopring.check.trace import Event, Process
+from hopring.check.trace import Event, ProcessName
 from hopring.config.local import local_config
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
@@ -27,7 +27,7 @@ class Stage:
         for near in EU:
             for far in US:
                 self.cluster.network.shape_both(near, far, delay_us=FAR_US)
-        self.sessions: dict[str, Process] = {}
+        self.sessions: dict[str, ProcessName] = {}
         self.cluster.start()
         self.settle()
 

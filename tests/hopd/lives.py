@@ -11,7 +11,7 @@ from tests.waiting import until
 
 from hopring.check import trace
 from hopring.check.judge import first_broken
-from hopring.check.trace_files import Row, events
+from hopring.check.trace_files import TraceRow, events
 from hopring.check.verdict import Verdict
 from hopring.config import Config, dump_toml
 
@@ -41,7 +41,7 @@ class Lives:
         self._directory = directory
         self._file = directory / "hop.toml"
         self._file.write_text(dump_toml(config))
-        self._decoder = msgspec.json.Decoder(Row)
+        self._decoder = msgspec.json.Decoder(TraceRow)
 
     def __enter__(self) -> "Lives":
         return self
@@ -108,7 +108,7 @@ class Lives:
 
     # What happened.
 
-    def rows(self, name: str) -> list[Row]:
+    def rows(self, name: str) -> list[TraceRow]:
         """A daemon's trace up to now, in all its lives."""
         if not self._trace(name).exists():
             return []

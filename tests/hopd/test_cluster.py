@@ -8,7 +8,7 @@ from tests.hopd.lives import Lives
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.check.judge import first_broken
-from hopring.check.trace import Delivered
+from hopring.check.trace import MessageDelivered
 from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, local_config
 from hopring.services import Service
 
@@ -49,7 +49,9 @@ def test_four_daemons_form_one_view_lose_one_and_take_it_back(
         lives.wait_for_a_good_end()
 
         history = lives.history()
-        safe = [event for event in history if isinstance(event, Delivered) and event.service is Service.SAFE]
+        safe = [
+            event for event in history if isinstance(event, MessageDelivered) and event.service is Service.SAFE
+        ]
         assert first_broken([event for event in history if event is not safe[0]], quiet_end=True) is not None
         for service in Service:
             assert lives.delivered("us2", service.name.lower()) > 0

@@ -13,7 +13,7 @@ from hopring.services import Service
 
 VIEW = ViewId(3, DaemonId(0), Incarnation(7))
 ME = Member("eu1", "anna", incarnation=7, session=4)
-PROCESS = trace.Process("eu1", 7, 4)
+PROCESS = trace.ProcessName("eu1", 7, 4)
 
 
 def recorder() -> Recorder:
@@ -36,12 +36,12 @@ def test_what_was_before_the_first_view_is_kept_until_the_process_is_known() -> 
     record.takes(view(Member("us1", "bert", 9, 1), ME))
 
     kinds = [type(event) for event in record.events]
-    assert kinds == [trace.Connected, trace.AsksJoin, trace.GroupInstalled]
+    assert kinds == [trace.SessionConnected, trace.AsksJoin, trace.GroupInstalled]
     assert {event.process for event in record.events} == {PROCESS}
     installed = record.events[-1]
     assert isinstance(installed, trace.GroupInstalled)
     assert installed.view == trace.GroupViewName(trace.ViewName(3, 0, 7), (), 1)
-    assert installed.members == (trace.Process("us1", 9, 1), PROCESS)
+    assert installed.members == (trace.ProcessName("us1", 9, 1), PROCESS)
 
 
 def test_a_message_bears_its_name() -> None:
@@ -74,7 +74,7 @@ def history(*later: Event) -> list[object]:
     data = record.sends(["g"], AGREED)
     for event in (message(data, 5), *later):
         record.takes(event)
-    return [trace.Recover(trace.Process("eu1", 7), 0), *record.events]
+    return [trace.Recover(trace.ProcessName("eu1", 7), 0), *record.events]
 
 
 def test_the_record_of_a_good_session_is_found_good_and_of_a_bad_one_not() -> None:

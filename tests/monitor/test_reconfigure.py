@@ -8,7 +8,7 @@ from tests.monitor.fleet import SECONDS_MAX, Fleet, wait
 
 from hopring import SAFE, Message, View, sync
 from hopring.check.judge import first_broken
-from hopring.check.trace_files import Row, events
+from hopring.check.trace_files import TraceRow, events
 from hopring.config import LinkProtocol, cluster_hash
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def judge(fleet: Fleet) -> None:
     told = []
     for name in fleet.processes:
         lines = fleet.trace(name).read_bytes().splitlines()
-        told += list(events(msgspec.json.Decoder(Row).decode(line) for line in lines))
+        told += list(events(msgspec.json.Decoder(TraceRow).decode(line) for line in lines))
     assert first_broken(told, quiet_end=False) is None
 
 

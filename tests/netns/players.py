@@ -37,7 +37,7 @@ class Player:
         self._talking: asyncio.Future[None] | None = None
 
     @property
-    def process(self) -> trace.Process:
+    def process(self) -> trace.ProcessName:
         """Which session this is; known once it is in a group."""
         assert self.recorder.process is not None, "it is in a group"
         return self.recorder.process
@@ -133,11 +133,11 @@ class Player:
         views = [one for one in self.changes(group, since_us) if isinstance(one, View)]
         return [one for one in views if one.cause == "network"]
 
-    def members(self, group: str) -> set[trace.Process]:
+    def members(self, group: str) -> set[trace.ProcessName]:
         """Who is in the last view of a group."""
         return {process_of(one) for one in self.views[group].members} if group in self.views else set()
 
-    def saw_end_of(self, process: trace.Process) -> bool:
+    def saw_end_of(self, process: trace.ProcessName) -> bool:
         """Whether it was shown that this session has disconnected."""
         views = [one for _, one in self.seen if isinstance(one, View) and one.cause == "disconnect"]
         return any(isinstance(one.who, Member) and process_of(one.who) == process for one in views)

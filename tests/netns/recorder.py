@@ -51,7 +51,7 @@ class Recorder(recorder.Recorder):
         while self._leaves and self._leaves[0][0] <= self._taken:
             assert self.process is not None, "who leaves has been shown a view"
             _, group = self._leaves.popleft()
-            self.events.append(trace.Left(self.process, now_us(), group))
+            self.events.append(trace.GroupLeft(self.process, now_us(), group))
 
     def gone(self) -> None:
         """Its end has its place here, behind all leaves."""

@@ -61,7 +61,7 @@ class Scene:
         self.players: list[Player] = []  # All that there ever were.
         self._directory = directory
         self._crashes: list[trace.Crash] = []
-        self._ended: set[trace.Process] = set()
+        self._ended: set[trace.ProcessName] = set()
 
     # Clients.
 
@@ -114,9 +114,9 @@ class Scene:
             and one.process._replace(session=0) not in self._ended
         ]
 
-    def wanting(self, group: str, among: Iterable[str] = HOSTS) -> set[trace.Process]:
+    def wanting(self, group: str, among: Iterable[str] = HOSTS) -> set[trace.ProcessName]:
         """Who has asked to be in a group and is there, at these hosts."""
-        wanted: set[trace.Process] = set()
+        wanted: set[trace.ProcessName] = set()
         for player in self.at(*among):
             asks = [one for one in player.recorder.events if isinstance(one, trace.AsksJoin | trace.AsksLeave)]
             last = [one for one in asks if one.group == group][-1:]

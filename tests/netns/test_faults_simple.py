@@ -32,7 +32,7 @@ def others(*hosts: str) -> list[str]:
     return [host for host in HOSTS if host not in hosts]
 
 
-def got_of(player: Player, senders: set[trace.Process]) -> set[trace.MessageId]:
+def got_of(player: Player, senders: set[trace.ProcessName]) -> set[trace.MessageId]:
     """The reliable messages to the group of all that a player got from these."""
     return {
         one.message

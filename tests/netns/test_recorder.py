@@ -18,7 +18,7 @@ from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 pytestmark = pytest.mark.interpreted  # The recorder puts a stream of its own into the library.
 
 ANNA = MemberEntry("anna", "eu1", 7, 3)
-ME = trace.Process("eu1", 7, 3)
+ME = trace.ProcessName("eu1", 7, 3)
 VIEW = ViewId(5, DaemonId(0), Incarnation(9))
 
 
@@ -65,7 +65,7 @@ def test_what_was_before_the_first_view_is_written_down_with_it(session: Session
 
     assert recorder.process == ME
     kinds = [type(one) for one in recorder.events]
-    assert kinds == [trace.Connected, trace.AsksJoin, trace.GroupInstalled]
+    assert kinds == [trace.SessionConnected, trace.AsksJoin, trace.GroupInstalled]
     assert all(one.process == ME for one in recorder.events)
 
 
@@ -94,5 +94,5 @@ def test_a_leave_has_its_place_between_two_messages_that_come_at_once(session: S
     both = ("red", "blue")
     told(session, recorder, sent(both, 11, before) + encode_control(LeftNotice("red")) + sent(both, 12, after))
 
-    seen = [one for one in recorder.events if isinstance(one, trace.ClientDelivered | trace.Left)]
-    assert [type(one) for one in seen] == [trace.ClientDelivered, trace.Left, trace.ClientDelivered]
+    seen = [one for one in recorder.events if isinstance(one, trace.ClientDelivered | trace.GroupLeft)]
+    assert [type(one) for one in seen] == [trace.ClientDelivered, trace.GroupLeft, trace.ClientDelivered]

@@ -58,7 +58,7 @@ def views_since(cluster: SimCluster, at_us: int) -> Counter[str]:
     return Counter(
         event.process.daemon
         for event in cluster.history
-        if isinstance(event, trace.Installed) and event.at_us >= at_us
+        if isinstance(event, trace.ViewInstalled) and event.at_us >= at_us
     )
 
 
@@ -261,7 +261,9 @@ def delivered_at(cluster: SimCluster, receiver: str, since_us: int) -> Counter[s
     return Counter(
         event.message.daemon
         for event in cluster.history
-        if isinstance(event, trace.Delivered) and event.process.daemon == receiver and event.at_us >= since_us
+        if isinstance(event, trace.MessageDelivered)
+        and event.process.daemon == receiver
+        and event.at_us >= since_us
     )
 
 

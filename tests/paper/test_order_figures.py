@@ -38,11 +38,11 @@ def chain() -> SimCluster:
 
 def latencies_us(cluster: SimCluster, sender: str, receiver: str, services: set[Service]) -> list[int]:
     """The times from send to delivery."""
-    sent = {event.message: event.at_us for event in cluster.history if isinstance(event, trace.Sent)}
+    sent = {event.message: event.at_us for event in cluster.history if isinstance(event, trace.MessageSent)}
     return [
         event.at_us - sent[event.message]
         for event in cluster.history
-        if isinstance(event, trace.Delivered)
+        if isinstance(event, trace.MessageDelivered)
         and event.process.daemon == receiver
         and event.message.daemon == sender
         and event.service in services

@@ -18,14 +18,14 @@ from tests.unit.check.evs_notation import history
 
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.picture.style import SERVICES as COLOURS
-from hopring.check.trace import ClientDelivered, Delivered, Event
+from hopring.check.trace import ClientDelivered, Event, MessageDelivered
 from hopring.check.trace_files import write_parquet
 from hopring.check.verdict import Verdict
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.ordering.entry import Message
 from hopring.ordering.order import new_order
 from hopring.services import Service
-from hopring.sim.campaign.run import run_seed
+from hopring.sim.campaign.runner import run_seed
 from hopring.spread.bits import SERVICE_BITS, Bits
 from hopring.wire.routed import Meta
 
@@ -69,7 +69,7 @@ def in_the_campaign() -> list[Event]:
             outcome = run_seed(seed, clients)
             assert not outcome.broken, f"seed {seed}: {outcome.broken}"
             events += outcome.history
-    for kind in (Delivered, ClientDelivered):
+    for kind in (MessageDelivered, ClientDelivered):
         assert any(isinstance(one, kind) and one.service is TOTAL for one in events)
     return events
 

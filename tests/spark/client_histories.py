@@ -24,15 +24,15 @@ from hopring.check.trace import (
     ClientDelivered,
     ClientEvent,
     ClientSent,
-    Connected,
     Crash,
     Event,
     Gone,
     GroupInstalled,
+    GroupLeft,
     GroupSignal,
-    Left,
-    Process,
+    ProcessName,
     Recover,
+    SessionConnected,
 )
 from hopring.check.trace_files import write_parquet
 from hopring.services import Service
@@ -153,7 +153,7 @@ def names_more(events: list[Event], place: int, dice: Random) -> list[Event]:
 def names_a_stranger(events: list[Event], place: int, _dice: Random) -> list[Event]:
     event = events[place]
     assert isinstance(event, GroupInstalled)
-    return [replace(event, members=(*event.members, Process("nobody", 1, 1)))]
+    return [replace(event, members=(*event.members, ProcessName("nobody", 1, 1)))]
 
 
 def takes_the_id_of_another(events: list[Event], place: int, dice: Random) -> list[Event]:
@@ -203,19 +203,25 @@ def is_in_the_name_of_another(events: list[Event], place: int, dice: Random) -> 
 
 def is_of_another_group(events: list[Event], place: int, dice: Random) -> list[Event]:
     event = events[place]
-    assert isinstance(event, Left | AsksJoin | AsksLeave | GroupSignal)
+    assert isinstance(event, GroupLeft | AsksJoin | AsksLeave | GroupSignal)
     groups = {one.group for one in events if isinstance(one, GroupInstalled)}
     return [replace(event, group=dice.choice(sorted(groups)))]
 
 
-def _without_one(processes: tuple[Process, ...], dice: Random) -> tuple[Process, ...]:
+def _without_one(processes: tuple[ProcessName, ...], dice: Random) -> tuple[ProcessName, ...]:
     return tuple(sorted({*processes} - {dice.choice(processes)})) if processes else ()
 
 
 ALTERATIONS: list[tuple[type, Alter]] = [
-    *[(kind, drops) for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, Left, Connected)],
+    *[
+        (kind, drops)
+        for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, GroupLeft, SessionConnected)
+    ],
     *[(kind, drops) for kind in (AsksJoin, AsksLeave, AsksEnd, Gone, Crash, Recover)],
-    *[(kind, doubles) for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, Left, Connected)],
+    *[
+        (kind, doubles)
+        for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, GroupLeft, SessionConnected)
+    ],
     *[(kind, doubles) for kind in (AsksJoin, AsksLeave, AsksEnd, Gone)],
     *[(kind, names_fewer) for kind in (GroupInstalled, GroupSignal)],
     *[(kind, names_more) for kind in (GroupInstalled, GroupSignal)],
@@ -228,5 +234,5 @@ ALTERATIONS: list[tuple[type, Alter]] = [
     *[(kind, goes_to_other_groups) for kind in (ClientDelivered, ClientSent)],
     *[(kind, is_in_the_name_of_another) for kind in (ClientDelivered, ClientSent)],
     (ClientSent, is_discarded),
-    *[(kind, is_of_another_group) for kind in (Left, AsksJoin, AsksLeave, GroupSignal)],
+    *[(kind, is_of_another_group) for kind in (GroupLeft, AsksJoin, AsksLeave, GroupSignal)],
 ]

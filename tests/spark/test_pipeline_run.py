@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.spark.two_sites import AGAIN, APART_EU, APART_US, TOGETHER, Story, tell
 
-from hopring.check.trace import Counters, Delivered, Installed, Sent
+from hopring.check.trace import Counters, MessageDelivered, MessageSent, ViewInstalled
 from hopring.check.trace_files import read_json_lines
 from hopring.cli.main import cli
 from hopring.spark.schema import GOLD
@@ -64,11 +64,13 @@ def check_trace(story: Story, out: Path) -> None:
         with file.open("rb") as lines:
             history += read_json_lines(lines)
     summary = {one["name"]: one["value"] for one in rows(out, "gold/summary")}
-    sends, deliveries = (sum(isinstance(one, kind) for one in history) for kind in (Sent, Delivered))
+    sends, deliveries = (
+        sum(isinstance(one, kind) for one in history) for kind in (MessageSent, MessageDelivered)
+    )
     assert summary == {
         **{"messages sent": sends, "messages delivered": deliveries, "daemons": 3, "sites": 2, "spools": 2},
-        "bytes sent": sum(one.size for one in history if isinstance(one, Sent)),
-        "views": len({one.view for one in history if isinstance(one, Installed)}),
+        "bytes sent": sum(one.size for one in history if isinstance(one, MessageSent)),
+        "views": len({one.view for one in history if isinstance(one, ViewInstalled)}),
         "records": summary["records"],
         **{"messages spooled": SENT, "duplicates removed": SHARED, "gaps": 2, "gaps unexplained": 0},
     }

@@ -10,21 +10,21 @@ from tests.unit.spark.spooling import fill, remove
 from hopring.check.trace import (
     ClientDelivered,
     ClientSent,
-    Connected,
     Counters,
     Crash,
-    Delivered,
     Event,
     Gone,
     GroupInstalled,
     GroupViewName,
-    Installed,
+    MessageDelivered,
     MessageId,
+    MessageSent,
     Ord,
-    Process,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    SessionConnected,
+    Signalled,
+    ViewInstalled,
     ViewName,
 )
 from hopring.services import Service
@@ -32,7 +32,7 @@ from hopring.services import Service
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-EU, US = Process("eu1", 1), Process("us1", 2)
+EU, US = ProcessName("eu1", 1), ProcessName("us1", 2)
 ONE, TWO = ViewName(1, 0, 1), ViewName(2, 0, 1)
 VIEW_1 = "0000000000000001.0001.fffffffffffffffb"
 VIEW_2 = "0000000000000002.0001.fffffffffffffffb"
@@ -124,28 +124,28 @@ def message(number: int) -> MessageId:
     return MessageId("eu1", 1, number)
 
 
-def sent(number: int, at_us: int, size: int = 100) -> Sent:
-    return Sent(EU, at_us, ONE, message(number), Service.SAFE, Ord(number, 0, ONE), size)
+def sent(number: int, at_us: int, size: int = 100) -> MessageSent:
+    return MessageSent(EU, at_us, ONE, message(number), Service.SAFE, Ord(number, 0, ONE), size)
 
 
-def got(process: Process, number: int, at_us: int) -> Delivered:
-    return Delivered(process, at_us, ONE, message(number), Service.SAFE, Ord(number, 0, ONE))
+def got(process: ProcessName, number: int, at_us: int) -> MessageDelivered:
+    return MessageDelivered(process, at_us, ONE, message(number), Service.SAFE, Ord(number, 0, ONE))
 
 
 # The machine of us1 started 5 s later, so that its clock shows less.
 HISTORY: tuple[Event, ...] = (
     Recover(EU, 6_000_000, 1_000_000_000),
-    Installed(EU, 6_100_000, ONE, (EU, US), (EU,), "start"),
+    ViewInstalled(EU, 6_100_000, ONE, (EU, US), (EU,), "start"),
     sent(1, 7_000_000),
     got(EU, 1, 7_000_050),
     sent(2, 7_000_100),
     got(EU, 2, 7_000_300),
     Counters(EU, 7_000_400, "us1@1", 8, 4, 1, 1, 0, 900, "us1"),
     Counters(EU, 7_500_000, "us1@1", 20, 10, 2, 2, 1, 1_000, "us1"),
-    Signal(EU, 7_900_000, ONE, (EU,)),
-    Installed(EU, 8_000_000, TWO, (EU,), (EU,), "us1 is gone"),
+    Signalled(EU, 7_900_000, ONE, (EU,)),
+    ViewInstalled(EU, 8_000_000, TWO, (EU,), (EU,), "us1 is gone"),
     Recover(US, 1_000_000, 1_000_000_000),
-    Installed(US, 1_100_000, ONE, (EU, US), (US,), "start"),
+    ViewInstalled(US, 1_100_000, ONE, (EU, US), (US,), "start"),
     got(US, 1, 2_000_070),
     got(US, 2, 2_000_040),
     Crash(US, 2_500_000),
@@ -228,11 +228,11 @@ def test_throughput_links_and_stays_are_told_by_daemon(spark: Any) -> None:
 def test_views_of_groups_come_from_sessions_and_from_spools(spark: Any) -> None:
     from hopring.spark.pipeline.measure import group_views, on_the_wall, session_journeys  # noqa: PLC0415
 
-    anna = Process("eu1", 1, 3)
+    anna = ProcessName("eu1", 1, 3)
     named, its = GroupViewName(ONE, (), 1), MessageId("eu1", 1, 1, 3)
     history: list[Event] = [
         Recover(EU, 0, 50_000_000),
-        Connected(anna, 1_000_000, "anna", "#anna#eu1"),
+        SessionConnected(anna, 1_000_000, "anna", "#anna#eu1"),
         GroupInstalled(anna, 2_000_000, "g", named, (anna,), (anna,), "join"),
         ClientSent(anna, 2_100_000, ("g", "h"), its, Service.SAFE, 5),
         ClientDelivered(anna, 2_100_250, ("g", "h"), its, Service.SAFE, Ord(1, 0, ONE)),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.check.history import Components, History, Life, Messages, Sending, Stay, number_messages
+from hopring.check.history import Components, History, Life, MessageTable, ProcessSend, Stay, number_messages
 from hopring.check.trace import (
     Asked,
     AsksEnd,
@@ -19,21 +19,21 @@ from hopring.check.trace import (
     ClientDelivered,
     ClientEvent,
     ClientSent,
-    Connected,
     Crash,
-    Delivered,
     Gone,
     GroupInstalled,
+    GroupLeft,
     GroupSignal,
     GroupViewName,
-    Installed,
-    Left,
+    MessageDelivered,
     MessageId,
+    MessageSent,
     Ord,
-    Process,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    SessionConnected,
+    Signalled,
+    ViewInstalled,
     ViewName,
 )
 
@@ -42,7 +42,7 @@ NOWHERE: Final = ViewName(0, 0, 0)
 
 CLIENTS: Final = (
     *(ClientDelivered, ClientSent, GroupInstalled, GroupSignal),
-    *(Left, Connected, AsksJoin, AsksLeave, AsksEnd, Gone),
+    *(GroupLeft, SessionConnected, AsksJoin, AsksLeave, AsksEnd, Gone),
 )
 
 
@@ -60,7 +60,7 @@ class SessionSend:
 class SessionTrace:
     """All that one session did and saw."""
 
-    process: Process
+    process: ProcessName
     events: list[ClientEvent] = field(default_factory=list)
     private_group: str = ""
     asked: list[Asked] = field(default_factory=list)
@@ -68,7 +68,9 @@ class SessionTrace:
     wants: set[str] = field(default_factory=set)  # The groups that it has asked to be in, in the end.
     gone: bool = False
     crashed: bool = False  # Its daemon ended.
-    homeless: list[ClientDelivered | GroupSignal | Left] = field(default_factory=list)  # In no group of theirs.
+    homeless: list[ClientDelivered | GroupSignal | GroupLeft] = field(
+        default_factory=list
+    )  # In no group of theirs.
     misplaced: list[GroupSignal] = field(default_factory=list)  # What names another view than it is in.
 
     @property
@@ -82,15 +84,15 @@ class ClientHistory:
     """What all checks look into."""
 
     quiet_end: bool
-    sessions: dict[Process, SessionTrace]
+    sessions: dict[ProcessName, SessionTrace]
     whole: History  # All that sessions sent and delivered, without views.
     groups: dict[str, History]
     closing: dict[str, set[ViewName]]  # By group: the views that were made after the daemons' signal.
     left: set[Stay]  # Stays that ended with a leave.
-    discarded: dict[Process, set[int]]  # Own messages that a session did not want.
+    discarded: dict[ProcessName, set[int]]  # Own messages that a session did not want.
     components: Components | None = None
 
-    def alive(self, process: Process) -> bool:
+    def alive(self, process: ProcessName) -> bool:
         """Whether the session was there when everything had settled, and meant to stay."""
         session = self.sessions.get(process)
         return self.quiet_end and session is not None and not session.ends
@@ -99,14 +101,14 @@ class ClientHistory:
         """Whether the session left the group from this view, or ended in it."""
         return stay.after is None and (stay in self.left or not self.alive(stay.process))
 
-    def leaves(self, group: str, process: Process) -> bool:
+    def leaves(self, group: str, process: ProcessName) -> bool:
         """Whether the session ever left the group, or ended."""
         if not self.alive(process):
             return True
         life = self.groups[group].lives.get(process)
         return life is None or any(stay in self.left for stay in life.stays)
 
-    def discards(self, process: Process, number: int) -> bool:
+    def discards(self, process: ProcessName, number: int) -> bool:
         """Whether this is its own message, which it did not want."""
         return number in self.discarded.get(process, ())
 
@@ -115,9 +117,9 @@ def index_clients(
     events: Iterable[object], quiet_end: bool, components: Components | None = None
 ) -> ClientHistory:
     """Indexes a history; of the daemons' events only their starts and ends count."""
-    sessions: dict[Process, SessionTrace] = {}
-    starts: dict[str, list[Process]] = {}
-    ended: set[Process] = set()
+    sessions: dict[ProcessName, SessionTrace] = {}
+    starts: dict[str, list[ProcessName]] = {}
+    ended: set[ProcessName] = set()
     for event in events:
         if isinstance(event, CLIENTS):
             if event.process not in sessions:
@@ -140,7 +142,7 @@ class _Indexer:
     """Goes through all sessions, and sorts what happened by group."""
 
     def __init__(
-        self, sessions: dict[Process, SessionTrace], starts: dict[str, list[Process]], quiet_end: bool
+        self, sessions: dict[ProcessName, SessionTrace], starts: dict[str, list[ProcessName]], quiet_end: bool
     ) -> None:
         self._starts = starts
         self._names = number_views(sessions.values())
@@ -168,12 +170,12 @@ class _Indexer:
                     self._install(event, present)
                 case GroupSignal():
                     self._signal(session, event, present)
-                case Left(_, _, group):
+                case GroupLeft(_, _, group):
                     if group in present:
                         self.history.left.add(present.pop(group))
                     else:
                         session.homeless.append(event)
-                case Connected(_, _, _, private_group):
+                case SessionConnected(_, _, _, private_group):
                     session.private_group = private_group
                 case Gone():
                     session.gone = True
@@ -199,7 +201,9 @@ class _Indexer:
         self, session: SessionTrace, whole: Life, event: ClientDelivered, present: dict[str, Stay]
     ) -> None:
         number = self._messages.number[event.message]
-        delivered = Delivered(event.process, event.at_us, NOWHERE, event.message, event.service, event.ord)
+        delivered = MessageDelivered(
+            event.process, event.at_us, NOWHERE, event.message, event.service, event.ord
+        )
         here = {group: present[group] for group in event.groups if group in present}
         if not here and session.private_group not in event.groups:
             session.homeless.append(event)
@@ -217,12 +221,12 @@ class _Indexer:
         number = self._messages.number.get(event.message)
         if number is not None:
             sent = sent_event(event, self._messages.ord[number])
-            whole.sends.append(Sending(sent, number, None, len(whole.deliveries)))
+            whole.sends.append(ProcessSend(sent, number, None, len(whole.deliveries)))
 
     def _install(self, event: GroupInstalled, present: dict[str, Stay]) -> None:
         history, process = self.history.groups[event.group], event.process
         view = self._names[event.group][event.view]
-        installed = Installed(process, event.at_us, view, event.members, event.together, event.cause)
+        installed = ViewInstalled(process, event.at_us, view, event.members, event.together, event.cause)
         stay = Stay(installed, present.get(event.group))
         if stay.before is not None:
             stay.before.after = stay
@@ -238,7 +242,7 @@ class _Indexer:
         view = self._names[event.group].get(event.view, NOWHERE)
         if stay.view != view:
             session.misplaced.append(event)
-        stay.signals.append(Signal(event.process, event.at_us, view, event.together))
+        stay.signals.append(Signalled(event.process, event.at_us, view, event.together))
         if stay.cut is None:
             stay.cut = len(stay.delivered)
 
@@ -286,21 +290,21 @@ def _long(view: GroupViewName) -> str:
     return f"{made}.{'-' if view.path else ''}{view.step}{way}"
 
 
-def number_sent(sessions: Iterable[SessionTrace]) -> Messages:
+def number_sent(sessions: Iterable[SessionTrace]) -> MessageTable:
     """All messages that were delivered; what never was has no stamp, and no place among them."""
-    delivered: dict[MessageId, Delivered] = {}
+    delivered: dict[MessageId, MessageDelivered] = {}
     sent: list[ClientSent] = []
     for session in sessions:
         for event in session.events:
             if isinstance(event, ClientDelivered) and event.message not in delivered:
                 parts = event.process, event.at_us, NOWHERE, event.message, event.service, event.ord
-                delivered[event.message] = Delivered(*parts)
+                delivered[event.message] = MessageDelivered(*parts)
             elif isinstance(event, ClientSent):
                 sent.append(event)
     sends = [sent_event(one, delivered[one.message].ord) for one in sent if one.message in delivered]
     return number_messages(sends, delivered.values())
 
 
-def sent_event(event: ClientSent, ord: Ord) -> Sent:
+def sent_event(event: ClientSent, ord: Ord) -> MessageSent:
     """The send in the words of daemons, with the stamp that it got."""
-    return Sent(event.process, event.at_us, NOWHERE, event.message, event.service, ord, event.size)
+    return MessageSent(event.process, event.at_us, NOWHERE, event.message, event.service, ord, event.size)

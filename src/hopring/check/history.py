@@ -12,20 +12,28 @@ from dataclasses import dataclass, field
 from hopring.check.trace import (
     Counters,
     Crash,
-    Delivered,
     Event,
-    Installed,
+    MessageDelivered,
     MessageId,
+    MessageSent,
     Ord,
-    Process,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    Signalled,
+    ViewInstalled,
     ViewName,
 )
 from hopring.services import Service
 
-KINDS = (Delivered, Sent, Installed, Signal, Recover, Crash, Counters)  # The most frequent first.
+KINDS = (
+    MessageDelivered,
+    MessageSent,
+    ViewInstalled,
+    Signalled,
+    Recover,
+    Crash,
+    Counters,
+)  # The most frequent first.
 NEVER_SENT = -1
 
 Components = Iterable[Collection[str]]
@@ -33,7 +41,7 @@ Components = Iterable[Collection[str]]
 
 
 @dataclass(slots=True)
-class Messages:
+class MessageTable:
     """What is known of each message, in lists over its number.
 
     Two messages with one stamp get two numbers all the same; that stamps differ is a check of its own.
@@ -42,18 +50,18 @@ class Messages:
     number: dict[MessageId, int]
     ids: list[MessageId]
     service: list[Service]  # As it was sent; as it was first delivered, if it never was.
-    sent: list[Sent | None]
+    sent: list[MessageSent | None]
     ord: list[Ord]
-    sender: list[Process] = field(init=False)
+    sender: list[ProcessName] = field(init=False)
     place: list[int] = field(init=False)  # Among the messages of its session, in the order of their sends.
 
     def __post_init__(self) -> None:
         self.sender = [message.sender for message in self.ids]
         self.place = [NEVER_SENT] * len(self.ids)
 
-    def place_in_session(self, sends: Iterable[Sent]) -> None:
+    def place_in_session(self, sends: Iterable[MessageSent]) -> None:
         """Learns the order of one process's sends."""
-        sent_so_far: Counter[Process] = Counter()
+        sent_so_far: Counter[ProcessName] = Counter()
         for event in sends:
             number = self.number[event.message]
             if self.place[number] == NEVER_SENT:
@@ -61,9 +69,9 @@ class Messages:
                 sent_so_far[event.message.sender] += 1
 
 
-def number_messages(sends: Iterable[Sent], deliveries: Iterable[Delivered]) -> Messages:
+def number_messages(sends: Iterable[MessageSent], deliveries: Iterable[MessageDelivered]) -> MessageTable:
     """Gives every message its number. The first send counts; whether there are more is a check of its own."""
-    known: dict[MessageId, Sent | Delivered] = {}
+    known: dict[MessageId, MessageSent | MessageDelivered] = {}
     for sent in sends:
         known.setdefault(sent.message, sent)
     for delivered in deliveries:
@@ -72,11 +80,11 @@ def number_messages(sends: Iterable[Sent], deliveries: Iterable[Delivered]) -> M
     stamps: dict[MessageId, Ord] = {message: event.ord for message, event in known.items()}
     ids = sorted(stamps, key=stamps.__getitem__)
     events = [known[message] for message in ids]
-    return Messages(
+    return MessageTable(
         number={message: number for number, message in enumerate(ids)},
         ids=ids,
         service=[event.service for event in events],
-        sent=[event if isinstance(event, Sent) else None for event in events],
+        sent=[event if isinstance(event, MessageSent) else None for event in events],
         ord=[event.ord for event in events],
     )
 
@@ -85,16 +93,16 @@ def number_messages(sends: Iterable[Sent], deliveries: Iterable[Delivered]) -> M
 class Stay:
     """One process's time in one view."""
 
-    installed: Installed
+    installed: ViewInstalled
     before: "Stay | None"
     after: "Stay | None" = None
-    process: Process = field(init=False)
+    process: ProcessName = field(init=False)
     view: ViewName = field(init=False)
-    members: frozenset[Process] = field(init=False)
-    together: frozenset[Process] = field(init=False)
+    members: frozenset[ProcessName] = field(init=False)
+    together: frozenset[ProcessName] = field(init=False)
     delivered: list[int] = field(default_factory=list)
     loose: list[int] = field(default_factory=list)  # The Unreliable ones.
-    signals: list[Signal] = field(default_factory=list)
+    signals: list[Signalled] = field(default_factory=list)
     cut: int | None = None  # How many messages came before the first signal.
 
     def __post_init__(self) -> None:
@@ -120,10 +128,10 @@ class Stay:
 
 
 @dataclass(slots=True, eq=False)
-class Sending:
+class ProcessSend:
     """A send, and where in its sender's life it lies."""
 
-    event: Sent
+    event: MessageSent
     number: int
     stay: Stay | None
     heard: int  # How many messages the sender had delivered.
@@ -133,16 +141,20 @@ class Sending:
 class Life:
     """All that one process did."""
 
-    process: Process
+    process: ProcessName
     events: list[Event] = field(default_factory=list)
-    deliveries: list[Delivered] = field(default_factory=list)  # Of all services.
+    deliveries: list[MessageDelivered] = field(default_factory=list)  # Of all services.
     numbers: list[int] = field(default_factory=list)  # The messages of these.
     delivered: list[int] = field(default_factory=list)
     got: set[int] = field(default_factory=set)  # The same as a set.
-    sends: list[Sending] = field(default_factory=list)
+    sends: list[ProcessSend] = field(default_factory=list)
     stays: list[Stay] = field(default_factory=list)
-    homeless: list[Delivered | Signal] = field(default_factory=list)  # What came before the first view.
-    misplaced: list[Delivered | Signal] = field(default_factory=list)  # What names another view than it is in.
+    homeless: list[MessageDelivered | Signalled] = field(
+        default_factory=list
+    )  # What came before the first view.
+    misplaced: list[MessageDelivered | Signalled] = field(
+        default_factory=list
+    )  # What names another view than it is in.
     borders: list[tuple[int, Recover | Crash]] = field(default_factory=list)  # With their places.
     crashed: bool = False
 
@@ -152,10 +164,10 @@ class History:
     """What all checks look into."""
 
     quiet_end: bool  # Whether all that was under way could come to its end.
-    lives: dict[Process, Life]
-    messages: Messages
-    views: dict[ViewName, dict[Process, Stay]]  # The first stay, should a process install a view twice.
-    starts: dict[str, list[Process]]  # The lives of each daemon, the oldest first.
+    lives: dict[ProcessName, Life]
+    messages: MessageTable
+    views: dict[ViewName, dict[ProcessName, Stay]]  # The first stay, should a process install a view twice.
+    starts: dict[str, list[ProcessName]]  # The lives of each daemon, the oldest first.
     view_names: dict[ViewName, str] = field(default_factory=dict)  # Where a view is not called by its counter.
     components: Components | None = None
     counters_survive: bool = True  # Whether a daemon's counter of views survives its restarts.
@@ -165,12 +177,12 @@ class History:
         """All of them."""
         return (stay for life in self.lives.values() for stay in life.stays)
 
-    def has(self, process: Process, number: int) -> bool:
+    def has(self, process: ProcessName, number: int) -> bool:
         """Whether the process delivered this message, wherever."""
         life = self.lives.get(process)
         return life is not None and number in life.got
 
-    def alive_at_quiet_end(self, process: Process) -> bool:
+    def alive_at_quiet_end(self, process: ProcessName) -> bool:
         """Whether the process was there when everything had settled. The end of any other trace is a crash."""
         life = self.lives.get(process)
         return self.quiet_end and life is not None and not life.crashed
@@ -189,8 +201,8 @@ def index(
     """Indexes a history; values that are no events of daemons are passed over."""
     lives, sends = _by_process(events)
     messages = number_messages(sends, (event for life in lives.values() for event in life.deliveries))
-    starts: dict[str, list[Process]] = {}
-    views: dict[ViewName, dict[Process, Stay]] = {}
+    starts: dict[str, list[ProcessName]] = {}
+    views: dict[ViewName, dict[ProcessName, Stay]] = {}
     for life in lives.values():
         _follow(life, messages)
         for stay in life.stays:
@@ -203,9 +215,9 @@ def index(
     return History(quiet_end, lives, messages, views, starts, {}, components, counters_survive)
 
 
-def _by_process(events: Iterable[object]) -> tuple[dict[Process, Life], list[Sent]]:
-    lives: dict[Process, Life] = {}
-    sends: list[Sent] = []
+def _by_process(events: Iterable[object]) -> tuple[dict[ProcessName, Life], list[MessageSent]]:
+    lives: dict[ProcessName, Life] = {}
+    sends: list[MessageSent] = []
     for event in events:
         if not isinstance(event, KINDS):
             continue
@@ -213,22 +225,22 @@ def _by_process(events: Iterable[object]) -> tuple[dict[Process, Life], list[Sen
         if life is None:
             life = lives[event.process] = Life(event.process)
         life.events.append(event)
-        if isinstance(event, Delivered):
+        if isinstance(event, MessageDelivered):
             life.deliveries.append(event)
-        elif isinstance(event, Sent):
+        elif isinstance(event, MessageSent):
             sends.append(event)
         elif isinstance(event, Recover | Crash):
             life.borders.append((len(life.events) - 1, event))
     return lives, sends
 
 
-def _follow(life: Life, messages: Messages) -> None:
+def _follow(life: Life, messages: MessageTable) -> None:
     """Cuts a life into its stays."""
     stay: Stay | None = None
     life.numbers = [messages.number[event.message] for event in life.deliveries]
     heard = 0
     for event in life.events:
-        if isinstance(event, Delivered):
+        if isinstance(event, MessageDelivered):
             number = life.numbers[heard]
             heard += 1
             if messages.service[number].reliable:
@@ -239,12 +251,12 @@ def _follow(life: Life, messages: Messages) -> None:
                 stay.loose.append(number)
             if stay is None or event.view != stay.view:
                 _out_of_place(life, event, stay)
-        elif isinstance(event, Sent):
+        elif isinstance(event, MessageSent):
             number = messages.number[event.message]
-            life.sends.append(Sending(event, number, stay, heard))
-        elif isinstance(event, Installed):
+            life.sends.append(ProcessSend(event, number, stay, heard))
+        elif isinstance(event, ViewInstalled):
             stay = _enter(life, event, stay)
-        elif isinstance(event, Signal):
+        elif isinstance(event, Signalled):
             _close(life, event, stay)
         elif isinstance(event, Crash):
             life.crashed = True
@@ -252,7 +264,7 @@ def _follow(life: Life, messages: Messages) -> None:
     messages.place_in_session(sending.event for sending in life.sends)
 
 
-def _enter(life: Life, event: Installed, before: Stay | None) -> Stay:
+def _enter(life: Life, event: ViewInstalled, before: Stay | None) -> Stay:
     stay = Stay(event, before)
     if before is not None:
         before.after = stay
@@ -260,7 +272,7 @@ def _enter(life: Life, event: Installed, before: Stay | None) -> Stay:
     return stay
 
 
-def _close(life: Life, event: Signal, stay: Stay | None) -> None:
+def _close(life: Life, event: Signalled, stay: Stay | None) -> None:
     if stay is None or event.view != stay.view:
         _out_of_place(life, event, stay)
     if stay is not None:
@@ -269,5 +281,5 @@ def _close(life: Life, event: Signal, stay: Stay | None) -> None:
             stay.cut = len(stay.delivered)
 
 
-def _out_of_place(life: Life, event: Delivered | Signal, stay: Stay | None) -> None:
+def _out_of_place(life: Life, event: MessageDelivered | Signalled, stay: Stay | None) -> None:
     (life.homeless if stay is None else life.misplaced).append(event)

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from hopring.check.history import History, Life, Stay
-from hopring.check.trace import Delivered, MessageId, Ord, Process, Sent, ViewName
+from hopring.check.trace import MessageDelivered, MessageId, MessageSent, Ord, ProcessName, ViewName
 
 
-class Names:
+class HistoryNames:
     """The words of one history."""
 
     def __init__(self, history: History) -> None:
@@ -20,7 +20,7 @@ class Names:
         for view in history.views:
             self._same_counter[view.counter].add(view)
 
-    def process(self, process: Process) -> str:
+    def process(self, process: ProcessName) -> str:
         """Who."""
         daemon = process._replace(session=0)
         starts = self._history.starts.get(process.daemon, [])
@@ -31,7 +31,7 @@ class Names:
             name = f"{process.daemon}.{process.incarnation:x}?" if starts else process.daemon
         return f"{name}/{process.session}" if process.session else name
 
-    def processes(self, processes: Iterable[Process]) -> str:
+    def processes(self, processes: Iterable[ProcessName]) -> str:
         """A set of them, by name."""
         return "{" + " ".join(sorted(map(self.process, processes))) + "}"
 
@@ -63,20 +63,20 @@ class Names:
         """That a process came into a view, as in `a installed view 2 at 5 us`."""
         return f"{self.process(stay.process)} installed {self.view(stay.view)} at {stay.installed.at_us} us"
 
-    def delivery(self, event: Delivered) -> str:
+    def delivery(self, event: MessageDelivered) -> str:
         """That a process delivered a message, as in `a delivered b:1 at 5 us`."""
         return f"{self.process(event.process)} delivered {self.message(event.message)} at {event.at_us} us"
 
-    def send(self, event: Sent) -> str:
+    def send(self, event: MessageSent) -> str:
         """That a process sent a message, as in `a sent a:1 at 5 us`."""
         return f"{self.process(event.process)} sent {self.message(event.message)} at {event.at_us} us"
 
-    def delivered(self, process: Process, number: int) -> str:
+    def delivered(self, process: ProcessName, number: int) -> str:
         """The same, from the message's number; the process did deliver it."""
         return self.delivery(first_delivery(self._history, self._history.lives[process], number))
 
 
-def first_delivery(history: History, life: Life, number: int) -> Delivered:
+def first_delivery(history: History, life: Life, number: int) -> MessageDelivered:
     """Finds the event again, for a witness."""
     message = history.messages.ids[number]
     return next(event for event in life.deliveries if event.message == message)

@@ -9,14 +9,14 @@ structs of msgspec rather than dataclasses: a run makes hundreds of thousands, a
 the time to make. They hold no cycles, so the garbage collector may pass them by.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from hopring.services import Service
 
 
-class Process(NamedTuple):
+class ProcessName(NamedTuple):
     """One life of a daemon; or one session of a client at it, with the session's number."""
 
     daemon: str
@@ -49,9 +49,9 @@ class MessageId(NamedTuple):
     session: int = 0
 
     @property
-    def sender(self) -> Process:
+    def sender(self) -> ProcessName:
         """The process that sent it; FIFO order is among the messages of one."""
-        return Process(self.daemon, self.incarnation, self.session)
+        return ProcessName(self.daemon, self.incarnation, self.session)
 
 
 class Ord(NamedTuple):
@@ -66,7 +66,7 @@ class Ord(NamedTuple):
 class Recover(msgspec.Struct, frozen=True, gc=False):
     """A process began its life: always its first event."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     wall_us: int = 0  # The same moment in microseconds since 1970; 0 where times are of one clock anyway.
 
@@ -74,34 +74,34 @@ class Recover(msgspec.Struct, frozen=True, gc=False):
 class Crash(msgspec.Struct, frozen=True, gc=False):
     """A process ended: always its last event. A life that ends in silence has none."""
 
-    process: Process
+    process: ProcessName
     at_us: int
 
 
-class Installed(msgspec.Struct, frozen=True, gc=False):
+class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
     """A process installed a view."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     view: ViewName
-    members: tuple[Process, ...]
-    together: tuple[Process, ...]  # The transitional set.
+    members: tuple[ProcessName, ...]
+    together: tuple[ProcessName, ...]  # The transitional set.
     cause: str = ""
 
 
-class Signal(msgspec.Struct, frozen=True, gc=False):
+class Signalled(msgspec.Struct, frozen=True, gc=False):
     """The transitional signal: from here on, what is delivered in this view is promised to `together` only."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     view: ViewName  # The one it closes.
-    together: tuple[Process, ...]
+    together: tuple[ProcessName, ...]
 
 
-class Sent(msgspec.Struct, frozen=True, gc=False):
+class MessageSent(msgspec.Struct, frozen=True, gc=False):
     """A process sent a message; it is written down when the message gets its stamp."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     view: ViewName  # The one it was stamped in.
     message: MessageId
@@ -110,10 +110,10 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     size: int = 0  # Bytes.
 
 
-class Delivered(msgspec.Struct, frozen=True, gc=False):
+class MessageDelivered(msgspec.Struct, frozen=True, gc=False):
     """A process delivered a message, or passed over one whose body it does not want."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     view: ViewName  # The one the receiver is in.
     message: MessageId
@@ -128,7 +128,7 @@ class Counters(msgspec.Struct, frozen=True, gc=False):
     subtracted from each other.
     """
 
-    process: Process
+    process: ProcessName
     at_us: int
     link: str  # Unlike that of any other link of the process.
     sent: int
@@ -143,10 +143,10 @@ class Counters(msgspec.Struct, frozen=True, gc=False):
 # Events of clients: the process is a session.
 
 
-class Connected(msgspec.Struct, frozen=True, gc=False):
+class SessionConnected(msgspec.Struct, frozen=True, gc=False):
     """A session began: always its first event."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     name: str
     private_group: str
@@ -155,7 +155,7 @@ class Connected(msgspec.Struct, frozen=True, gc=False):
 class AsksJoin(msgspec.Struct, frozen=True, gc=False):
     """A session asked to join a group."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     group: str
 
@@ -163,7 +163,7 @@ class AsksJoin(msgspec.Struct, frozen=True, gc=False):
 class AsksLeave(msgspec.Struct, frozen=True, gc=False):
     """A session asked to leave a group."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     group: str
 
@@ -171,36 +171,36 @@ class AsksLeave(msgspec.Struct, frozen=True, gc=False):
 class AsksEnd(msgspec.Struct, frozen=True, gc=False):
     """A session disconnected, by its wish or because it died: it asks for nothing more."""
 
-    process: Process
+    process: ProcessName
     at_us: int
 
 
 class GroupInstalled(msgspec.Struct, frozen=True, gc=False):
     """A session was shown a view of a group; the first one after a join makes it a member."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     group: str
     view: GroupViewName
-    members: tuple[Process, ...]
-    together: tuple[Process, ...]  # The transitional set.
+    members: tuple[ProcessName, ...]
+    together: tuple[ProcessName, ...]  # The transitional set.
     cause: str = ""  # join, leave, disconnect or network.
 
 
 class GroupSignal(msgspec.Struct, frozen=True, gc=False):
     """The transitional signal of a group."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     group: str
     view: GroupViewName  # The one it closes.
-    together: tuple[Process, ...]
+    together: tuple[ProcessName, ...]
 
 
-class Left(msgspec.Struct, frozen=True, gc=False):
+class GroupLeft(msgspec.Struct, frozen=True, gc=False):
     """A session's leave has its place here: it is a member no longer."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     group: str
 
@@ -208,14 +208,14 @@ class Left(msgspec.Struct, frozen=True, gc=False):
 class Gone(msgspec.Struct, frozen=True, gc=False):
     """A session's end has its place here: always its last event. If its daemon crashes, there is none."""
 
-    process: Process
+    process: ProcessName
     at_us: int
 
 
 class ClientSent(msgspec.Struct, frozen=True, gc=False):
     """A session sent a message; its stamp is not known yet."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     groups: tuple[str, ...]  # Private ones too.
     message: MessageId
@@ -227,7 +227,7 @@ class ClientSent(msgspec.Struct, frozen=True, gc=False):
 class ClientDelivered(msgspec.Struct, frozen=True, gc=False):
     """A session got a message, in the last view that it was shown of each of the groups it is in."""
 
-    process: Process
+    process: ProcessName
     at_us: int
     groups: tuple[str, ...]  # As the sender named them.
     message: MessageId
@@ -236,5 +236,16 @@ class ClientDelivered(msgspec.Struct, frozen=True, gc=False):
 
 
 Asked = AsksJoin | AsksLeave | AsksEnd
-ClientEvent = Connected | Asked | GroupInstalled | GroupSignal | Left | Gone | ClientSent | ClientDelivered
-Event = Recover | Crash | Installed | Signal | Sent | Delivered | Counters | ClientEvent
+ClientEvent = (
+    SessionConnected | Asked | GroupInstalled | GroupSignal | GroupLeft | Gone | ClientSent | ClientDelivered
+)
+Event = Recover | Crash | ViewInstalled | Signalled | MessageSent | MessageDelivered | Counters | ClientEvent
+
+KINDS: Final[dict[type, str]] = {
+    **{Recover: "recover", Crash: "crash", ViewInstalled: "view", Signalled: "transitional"},
+    **{MessageSent: "send", MessageDelivered: "deliver", Counters: "counters"},
+    **{SessionConnected: "connect", AsksJoin: "join", AsksLeave: "leave", AsksEnd: "disconnect"},
+    **{GroupInstalled: "view", GroupSignal: "transitional", GroupLeft: "left", Gone: "gone"},
+    **{ClientSent: "send", ClientDelivered: "deliver"},
+}
+"""What events are called in files, and in witnesses."""

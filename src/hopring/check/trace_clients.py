@@ -9,12 +9,12 @@ from hopring.check.trace import (
     ClientDelivered,
     ClientEvent,
     ClientSent,
-    Connected,
     Gone,
     GroupInstalled,
+    GroupLeft,
     GroupSignal,
-    Left,
     MessageId,
+    SessionConnected,
 )
 from hopring.check.trace_names import (
     group_view_text,
@@ -27,14 +27,14 @@ from hopring.check.trace_names import (
     read_processes,
     some,
 )
-from hopring.check.trace_row import Row, ord_columns, read_ord
+from hopring.check.trace_row import TraceRow, ord_columns, read_ord
 from hopring.services import Service
 
 KINDS: Final = ("connect", "join", "leave", "disconnect", "left", "gone")
 """Those that daemons do not have."""
 
 
-def is_of_client(row: Row) -> bool:
+def is_of_client(row: TraceRow) -> bool:
     """Whether a session did this."""
     return bool(row.group) or row.groups is not None or row.kind in KINDS
 
@@ -42,7 +42,7 @@ def is_of_client(row: Row) -> bool:
 def client_columns(event: ClientEvent) -> tuple[str, dict[str, Any]]:
     """The kind of an event and the columns that are its own."""
     match event:
-        case Connected(_, _, name, private_group):
+        case SessionConnected(_, _, name, private_group):
             return "connect", {"name": name, "groups": [private_group]}
         case AsksJoin(_, _, group):
             return "join", {"group": group}
@@ -50,7 +50,7 @@ def client_columns(event: ClientEvent) -> tuple[str, dict[str, Any]]:
             return "leave", {"group": group}
         case AsksEnd():
             return "disconnect", {}
-        case Left(_, _, group):
+        case GroupLeft(_, _, group):
             return "left", {"group": group}
         case Gone():
             return "gone", {}
@@ -76,13 +76,13 @@ def _message_columns(event: ClientSent | ClientDelivered) -> dict[str, Any]:
     }
 
 
-def read_client_event(row: Row) -> ClientEvent:
+def read_client_event(row: TraceRow) -> ClientEvent:
     """The event of a row."""
     process, at_us = read_process(row.process), row.time_us
     match row.kind:
         case "connect":
             (private_group,) = some(row.groups)
-            return Connected(process, at_us, some(row.name), private_group)
+            return SessionConnected(process, at_us, some(row.name), private_group)
         case "disconnect":
             return AsksEnd(process, at_us)
         case "gone":
@@ -96,7 +96,7 @@ def read_client_event(row: Row) -> ClientEvent:
             return _read_group_event(row)
 
 
-def _read_group_event(row: Row) -> ClientEvent:
+def _read_group_event(row: TraceRow) -> ClientEvent:
     process, at_us = read_process(row.process), row.time_us
     if not row.group:
         raise ValueError("it names no group")
@@ -106,7 +106,7 @@ def _read_group_event(row: Row) -> ClientEvent:
         case "leave":
             return AsksLeave(process, at_us, row.group)
         case "left":
-            return Left(process, at_us, row.group)
+            return GroupLeft(process, at_us, row.group)
         case "view":
             sets = read_processes(row.members), read_processes(row.transitional_set)
             return GroupInstalled(process, at_us, row.group, read_group_view(row.view), *sets, row.cause or "")
@@ -117,5 +117,5 @@ def _read_group_event(row: Row) -> ClientEvent:
             raise ValueError("unknown kind")
 
 
-def _read_message(row: Row) -> tuple[tuple[str, ...], MessageId, Service]:
+def _read_message(row: TraceRow) -> tuple[tuple[str, ...], MessageId, Service]:
     return tuple(some(row.groups)), read_message_id(row.message), Service[some(row.service).upper()]

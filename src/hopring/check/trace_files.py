@@ -15,15 +15,15 @@ import msgspec
 from hopring.check.trace import (
     Counters,
     Crash,
-    Delivered,
     Event,
-    Installed,
+    MessageDelivered,
     MessageId,
+    MessageSent,
     Ord,
-    Process,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    Signalled,
+    ViewInstalled,
     ViewName,
 )
 from hopring.check.trace_clients import client_columns, is_of_client, read_client_event
@@ -38,15 +38,15 @@ from hopring.check.trace_names import (
     some,
     view_text,
 )
-from hopring.check.trace_row import COUNTS, LATER, Row, ord_columns, read_ord
+from hopring.check.trace_row import COUNTS, LATER, TraceRow, ord_columns, read_ord
 from hopring.errors import HopError
 from hopring.services import Service
 
 __all__ = [
     "SCHEMA_VERSION",
     "Flattener",
-    "Row",
     "TraceError",
+    "TraceRow",
     "events",
     "read_json_lines",
     "read_parquet",
@@ -66,25 +66,25 @@ class Flattener:
     """Makes rows of events as they come; it counts the positions."""
 
     def __init__(self) -> None:
-        self._positions: Counter[Process] = Counter()
+        self._positions: Counter[ProcessName] = Counter()
 
-    def row(self, event: Event) -> Row:
+    def row(self, event: Event) -> TraceRow:
         """The row of the process's next event."""
         process = event.process
         position = self._positions[process]
         self._positions[process] += 1
         kind, columns = _columns(event)
-        return Row(
+        return TraceRow(
             SCHEMA_VERSION, kind, process_text(process), process.daemon, position, event.at_us, **columns
         )
 
 
-def rows(history: Iterable[Event]) -> Iterator[Row]:
+def rows(history: Iterable[Event]) -> Iterator[TraceRow]:
     """The rows of a history, in its order."""
     return map(Flattener().row, history)
 
 
-def events(rows: Iterable[Row]) -> Iterator[Event]:
+def events(rows: Iterable[TraceRow]) -> Iterator[Event]:
     """The events of rows. Those of one process must be complete and in their order; others may lie between."""
     expected: Counter[str] = Counter()
     for row in rows:
@@ -109,11 +109,11 @@ def write_json_lines(history: Iterable[Event], file: IO[bytes]) -> None:
 
 def read_json_lines(file: IO[bytes]) -> list[Event]:
     """Reads a history from lines."""
-    decoder = msgspec.json.Decoder(Row)
+    decoder = msgspec.json.Decoder(TraceRow)
     return list(events(_decoded(decoder, file)))
 
 
-def _decoded(decoder: msgspec.json.Decoder[Row], file: IO[bytes]) -> Iterator[Row]:
+def _decoded(decoder: msgspec.json.Decoder[TraceRow], file: IO[bytes]) -> Iterator[TraceRow]:
     for number, line in enumerate(file, start=1):
         try:
             yield decoder.decode(line)
@@ -126,7 +126,7 @@ def write_parquet(history: Iterable[Event], file: Path | IO[bytes]) -> None:
     arrow, parquet = _arrow()
     number, text, texts = arrow.int64(), arrow.string(), arrow.list_(arrow.string())
     types = {int: number, int | None: number, str: text, str | None: text, list[str] | None: texts}
-    schema = arrow.schema([(field.name, types[field.type]) for field in msgspec.structs.fields(Row)])
+    schema = arrow.schema([(field.name, types[field.type]) for field in msgspec.structs.fields(TraceRow)])
     columns = zip(*map(msgspec.structs.astuple, rows(history)), strict=True)
     arrays = [arrow.array(column, type=field.type) for column, field in zip(columns, schema, strict=False)]
     table = arrow.table(arrays, schema=schema) if arrays else schema.empty_table()
@@ -137,13 +137,13 @@ def read_parquet(file: Path | IO[bytes]) -> list[Event]:
     """Reads a history from Parquet."""
     _core, parquet = _arrow()
     table = parquet.read_table(file)
-    names = Row.__struct_fields__
+    names = TraceRow.__struct_fields__
     missing = [name for name in names if name not in table.column_names and name not in LATER]
     if missing:
         raise TraceError(f"not a trace: there is no column {missing[0]}")
     empty = [None] * table.num_rows
     columns = [table.column(name).to_pylist() if name in table.column_names else empty for name in names]
-    return list(events(Row(*values) for values in zip(*columns, strict=True)))
+    return list(events(TraceRow(*values) for values in zip(*columns, strict=True)))
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -160,17 +160,17 @@ def _columns(event: Event) -> tuple[str, dict[str, Any]]:
             return "recover", {"wall_us": event.wall_us} if event.wall_us else {}
         case Crash():
             return "crash", {}
-        case Installed():
+        case ViewInstalled():
             sets = {"members": process_texts(event.members), "transitional_set": process_texts(event.together)}
             return "view", {"view": view_text(event.view), "cause": event.cause, **sets}
-        case Signal():
+        case Signalled():
             return "transitional", {
                 "view": view_text(event.view),
                 "transitional_set": process_texts(event.together),
             }
-        case Sent():
+        case MessageSent():
             return "send", {"size": event.size, **_message_columns(event)}
-        case Delivered():
+        case MessageDelivered():
             return "deliver", _message_columns(event)
         case Counters():
             return "counters", {"peer": event.peer, **{name: getattr(event, name) for name in COUNTS}}
@@ -178,7 +178,7 @@ def _columns(event: Event) -> tuple[str, dict[str, Any]]:
             return client_columns(event)
 
 
-def _message_columns(event: Sent | Delivered) -> dict[str, Any]:
+def _message_columns(event: MessageSent | MessageDelivered) -> dict[str, Any]:
     return {
         "view": view_text(event.view),
         "message": message_text(event.message),
@@ -188,7 +188,7 @@ def _message_columns(event: Sent | Delivered) -> dict[str, Any]:
     }
 
 
-def _event(row: Row) -> Event:
+def _event(row: TraceRow) -> Event:
     if is_of_client(row):
         return read_client_event(row)
     process, at_us = read_process(row.process), row.time_us
@@ -199,13 +199,13 @@ def _event(row: Row) -> Event:
             return Crash(process, at_us)
         case "view":
             sets = read_processes(row.members), read_processes(row.transitional_set)
-            return Installed(process, at_us, read_view(row.view), *sets, row.cause or "")
+            return ViewInstalled(process, at_us, read_view(row.view), *sets, row.cause or "")
         case "transitional":
-            return Signal(process, at_us, read_view(row.view), read_processes(row.transitional_set))
+            return Signalled(process, at_us, read_view(row.view), read_processes(row.transitional_set))
         case "send":
-            return Sent(process, at_us, *_read_message(row), some(row.size))
+            return MessageSent(process, at_us, *_read_message(row), some(row.size))
         case "deliver":
-            return Delivered(process, at_us, *_read_message(row))
+            return MessageDelivered(process, at_us, *_read_message(row))
         case "counters":
             counts = {name: some(getattr(row, name)) for name in COUNTS}
             return Counters(process, at_us, peer=row.peer or "", **counts)
@@ -213,6 +213,6 @@ def _event(row: Row) -> Event:
             raise ValueError("unknown kind")
 
 
-def _read_message(row: Row) -> tuple[ViewName, MessageId, Service, Ord]:
+def _read_message(row: TraceRow) -> tuple[ViewName, MessageId, Service, Ord]:
     service = Service[some(row.service).upper()]
     return read_view(row.view), read_message_id(row.message), service, read_ord(row)

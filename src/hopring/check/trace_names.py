@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeVar
 
-from hopring.check.trace import GroupViewName, MessageId, Process, ViewName
+from hopring.check.trace import GroupViewName, MessageId, ProcessName, ViewName
 
 NAMES_CACHED_MAX = 4096
 
@@ -12,25 +12,25 @@ T = TypeVar("T")
 
 
 @lru_cache(NAMES_CACHED_MAX)
-def process_text(process: Process) -> str:
+def process_text(process: ProcessName) -> str:
     """As in `a#0000000000000001/0`."""
     return f"{process.daemon}#{process.incarnation:016x}/{process.session}"
 
 
 @lru_cache(NAMES_CACHED_MAX)
-def read_process(text: str) -> Process:
+def read_process(text: str) -> ProcessName:
     """The process of this name."""
     start, _slash, session = text.rpartition("/")
     daemon, _sharp, incarnation = start.rpartition("#")
-    return Process(daemon, int(incarnation, 16), int(session))
+    return ProcessName(daemon, int(incarnation, 16), int(session))
 
 
-def process_texts(processes: Iterable[Process]) -> list[str]:
+def process_texts(processes: Iterable[ProcessName]) -> list[str]:
     """A list of them."""
     return [process_text(process) for process in processes]
 
 
-def read_processes(texts: list[str] | None) -> tuple[Process, ...]:
+def read_processes(texts: list[str] | None) -> tuple[ProcessName, ...]:
     """The processes of these names."""
     return tuple(read_process(text) for text in some(texts))
 

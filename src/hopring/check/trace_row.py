@@ -6,7 +6,7 @@ from hopring.check.trace import Counters, Ord
 from hopring.check.trace_names import read_view, some, view_text
 
 
-class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+class TraceRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One event as a row. A column that its kind does not have is None."""
 
     schema: int
@@ -59,6 +59,6 @@ def ord_columns(ord: Ord) -> dict[str, object]:
     }
 
 
-def read_ord(row: Row) -> Ord:
+def read_ord(row: TraceRow) -> Ord:
     """The stamp in a row."""
     return Ord(some(row.ord_lts), some(row.ord_site), read_view(row.ord_view), some(row.ord_place))

@@ -13,7 +13,7 @@ from hopring.spark.audit.findings import as_json_text, as_text
 from hopring.spark.audit.reading import Ends
 
 if TYPE_CHECKING:
-    from hopring.spark.audit import Report
+    from hopring.spark.audit import AuditReport
 
 
 @click.group()
@@ -77,7 +77,7 @@ def audit(
     ctx.exit(Exit.OK if report.holds else Exit.FAILURE)
 
 
-def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "Report":
+def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "AuditReport":
     from hopring.spark import session  # noqa: PLC0415  Slow to load, and help should not wait for it.
     from hopring.spark.audit import audit as judge  # noqa: PLC0415
     from hopring.spark.audit.reading import (  # noqa: PLC0415

@@ -13,7 +13,7 @@ from hopring.spark.audit.findings import as_text
 from hopring.spark.audit.reading import Ends
 
 if TYPE_CHECKING:
-    from hopring.spark.audit import Report
+    from hopring.spark.audit.findings import AuditReport
     from hopring.spark.pipeline.inputs import PipelineOptions
 
 
@@ -109,7 +109,7 @@ def _wish(
     return PipelineOptions(out, named_spools(spools), trace, sites, ends, stream, until_idle, report)
 
 
-def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "Report | None":
+def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "AuditReport | None":
     from hopring.spark import session  # noqa: PLC0415  Slow to load.
     from hopring.spark.pipeline import Store, run  # noqa: PLC0415
     from hopring.spark.pipeline.store import on_disk  # noqa: PLC0415

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from hopring.check.picture import PictureError, Wish, draw
+from hopring.check.picture import PictureError, PictureOptions, draw
 from hopring.check.picture.page import WIDTH_PX_MIN
 from hopring.check.trace import Event
 from hopring.check.trace_files import TraceError, read_json_lines, read_parquet
@@ -78,7 +78,7 @@ def draw_(
         raise click.UsageError("--to has to be later than --from")
     history = [event for file in files for event in _read(file)]
     try:
-        picture = draw(history, Wish(group, from_us, to_us, title, width, arrows))
+        picture = draw(history, PictureOptions(group, from_us, to_us, title, width, arrows))
     except PictureError as error:
         raise Failure(f"{_names(files)}: {error}") from None
     _write(picture, output)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from hopring.check import trace
-from hopring.check.trace_files import Row, events
+from hopring.check.trace_files import TraceRow, events
 
 
 def read_traces(files: Mapping[str, Path], living: Iterable[str]) -> list[trace.Event]:
@@ -20,9 +20,9 @@ def read_traces(files: Mapping[str, Path], living: Iterable[str]) -> list[trace.
     return history
 
 
-def _rows(file: Path) -> list[Row]:
+def _rows(file: Path) -> list[TraceRow]:
     if not file.exists():
         return []
-    decoder = msgspec.json.Decoder(Row)
+    decoder = msgspec.json.Decoder(TraceRow)
     whole, newline, _torn = file.read_bytes().rpartition(b"\n")
     return [decoder.decode(line) for line in (whole + newline).splitlines()]

@@ -18,7 +18,7 @@ from hopring.services import Service
 # incarnation, session, number, bytes of the daemon's name
 _NAME: Final = Struct("<QIIH")
 
-Make = Callable[[trace.Process], trace.ClientEvent]
+Make = Callable[[trace.ProcessName], trace.ClientEvent]
 
 
 class Recorder:
@@ -27,13 +27,13 @@ class Recorder:
     def __init__(self, daemon: str, name: str, private_group: str) -> None:
         """The session has just been connected."""
         self.events: list[trace.ClientEvent] = []
-        self.process: trace.Process | None = None
+        self.process: trace.ProcessName | None = None
         """Which session of which life of a daemon this is; None until the first view."""
         self.daemon, self.name = daemon, name
         self._early: list[Make] = []
         self._sent = 0
         at_us = now_us()
-        self._note(lambda me: trace.Connected(me, at_us, name, private_group))
+        self._note(lambda me: trace.SessionConnected(me, at_us, name, private_group))
 
     def joins(self, group: str) -> None:
         """It asks to be a member."""
@@ -129,9 +129,9 @@ def now_us() -> int:
     return time.monotonic_ns() // 1_000
 
 
-def process_of(member: Member) -> trace.Process:
+def process_of(member: Member) -> trace.ProcessName:
     """A member in the words of the trace."""
-    return trace.Process(member.daemon, member.incarnation, member.session)
+    return trace.ProcessName(member.daemon, member.incarnation, member.session)
 
 
 def _view_name(view: ViewId) -> trace.ViewName:

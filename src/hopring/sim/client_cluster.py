@@ -172,7 +172,7 @@ class SimClientDaemon(SimDaemon):
         self._pump()
         return not self._refused
 
-    def _client(self, session: int) -> trace.Process:
+    def _client(self, session: int) -> trace.ProcessName:
         return self.process._replace(session=session)
 
     # Between groups and membership.
@@ -221,7 +221,9 @@ class SimClientDaemon(SimDaemon):
         place = stamp(view, output.position)
         parts = self.process, self.home.engine.now_us, view, name, message.service, place
         sent = isinstance(output, Stamped)
-        self.home.note(trace.Sent(*parts, len(message.payload)) if sent else trace.Delivered(*parts))
+        self.home.note(
+            trace.MessageSent(*parts, len(message.payload)) if sent else trace.MessageDelivered(*parts)
+        )
 
     # What clients see.
 
@@ -241,7 +243,7 @@ class SimClientDaemon(SimDaemon):
                 closes = output.group, group_view_name(output.id), self._members(output.together)
                 self.home.note(trace.GroupSignal(self._client(one), at_us, *closes))
         elif isinstance(output, group_events.LeftGroup):
-            self.home.note(trace.Left(self._client(output.session), at_us, output.group))
+            self.home.note(trace.GroupLeft(self._client(output.session), at_us, output.group))
         elif isinstance(output, group_events.SessionGone):
             self.home.note(trace.Gone(self._client(output.session), at_us))
         elif isinstance(output, group_events.RequestRefused):
@@ -249,7 +251,9 @@ class SimClientDaemon(SimDaemon):
         elif isinstance(output, group_events.SessionConnected):
             self.sessions[output.session] = set()
             name = output.private_group.split("#")[1]
-            self.home.note(trace.Connected(self._client(output.session), at_us, name, output.private_group))
+            self.home.note(
+                trace.SessionConnected(self._client(output.session), at_us, name, output.private_group)
+            )
 
     def _deliver(self, output: DeliverBundle) -> None:
         bundle, view = output.bundle, view_name(output.view)
@@ -264,9 +268,9 @@ class SimClientDaemon(SimDaemon):
             for one in output.sessions:
                 self.home.note(trace.ClientDelivered(self._client(one), *parts))
 
-    def _members(self, members: tuple[GroupMember, ...]) -> tuple[trace.Process, ...]:
+    def _members(self, members: tuple[GroupMember, ...]) -> tuple[trace.ProcessName, ...]:
         names = self.home.names
-        return tuple([trace.Process(names[one.daemon], one.incarnation, one.session) for one in members])
+        return tuple([trace.ProcessName(names[one.daemon], one.incarnation, one.session) for one in members])
 
 
 class SimClientCluster(SimCluster):

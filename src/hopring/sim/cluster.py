@@ -72,7 +72,7 @@ class SimDaemon:
     def __init__(self, cluster: "SimCluster", name: str, incarnation: Incarnation) -> None:
         self.cluster = cluster
         self.name = name
-        self.process = trace.Process(name, incarnation)
+        self.process = trace.ProcessName(name, incarnation)
         me = Process(cluster.numbers[name], incarnation)
         self.address = cluster.addresses[me.daemon]
         self.sent = 0
@@ -197,29 +197,29 @@ class SimDaemon:
         view = view_name(output.view)
         if isinstance(output, Stamped):
             name, place = self._name(output.message), stamp(view, output.position)
-            return trace.Sent(
+            return trace.MessageSent(
                 self.process, at_us, view, name, output.message.service, place, len(output.message.payload)
             )
         if isinstance(output, Delivered):
             name = self._name(output.message)
-            return trace.Delivered(
+            return trace.MessageDelivered(
                 self.process, at_us, view, name, output.message.service, stamp(view, output.position)
             )
         if isinstance(output, TransitionalSignal):
-            return trace.Signal(self.process, at_us, view, self._processes(output.together))
+            return trace.Signalled(self.process, at_us, view, self._processes(output.together))
         if isinstance(output, Installed):
             both = self._processes(output.members), self._processes(output.together)
             why = named(output.cause, self.cluster.names, self.cluster.site_names)
-            return trace.Installed(self.process, at_us, view, *both, why)
+            return trace.ViewInstalled(self.process, at_us, view, *both, why)
         assert_never(output)
 
     def _name(self, message: Message) -> trace.MessageId:
         daemon, incarnation, number = _NAME.unpack_from(message.payload)
         return trace.MessageId(self.cluster.names[daemon], incarnation, number)
 
-    def _processes(self, processes: tuple[Process, ...]) -> tuple[trace.Process, ...]:
+    def _processes(self, processes: tuple[Process, ...]) -> tuple[trace.ProcessName, ...]:
         names = self.cluster.names
-        return tuple([trace.Process(names[one.daemon], one.incarnation) for one in processes])
+        return tuple([trace.ProcessName(names[one.daemon], one.incarnation) for one in processes])
 
 
 class SimCluster:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hopring.check.trace_files import SCHEMA_VERSION
-from hopring.check.trace_row import LATER, Row
+from hopring.check.trace_row import LATER, TraceRow
 from hopring.spark.errors import ForeignInput
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _TYPES: Final = {
     list[str] | None: "array<string>",
 }
 
-TRACE: Final = {field.name: _TYPES[field.type] for field in msgspec.structs.fields(Row)}
+TRACE: Final = {field.name: _TYPES[field.type] for field in msgspec.structs.fields(TraceRow)}
 """The columns of a trace and their types, as SQL writes them."""
 
 KINDS: Final = (

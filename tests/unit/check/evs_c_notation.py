@@ -27,26 +27,26 @@ from hopring.check.trace import (
     AsksLeave,
     ClientDelivered,
     ClientSent,
-    Connected,
     Crash,
     Event,
     Gone,
     GroupInstalled,
+    GroupLeft,
     GroupSignal,
     GroupViewName,
-    Left,
     MessageId,
     Ord,
-    Process,
+    ProcessName,
     Recover,
+    SessionConnected,
     ViewName,
 )
 from hopring.check.verdict import Verdict
 from hopring.services import Service
 
 
-def sessions(text: str) -> tuple[Process, ...]:
-    return tuple(Process(letter, 1, 1) for letter in text)
+def sessions(text: str) -> tuple[ProcessName, ...]:
+    return tuple(ProcessName(letter, 1, 1) for letter in text)
 
 
 def group_view(text: str) -> GroupViewName:
@@ -71,7 +71,7 @@ def client_history(text: str) -> list[Event]:
     return [event for who, phrases in lines for event in _Line(who, sent).read(phrases)]
 
 
-def _send(process: Process, at_us: int, words: list[str]) -> ClientSent:
+def _send(process: ProcessName, at_us: int, words: list[str]) -> ClientSent:
     service = next(
         (Service[one.upper()] for one in words if one.upper() in Service.__members__), Service.AGREED
     )
@@ -92,7 +92,7 @@ class _Line:
         phrases = [phrase.split() for phrase in text.split("|")]
         bare = phrases[0] == ["bare"]
         if not bare:
-            self.events += [Recover(self.daemon, 0), Connected(self.me, 0, "x", f"#x#{self.me.daemon}")]
+            self.events += [Recover(self.daemon, 0), SessionConnected(self.me, 0, "x", f"#x#{self.me.daemon}")]
         for at_us, words in enumerate(phrases, start=1):
             self._read(at_us, words, bare)
         return self._with_sets()
@@ -117,13 +117,13 @@ class _Line:
                 self.events.append(AsksLeave(self.me, at_us, group))
             case ["left", group]:
                 self.present.pop(group, None)
-                self.events.append(Left(self.me, at_us, group))
+                self.events.append(GroupLeft(self.me, at_us, group))
             case ["disconnect"]:
                 self.events.append(AsksEnd(self.me, at_us))
             case ["gone"]:
                 self.events.append(Gone(self.me, at_us))
             case ["connect"]:
-                self.events.append(Connected(self.me, at_us, "x", f"#x#{self.me.daemon}"))
+                self.events.append(SessionConnected(self.me, at_us, "x", f"#x#{self.me.daemon}"))
             case ["crash"]:
                 self.events.append(Crash(self.daemon, at_us))
             case ["bare"] | []:

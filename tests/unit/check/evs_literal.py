@@ -16,7 +16,17 @@ from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
 from hopring.check.properties.signals import TRANSITIONAL_SIGNALS
 from hopring.check.properties.synchrony import VIRTUAL_SYNCHRONY
 from hopring.check.properties.views import MEMBERSHIP_AGREEMENT, TRANSITIONAL_SET
-from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Ord, Process, Sent, Signal
+from hopring.check.trace import (
+    Crash,
+    Event,
+    MessageDelivered,
+    MessageId,
+    MessageSent,
+    Ord,
+    ProcessName,
+    Signalled,
+    ViewInstalled,
+)
 from hopring.services import Service
 
 
@@ -25,26 +35,26 @@ class Literal:
 
     def __init__(self, events: list[Event], quiet_end: bool) -> None:
         self.quiet_end = quiet_end
-        self.by: dict[Process, list[Event]] = {}
+        self.by: dict[ProcessName, list[Event]] = {}
         for event in events:
             self.by.setdefault(event.process, []).append(event)
-        self.sent: dict[MessageId, Sent] = {}
+        self.sent: dict[MessageId, MessageSent] = {}
         for own in self.by.values():
             for event in own:
-                if isinstance(event, Sent):
+                if isinstance(event, MessageSent):
                     self.sent.setdefault(event.message, event)
-        self.first: dict[MessageId, Delivered] = {}
+        self.first: dict[MessageId, MessageDelivered] = {}
         for own in self.by.values():
             for event in own:
-                if isinstance(event, Delivered):
+                if isinstance(event, MessageDelivered):
                     self.first.setdefault(event.message, event)
 
-    def at(self, process: Process, place: int) -> tuple[int, Installed] | None:
+    def at(self, process: ProcessName, place: int) -> tuple[int, ViewInstalled] | None:
         """The installation, with its place, that the event at this place lies in."""
         own = self.by[process]
         for before in range(place - 1, -1, -1):
             event = own[before]
-            if isinstance(event, Installed):
+            if isinstance(event, ViewInstalled):
                 return before, event
         return None
 
@@ -54,42 +64,44 @@ class Literal:
     def ord(self, message: MessageId) -> Ord:
         return (self.sent.get(message) or self.first[message]).ord
 
-    def installs(self, process: Process) -> list[tuple[int, Installed]]:
-        return [(place, e) for place, e in enumerate(self.by.get(process, [])) if isinstance(e, Installed)]
+    def installs(self, process: ProcessName) -> list[tuple[int, ViewInstalled]]:
+        return [(place, e) for place, e in enumerate(self.by.get(process, [])) if isinstance(e, ViewInstalled)]
 
-    def deliveries(self, process: Process, least: Service = Service.RELIABLE) -> list[tuple[int, Delivered]]:
+    def deliveries(
+        self, process: ProcessName, least: Service = Service.RELIABLE
+    ) -> list[tuple[int, MessageDelivered]]:
         return [
             (place, event)
             for place, event in enumerate(self.by.get(process, []))
-            if isinstance(event, Delivered) and self.service(event.message) >= least
+            if isinstance(event, MessageDelivered) and self.service(event.message) >= least
         ]
 
-    def delivers(self, process: Process, message: MessageId) -> bool:
+    def delivers(self, process: ProcessName, message: MessageId) -> bool:
         return any(event.message == message for _place, event in self.deliveries(process))
 
-    def signalled(self, process: Process, start: int, end: int) -> bool:
-        return any(isinstance(event, Signal) for event in self.by[process][start:end])
+    def signalled(self, process: ProcessName, start: int, end: int) -> bool:
+        return any(isinstance(event, Signalled) for event in self.by[process][start:end])
 
-    def next_view(self, process: Process, place: int) -> Installed | None:
+    def next_view(self, process: ProcessName, place: int) -> ViewInstalled | None:
         return next((event for at, event in self.installs(process) if at > place), None)
 
-    def over(self, process: Process) -> bool:
+    def over(self, process: ProcessName) -> bool:
         """Whether it crashed, or counts as crashed."""
         starts = [other for other in self.by if other.daemon == process.daemon]
         crashed = any(isinstance(event, Crash) for event in self.by[process])
         return crashed or starts[-1] != process or not self.quiet_end
 
-    def crashes_in(self, process: Process, view: Installed) -> bool:
+    def crashes_in(self, process: ProcessName, view: ViewInstalled) -> bool:
         installs = self.installs(process)
         return bool(installs) and installs[-1][1].view == view.view and self.over(process)
 
-    def moves(self) -> Iterator[tuple[Process, int, int]]:
+    def moves(self) -> Iterator[tuple[ProcessName, int, int]]:
         """Every step of a process from one view to the next, as two places in its history."""
         for process in self.by:
             for (start, _old), (end, _new) in pairwise(self.installs(process)):
                 yield process, start, end
 
-    def together(self) -> Iterator[tuple[tuple[Process, int, int], tuple[Process, int, int]]]:
+    def together(self) -> Iterator[tuple[tuple[ProcessName, int, int], tuple[ProcessName, int, int]]]:
         """Moves of two processes of which the one counts the other as coming along."""
         for one, other in product(self.moves(), repeat=2):
             p, start, end = one
@@ -100,15 +112,15 @@ class Literal:
                 self.by[q][other_start],
                 self.by[q][other_end],
             )
-            assert isinstance(old, Installed)
-            assert isinstance(new, Installed)
-            assert isinstance(other_old, Installed)
-            assert isinstance(other_new, Installed)
+            assert isinstance(old, ViewInstalled)
+            assert isinstance(new, ViewInstalled)
+            assert isinstance(other_old, ViewInstalled)
+            assert isinstance(other_new, ViewInstalled)
             if p != q and old.view == other_old.view and new.view == other_new.view and q in new.together:
                 yield one, other
 
 
-def _set(h: Literal, move: tuple[Process, int, int], least: Service = Service.RELIABLE) -> set[MessageId]:
+def _set(h: Literal, move: tuple[ProcessName, int, int], least: Service = Service.RELIABLE) -> set[MessageId]:
     process, start, end = move
     return {event.message for place, event in h.deliveries(process, least) if start < place < end}
 
@@ -118,16 +130,16 @@ def virtual_synchrony(h: Literal) -> bool:
 
 
 def transitional_signals(h: Literal) -> bool:
-    def sides(move: tuple[Process, int, int]) -> tuple[set[MessageId], set[MessageId]] | None:
+    def sides(move: tuple[ProcessName, int, int]) -> tuple[set[MessageId], set[MessageId]] | None:
         process, start, end = move
-        cut = next((p for p in range(start, end) if isinstance(h.by[process][p], Signal)), None)
+        cut = next((p for p in range(start, end) if isinstance(h.by[process][p], Signalled)), None)
         if cut is None:
             return None
         return _set(h, (process, start, cut), Service.CAUSAL), _set(h, (process, cut, end), Service.CAUSAL)
 
     for process, own in h.by.items():
         for place, event in enumerate(own):
-            if isinstance(event, Signal) and h.at(process, place) is not None:
+            if isinstance(event, Signalled) and h.at(process, place) is not None:
                 following = h.next_view(process, place)
                 end = len(own) if following is None else own.index(following, place)
                 if h.signalled(process, place + 1, end):
@@ -173,7 +185,7 @@ def fifo(h: Literal) -> bool:
             sender = early.message.sender
             if late.message.sender != sender or h.service(late.message) < Service.FIFO:
                 continue
-            sends = [e.message for e in h.by.get(sender, []) if isinstance(e, Sent)]
+            sends = [e.message for e in h.by.get(sender, []) if isinstance(e, MessageSent)]
             if early.message in sends and late.message in sends:
                 before = sends.index(early.message) < sends.index(late.message)
                 if before and not place < later_place:
@@ -184,8 +196,8 @@ def fifo(h: Literal) -> bool:
 def causal(h: Literal) -> bool:
     for own in h.by.values():
         for place, event in enumerate(own):
-            if isinstance(event, Sent) and event.service is not Service.UNRELIABLE:
-                before = [e.message for e in own[:place] if isinstance(e, Sent | Delivered)]
+            if isinstance(event, MessageSent) and event.service is not Service.UNRELIABLE:
+                before = [e.message for e in own[:place] if isinstance(e, MessageSent | MessageDelivered)]
                 reliable = [m for m in before if h.service(m) is not Service.UNRELIABLE]
                 if any(h.ord(m) >= h.ord(event.message) for m in reliable):
                     return False
@@ -202,7 +214,9 @@ def agreed_order(h: Literal) -> bool:
     )
 
 
-def _agreed_sides(h: Literal, after: bool) -> Iterator[tuple[Process, int, Delivered, Installed]]:
+def _agreed_sides(
+    h: Literal, after: bool
+) -> Iterator[tuple[ProcessName, int, MessageDelivered, ViewInstalled]]:
     for p in h.by:
         for place, event in h.deliveries(p, Service.CAUSAL):
             view = h.at(p, place)
@@ -210,7 +224,7 @@ def _agreed_sides(h: Literal, after: bool) -> Iterator[tuple[Process, int, Deliv
                 yield p, place, event, view[1]
 
 
-def _lower(h: Literal, event: Delivered, view: Installed) -> set[MessageId]:
+def _lower(h: Literal, event: MessageDelivered, view: ViewInstalled) -> set[MessageId]:
     return {
         e.message
         for q in h.by
@@ -237,7 +251,7 @@ def agreed_transitional(h: Literal) -> bool:
     )
 
 
-def _safe_for(h: Literal, q: Process, message: MessageId, view: Installed) -> bool:
+def _safe_for(h: Literal, q: ProcessName, message: MessageId, view: ViewInstalled) -> bool:
     came = any(other.view == view.view for _place, other in h.installs(q))
     return came and (h.delivers(q, message) or h.crashes_in(q, view))
 
@@ -268,7 +282,7 @@ def sane_view(h: Literal) -> bool:
     for p, own in h.by.items():
         for place, event in enumerate(own):
             here = h.at(p, place)
-            if isinstance(event, Sent) and here and event.view < here[1].view:
+            if isinstance(event, MessageSent) and here and event.view < here[1].view:
                 return False
     lives = list(h.by)
     return all(
@@ -285,7 +299,7 @@ def self_delivery(h: Literal) -> bool:
         h.delivers(p, event.message)
         for p, own in h.by.items()
         for event in own
-        if isinstance(event, Sent) and event.service is not Service.UNRELIABLE and not h.over(p)
+        if isinstance(event, MessageSent) and event.service is not Service.UNRELIABLE and not h.over(p)
     )
 
 
@@ -294,7 +308,7 @@ def termination(h: Literal) -> bool:
         h.delivers(q, event.message)
         for p, own in h.by.items()
         for event in own
-        if isinstance(event, Sent) and event.service is not Service.UNRELIABLE and not h.over(p)
+        if isinstance(event, MessageSent) and event.service is not Service.UNRELIABLE and not h.over(p)
         if h.installs(p) and h.installs(p)[-1][1].view == event.view
         for q in h.installs(p)[-1][1].members
     )

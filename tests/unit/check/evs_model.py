@@ -12,15 +12,15 @@ from random import Random
 
 from hopring.check.trace import (
     Crash,
-    Delivered,
     Event,
-    Installed,
+    MessageDelivered,
     MessageId,
+    MessageSent,
     Ord,
-    Process,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    Signalled,
+    ViewInstalled,
     ViewName,
 )
 from hopring.services import Service
@@ -31,11 +31,11 @@ class View:
     """A view, all that was sent in it, and who has what of that."""
 
     name: ViewName
-    members: tuple[Process, ...]
-    log: list[Sent] = field(default_factory=list)  # In the order of the stamps.
-    held: dict[Process, set[MessageId]] = field(default_factory=dict)  # By those who installed it.
-    delivered: dict[Process, set[MessageId]] = field(default_factory=dict)
-    line: dict[Process, int] = field(default_factory=dict)  # How many of the log are delivered in order.
+    members: tuple[ProcessName, ...]
+    log: list[MessageSent] = field(default_factory=list)  # In the order of the stamps.
+    held: dict[ProcessName, set[MessageId]] = field(default_factory=dict)  # By those who installed it.
+    delivered: dict[ProcessName, set[MessageId]] = field(default_factory=dict)
+    line: dict[ProcessName, int] = field(default_factory=dict)  # How many of the log are delivered in order.
 
 
 @dataclass
@@ -55,11 +55,11 @@ class Model:
         self.clock = dict.fromkeys(self.names, 0)
         self.counter = dict.fromkeys(self.names, 0)  # Of views; it survives restarts.
         self.sent = dict.fromkeys(self.names, 0)
-        self.up: dict[str, Process] = {}
-        self.at: dict[Process, View] = {}
-        self.loose: list[tuple[Sent, set[Process]]] = []  # Unreliable messages, and who had them.
+        self.up: dict[str, ProcessName] = {}
+        self.at: dict[ProcessName, View] = {}
+        self.loose: list[tuple[MessageSent, set[ProcessName]]] = []  # Unreliable messages, and who had them.
         self.events: list[Event] = []
-        self.components: list[list[Process]] = []
+        self.components: list[list[ProcessName]] = []
 
     def run(self, views: int = 6, steps: int = 40) -> Run:
         """Some views with some traffic in each, then a quiet end."""
@@ -88,13 +88,13 @@ class Model:
                 self._promise(process)
         self._deliver(process)
 
-    def _send(self, process: Process, service: Service) -> None:
+    def _send(self, process: ProcessName, service: Service) -> None:
         daemon, view = process.daemon, self.at[process]
         self.clock[daemon] += 1
         self.sent[daemon] += 1
         message = MessageId(daemon, process.incarnation, self.sent[daemon])
         stamp = Ord(self.clock[daemon], self.names.index(daemon), view.name)
-        sent = Sent(process, self._now(), view.name, message, service, stamp, self.dice.randrange(100))
+        sent = MessageSent(process, self._now(), view.name, message, service, stamp, self.dice.randrange(100))
         self.events.append(sent)
         if service is Service.UNRELIABLE:
             self.loose.append((sent, set()))
@@ -103,7 +103,7 @@ class Model:
         view.log.sort(key=lambda sent: sent.ord)
         view.held[process].add(message)
 
-    def _receive(self, process: Process) -> None:
+    def _receive(self, process: ProcessName) -> None:
         view = self.at[process]
         coming = [sent for sent in view.log if sent.message not in view.held[process]]
         if coming:
@@ -111,12 +111,12 @@ class Model:
             view.held[process].add(sent.message)
             self.clock[process.daemon] = max(self.clock[process.daemon], sent.ord.lts)
 
-    def _promise(self, process: Process) -> None:
+    def _promise(self, process: ProcessName) -> None:
         """The clock may rise at any time; here, to the highest of the view."""
         here = [other.daemon for other, view in self.at.items() if view is self.at[process]]
         self.clock[process.daemon] = max(self.clock[daemon] for daemon in here)
 
-    def _deliver(self, process: Process) -> None:
+    def _deliver(self, process: ProcessName) -> None:
         self._deliver_loose(process)
         self._deliver_early(process)
         view = self.at[process]
@@ -129,17 +129,17 @@ class Model:
             self._give(process, sent)
             view.line[process] += 1
 
-    def _deliver_loose(self, process: Process) -> None:
+    def _deliver_loose(self, process: ProcessName) -> None:
         for sent, had in self.loose:
             here = sent.view == self.at[process].name
             if here and process not in had and self.dice.random() < 0.05:
                 had.add(process)
                 self._give(process, sent)
 
-    def _deliver_early(self, process: Process) -> None:
+    def _deliver_early(self, process: ProcessName) -> None:
         """Reliable at once, FIFO after all earlier ones of its session."""
         view = self.at[process]
-        waiting: set[Process] = set()  # Sessions with an earlier message that is not delivered.
+        waiting: set[ProcessName] = set()  # Sessions with an earlier message that is not delivered.
         for sent in view.log:
             if sent.message in view.delivered[process]:
                 continue
@@ -150,21 +150,21 @@ class Model:
             else:
                 waiting.add(sent.process)
 
-    def _settled(self, view: View, sent: Sent) -> bool:
+    def _settled(self, view: View, sent: MessageSent) -> bool:
         """Nothing lower can come any more: all members are here, and their clocks have reached the stamp."""
         return all(member in view.held and self.clock[member.daemon] >= sent.ord.lts for member in view.members)
 
-    def _stable(self, view: View, sent: Sent) -> bool:
+    def _stable(self, view: View, sent: MessageSent) -> bool:
         lower = {other.message for other in view.log if other.ord <= sent.ord}
         return all(lower <= view.held.get(member, set()) for member in view.members)
 
-    def _give(self, process: Process, sent: Sent) -> None:
+    def _give(self, process: ProcessName, sent: MessageSent) -> None:
         view = self.at[process]
         if sent.service is not Service.UNRELIABLE:
             if sent.message in view.delivered[process]:
                 return
             view.delivered[process].add(sent.message)
-        event = Delivered(process, self._now(), view.name, sent.message, sent.service, sent.ord)
+        event = MessageDelivered(process, self._now(), view.name, sent.message, sent.service, sent.ord)
         self.events.append(event)
 
     # From view to view.
@@ -188,15 +188,15 @@ class Model:
                 self._crash(self.up[daemon])
 
     def _start(self, daemon: str) -> None:
-        self.up[daemon] = Process(daemon, self.dice.getrandbits(64))
+        self.up[daemon] = ProcessName(daemon, self.dice.getrandbits(64))
         self.events.append(Recover(self.up[daemon], self._now()))
 
-    def _crash(self, process: Process) -> None:
+    def _crash(self, process: ProcessName) -> None:
         self.events.append(Crash(process, self._now()))
         del self.up[process.daemon]
         self.at.pop(process, None)
 
-    def _move(self, component: list[Process], trouble: bool) -> None:
+    def _move(self, component: list[ProcessName], trouble: bool) -> None:
         """An attempt: all are bound by it, most install its view, a few end elsewhere or die."""
         view = self._new_view(component)
         stragglers = [process for process in component[1:] if trouble and self.dice.random() < 0.1]
@@ -216,21 +216,23 @@ class Model:
                 self._install(process, target, together)
 
     def _companions(
-        self, process: Process, party: Iterable[Process], old: dict[Process, View | None]
-    ) -> tuple[Process, ...]:
+        self, process: ProcessName, party: Iterable[ProcessName], old: dict[ProcessName, View | None]
+    ) -> tuple[ProcessName, ...]:
         if old[process] is None:
             return (process,)
         return tuple(sorted(other for other in party if old[other] is old[process]))
 
-    def _recovered(self, view: View | None, bound: tuple[Process, ...]) -> tuple[list[Sent], list[Sent]]:
+    def _recovered(
+        self, view: View | None, bound: tuple[ProcessName, ...]
+    ) -> tuple[list[MessageSent], list[MessageSent]]:
         """What those bound together deliver before and after the signal."""
         if view is None:
             return [], []
         held = set().union(*(view.held[process] for process in bound))
         done = max(view.line[process] for process in bound)
         hole = next((place for place, sent in enumerate(view.log) if sent.message not in held), len(view.log))
-        transitional: list[Sent] = []
-        skipped: set[Process] = set()
+        transitional: list[MessageSent] = []
+        skipped: set[ProcessName] = set()
         for place, sent in enumerate(view.log[done:], start=done):
             if sent.message not in held:
                 continue
@@ -243,16 +245,20 @@ class Model:
         return view.log[:done], transitional
 
     def _walk(
-        self, process: Process, walk: tuple[Sent | None, ...], together: tuple[Process, ...], dies: bool
+        self,
+        process: ProcessName,
+        walk: tuple[MessageSent | None, ...],
+        together: tuple[ProcessName, ...],
+        dies: bool,
     ) -> None:
         """Delivers what was recovered, with the signal where the walk says None; who dies does not finish."""
         for sent in walk[: self.dice.randrange(len(walk)) if dies else None]:
             if sent is None:
-                self.events.append(Signal(process, self._now(), self.at[process].name, together))
+                self.events.append(Signalled(process, self._now(), self.at[process].name, together))
             else:
                 self._give(process, sent)
 
-    def _new_view(self, members: list[Process]) -> View:
+    def _new_view(self, members: list[ProcessName]) -> View:
         counter = max(self.counter[process.daemon] for process in members) + 1
         clock = max(self.clock[process.daemon] for process in members)
         for process in members:
@@ -262,10 +268,10 @@ class Model:
         name = ViewName(counter, self.names.index(first.daemon), first.incarnation)
         return View(name, tuple(sorted(members)))
 
-    def _install(self, process: Process, view: View, together: tuple[Process, ...]) -> None:
+    def _install(self, process: ProcessName, view: View, together: tuple[ProcessName, ...]) -> None:
         self.at[process] = view
         view.held[process], view.delivered[process], view.line[process] = set(), set(), 0
-        self.events.append(Installed(process, self._now(), view.name, view.members, together, "model"))
+        self.events.append(ViewInstalled(process, self._now(), view.name, view.members, together, "model"))
 
     def _drain(self) -> None:
         """All that is under way arrives."""

@@ -28,7 +28,17 @@ from hopring.check.properties.views import (
     SELF_INCLUSION,
     TRANSITIONAL_SET,
 )
-from hopring.check.trace import Crash, Delivered, Event, Installed, MessageId, Ord, Process, Sent, Signal
+from hopring.check.trace import (
+    Crash,
+    Event,
+    MessageDelivered,
+    MessageId,
+    MessageSent,
+    Ord,
+    ProcessName,
+    Signalled,
+    ViewInstalled,
+)
 from hopring.services import Service
 
 Edit = dict[int, list[Event]]
@@ -40,15 +50,15 @@ class Sound:
 
     events: list[Event]
     history: History = field(init=False)
-    deliveries: dict[tuple[Process, MessageId], int] = field(default_factory=dict)
+    deliveries: dict[tuple[ProcessName, MessageId], int] = field(default_factory=dict)
     sends: dict[MessageId, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.history = index(self.events, quiet_end=True)
         for place, event in enumerate(self.events):
-            if isinstance(event, Delivered):
+            if isinstance(event, MessageDelivered):
                 self.deliveries[event.process, event.message] = place
-            elif isinstance(event, Sent):
+            elif isinstance(event, MessageSent):
                 self.sends[event.message] = place
 
     def of(self, kind: type[Event]) -> Iterator[int]:
@@ -63,13 +73,13 @@ class Sound:
         for life in self.history.lives.values():
             yield life, [place for place, event in enumerate(self.events) if event.process == life.process]
 
-    def place(self, process: Process, number: int) -> int:
+    def place(self, process: ProcessName, number: int) -> int:
         return self.deliveries[process, self.history.messages.ids[number]]
 
     def is_agreed(self, number: int) -> bool:
         return self.history.messages.service[number] >= Service.CAUSAL
 
-    def drop(self, process: Process, number: int) -> Edit:
+    def drop(self, process: ProcessName, number: int) -> Edit:
         return {self.place(process, number): []}
 
     def move(self, old: int, new: int) -> Edit:
@@ -84,7 +94,7 @@ class Sound:
         return {
             place: [replace(event, ord=ord)]
             for place, event in enumerate(self.events)
-            if isinstance(event, Sent | Delivered) and event.message == message
+            if isinstance(event, MessageSent | MessageDelivered) and event.message == message
         }
 
     def companions(self) -> Iterator[tuple[Stay, Stay]]:
@@ -96,7 +106,7 @@ class Sound:
 
 
 def delivers_twice(sound: Sound) -> Iterator[Edit]:
-    for place in sound.of(Delivered):
+    for place in sound.of(MessageDelivered):
         yield {place: [sound.events[place], sound.events[place]]}
 
 
@@ -106,24 +116,24 @@ def delivers_what_nobody_sent(sound: Sound) -> Iterator[Edit]:
 
 
 def delivers_as_another_service(sound: Sound) -> Iterator[Edit]:
-    for place in sound.of(Delivered):
+    for place in sound.of(MessageDelivered):
         event = sound.events[place]
-        assert isinstance(event, Delivered)
+        assert isinstance(event, MessageDelivered)
         other = Service.SAFE if event.service is not Service.SAFE else Service.AGREED
         yield {place: [replace(event, service=other)]}
 
 
 def delivers_before_its_first_view(sound: Sound) -> Iterator[Edit]:
     for life, places in sound.lives():
-        own = [place for place in places if isinstance(sound.events[place], Delivered)]
+        own = [place for place in places if isinstance(sound.events[place], MessageDelivered)]
         if own:
             yield sound.move(own[0], sound.events.index(life.stays[0].installed))
 
 
 def is_not_in_its_own_view(sound: Sound) -> Iterator[Edit]:
-    for place in sound.of(Installed):
+    for place in sound.of(ViewInstalled):
         event = sound.events[place]
-        assert isinstance(event, Installed)
+        assert isinstance(event, ViewInstalled)
         yield {place: [replace(event, members=tuple(m for m in event.members if m != event.process))]}
 
 
@@ -162,7 +172,7 @@ def lacks_what_its_companion_delivered(sound: Sound) -> Iterator[Edit]:
 
 
 def signals_twice(sound: Sound) -> Iterator[Edit]:
-    for place in sound.of(Signal):
+    for place in sound.of(Signalled):
         yield {place: [sound.events[place], sound.events[place]]}
 
 
@@ -183,7 +193,7 @@ def delivers_in_a_later_view(sound: Sound) -> Iterator[Edit]:
         for number in stay.before.delivered:
             old = sound.place(stay.process, number)
             event = sound.events[old]
-            assert isinstance(event, Delivered)
+            assert isinstance(event, MessageDelivered)
             yield {old: [], place: [stay.installed, replace(event, view=stay.view)]}
 
 
@@ -193,7 +203,7 @@ def delivers_loosely_in_a_later_view(sound: Sound) -> Iterator[Edit]:
         for number in stay.before.loose:
             old = sound.place(stay.process, number)
             event = sound.events[old]
-            assert isinstance(event, Delivered)
+            assert isinstance(event, MessageDelivered)
             yield {old: [], place: [stay.installed, replace(event, view=stay.view)]}
 
 
@@ -201,7 +211,7 @@ def delivers_in_a_later_view_than_another(sound: Sound) -> Iterator[Edit]:
     messages = sound.history.messages
     for edit in delivers_in_a_later_view(sound):
         event = sound.events[next(place for place, new in edit.items() if not new)]
-        assert isinstance(event, Delivered)
+        assert isinstance(event, MessageDelivered)
         number = messages.number[event.message]
         if sum(number in life.got for life in sound.history.lives.values()) > 1:
             yield edit
@@ -237,16 +247,16 @@ def stamps_below_a_cause(sound: Sound) -> Iterator[Edit]:
         caused = False
         for place in places:
             event = sound.events[place]
-            if isinstance(event, Sent | Delivered) and event.service is not Service.UNRELIABLE:
-                if caused and isinstance(event, Sent) and event.process == life.process:
+            if isinstance(event, MessageSent | MessageDelivered) and event.service is not Service.UNRELIABLE:
+                if caused and isinstance(event, MessageSent) and event.process == life.process:
                     yield sound.stamp(event.message, event.ord._replace(lts=0))
                 caused = True
 
 
 def knows_another_stamp(sound: Sound) -> Iterator[Edit]:
-    for place in sound.of(Delivered):
+    for place in sound.of(MessageDelivered):
         event = sound.events[place]
-        assert isinstance(event, Delivered)
+        assert isinstance(event, MessageDelivered)
         if event.service is not Service.UNRELIABLE:
             yield {place: [replace(event, ord=event.ord._replace(place=7))]}
 
@@ -296,7 +306,7 @@ def misses_what_was_safe_and_fell_out(sound: Sound) -> Iterator[Edit]:
             yield from _missed_safe(sound, stay, stay.transitional, fallen)
 
 
-def _missed_safe(sound: Sound, stay: Stay, side: list[int], owed_to: frozenset[Process]) -> Iterator[Edit]:
+def _missed_safe(sound: Sound, stay: Stay, side: list[int], owed_to: frozenset[ProcessName]) -> Iterator[Edit]:
     for number in side:
         if sound.history.messages.service[number] is Service.SAFE:
             for process in owed_to - {stay.process}:
@@ -332,7 +342,7 @@ def lives_on_after_its_crash(sound: Sound) -> Iterator[Edit]:
 
 
 def sends_twice(sound: Sound) -> Iterator[Edit]:
-    for place in sound.of(Sent):
+    for place in sound.of(MessageSent):
         yield {place: [sound.events[place], sound.events[place]]}
 
 

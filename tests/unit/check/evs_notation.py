@@ -21,15 +21,15 @@ from dataclasses import dataclass, field
 
 from hopring.check.trace import (
     Crash,
-    Delivered,
     Event,
-    Installed,
+    MessageDelivered,
     MessageId,
+    MessageSent,
     Ord,
-    Process,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    Signalled,
+    ViewInstalled,
     ViewName,
 )
 from hopring.services import Service
@@ -41,7 +41,7 @@ def history(text: str) -> list[Event]:
     """The events of all lines."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     writers = [_Line(processes(line.partition(":")[0])[0], line.partition(":")[2]) for line in lines]
-    sent: dict[MessageId, Sent] = {}
+    sent: dict[MessageId, MessageSent] = {}
     for line in writers:
         line.read(sent)
     for line in writers:
@@ -49,9 +49,9 @@ def history(text: str) -> list[Event]:
     return [event for line in writers for event in line.events]
 
 
-def processes(text: str) -> tuple[Process, ...]:
+def processes(text: str) -> tuple[ProcessName, ...]:
     """The processes of a word such as `abc` or `aa.2`."""
-    return tuple(Process(name, int(start or 1)) for name, start in re.findall(r"([a-z])(?:\.(\d))?", text))
+    return tuple(ProcessName(name, int(start or 1)) for name, start in re.findall(r"([a-z])(?:\.(\d))?", text))
 
 
 def site(daemon: str) -> int:
@@ -65,14 +65,14 @@ def view_name(text: str) -> ViewName:
 
 @dataclass
 class _Line:
-    process: Process
+    process: ProcessName
     text: str
     view: ViewName = NOWHERE
-    members: tuple[Process, ...] = ()
+    members: tuple[ProcessName, ...] = ()
     events: list[Event] = field(default_factory=list)
     later: dict[int, list[str]] = field(default_factory=dict)  # Deliveries and signals, until all is read.
 
-    def read(self, sent: dict[MessageId, Sent]) -> None:
+    def read(self, sent: dict[MessageId, MessageSent]) -> None:
         if not self.text.strip().startswith(("recover", "bare")):
             self.events.append(Recover(self.process, 0))
         for at_us, phrase in enumerate(self.text.split("|"), start=1):
@@ -86,7 +86,7 @@ class _Line:
                     self.events.append(event)
                 case ["deliver", _, *_] | ["signal", *_]:
                     self.later[len(self.events)] = words
-                    self.events.append(Signal(self.process, at_us, self.view, ()))
+                    self.events.append(Signalled(self.process, at_us, self.view, ()))
                 case ["crash"]:
                     self.events.append(Crash(self.process, at_us))
                 case ["recover"]:
@@ -96,7 +96,9 @@ class _Line:
                 case _:
                     raise ValueError(phrase)
 
-    def _install(self, at_us: int, name: str, members: tuple[Process, ...], rest: list[str]) -> Installed:
+    def _install(
+        self, at_us: int, name: str, members: tuple[ProcessName, ...], rest: list[str]
+    ) -> ViewInstalled:
         if rest:
             together = processes(rest[1])
         elif self.view == NOWHERE:
@@ -104,9 +106,9 @@ class _Line:
         else:
             together = tuple(member for member in members if member in self.members)
         self.view, self.members = view_name(name), members
-        return Installed(self.process, at_us, self.view, members, together)
+        return ViewInstalled(self.process, at_us, self.view, members, together)
 
-    def _send(self, at_us: int, number: int, rest: list[str]) -> Sent:
+    def _send(self, at_us: int, number: int, rest: list[str]) -> MessageSent:
         service = (
             Service[rest.pop(0).upper()] if rest and rest[0].upper() in Service.__members__ else Service.AGREED
         )
@@ -114,24 +116,26 @@ class _Line:
         view = view_name(options["in"]) if "in" in options else self.view
         stamp = Ord(int(options.get("lts", number)), site(self.process.daemon), view)
         message = MessageId(self.process.daemon, self.process.incarnation, number)
-        return Sent(self.process, at_us, view, message, service, stamp)
+        return MessageSent(self.process, at_us, view, message, service, stamp)
 
-    def resolve(self, sent: dict[MessageId, Sent]) -> None:
+    def resolve(self, sent: dict[MessageId, MessageSent]) -> None:
         for place, words in self.later.items():
             event = self.events[place]
-            assert isinstance(event, Signal)
+            assert isinstance(event, Signalled)
             if words[0] == "deliver":
                 self.events[place] = self._deliver(event, words, sent)
             else:
                 said = processes(words[1]) if words[1:] else self._next_together(place)
-                self.events[place] = Signal(self.process, event.at_us, event.view, said)
+                self.events[place] = Signalled(self.process, event.at_us, event.view, said)
 
-    def _next_together(self, place: int) -> tuple[Process, ...]:
-        views = (event for event in self.events[place:] if isinstance(event, Installed))
+    def _next_together(self, place: int) -> tuple[ProcessName, ...]:
+        views = (event for event in self.events[place:] if isinstance(event, ViewInstalled))
         following = next(views, None)
         return (self.process,) if following is None else following.together
 
-    def _deliver(self, event: Signal, words: list[str], sent: dict[MessageId, Sent]) -> Delivered:
+    def _deliver(
+        self, event: Signalled, words: list[str], sent: dict[MessageId, MessageSent]
+    ) -> MessageDelivered:
         who, _colon, number = words[1].partition(":")
         sender = processes(who)[0]
         message = MessageId(sender.daemon, sender.incarnation, int(number))
@@ -144,4 +148,4 @@ class _Line:
         service = (
             Service[options["as"].upper()] if "as" in options else send.service if send else Service.AGREED
         )
-        return Delivered(self.process, event.at_us, view, message, service, stamp)
+        return MessageDelivered(self.process, event.at_us, view, message, service, stamp)

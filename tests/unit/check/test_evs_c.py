@@ -171,8 +171,8 @@ HOLDS = [
 
 BREAKS = [
     ("assumption 2.1", "a: bare | send 1", "a/1 has no connect as its first event"),
-    ("assumption 2.1", "a: disconnect | join red", "a/1 had disconnected, yet AsksJoin at 2 us"),
-    ("assumption 2.1", "a: disconnect | gone | got b:1", "a/1 was gone, yet ClientDelivered at 3 us"),
+    ("assumption 2.1", "a: disconnect | join red", "a/1 had disconnected, yet has a join at 2 us"),
+    ("assumption 2.1", "a: disconnect | gone | got b:1", "a/1 was gone, yet has a deliver at 3 us"),
     ("assumption 2.1", "a: left red", "a/1 left red at 1 us and was not in it"),
     ("assumption 2.3", "a: send 1 | send 1", "a/1 sent a/1:1 at 2 us, and a/1 did at 1 us"),
     (

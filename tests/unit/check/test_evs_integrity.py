@@ -8,7 +8,7 @@ from hopring.check.history import index
 from hopring.check.properties.integrity import DELIVERY_INTEGRITY, NO_DUPLICATION
 from hopring.check.properties.placement import SAME_VIEW, SANE_VIEW
 from hopring.check.properties.shape import ONE_LIFE, ONE_STAMP, SENT_ONCE
-from hopring.check.trace import Crash, MessageId, Process, Sent, ViewName
+from hopring.check.trace import Crash, MessageId, MessageSent, ProcessName, ViewName
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def test_a_life(text: str) -> None:
     [
         ("a: bare | view 1 a", "a has no recover as its first event"),
         ("a: view 1 a | recover", "a recovered again at 2 us without a new incarnation"),
-        ("a: crash | view 1 a", "a crashed at 1 us, yet installed at 2 us"),
+        ("a: crash | view 1 a", "a crashed at 1 us, yet has a view at 2 us"),
         (
             "a: view 1 a | deliver a:1 in 2",
-            "a was in another view when its delivered at 2 us is said to be in view 2",
+            "its deliver at 2 us names view 2, and a was in another view",
         ),
     ],
 )
@@ -55,7 +55,7 @@ def test_a_message_is_sent_once_by_its_sender_with_a_stamp_of_its_view() -> None
 
 def test_a_message_in_anothers_name() -> None:
     first, *_views, sent = history("a: view 1 ab | send 1")
-    assert isinstance(sent, Sent)
+    assert isinstance(sent, MessageSent)
     forged = [first, replace(sent, message=MessageId("b", 1, 1))]
 
     assert SENT_ONCE.judge(index(forged, quiet_end=False)).witness == "a sent b:1 at 2 us, which is not its own"
@@ -63,7 +63,7 @@ def test_a_message_in_anothers_name() -> None:
 
 def test_a_stamp_of_another_view_than_the_one_the_send_names() -> None:
     *before, sent = history("a: view 1 a | view 2 a | send 1")
-    assert isinstance(sent, Sent)
+    assert isinstance(sent, MessageSent)
     events = [*before, replace(sent, view=ViewName(1, 0, 0))]
 
     witness = SENT_ONCE.judge(index(events, quiet_end=False)).witness
@@ -280,4 +280,6 @@ def test_ids_are_not_compared_over_a_restart_that_lost_its_counter() -> None:
 
 
 def test_values_that_are_no_events_are_passed_over() -> None:
-    assert list(index(["a word", 7, Crash(Process("a", 1), 5)], quiet_end=False).lives) == [Process("a", 1)]
+    assert list(index(["a word", 7, Crash(ProcessName("a", 1), 5)], quiet_end=False).lives) == [
+        ProcessName("a", 1)
+    ]

@@ -5,8 +5,8 @@ from tests.unit.check.evs_notation import history
 
 from hopring.check.history import index
 from hopring.check.judge import check_evs, first_broken
-from hopring.check.naming import Names
-from hopring.check.trace import MessageId, Process, ViewName
+from hopring.check.naming import HistoryNames
+from hopring.check.trace import MessageId, ProcessName, ViewName
 
 EMPTY_HISTORY = ""
 QUIET = """
@@ -61,7 +61,7 @@ def test_the_counter_of_views_may_be_lost() -> None:
     ],
 )
 def test_a_view_is_named_by_as_much_of_its_id_as_it_takes(text: str, view: ViewName, name: str) -> None:
-    assert Names(index(history(text), quiet_end=False)).view(view) == name
+    assert HistoryNames(index(history(text), quiet_end=False)).view(view) == name
 
 
 def test_processes_are_named_by_their_starts() -> None:
@@ -69,9 +69,9 @@ def test_processes_are_named_by_their_starts() -> None:
     a:   view 1 a | crash
     a.2: view 2 a.2
     """
-    words = Names(index(history(text), quiet_end=False))
+    words = HistoryNames(index(history(text), quiet_end=False))
 
-    assert words.processes([Process("a", 2), Process("a", 1), Process("b", 9)]) == "{a a.2 b}"
-    assert words.process(Process("a", 0xBEE)) == "a.bee?"
-    assert words.process(Process("a", 2, session=7)) == "a.2/7"
+    assert words.processes([ProcessName("a", 2), ProcessName("a", 1), ProcessName("b", 9)]) == "{a a.2 b}"
+    assert words.process(ProcessName("a", 0xBEE)) == "a.bee?"
+    assert words.process(ProcessName("a", 2, session=7)) == "a.2/7"
     assert words.message(MessageId("a", 2, 12)) == "a.2:12"

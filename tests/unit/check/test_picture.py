@@ -8,11 +8,11 @@ from tests.unit.check.evs_c_notation import client_history
 from tests.unit.check.evs_model import run
 from tests.unit.check.evs_notation import history
 
-from hopring.check.picture import PictureError, Wish, draw
+from hopring.check.picture import PictureError, PictureOptions, draw
 from hopring.check.picture.drawing import LANE_PX, letter
 from hopring.check.picture.scene import make_scene
 from hopring.check.picture.style import PAPER, SERVICES, VIEWS, sheet
-from hopring.check.trace import Connected, Event, Installed, Process, ViewName
+from hopring.check.trace import Event, ProcessName, SessionConnected, ViewInstalled, ViewName
 
 SPLIT = """
     a: view 1 abc | send 1 safe | deliver a:1 | signal | view 2 ab
@@ -40,7 +40,7 @@ class Page:
         return [one.text or "" for one in self.all("text")]
 
 
-def page(events: list[Event], wish: Wish | None = None) -> Page:
+def page(events: list[Event], wish: PictureOptions | None = None) -> Page:
     return Page(draw(events, wish))
 
 
@@ -91,9 +91,9 @@ def test_signals_are_dashed_and_what_follows_is_closing() -> None:
 
 
 def test_what_one_lane_does_in_one_moment_is_pulled_apart_in_its_order() -> None:
-    process, view = Process("a", 1), ViewName(1, 0, 1)
-    events = [Installed(process, 7, view._replace(counter=at), (process,), (process,)) for at in (1, 2, 3)]
-    scene = make_scene(events, Wish())
+    process, view = ProcessName("a", 1), ViewName(1, 0, 1)
+    events = [ViewInstalled(process, 7, view._replace(counter=at), (process,), (process,)) for at in (1, 2, 3)]
+    scene = make_scene(events, PictureOptions())
 
     first, second, third = [one.x for one in scene.shown]
     assert second - first == third - second >= 8.0
@@ -101,8 +101,8 @@ def test_what_one_lane_does_in_one_moment_is_pulled_apart_in_its_order() -> None
 
 def test_a_group_has_its_sessions_as_lanes_with_their_names() -> None:
     events = client_history(GROUP)
-    names = {event.process: event.name for event in events if isinstance(event, Connected)}
-    shown = page(events, Wish(group="red"))
+    names = {event.process: event.name for event in events if isinstance(event, SessionConnected)}
+    shown = page(events, PictureOptions(group="red"))
 
     lanes = [one.text for one in shown.all("text", "end")]
     assert lanes == [f"{name} at {process.daemon}" for process, name in names.items()]
@@ -119,7 +119,9 @@ def test_a_life_that_ends_in_silence_ends_with_its_last_event() -> None:
 
 
 def test_the_sessions_of_a_daemon_that_starts_again_are_gone() -> None:
-    shown = page(client_history(GROUP.replace(" | crash", "")) + history("b.2: view 5 b"), Wish(group="red"))
+    shown = page(
+        client_history(GROUP.replace(" | crash", "")) + history("b.2: view 5 b"), PictureOptions(group="red")
+    )
 
     assert "last heard of" in shown.texts()
 
@@ -143,7 +145,7 @@ def test_histories_of_the_model_can_be_drawn_and_stay_on_the_page(seed: int) -> 
 
 
 def test_a_window_shows_the_view_that_was_there_before_and_says_what_is_outside() -> None:
-    shown = page(history(SPLIT), Wish(from_us=3, to_us=9))
+    shown = page(history(SPLIT), PictureOptions(from_us=3, to_us=9))
 
     assert "A: a b c" in shown.texts()
     assert any(
@@ -153,7 +155,7 @@ def test_a_window_shows_the_view_that_was_there_before_and_says_what_is_outside(
 
 def test_who_ended_before_the_window_has_no_lane_and_who_is_only_quiet_has_one() -> None:
     events = history("a: view 1 ab | crash\nb: view 1 ab\nc: view 2 c | send 1 | send 2 | send 3")
-    shown = page(events, Wish(from_us=3, to_us=4))
+    shown = page(events, PictureOptions(from_us=3, to_us=4))
 
     assert [one.text for one in shown.all("text", "end")] == ["b", "c"]
     assert "A: a b" in shown.texts()
@@ -161,7 +163,9 @@ def test_who_ended_before_the_window_has_no_lane_and_who_is_only_quiet_has_one()
 
 def test_messages_have_numbers_only_if_there_is_room_for_them() -> None:
     sends = " | ".join([f"send {number}" for number in range(1, 36)])
-    wide, narrow = [page(history(f"a: view 1 a | {sends}"), Wish(width_px=width)) for width in (2_000, 400)]
+    wide, narrow = [
+        page(history(f"a: view 1 a | {sends}"), PictureOptions(width_px=width)) for width in (2_000, 400)
+    ]
 
     assert len(wide.all("text", "number")) == 35
     assert not narrow.all("text", "number")
@@ -170,7 +174,7 @@ def test_messages_have_numbers_only_if_there_is_room_for_them() -> None:
 
 def test_a_delivery_whose_send_is_not_in_the_window_has_no_arrow_and_that_is_said() -> None:
     events = history("a: view 1 ab | send 1\nb: view 1 ab | signal | signal | signal | deliver a:1")
-    shown = page(events, Wish(from_us=4, to_us=9))
+    shown = page(events, PictureOptions(from_us=4, to_us=9))
 
     assert "Not shown: 1 delivery without an arrow: the send is not in the picture." in shown.texts()
 
@@ -178,7 +182,7 @@ def test_a_delivery_whose_send_is_not_in_the_window_has_no_arrow_and_that_is_sai
 def test_of_many_messages_some_are_drawn_and_the_rest_is_counted() -> None:
     sends = " | ".join([f"send {number}" for number in range(1, 101)])
     gets = " | ".join([f"deliver a:{number}" for number in range(1, 101)])
-    shown = page(history(f"a: view 1 ab | {sends}\nb: view 1 ab | {gets}"), Wish(arrows_max=10))
+    shown = page(history(f"a: view 1 ab | {sends}\nb: view 1 ab | {gets}"), PictureOptions(arrows_max=10))
 
     assert "Not shown: 90 of 100 messages are left out, with their arrows and dots." in shown.texts()
     assert len(flights(shown, "agreed")) == 10
@@ -186,7 +190,7 @@ def test_of_many_messages_some_are_drawn_and_the_rest_is_counted() -> None:
 
 def test_of_many_lanes_the_first_are_drawn_and_the_rest_is_counted() -> None:
     lines = "\n".join([f"{name}: view 1 abcdef" for name in "abcdef"])
-    shown = page(history(lines), Wish(lanes_max=4))
+    shown = page(history(lines), PictureOptions(lanes_max=4))
 
     assert len(shown.all("text", "end")) == 4
     assert "Not shown: 2 of 6 lanes are left out." in shown.texts()
@@ -200,7 +204,7 @@ def test_the_legend_has_only_what_is_in_the_picture() -> None:
 
 
 def test_title_and_description_say_it_in_words() -> None:
-    root = page(history(SPLIT), Wish(title="A <split> & more")).root
+    root = page(history(SPLIT), PictureOptions(title="A <split> & more")).root
     title, description = [
         next(root.iter(f"{{http://www.w3.org/2000/svg}}{tag}")).text for tag in ("title", "desc")
     ]
@@ -213,9 +217,9 @@ def test_title_and_description_say_it_in_words() -> None:
 
 
 def test_names_from_a_file_cannot_break_the_picture() -> None:
-    process = Process('<b>"&\x07\n', 1)
+    process = ProcessName('<b>"&\x07\n', 1)
     view = ViewName(1, 0, 1)
-    shown = page([Installed(process, 0, view, (process,), (process,))])
+    shown = page([ViewInstalled(process, 0, view, (process,), (process,))])
 
     assert 'A: <b>"&\ufffd\ufffd' in shown.texts()
 
@@ -223,16 +227,18 @@ def test_names_from_a_file_cannot_break_the_picture() -> None:
 @pytest.mark.parametrize(
     ("events", "wish", "told"),
     [
-        ([], Wish(), "empty"),
-        (history("a: recover"), Wish(), "no views and no messages"),
-        (client_history("a: view red 1.1 a"), Wish(), "choose a group: red"),
-        (client_history("a: view red 1.1 a"), Wish(group="blue"), "there are red"),
-        (history(SPLIT), Wish(group="red"), "nobody in this trace joins any group"),
-        (history(SPLIT), Wish(from_us=50), "nothing happens in this window"),
-        (history(SPLIT), Wish(from_us=3, to_us=3), "has no length"),
+        ([], PictureOptions(), "empty"),
+        (history("a: recover"), PictureOptions(), "no views and no messages"),
+        (client_history("a: view red 1.1 a"), PictureOptions(), "choose a group: red"),
+        (client_history("a: view red 1.1 a"), PictureOptions(group="blue"), "there are red"),
+        (history(SPLIT), PictureOptions(group="red"), "nobody in this trace joins any group"),
+        (history(SPLIT), PictureOptions(from_us=50), "nothing happens in this window"),
+        (history(SPLIT), PictureOptions(from_us=3, to_us=3), "has no length"),
     ],
 )
-def test_where_there_is_nothing_to_draw_the_error_says_why(events: list[Event], wish: Wish, told: str) -> None:
+def test_where_there_is_nothing_to_draw_the_error_says_why(
+    events: list[Event], wish: PictureOptions, told: str
+) -> None:
     with pytest.raises(PictureError, match=re.escape(told)):
         draw(events, wish)
 

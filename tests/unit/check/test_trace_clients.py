@@ -11,8 +11,8 @@ from tests.unit.check.evs_notation import history
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.trace import ClientDelivered, Event, GroupSignal
 from hopring.check.trace_files import (
-    Row,
     TraceError,
+    TraceRow,
     events,
     read_json_lines,
     read_parquet,
@@ -70,7 +70,9 @@ def test_each_check_passes_over_what_is_not_its_own() -> None:
 def test_a_row_of_a_client_names_its_group() -> None:
     told = {row.kind: row for row in rows(client_history(CLIENTS)) if row.process.startswith("b#")}
 
-    assert told["connect"] == Row(1, "connect", "b#0000000000000001/1", "b", 0, 0, groups=["#x#b"], name="x")
+    assert told["connect"] == TraceRow(
+        1, "connect", "b#0000000000000001/1", "b", 0, 0, groups=["#x#b"], name="x"
+    )
     assert (told["view"].group, told["view"].cause) == ("red", "network")
     assert told["view"].view == (
         "0000000000000001.0000.0000000000000000"

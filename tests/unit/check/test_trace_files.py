@@ -7,11 +7,20 @@ from msgspec.structs import replace
 from tests.unit.check.evs_model import run
 from tests.unit.check.evs_notation import history
 
-from hopring.check.trace import Counters, Delivered, Event, MessageId, Ord, Process, Sent, ViewName
+from hopring.check.trace import (
+    Counters,
+    Event,
+    MessageDelivered,
+    MessageId,
+    MessageSent,
+    Ord,
+    ProcessName,
+    ViewName,
+)
 from hopring.check.trace_files import (
     SCHEMA_VERSION,
-    Row,
     TraceError,
+    TraceRow,
     events,
     read_json_lines,
     read_parquet,
@@ -26,14 +35,14 @@ LAST_NONCE = 2**64 - 1
 
 def all_kinds() -> list[Event]:
     """A run of the model, a link's counters, and names as awkward as they come."""
-    awkward = Process("nyc#1/rack:2", LAST_NONCE, session=3)
+    awkward = ProcessName("nyc#1/rack:2", LAST_NONCE, session=3)
     view = ViewName(2**40, 4095, LAST_NONCE)
     message = MessageId(*awkward[:2], number=7, session=3)
     return [
         *run(3).events,
         Counters(awkward, 5, "sjc@0000000000000007", 1, 2, 3, 4, 5, 60_000, "sjc"),
-        Sent(awkward, 6, view, message, Service.SAFE, Ord(2**62, 63, view, 9), size=0),
-        Delivered(awkward, 7, view, message, Service.SAFE, Ord(2**62, 63, view, 9)),
+        MessageSent(awkward, 6, view, message, Service.SAFE, Ord(2**62, 63, view, 9), size=0),
+        MessageDelivered(awkward, 7, view, message, Service.SAFE, Ord(2**62, 63, view, 9)),
     ]
 
 
@@ -70,7 +79,7 @@ def test_counters_without_a_peer_are_read_too() -> None:
         b'"link":"b","sent":1,"received":2,"lost":3,"nacks":4,"retransmissions":5,"round_trip_us":6}\n'
     )
 
-    assert read_json_lines(BytesIO(line)) == [Counters(Process("a", 1), 1, "b", 1, 2, 3, 4, 5, 6)]
+    assert read_json_lines(BytesIO(line)) == [Counters(ProcessName("a", 1), 1, "b", 1, 2, 3, 4, 5, 6)]
 
 
 def test_an_empty_history_is_a_file_too(tmp_path: Path) -> None:
@@ -85,7 +94,7 @@ def test_a_row_is_flat_and_its_ids_sort_as_the_views_do() -> None:
     recover, view, sent = rows(history("a: view 10b ab | send 1"))
 
     assert (recover.kind, recover.position, recover.time_us) == ("recover", 0, 0)
-    assert view == Row(
+    assert view == TraceRow(
         schema=SCHEMA_VERSION,
         kind="view",
         process="a#0000000000000001/0",

@@ -43,8 +43,8 @@ MARKS += [(QUIET, 8 * SECOND)]
 DAEMONS = ("ap1", "eu1", "eu2", "us1")
 
 
-def client(daemon: str) -> trace.Process:
-    return trace.Process(daemon, 1, 1)
+def client(daemon: str) -> trace.ProcessName:
+    return trace.ProcessName(daemon, 1, 1)
 
 
 def name(daemon: str, number: int) -> trace.MessageId:
@@ -61,7 +61,7 @@ def got(daemon: str, message: trace.ClientSent, at_us: int, lts: int = 0) -> tra
 
 
 def connected() -> list[trace.Event]:
-    return [trace.Connected(client(daemon), 0, "player", f"#player#{daemon}") for daemon in DAEMONS]
+    return [trace.SessionConnected(client(daemon), 0, "player", f"#player#{daemon}") for daemon in DAEMONS]
 
 
 def test_daemons_belong_to_sites_and_sides() -> None:
@@ -116,22 +116,22 @@ def test_how_long_views_took_is_told_by_side() -> None:
 def story() -> list[trace.Event]:
     """Two clients in one view, two messages."""
     here, there = client("eu1"), client("us1")
-    daemons = [trace.Process(name, 1) for name in ("eu1", "us1")]
+    daemons = [trace.ProcessName(name, 1) for name in ("eu1", "us1")]
     events: list[trace.Event] = []
     for daemon in daemons:
         members = tuple(daemons)
         first = trace.ViewName(1, 0 if daemon.daemon == "eu1" else 1, 1)
         events += [
             trace.Recover(daemon, 0),
-            trace.Installed(daemon, 1, first, (daemon,), (daemon,)),
-            trace.Signal(daemon, 2, first, (daemon,)),
-            trace.Installed(daemon, 3, trace.ViewName(2, 0, 1), members, (daemon,)),
+            trace.ViewInstalled(daemon, 1, first, (daemon,), (daemon,)),
+            trace.Signalled(daemon, 2, first, (daemon,)),
+            trace.ViewInstalled(daemon, 3, trace.ViewName(2, 0, 1), members, (daemon,)),
         ]
     one, other = sent("eu1", 1, 10), sent("us1", 1, 11)
     members = (here, there)
     for process, mine in ((here, one), (there, other)):
         events += [
-            trace.Connected(process, 4, "player", f"#player#{process.daemon}"),
+            trace.SessionConnected(process, 4, "player", f"#player#{process.daemon}"),
             trace.AsksJoin(process, 5, "trades"),
             trace.GroupInstalled(process, 6, "trades", GROUP_VIEW, members, (process,), "network"),
             mine,
@@ -168,8 +168,8 @@ def test_a_missing_message_is_missed() -> None:
 def test_a_daemons_view_that_others_do_not_have_is_found() -> None:
     history = story()
     view = history[3]
-    assert isinstance(view, trace.Installed)
-    history[3] = trace.Installed(view.process, view.at_us, view.view, (view.process,), view.together)
+    assert isinstance(view, trace.ViewInstalled)
+    history[3] = trace.ViewInstalled(view.process, view.at_us, view.view, (view.process,), view.together)
 
     assert properties(history) != []
 

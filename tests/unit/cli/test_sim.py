@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.conftest import Hop
 from tests.waiting import until
 
-from hopring.check.trace import ClientSent, Counters, GroupInstalled, Sent
+from hopring.check.trace import ClientSent, Counters, GroupInstalled, MessageSent
 from hopring.check.trace_files import read_json_lines, read_parquet
 from hopring.sim.campaign.bugs.planting import all_bugs
 
@@ -81,7 +81,7 @@ def test_a_world_with_clients_has_their_events_in_its_trace(hop: Hop, tmp_path: 
     assert "\nclients  " in result.stdout
     with (tmp_path / f"seed-{QUICK}.jsonl").open("rb") as file:
         history = read_json_lines(file)
-    assert {ClientSent, GroupInstalled, Sent} <= {type(event) for event in history}
+    assert {ClientSent, GroupInstalled, MessageSent} <= {type(event) for event in history}
 
 
 @pytest.mark.interpreted

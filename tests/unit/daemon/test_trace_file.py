@@ -37,15 +37,15 @@ def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> N
         ]
     )
 
-    me, you = trace.Process("eu1", 7), trace.Process("eu2", 2**64 - 1)
+    me, you = trace.ProcessName("eu1", 7), trace.ProcessName("eu2", 2**64 - 1)
     view = trace.ViewName(3, 1, 2**64 - 1)
     mine, yours = trace.MessageId("eu1", 7, 7), trace.MessageId("eu2", 2**64 - 1, 7)
     assert read(path) == [
         trace.Recover(me, 42, 1_000_042),
-        trace.Installed(me, 42, view, (me, you), (me,), "merge"),
-        trace.Sent(me, 42, view, mine, Service.SAFE, trace.Ord(9, 1, view), 15),
-        trace.Delivered(me, 42, view, yours, Service.SAFE, trace.Ord(8, 1, view)),
-        trace.Signal(me, 42, view, (me,)),
+        trace.ViewInstalled(me, 42, view, (me, you), (me,), "merge"),
+        trace.MessageSent(me, 42, view, mine, Service.SAFE, trace.Ord(9, 1, view), 15),
+        trace.MessageDelivered(me, 42, view, yours, Service.SAFE, trace.Ord(8, 1, view)),
+        trace.Signalled(me, 42, view, (me,)),
     ]
 
 
@@ -57,7 +57,7 @@ def test_another_life_goes_on_behind_the_last_whole_line(tmp_path: Path) -> None
     again = Process(DaemonId(0), Incarnation(8))
     TraceFile(path, again, NAMES, lambda: 2, wall=lambda: 12).close()
 
-    first, second = trace.Process("eu1", 7), trace.Process("eu1", 8)
+    first, second = trace.ProcessName("eu1", 7), trace.ProcessName("eu1", 8)
     assert read(path) == [
         *[trace.Recover(first, 1, 11), trace.Crash(first, 1)],
         *[trace.Recover(second, 2, 12), trace.Crash(second, 2)],

@@ -51,7 +51,7 @@ class Book:
         session, private = connected.session, connected.private_group
         member = GroupMember(process.daemon, name, process.incarnation, session)
         self.traces[process, session] = Trace(member, private)
-        self.history.append(trace.Connected(_client(process, session), self._at, name, private))
+        self.history.append(trace.SessionConnected(_client(process, session), self._at, name, private))
 
     def asked(self, process: Process, event: JoinGroup | LeaveGroup | Disconnect) -> None:
         session, client = self.traces[process, event.session], _client(process, event.session)
@@ -94,7 +94,7 @@ class Book:
                     for one in sessions:
                         self.history.append(trace.GroupSignal(_client(process, one), self._at, *closes))
                 case LeftGroup(session, group):
-                    self.history.append(trace.Left(_client(process, session), self._at, group))
+                    self.history.append(trace.GroupLeft(_client(process, session), self._at, group))
                 case SessionGone(session, _):
                     self.history.append(trace.Gone(_client(process, session), self._at))
                 case DeliverBundle():
@@ -115,11 +115,11 @@ class Book:
                 self.history.append(trace.ClientDelivered(_client(process, one), self._at, *parts))
 
 
-def _client(process: Process, session: int) -> trace.Process:
-    return trace.Process(f"d{process.daemon}", process.incarnation, session)
+def _client(process: Process, session: int) -> trace.ProcessName:
+    return trace.ProcessName(f"d{process.daemon}", process.incarnation, session)
 
 
-def _members(members: tuple[GroupMember, ...]) -> tuple[trace.Process, ...]:
+def _members(members: tuple[GroupMember, ...]) -> tuple[trace.ProcessName, ...]:
     return tuple([_client(one.process, one.session) for one in members])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hopring.check.trace import Delivered, Installed
+from hopring.check.trace import MessageDelivered, ViewInstalled
 from hopring.config import LinkProtocol
 from hopring.config.local import local_config
 from hopring.errors import Drop, PeerError
@@ -114,7 +114,7 @@ def test_full_windows_of_all_senders_find_room_while_a_ring_stands_still() -> No
     assert cluster.settled()
     assert cluster.hosts["us2"].membership.view.id == view
     last = cluster.hosts["us2"].process
-    delivered = [one for one in cluster.history if isinstance(one, Delivered) and one.process == last]
+    delivered = [one for one in cluster.history if isinstance(one, MessageDelivered) and one.process == last]
     assert len(delivered) == 120
 
 
@@ -230,7 +230,7 @@ def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
 
 def causes_at(cluster: SimCluster, name: str) -> list[str]:
     process = cluster.hosts[name].process
-    return [one.cause for one in cluster.history if isinstance(one, Installed) and one.process == process]
+    return [one.cause for one in cluster.history if isinstance(one, ViewInstalled) and one.process == process]
 
 
 @pytest.mark.parametrize("protocol", list(LinkProtocol))

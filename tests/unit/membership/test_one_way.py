@@ -38,7 +38,7 @@ def could_be_one(one: frozenset[str], other: frozenset[str], cuts: tuple[Cut, ..
 
 
 def installed(cluster: SimCluster, since_us: int) -> int:
-    return sum(isinstance(event, trace.Installed) and event.at_us >= since_us for event in cluster.history)
+    return sum(isinstance(event, trace.ViewInstalled) and event.at_us >= since_us for event in cluster.history)
 
 
 def judge(counts: dict[str, int], cuts: tuple[Cut, ...], load: bool) -> None:

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 from hopring.check.trace import (
     Crash,
-    Delivered,
     Event,
-    Installed,
+    MessageDelivered,
     MessageId,
+    MessageSent,
     Ord,
-    Process,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    Signalled,
+    ViewInstalled,
     ViewName,
 )
 from hopring.check.verdict import Verdict, broken
@@ -20,7 +20,7 @@ from hopring.sim.campaign.runner import WorldOutcome
 from hopring.sim.campaign.story import schedule_lines, story
 from hopring.sim.campaign.world import SimWorld, draw_world
 
-A, B, B2 = Process("a", 1), Process("b", 2), Process("b", 3)
+A, B, B2 = ProcessName("a", 1), ProcessName("b", 2), ProcessName("b", 3)
 VIEW = ViewName(1, 0, 1)
 M1, M2 = MessageId("a", 1, 1), MessageId("a", 1, 2)
 
@@ -39,19 +39,19 @@ def a_world() -> SimWorld:
     return replace(draw_world(1), schedule=FAULTS, starts_us=(), lasting=())
 
 
-def sent(message: MessageId, at_us: int, lts: int) -> Sent:
-    return Sent(A, at_us, VIEW, message, Service.AGREED, Ord(lts, 0, VIEW), 10)
+def sent(message: MessageId, at_us: int, lts: int) -> MessageSent:
+    return MessageSent(A, at_us, VIEW, message, Service.AGREED, Ord(lts, 0, VIEW), 10)
 
 
-def delivered(process: Process, message: MessageId, at_us: int, lts: int) -> Delivered:
-    return Delivered(process, at_us, VIEW, message, Service.AGREED, Ord(lts, 0, VIEW))
+def delivered(process: ProcessName, message: MessageId, at_us: int, lts: int) -> MessageDelivered:
+    return MessageDelivered(process, at_us, VIEW, message, Service.AGREED, Ord(lts, 0, VIEW))
 
 
 HISTORY: list[Event] = [
     Recover(A, 0),
     Recover(B, 0),
-    Installed(A, 100, VIEW, (A, B), (A,), "start"),
-    Installed(B, 100, VIEW, (A, B), (B,), "start"),
+    ViewInstalled(A, 100, VIEW, (A, B), (A,), "start"),
+    ViewInstalled(B, 100, VIEW, (A, B), (B,), "start"),
     sent(M1, 200, 5),
     sent(M2, 200, 6),
     delivered(A, M1, 300, 5),
@@ -59,8 +59,8 @@ HISTORY: list[Event] = [
     delivered(B, M2, 400, 6),
     Crash(B, 1_000),
     Recover(B2, 2_000),
-    Signal(A, 2_500, VIEW, (A,)),
-    Installed(A, 2_500, ViewName(2, 0, 1), (A, B2), (A,), "ring: no token for 150 ms"),
+    Signalled(A, 2_500, VIEW, (A,)),
+    ViewInstalled(A, 2_500, ViewName(2, 0, 1), (A, B2), (A,), "ring: no token for 150 ms"),
 ]
 
 

@@ -68,11 +68,11 @@ def judge(cluster: SimCluster, quiet_end: bool = True) -> None:
 
 
 def stamps(cluster: SimCluster) -> list[int]:
-    return [event.ord.lts for event in cluster.history if isinstance(event, trace.Delivered)]
+    return [event.ord.lts for event in cluster.history if isinstance(event, trace.MessageDelivered)]
 
 
 def causes(cluster: SimCluster) -> list[str]:
-    return [event.cause for event in cluster.history if isinstance(event, trace.Installed)]
+    return [event.cause for event in cluster.history if isinstance(event, trace.ViewInstalled)]
 
 
 def set_clocks(cluster: SimCluster, clock: int) -> None:

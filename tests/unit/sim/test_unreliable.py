@@ -131,7 +131,7 @@ def cluster(loss: float = 0.0, sites: dict[str, int] = SITES) -> SimCluster:
 
 
 def delivered(world: SimCluster, service: Service) -> Counter[str]:
-    events = [event for event in world.history if isinstance(event, trace.Delivered)]
+    events = [event for event in world.history if isinstance(event, trace.MessageDelivered)]
     return Counter(event.process.daemon for event in events if event.service is service)
 
 
@@ -199,8 +199,8 @@ def slowest_agreed_us(flood: int) -> int:
         world.run_for(1_000)
     world.run_for(1_000_000)
     assert delivered(world, Service.AGREED) == dict.fromkeys(world.hosts, 50)
-    sent_at_us = {event.message: event.at_us for event in world.history if isinstance(event, trace.Sent)}
-    events = [event for event in world.history if isinstance(event, trace.Delivered)]
+    sent_at_us = {event.message: event.at_us for event in world.history if isinstance(event, trace.MessageSent)}
+    events = [event for event in world.history if isinstance(event, trace.MessageDelivered)]
     return max(event.at_us - sent_at_us[event.message] for event in events if event.service is Service.AGREED)
 
 
@@ -221,6 +221,6 @@ def test_after_the_view_broke_nothing_is_delivered_and_what_waits_goes_into_the_
 
     assert world.settled()
     assert host.membership.view.id > view
-    sent = Counter(event.process.daemon for event in world.history if isinstance(event, trace.Sent))
+    sent = Counter(event.process.daemon for event in world.history if isinstance(event, trace.MessageSent))
     assert sent == {"ams1": 4, "ams2": 3}
     assert [verdict for verdict in check_evs(world.history, quiet_end=True) if not verdict] == []

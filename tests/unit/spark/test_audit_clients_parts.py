@@ -6,17 +6,19 @@ import pytest
 from tests.unit.check.evs_c_notation import client_history
 
 from hopring.check.trace_files import rows
-from hopring.spark.audit import CLIENT_NAMES, NAMES, Report
+from hopring.spark.audit import CLIENT_NAMES, NAMES, AuditReport
 from hopring.spark.audit.clients.promises import early_of, friends_of, gone_by
 from hopring.spark.audit.clients.sessions import TracedSession, ended_daemons, sessions_of
-from hopring.spark.audit.clients.stays import PIECE, Course, TracedGroup, courses_of, groups_of
-from hopring.spark.audit.findings import Finding, as_text, merged
+from hopring.spark.audit.clients.stays import PIECE, GroupCourse, TracedGroup, courses_of, groups_of
+from hopring.spark.audit.findings import AuditFinding, as_text, merged
 from hopring.spark.audit.reading import Ends
 
 A, B = "a#0000000000000001/1", "b#0000000000000001/1"
 
 
-def followed(text: str) -> tuple[list[TracedSession], TracedGroup, list[Course], list[tuple[str, str, int]]]:
+def followed(
+    text: str,
+) -> tuple[list[TracedSession], TracedGroup, list[GroupCourse], list[tuple[str, str, int]]]:
     """What comes of a history written by hand that has one group."""
     events = [row for row in rows(client_history(text)) if row.process.endswith("/1")]
     small = [_row(row, number) for number, row in enumerate(events) if row.kind not in ("send", "deliver")]
@@ -119,8 +121,10 @@ def test_a_daemon_has_ended_if_it_crashed_or_started_again(
 
 
 def test_of_one_history_daemons_are_told_before_their_clients() -> None:
-    daemons = Report(("x",), (Finding("x", NAMES[3], 1, "d"),), {"x": NAMES})
-    clients = Report(("x", "y"), (Finding("x", CLIENT_NAMES[0], 1, "c"),), {"x": CLIENT_NAMES, "y": ()})
+    daemons = AuditReport(("x",), (AuditFinding("x", NAMES[3], 1, "d"),), {"x": NAMES})
+    clients = AuditReport(
+        ("x", "y"), (AuditFinding("x", CLIENT_NAMES[0], 1, "c"),), {"x": CLIENT_NAMES, "y": ()}
+    )
 
     both = merged(daemons, clients)
 
@@ -137,4 +141,4 @@ def test_of_one_history_daemons_are_told_before_their_clients() -> None:
     ],
 )
 def test_the_report_says_of_whom_what_holds(names: tuple[str, ...], words: str) -> None:
-    assert as_text(Report(("",), (), {"": names})) == words
+    assert as_text(AuditReport(("",), (), {"": names})) == words

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="needs Spark: make spark")
 from hopring.config import local_config
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, Incarnation, ViewId
-from hopring.spark.audit import Finding, Report
+from hopring.spark.audit import AuditFinding, AuditReport
 from hopring.spark.audit.reading import as_parquet
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline.ingest import interrupted
@@ -138,9 +138,11 @@ def test_a_broken_property_ends_the_command_with_1_and_the_witness(
     fill(tmp_path / "eu", "trades", 3)
     wishes = []
 
-    def found(wish: PipelineOptions, *_: object) -> Report:
+    def found(wish: PipelineOptions, *_: object) -> AuditReport:
         wishes.append(wish)
-        return Report(("",), (Finding("", "2.5 no duplication", 1, "a delivered b:1 twice"),), {"": ("2.5",)})
+        return AuditReport(
+            ("",), (AuditFinding("", "2.5 no duplication", 1, "a delivered b:1 twice"),), {"": ("2.5",)}
+        )
 
     monkeypatch.setattr("hopring.cli.pipeline_run._run", found)
 

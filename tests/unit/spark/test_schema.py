@@ -1,12 +1,12 @@
 import pytest
 
-from hopring.check.trace_row import Row
+from hopring.check.trace_row import TraceRow
 from hopring.spark.errors import ForeignInput
 from hopring.spark.schema import TRACE, check_columns, check_version
 
 
 def test_the_columns_are_those_of_a_row_in_their_order() -> None:
-    assert tuple(TRACE) == Row.__struct_fields__
+    assert tuple(TRACE) == TraceRow.__struct_fields__
     assert TRACE["members"] == "array<string>"
     assert TRACE["position"] == "bigint"
 

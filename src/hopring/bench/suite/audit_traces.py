@@ -20,16 +20,16 @@ from hopring.check.trace import (
     AsksLeave,
     ClientDelivered,
     ClientSent,
-    Connected,
     Event,
     GroupInstalled,
+    GroupLeft,
     GroupSignal,
     GroupViewName,
-    Left,
     MessageId,
     Ord,
-    Process,
+    ProcessName,
     Recover,
+    SessionConnected,
     ViewName,
 )
 from hopring.check.trace_files import SCHEMA_VERSION
@@ -61,7 +61,7 @@ class TraceWriter:
     """One file per daemon, in the order of its life, in row groups of the size that traces have."""
 
     def __init__(self, directory: Path, daemons: int) -> None:
-        self.names = [process_text(Process(f"d{number:02d}", number + 1)) for number in range(daemons)]
+        self.names = [process_text(ProcessName(f"d{number:02d}", number + 1)) for number in range(daemons)]
         self.files = [
             pq.ParquetWriter(directory / f"d{n:02d}.parquet", SCHEMA, compression="zstd")
             for n in range(daemons)
@@ -243,7 +243,7 @@ class TraceGroup:
     """One group, and who is in it."""
 
     name: str
-    members: set[Process] = field(default_factory=set)
+    members: set[ProcessName] = field(default_factory=set)
     step: int = 0
 
 
@@ -252,7 +252,7 @@ class ClientTrace:
 
     def __init__(self, daemons: int, sessions: int, groups: int, groups_each: int, seed: int = 1) -> None:
         self._dice = Random(seed)
-        self._lives = [Process(f"d{number:02d}", number + 1) for number in range(daemons)]
+        self._lives = [ProcessName(f"d{number:02d}", number + 1) for number in range(daemons)]
         self._sessions = [
             self._lives[number % daemons]._replace(session=number // daemons + 1) for number in range(sessions)
         ]
@@ -267,7 +267,7 @@ class ClientTrace:
         for life in self._lives:
             yield Recover(life, 0)
         for session in self._sessions:
-            yield Connected(session, 0, "x", f"#x{session.session}#{session.daemon}")
+            yield SessionConnected(session, 0, "x", f"#x{session.session}#{session.daemon}")
             for group in self._dice.sample(self._groups, self._each):
                 yield AsksJoin(session, 0, group.name)
                 yield from self._shown(group, joining=session)
@@ -276,7 +276,9 @@ class ClientTrace:
             yield from self._churn()
             yield from self._new_network()
 
-    def _shown(self, group: TraceGroup, joining: Process | None = None, cause: str = "join") -> Iterator[Event]:
+    def _shown(
+        self, group: TraceGroup, joining: ProcessName | None = None, cause: str = "join"
+    ) -> Iterator[Event]:
         before = set(group.members)
         group.members |= {joining} if joining else set()
         group.step = 1 if cause == "network" else group.step + 1
@@ -309,7 +311,7 @@ class ClientTrace:
             if len(group.members) > 1:
                 one = self._dice.choice(sorted(group.members))
                 yield AsksLeave(one, 0, group.name)
-                yield Left(one, 0, group.name)
+                yield GroupLeft(one, 0, group.name)
                 group.members.remove(one)
                 yield from self._shown(group, cause="leave")
                 yield AsksJoin(one, 0, group.name)

@@ -107,7 +107,7 @@ def deliver_us(cluster: SimCluster, sender: str, receiver: str, service: Service
     while cluster.engine.now_us < begin_us + WAIT_US_MAX:
         for event in cluster.history[seen:]:
             if (
-                isinstance(event, trace.Delivered)
+                isinstance(event, trace.MessageDelivered)
                 and event.process.daemon == receiver
                 and (event.message.daemon, event.message.number) == message
             ):

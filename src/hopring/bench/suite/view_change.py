@@ -98,7 +98,7 @@ class Trial:
         arrivals = [
             (one.at_us, one.at_us - self.sent_at_us[one.message.number])
             for one in self.cluster.history
-            if isinstance(one, trace.Delivered) and one.process.daemon == "us1"
+            if isinstance(one, trace.MessageDelivered) and one.process.daemon == "us1"
         ]
         usual_us = median(latency_us for at_us, latency_us in arrivals if at_us < start_us)
         gaps = [later - earlier for (earlier, _), (later, _) in pairwise(arrivals)]

@@ -6,6 +6,6 @@ on the page, and `page` draws. `docs/trace.md` says how to read the picture.
 
 from hopring.check.picture.marks import PictureError
 from hopring.check.picture.page import draw
-from hopring.check.picture.scene import Wish
+from hopring.check.picture.scene import PictureOptions
 
-__all__ = ["PictureError", "Wish", "draw"]
+__all__ = ["PictureError", "PictureOptions", "draw"]

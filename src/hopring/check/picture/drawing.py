@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hopring.check.picture.marks import AnyView, Kind, Shown, Stretch
+from hopring.check.picture.marks import AnyView, MarkKind, PlacedMark, Stretch
 from hopring.check.picture.scene import PAD_PX, Scene
 from hopring.check.picture.style import service_class, texture, view_class
 from hopring.check.picture.svg import Attributes, element, line, path, rect, text, tip
@@ -122,7 +122,7 @@ class Drawing:
                 last[stretch.lane] = x
         return parts
 
-    def _arrow(self, send: Shown, delivery: Shown) -> str:
+    def _arrow(self, send: PlacedMark, delivery: PlacedMark) -> str:
         assert delivery.mark.service is not None, "messages have a service"
         name = service_class(delivery.mark.service)
         x1, y1, x2, y2 = self.left + send.x, self.y(send.lane), self.left + delivery.x, self.y(delivery.lane)
@@ -137,32 +137,32 @@ class Drawing:
         ends = {"x1": x1, "y1": y1, "x2": x2 - (x2 - x1) * back, "y2": y2 - (y2 - y1) * back}
         return element("line", {**ends, "class": f"arrow {name}", "marker_end": f"url(#to-{name})"})
 
-    def _mark(self, shown: Shown) -> list[str]:
+    def _mark(self, shown: PlacedMark) -> list[str]:
         x, y, kind = self.left + shown.x, self.y(shown.lane), shown.mark.kind
         high, low = y - BAND_PX / 2, y + BAND_PX / 2
         match kind:
-            case Kind.SEND | Kind.DELIVER:
+            case MarkKind.SEND | MarkKind.DELIVER:
                 return self._message(shown, x, y)
-            case Kind.VIEW:
+            case MarkKind.VIEW:
                 return [line(x, high, x, low, "edge")]
-            case Kind.SIGNAL:
+            case MarkKind.SIGNAL:
                 return [line(x, high - OVERHANG_PX, x, low + OVERHANG_PX, "signal")]
-            case Kind.CRASH | Kind.LOST:
-                return [cross(x, y), *([text(x + 9, y + 4, "?")] if kind is Kind.LOST else [])]
-            case Kind.RECOVER:
+            case MarkKind.CRASH | MarkKind.LOST:
+                return [cross(x, y), *([text(x + 9, y + 4, "?")] if kind is MarkKind.LOST else [])]
+            case MarkKind.RECOVER:
                 return [triangle(x, y)]
-            case Kind.JOIN | Kind.LEAVE:
-                return [text(x, high - 3, "+" if kind is Kind.JOIN else "−", "letter middle")]
-            case Kind.LEFT | Kind.GONE:
+            case MarkKind.JOIN | MarkKind.LEAVE:
+                return [text(x, high - 3, "+" if kind is MarkKind.JOIN else "−", "letter middle")]
+            case MarkKind.LEFT | MarkKind.GONE:
                 return [line(x, high, x, low, "edge")]
 
-    def _message(self, shown: Shown, x: float, y: float) -> list[str]:
+    def _message(self, shown: PlacedMark, x: float, y: float) -> list[str]:
         mark = shown.mark
         assert mark.message is not None, "a message has a name"
         assert mark.service is not None, "and a service"
         number = self.scene.numbers.get(mark.message)
         name = service_class(mark.service)
-        sends = mark.kind is Kind.SEND
+        sends = mark.kind is MarkKind.SEND
         radius = self._radius - 0.5 if sends else self._radius
         sender = mark.message.daemon + (f"/{mark.message.session}" if mark.message.session else "")
         when = seconds(mark.at_us - self.scene.zero_us)

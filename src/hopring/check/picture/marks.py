@@ -11,21 +11,21 @@ from hopring.check.trace import (
     AsksLeave,
     ClientDelivered,
     ClientSent,
-    Connected,
     Crash,
-    Delivered,
     Event,
     Gone,
     GroupInstalled,
+    GroupLeft,
     GroupSignal,
     GroupViewName,
-    Installed,
-    Left,
+    MessageDelivered,
     MessageId,
-    Process,
+    MessageSent,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    SessionConnected,
+    Signalled,
+    ViewInstalled,
     ViewName,
 )
 from hopring.errors import HopError
@@ -38,7 +38,7 @@ class PictureError(HopError, ValueError):
     """A history of which there is nothing to draw."""
 
 
-class Kind(StrEnum):
+class MarkKind(StrEnum):
     """What a mark stands for."""
 
     RECOVER = "starts"
@@ -55,31 +55,31 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PictureMark:
     """Something that happened at a process."""
 
-    kind: Kind
-    process: Process
+    kind: MarkKind
+    process: ProcessName
     at_us: int
     view: AnyView | None = None  # Installed here, or closed by this signal.
-    members: tuple[Process, ...] = ()
-    together: tuple[Process, ...] = ()
+    members: tuple[ProcessName, ...] = ()
+    together: tuple[ProcessName, ...] = ()
     message: MessageId | None = None
     service: Service | None = None
 
 
-def marks_of(history: Sequence[Event], group: str | None) -> list[Mark]:
+def marks_of(history: Sequence[Event], group: str | None) -> list[PictureMark]:
     """All marks by their time; those of one process in their order."""
     found = _of_daemons(history) if group is None else _of_group(history, group)
     return sorted(_forward(found), key=lambda mark: mark.at_us)
 
 
-def names_of(history: Iterable[Event]) -> dict[Process, str]:
+def names_of(history: Iterable[Event]) -> dict[ProcessName, str]:
     """What the sessions of a history call themselves."""
-    return {event.process: event.name for event in history if isinstance(event, Connected)}
+    return {event.process: event.name for event in history if isinstance(event, SessionConnected)}
 
 
-def told_apart(names: dict[Process, str]) -> dict[Process, str]:
+def told_apart(names: dict[ProcessName, str]) -> dict[ProcessName, str]:
     """The names, with that of the daemon where several sessions have the same."""
     often = Counter(names.values())
     return {one: name if often[name] == 1 else f"{name}#{one.daemon}" for one, name in names.items()}
@@ -90,19 +90,19 @@ def groups_of(history: Iterable[Event]) -> list[str]:
     return sorted({event.group for event in history if isinstance(event, AsksJoin | GroupInstalled)})
 
 
-def _of_daemons(history: Sequence[Event]) -> list[Mark]:
-    found: list[Mark] = []
-    latest: dict[str, Mark] = {}  # By daemon.
+def _of_daemons(history: Sequence[Event]) -> list[PictureMark]:
+    found: list[PictureMark] = []
+    latest: dict[str, PictureMark] = {}  # By daemon.
     for event in history:
         mark = _daemon_mark(event)
         if mark is None:
             continue
         before = latest.get(mark.process.daemon)
-        if before is not None and before.process != mark.process and before.kind is not Kind.CRASH:
-            found.append(Mark(Kind.LOST, before.process, before.at_us))
+        if before is not None and before.process != mark.process and before.kind is not MarkKind.CRASH:
+            found.append(PictureMark(MarkKind.LOST, before.process, before.at_us))
         latest[mark.process.daemon] = mark
         found.append(mark)
-    if any(mark.kind not in (Kind.RECOVER, Kind.CRASH, Kind.LOST) for mark in found):
+    if any(mark.kind not in (MarkKind.RECOVER, MarkKind.CRASH, MarkKind.LOST) for mark in found):
         return found
     groups = groups_of(history)
     if groups:
@@ -110,43 +110,43 @@ def _of_daemons(history: Sequence[Event]) -> list[Mark]:
     raise PictureError("the trace has no views and no messages")
 
 
-def _daemon_mark(event: Event) -> Mark | None:
+def _daemon_mark(event: Event) -> PictureMark | None:
     match event:
         case Recover(process, at_us):
-            return Mark(Kind.RECOVER, process, at_us)
+            return PictureMark(MarkKind.RECOVER, process, at_us)
         case Crash(process, at_us):
-            return Mark(Kind.CRASH, process, at_us)
-        case Installed(process, at_us, view, members, together):
-            return Mark(Kind.VIEW, process, at_us, view, members, together)
-        case Signal(process, at_us, view, together):
-            return Mark(Kind.SIGNAL, process, at_us, view, (), together)
-        case Sent(process, at_us, _, message, service):
-            return Mark(Kind.SEND, process, at_us, message=message, service=service)
-        case Delivered(process, at_us, _, message, service):
-            return Mark(Kind.DELIVER, process, at_us, message=message, service=service)
+            return PictureMark(MarkKind.CRASH, process, at_us)
+        case ViewInstalled(process, at_us, view, members, together):
+            return PictureMark(MarkKind.VIEW, process, at_us, view, members, together)
+        case Signalled(process, at_us, view, together):
+            return PictureMark(MarkKind.SIGNAL, process, at_us, view, (), together)
+        case MessageSent(process, at_us, _, message, service):
+            return PictureMark(MarkKind.SEND, process, at_us, message=message, service=service)
+        case MessageDelivered(process, at_us, _, message, service):
+            return PictureMark(MarkKind.DELIVER, process, at_us, message=message, service=service)
         case _:
             return None
 
 
-def _of_group(history: Sequence[Event], group: str) -> list[Mark]:
+def _of_group(history: Sequence[Event], group: str) -> list[PictureMark]:
     """A session has no event for the end of its daemon, so it is looked for."""
-    found: list[Mark] = []
-    there: dict[Process, Mark] = {}  # The last mark of each session that is not gone.
+    found: list[PictureMark] = []
+    there: dict[ProcessName, PictureMark] = {}  # The last mark of each session that is not gone.
     for event in history:
         if isinstance(event, Crash | Recover):
             ended = [one for one in there.values() if one.process.daemon == event.process.daemon]
             for one in ended:
                 del there[one.process]
                 same = one.process.incarnation == event.process.incarnation
-                end = (Kind.CRASH, event.at_us) if same else (Kind.LOST, one.at_us)
-                found.append(Mark(end[0], one.process, end[1]))
+                end = (MarkKind.CRASH, event.at_us) if same else (MarkKind.LOST, one.at_us)
+                found.append(PictureMark(end[0], one.process, end[1]))
             continue
         mark = _session_mark(event, group)
-        if mark is None or (mark.kind is Kind.GONE and event.process not in there):
+        if mark is None or (mark.kind is MarkKind.GONE and event.process not in there):
             continue
         found.append(mark)
         there[event.process] = mark
-        if mark.kind is Kind.GONE:
+        if mark.kind is MarkKind.GONE:
             del there[event.process]
     if found:
         return found
@@ -155,45 +155,45 @@ def _of_group(history: Sequence[Event], group: str) -> list[Mark]:
     raise PictureError(f"the trace has nothing of the group {group!r}; {known}")
 
 
-def _session_mark(event: Event, group: str) -> Mark | None:
+def _session_mark(event: Event, group: str) -> PictureMark | None:
     match event:
         case AsksJoin(process, at_us, asked) if asked == group:
-            return Mark(Kind.JOIN, process, at_us)
+            return PictureMark(MarkKind.JOIN, process, at_us)
         case AsksLeave(process, at_us, asked) if asked == group:
-            return Mark(Kind.LEAVE, process, at_us)
-        case Left(process, at_us, left) if left == group:
-            return Mark(Kind.LEFT, process, at_us)
+            return PictureMark(MarkKind.LEAVE, process, at_us)
+        case GroupLeft(process, at_us, left) if left == group:
+            return PictureMark(MarkKind.LEFT, process, at_us)
         case Gone(process, at_us):
-            return Mark(Kind.GONE, process, at_us)
+            return PictureMark(MarkKind.GONE, process, at_us)
         case GroupInstalled(process, at_us, of, view, members, together) if of == group:
-            return Mark(Kind.VIEW, process, at_us, view, members, together)
+            return PictureMark(MarkKind.VIEW, process, at_us, view, members, together)
         case GroupSignal(process, at_us, of, view, together) if of == group:
-            return Mark(Kind.SIGNAL, process, at_us, view, (), together)
+            return PictureMark(MarkKind.SIGNAL, process, at_us, view, (), together)
         case ClientSent(process, at_us, groups, message, service) if group in groups:
-            return Mark(Kind.SEND, process, at_us, message=message, service=service)
+            return PictureMark(MarkKind.SEND, process, at_us, message=message, service=service)
         case ClientDelivered(process, at_us, groups, message, service) if group in groups:
-            return Mark(Kind.DELIVER, process, at_us, message=message, service=service)
+            return PictureMark(MarkKind.DELIVER, process, at_us, message=message, service=service)
         case _:
             return None
 
 
-def _forward(found: Iterable[Mark]) -> Iterable[Mark]:
+def _forward(found: Iterable[PictureMark]) -> Iterable[PictureMark]:
     """In a life time does not go back, whatever a clock did."""
-    latest: dict[Process, int] = {}
+    latest: dict[ProcessName, int] = {}
     for mark in found:
         at_us = max(mark.at_us, latest.get(mark.process, mark.at_us))
         latest[mark.process] = at_us
         yield mark if at_us == mark.at_us else replace(mark, at_us=at_us)
 
 
-ENDS: Final = (Kind.CRASH, Kind.GONE, Kind.LOST)
+ENDS: Final = (MarkKind.CRASH, MarkKind.GONE, MarkKind.LOST)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PlacedMark:
     """A mark at its place; at 0 if it was before the window."""
 
-    mark: Mark
+    mark: PictureMark
     lane: int
     x: float
 
@@ -210,7 +210,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Life:
+class DrawnLife:
     """A process on its lane."""
 
     lane: int
@@ -218,7 +218,7 @@ class Life:
     end: float
 
 
-def walk(marks: Iterable[Shown], width_px: float) -> tuple[list[Stretch], list[Life]]:
+def walk(marks: Iterable[PlacedMark], width_px: float) -> tuple[list[Stretch], list[DrawnLife]]:
     """What of all this is on the page. Who has not ended goes on to the right end."""
     way = _Way()
     for shown in marks:
@@ -240,26 +240,26 @@ class _Walker:
 
 @dataclass(slots=True)
 class _Way:
-    there: dict[Process, _Walker] = field(default_factory=dict)
+    there: dict[ProcessName, _Walker] = field(default_factory=dict)
     stretches: list[Stretch] = field(default_factory=list)
-    lives: list[Life] = field(default_factory=list)
+    lives: list[DrawnLife] = field(default_factory=list)
 
-    def go(self, shown: Shown) -> None:
+    def go(self, shown: PlacedMark) -> None:
         mark = shown.mark
         walker = self.there.setdefault(mark.process, _Walker(shown.lane, shown.x))
-        if mark.kind is Kind.VIEW:
+        if mark.kind is MarkKind.VIEW:
             self._close(walker, shown.x)
             walker.view, walker.since = mark.view, shown.x
-        elif mark.kind is Kind.SIGNAL:
+        elif mark.kind is MarkKind.SIGNAL:
             walker.signal = shown.x
-        elif mark.kind is Kind.LEFT:
+        elif mark.kind is MarkKind.LEFT:
             self._close(walker, shown.x)
         elif mark.kind in ENDS:
             self.end(self.there.pop(mark.process), shown.x)
 
     def end(self, walker: _Walker, x: float) -> None:
         self._close(walker, x)
-        self.lives.append(Life(walker.lane, walker.begin, x))
+        self.lives.append(DrawnLife(walker.lane, walker.begin, x))
 
     def _close(self, walker: _Walker, x: float) -> None:
         if walker.view is not None:

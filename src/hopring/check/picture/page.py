@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hopring.check.picture.drawing import Drawing, axis, cross, letter, seconds, triangle
-from hopring.check.picture.marks import Kind
-from hopring.check.picture.scene import LABEL_GAP_PX, MARGIN_PX, Scene, Wish, make_scene
+from hopring.check.picture.marks import MarkKind
+from hopring.check.picture.scene import LABEL_GAP_PX, MARGIN_PX, PictureOptions, Scene, make_scene
 from hopring.check.picture.style import SERVICES, TEXTURES, VIEWS, service_class, sheet, texture, view_class
 from hopring.check.picture.svg import Attributes, element, escape, line, rect, text
 from hopring.check.trace import Event
@@ -25,9 +25,9 @@ Sign = Callable[[float, float], list[str]]
 """Draws a sign; given are its left end and the middle of its height."""
 
 
-def draw(history: Sequence[Event], wish: Wish | None = None) -> str:
+def draw(history: Sequence[Event], wish: PictureOptions | None = None) -> str:
     """The picture of a history; PictureError if there is nothing to draw."""
-    wish = wish or Wish()
+    wish = wish or PictureOptions()
     assert wish.width_px >= WIDTH_PX_MIN, "lanes need some room"
     return _page(make_scene(history, wish))
 
@@ -196,17 +196,17 @@ def _circle(x: float, y: float, classes: str, radius: float) -> str:
 
 def _signs(rows: _Rows, scene: Scene) -> None:
     kinds = {one.mark.kind for one in scene.shown}
-    if Kind.SIGNAL in kinds:
+    if MarkKind.SIGNAL in kinds:
         rows.add(lambda x, y: [line(x + 11, y - 9, x + 11, y + 9, "signal")], "transitional signal")
     if any(one.signal is not None for one in scene.stretches):
         rows.add(lambda x, y: [rect(x, y - 7, 22, 14, "closing v0")], "the view is closing")
-    if Kind.RECOVER in kinds:
+    if MarkKind.RECOVER in kinds:
         rows.add(lambda x, y: [triangle(x + 11, y)], "starts")
-    if Kind.CRASH in kinds:
+    if MarkKind.CRASH in kinds:
         rows.add(lambda x, y: [cross(x + 11, y)], "ends")
-    if Kind.LOST in kinds:
+    if MarkKind.LOST in kinds:
         rows.add(lambda x, y: [cross(x + 7, y), text(x + 16, y + 4, "?")], "last heard of")
-    if Kind.JOIN in kinds:
+    if MarkKind.JOIN in kinds:
         rows.add(lambda x, y: [text(x + 11, y + 4, "+", "letter middle")], "asks to join")
-    if Kind.LEAVE in kinds:
+    if MarkKind.LEAVE in kinds:
         rows.add(lambda x, y: [text(x + 11, y + 4, "−", "letter middle")], "asks to leave")

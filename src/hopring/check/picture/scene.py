@@ -7,18 +7,18 @@ from hopring.check.picture.clock import Clock, Spot, make_clock
 from hopring.check.picture.marks import (
     ENDS,
     AnyView,
-    Kind,
-    Life,
-    Mark,
+    DrawnLife,
+    MarkKind,
     PictureError,
-    Shown,
+    PictureMark,
+    PlacedMark,
     Stretch,
     marks_of,
     names_of,
     told_apart,
     walk,
 )
-from hopring.check.trace import Event, MessageId, Process
+from hopring.check.trace import Event, MessageId, ProcessName
 
 MARGIN_PX = 16.0
 LABEL_GAP_PX = 10.0
@@ -33,7 +33,7 @@ NUMBERED_STEP_PX = 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PictureOptions:
     """What to draw. Times count from the first event of the trace."""
 
     group: str | None = None  # None draws the daemons.
@@ -49,23 +49,23 @@ class Wish:
 class Scene:
     """All that the page draws."""
 
-    wish: Wish
+    wish: PictureOptions
     zero_us: int
     from_us: int  # Of the window, from zero.
     to_us: int
     lanes: list[str]
     left: float  # Where the lanes begin; all places count from there.
-    lives: list[Life] = field(default_factory=list)
+    lives: list[DrawnLife] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
-    shown: list[Shown] = field(default_factory=list)
-    arrows: list[tuple[Shown, Shown]] = field(default_factory=list)
+    shown: list[PlacedMark] = field(default_factory=list)
+    arrows: list[tuple[PlacedMark, PlacedMark]] = field(default_factory=list)
     members: dict[AnyView, tuple[str, ...]] = field(default_factory=dict)  # In the order of their appearance.
     numbers: dict[MessageId, int] = field(default_factory=dict)  # Of messages, if there are few.
     notes: list[str] = field(default_factory=list)  # What is left out.
     clock: Clock = field(default_factory=lambda: Clock([], 0.0))
 
 
-def make_scene(history: Sequence[Event], wish: Wish) -> Scene:
+def make_scene(history: Sequence[Event], wish: PictureOptions) -> Scene:
     """Chooses what is shown and where."""
     if not history:
         raise PictureError("the trace is empty")
@@ -92,13 +92,13 @@ def make_scene(history: Sequence[Event], wish: Wish) -> Scene:
     ]
     _place(scene, drawn, lane_of, width_px)
     _name_views(scene, [*early, *inside], lane_of, told_apart(names))
-    before = [Shown(mark, lane_of[mark.process], 0.0) for mark in early if mark.process in lane_of]
+    before = [PlacedMark(mark, lane_of[mark.process], 0.0) for mark in early if mark.process in lane_of]
     scene.stretches, scene.lives = walk([*before, *scene.shown], width_px)
     _connect(scene)
     return scene
 
 
-def _window(marks: list[Mark], wish: Wish, zero_us: int) -> tuple[int, int]:
+def _window(marks: list[PictureMark], wish: PictureOptions, zero_us: int) -> tuple[int, int]:
     last_us = marks[-1].at_us - zero_us
     from_us = wish.from_us if wish.from_us is not None else marks[0].at_us - zero_us
     to_us = wish.to_us if wish.to_us is not None else max(last_us, from_us + 1)
@@ -109,9 +109,9 @@ def _window(marks: list[Mark], wish: Wish, zero_us: int) -> tuple[int, int]:
     return from_us, to_us
 
 
-def _living(marks: list[Mark], from_us: int) -> dict[Process, int]:
+def _living(marks: list[PictureMark], from_us: int) -> dict[ProcessName, int]:
     """Who is there in the window, numbered in the order of time: whoever ended before has no lane."""
-    found: dict[Process, int] = {}
+    found: dict[ProcessName, int] = {}
     for number, mark in enumerate(marks):
         if mark.at_us < from_us and mark.kind in ENDS:
             found.pop(mark.process, None)
@@ -121,8 +121,8 @@ def _living(marks: list[Mark], from_us: int) -> dict[Process, int]:
 
 
 def _lanes(
-    processes: dict[Process, int], wish: Wish, names: dict[Process, str]
-) -> tuple[dict[Process, int], list[str], int]:
+    processes: dict[ProcessName, int], wish: PictureOptions, names: dict[ProcessName, str]
+) -> tuple[dict[ProcessName, int], list[str], int]:
     """The lane of each process that has one, the lanes' names, and how many more there would be."""
     if wish.group is None:
         daemons = sorted({process.daemon for process in processes})
@@ -141,7 +141,7 @@ def _cut(name: str) -> str:
     return name if len(name) <= LABEL_CHARACTERS_MAX else name[: LABEL_CHARACTERS_MAX - 1] + "…"
 
 
-def _messages(scene: Scene, inside: list[Mark]) -> set[MessageId]:
+def _messages(scene: Scene, inside: list[PictureMark]) -> set[MessageId]:
     """All messages, or as many as there is room for, evenly chosen."""
     marks: dict[MessageId, int] = {}
     for mark in inside:
@@ -159,13 +159,13 @@ def _messages(scene: Scene, inside: list[Mark]) -> set[MessageId]:
     return set(chosen)
 
 
-def _place(scene: Scene, drawn: list[Mark], lane_of: dict[Process, int], width_px: float) -> None:
+def _place(scene: Scene, drawn: list[PictureMark], lane_of: dict[ProcessName, int], width_px: float) -> None:
     sends: dict[MessageId, int] = {}
     spots = []
     for at, mark in enumerate(drawn):
         after = None
         if mark.message is not None:
-            if mark.kind is Kind.SEND:
+            if mark.kind is MarkKind.SEND:
                 sends[mark.message] = at
             else:
                 after = sends.get(mark.message)
@@ -174,23 +174,23 @@ def _place(scene: Scene, drawn: list[Mark], lane_of: dict[Process, int], width_p
     if scene.clock.step_px < NUMBERED_STEP_PX:
         scene.numbers = {}
     places = zip(drawn, scene.clock.places, strict=True)
-    scene.shown = [Shown(mark, lane_of[mark.process], PAD_PX + x) for mark, x in places]
+    scene.shown = [PlacedMark(mark, lane_of[mark.process], PAD_PX + x) for mark, x in places]
 
 
 def _name_views(
-    scene: Scene, marks: list[Mark], lane_of: dict[Process, int], names: dict[Process, str]
+    scene: Scene, marks: list[PictureMark], lane_of: dict[ProcessName, int], names: dict[ProcessName, str]
 ) -> None:
     """The views that are seen on the page, with the names of their members."""
-    latest: dict[Process, Mark] = {}
-    seen: list[Mark] = []
+    latest: dict[ProcessName, PictureMark] = {}
+    seen: list[PictureMark] = []
     for mark in marks:
         if mark.process not in lane_of:
             continue
         if mark.at_us - scene.zero_us >= scene.from_us:
-            seen += [mark] if mark.kind is Kind.VIEW else []
-        elif mark.kind is Kind.VIEW:
+            seen += [mark] if mark.kind is MarkKind.VIEW else []
+        elif mark.kind is MarkKind.VIEW:
             latest[mark.process] = mark
-        elif mark.kind in (*ENDS, Kind.LEFT):
+        elif mark.kind in (*ENDS, MarkKind.LEFT):
             latest.pop(mark.process, None)
     for mark in [*sorted(latest.values(), key=lambda one: one.at_us), *seen]:
         assert mark.view is not None, "a view has a name"
@@ -201,10 +201,10 @@ def _name_views(
 
 def _connect(scene: Scene) -> None:
     """An arrow from each send to each delivery that is shown."""
-    sends = {shown.mark.message: shown for shown in scene.shown if shown.mark.kind is Kind.SEND}
+    sends = {shown.mark.message: shown for shown in scene.shown if shown.mark.kind is MarkKind.SEND}
     lost = 0
     for shown in scene.shown:
-        if shown.mark.kind is not Kind.DELIVER:
+        if shown.mark.kind is not MarkKind.DELIVER:
             continue
         if (send := sends.get(shown.mark.message)) is None:
             lost += 1

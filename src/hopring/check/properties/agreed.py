@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from hopring.check.history import History, Stay
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property, in_each_group
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance, in_each_group
 from hopring.check.properties.sql import RELIABLE, Masks
 
 
@@ -44,7 +44,7 @@ def _below_last_agreed(history: History, side: Callable[[Stay], list[int]]) -> I
 
 def _skipped(history: History, stay: Stay, missing: int, side: list[int]) -> str:
     """Names the first agreed message that should not have come without the missing one, and who has that."""
-    names, service = Names(history), history.messages.service
+    names, service = HistoryNames(history), history.messages.service
     agreed = next(number for number in side if number > missing and service[number].total)
     stays = history.views[stay.view].values()
     other = next(other for other in stays if missing in other.delivered)
@@ -86,8 +86,8 @@ AGREED_BEFORE_SIGNAL: Final = Property(
             "The same, in each group.",
         ),
     ),
-    Promise(agreed_before_signal, _before_signal_query, _SKIPPED),
-    Promise(in_each_group(agreed_before_signal), _before_signal_query, _SKIPPED),
+    PropertyInstance(agreed_before_signal, _before_signal_query, _SKIPPED),
+    PropertyInstance(in_each_group(agreed_before_signal), _before_signal_query, _SKIPPED),
 )
 
 AGREED_AFTER_SIGNAL: Final = Property(
@@ -100,8 +100,8 @@ AGREED_AFTER_SIGNAL: Final = Property(
             "The same, in each group.",
         ),
     ),
-    Promise(agreed_after_signal, _after_signal_query, f"after the signal {_SKIPPED}"),
-    Promise(in_each_group(agreed_after_signal), _after_signal_query, f"after the signal {_SKIPPED}"),
+    PropertyInstance(agreed_after_signal, _after_signal_query, f"after the signal {_SKIPPED}"),
+    PropertyInstance(in_each_group(agreed_after_signal), _after_signal_query, f"after the signal {_SKIPPED}"),
 )
 
 PROPERTIES: Final = (AGREED_BEFORE_SIGNAL, AGREED_AFTER_SIGNAL)

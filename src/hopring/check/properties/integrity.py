@@ -5,19 +5,19 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, Life
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property, over_all_groups
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance, over_all_groups
 from hopring.check.properties.sql import Masks
-from hopring.check.trace import ClientDelivered, Delivered, MessageId
+from hopring.check.trace import ClientDelivered, MessageDelivered, MessageId
 
 # 2.5.
 
 
 def no_duplication(history: History) -> str:
     """A process delivers a message at most once, whatever its service."""
-    names = Names(history)
+    names = HistoryNames(history)
     for life in history.lives.values():
-        seen: dict[int, Delivered] = {}
+        seen: dict[int, MessageDelivered] = {}
         for event, number in zip(life.deliveries, life.numbers, strict=True):
             if number in seen:
                 return f"{names.delivery(event)}, and before that at {seen[number].at_us} us"
@@ -60,8 +60,8 @@ NO_DUPLICATION: Final = Property(
             "The same: once, through however many groups.",
         ),
     ),
-    Promise(no_duplication, _no_duplication_query, _TWICE),
-    Promise(over_all_groups(no_duplication), _no_duplication_at_sessions_query, _TWICE),
+    PropertyInstance(no_duplication, _no_duplication_query, _TWICE),
+    PropertyInstance(over_all_groups(no_duplication), _no_duplication_at_sessions_query, _TWICE),
 )
 
 # 2.6.
@@ -77,7 +77,7 @@ def delivery_integrity(history: History) -> str:
 
 def _out_of_nothing(history: History, life: Life) -> Iterator[str]:
     """Deliveries of what nobody sent, or sent as something else, or of one's own before it was sent."""
-    messages, names = history.messages, Names(history)
+    messages, names = history.messages, HistoryNames(history)
     for event, number in zip(life.deliveries, life.numbers, strict=True):
         sent = messages.sent[number]
         if sent is None:
@@ -93,7 +93,7 @@ def _out_of_nothing(history: History, life: Life) -> Iterator[str]:
 
 def _from_strangers(history: History, life: Life) -> Iterator[str]:
     """The daemons are a closed group (the thesis' footnote to 2.6)."""
-    messages, names = history.messages, Names(history)
+    messages, names = history.messages, HistoryNames(history)
     for stay in life.stays:
         for number in stay.everything:
             sender = messages.sender[number]
@@ -123,7 +123,7 @@ def integrity_at_sessions(history: ClientHistory) -> str:
     for life in history.whole.lives.values():
         for witness in _out_of_nothing(history.whole, life):
             return witness
-    names = Names(history.whole)
+    names = HistoryNames(history.whole)
     groups: dict[MessageId, tuple[str, ...]] = {
         posted.event.message: posted.event.groups
         for session in history.sessions.values()
@@ -166,8 +166,12 @@ DELIVERY_INTEGRITY: Final = Property(
             "membership of the sender: daemons are a closed group",
         ),
     ),
-    Promise(delivery_integrity, _delivery_integrity_query, "{message} was delivered in {view}, but {flaw}"),
-    Promise(integrity_at_sessions, _integrity_at_sessions_query, "{message} was delivered, but {flaw}"),
+    PropertyInstance(
+        delivery_integrity, _delivery_integrity_query, "{message} was delivered in {view}, but {flaw}"
+    ),
+    PropertyInstance(
+        integrity_at_sessions, _integrity_at_sessions_query, "{message} was delivered, but {flaw}"
+    ),
 )
 
 PROPERTIES: Final = (NO_DUPLICATION, DELIVERY_INTEGRITY)

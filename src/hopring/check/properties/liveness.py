@@ -4,17 +4,17 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, Stay
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance
 from hopring.check.properties.sql import LOOSE, RELIABLE, Masks
-from hopring.check.trace import ClientSent, Process, ViewName
+from hopring.check.trace import ClientSent, ProcessName, ViewName
 
 # 2.17.
 
 
 def termination(history: History) -> str:
     """What is sent in a view that its sender never leaves, every member of the view delivers."""
-    names = Names(history)
+    names = HistoryNames(history)
     for life in history.lives.values():
         if not life.stays or not history.alive_at_quiet_end(life.process):
             continue
@@ -55,7 +55,7 @@ def termination_in_groups(history: ClientHistory) -> str:
 
 
 def _not_arrived(history: ClientHistory, group: History, stay: Stay, own: list[ClientSent]) -> str:
-    number, names = history.whole.messages.number, Names(group)
+    number, names = history.whole.messages.number, HistoryNames(group)
     for sent in own:
         if sent.message not in number and (not sent.self_discard or len(stay.members) > 1):
             what = f"{names.process(stay.process)} sent {names.message(sent.message)}"
@@ -108,13 +108,13 @@ TERMINATION: Final = Property(
             " deliver.",
         ),
     ),
-    Promise(
+    PropertyInstance(
         termination,
         _termination_query,
         "{event} in {view} and stayed there, but {lacking} of its members never delivered that",
         when_quiet=True,
     ),
-    Promise(
+    PropertyInstance(
         termination_in_groups,
         _termination_in_groups_query,
         "{message} is of {view}, which somebody stayed in, and {lacking} of its members never delivered it",
@@ -135,7 +135,7 @@ def membership_precision(history: History) -> str:
 
 
 def _imprecise(history: History, daemons: list[str]) -> str:
-    names = Names(history)
+    names = HistoryNames(history)
     unheard = [daemon for daemon in daemons if daemon not in history.starts]
     if unheard:
         return f"{unheard[0]} should be in a view with {{{' '.join(daemons)}}} and did nothing at all"
@@ -196,8 +196,8 @@ def precision_of_groups(history: ClientHistory) -> str:
     return ""
 
 
-def _imprecise_group(history: ClientHistory, group: History, name: str, wanting: frozenset[Process]) -> str:
-    names = Names(group)
+def _imprecise_group(history: ClientHistory, group: History, name: str, wanting: frozenset[ProcessName]) -> str:
+    names = HistoryNames(group)
     meeting: Stay | None = None
     for process in sorted(wanting):
         life = group.lives.get(process)
@@ -240,13 +240,13 @@ MEMBERSHIP_PRECISION: Final = Property(
             "In each component, who asked to be in a group and is there ends in one view of exactly these.",
         ),
     ),
-    Promise(
+    PropertyInstance(
         membership_precision,
         _membership_precision_query,
         "at the end {daemon} should have been in a view with all that it could reach, and it {flaw}",
         with_components=True,
     ),
-    Promise(
+    PropertyInstance(
         precision_of_groups,
         _precision_of_groups_query,
         "at the end {process} should have been in a view of {group_name} with all who want to, and it {flaw}",

@@ -9,10 +9,10 @@ from itertools import combinations, pairwise
 from typing import Final
 
 from hopring.check.history import NEVER_SENT, History, Life
-from hopring.check.naming import Names, first_delivery
-from hopring.check.properties.property import Clause, Promise, Property, Query, over_all_groups
+from hopring.check.naming import HistoryNames, first_delivery
+from hopring.check.properties.property import Clause, Property, PropertyInstance, Query, over_all_groups
 from hopring.check.properties.sql import TOTAL, Masks
-from hopring.check.trace import Process, Sent
+from hopring.check.trace import MessageSent, ProcessName
 
 CIRCLE_SHOWN_MAX: Final = 8
 
@@ -28,7 +28,9 @@ def fifo_order(history: History) -> str:
     """A FIFO message (or better) comes after each earlier message of its session that comes at all."""
     messages = history.messages
     for life in history.lives.values():
-        latest: dict[Process, int] = {}  # By session: the FIFO message that was sent last of those delivered.
+        latest: dict[
+            ProcessName, int
+        ] = {}  # By session: the FIFO message that was sent last of those delivered.
         for number in life.delivered:
             place = messages.place[number]
             if place == NEVER_SENT:
@@ -43,7 +45,7 @@ def fifo_order(history: History) -> str:
 
 
 def _too_late(history: History, life: Life, number: int, last: int) -> str:
-    names = Names(history)
+    names = HistoryNames(history)
     before = first_delivery(history, life, last)
     return f"{names.delivered(life.process, number)} after {names.number(last)} at {before.at_us} us"
 
@@ -61,8 +63,8 @@ FIFO_ORDER: Final = Property(
             "The same, over all groups of a session.",
         ),
     ),
-    Promise(fifo_order, _missteps("fifo"), _OVERTAKEN, per_session=True),
-    Promise(over_all_groups(fifo_order), _missteps("fifo"), _OVERTAKEN),
+    PropertyInstance(fifo_order, _missteps("fifo"), _OVERTAKEN, per_session=True),
+    PropertyInstance(over_all_groups(fifo_order), _missteps("fifo"), _OVERTAKEN),
 )
 
 # 2.12.
@@ -90,8 +92,8 @@ def causal_order(history: History) -> str:
     return ""
 
 
-def _out_of_cause(history: History, sent: Sent, top: int) -> str:
-    names, messages = Names(history), history.messages
+def _out_of_cause(history: History, sent: MessageSent, top: int) -> str:
+    names, messages = HistoryNames(history), history.messages
     life = history.lives[sent.process]
     # Its own send counts even if another sent that message, too, and was the first.
     cause = next((sending.event for sending in life.sends if sending.number == top), None)
@@ -117,8 +119,8 @@ CAUSAL_ORDER: Final = Property(
             "The same, over all groups of a session.",
         ),
     ),
-    Promise(causal_order, _missteps("causal"), _NOT_ABOVE),
-    Promise(over_all_groups(causal_order), _missteps("causal"), _NOT_ABOVE),
+    PropertyInstance(causal_order, _missteps("causal"), _NOT_ABOVE),
+    PropertyInstance(over_all_groups(causal_order), _missteps("causal"), _NOT_ABOVE),
 )
 
 # 2.13(2).
@@ -152,8 +154,8 @@ AGREED_ORDER: Final = Property(
             "The same, over all groups of a session.",
         ),
     ),
-    Promise(agreed_order, _missteps("agreed"), _BEHIND),
-    Promise(over_all_groups(agreed_order), _missteps("agreed"), _BEHIND),
+    PropertyInstance(agreed_order, _missteps("agreed"), _BEHIND),
+    PropertyInstance(over_all_groups(agreed_order), _missteps("agreed"), _BEHIND),
 )
 
 # One order.
@@ -171,7 +173,7 @@ def one_order(history: History) -> str:
     for one, other in combinations(courses, 2):
         swapped = _swapped(courses[one], courses[other])
         if swapped is not None:
-            return _disagreement(Names(history), one, other, swapped)
+            return _disagreement(HistoryNames(history), one, other, swapped)
     return _circle_in(history, courses)
 
 
@@ -184,20 +186,20 @@ def _swapped(course: list[int], other: list[int]) -> tuple[int, int] | None:
     return None
 
 
-def _disagreement(names: Names, one: Process, other: Process, swapped: tuple[int, int]) -> str:
+def _disagreement(names: HistoryNames, one: ProcessName, other: ProcessName, swapped: tuple[int, int]) -> str:
     first, second = map(names.number, swapped)
     orders = f"{first} before {second}, {names.process(other)} delivered {second} before {first}"
     return f"{names.process(one)} delivered {orders}"
 
 
-def _circle_in(history: History, courses: dict[Process, list[int]]) -> str:
+def _circle_in(history: History, courses: dict[ProcessName, list[int]]) -> str:
     """No two disagree; three or more may still go round in a circle."""
     graph: TopologicalSorter[int] = TopologicalSorter()
     for course in courses.values():
         for first, second in pairwise(course):
             graph.add(second, first)
     circle = circle_of(graph)
-    return circle_sentence([*map(Names(history).number, circle)]) if circle else ""
+    return circle_sentence([*map(HistoryNames(history).number, circle)]) if circle else ""
 
 
 def circle_of(graph: TopologicalSorter[int]) -> list[int]:
@@ -262,8 +264,8 @@ ONE_ORDER: Final = Property(
             "The same, over all groups of a session.",
         ),
     ),
-    Promise(one_order, _one_order_query, ""),
-    Promise(over_all_groups(one_order), _one_order_at_sessions_query, ""),
+    PropertyInstance(one_order, _one_order_query, ""),
+    PropertyInstance(over_all_groups(one_order), _one_order_at_sessions_query, ""),
 )
 
 PROPERTIES: Final = (FIFO_ORDER, CAUSAL_ORDER, AGREED_ORDER, ONE_ORDER)

@@ -5,10 +5,10 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory, SessionSend, SessionTrace
 from hopring.check.history import History, Life, Stay
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property, in_each_group
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance, in_each_group
 from hopring.check.properties.sql import TOTAL, Masks
-from hopring.check.trace import AsksLeave, Process, ViewName
+from hopring.check.trace import AsksLeave, ProcessName, ViewName
 
 # 2.19 with 2.9.
 
@@ -27,7 +27,7 @@ def sane_view_delivery(history: History) -> str:
 
 
 def _elsewhere(history: History, life: Life) -> Iterator[str]:
-    sent, names = history.messages.sent, Names(history)
+    sent, names = history.messages.sent, HistoryNames(history)
     for sending in life.sends:
         event, stay = sending.event, sending.stay
         if stay is not None and event.view < stay.view:
@@ -45,7 +45,7 @@ def _before_the_restart(history: History) -> str:
     bounds = _first_views_after(history)
     if not bounds:
         return ""
-    names = Names(history)
+    names = HistoryNames(history)
     for stay in history.stays:
         for number in stay.everything:
             sender = history.messages.sender[number]
@@ -57,9 +57,9 @@ def _before_the_restart(history: History) -> str:
     return ""
 
 
-def _first_views_after(history: History) -> dict[Process, ViewName]:
+def _first_views_after(history: History) -> dict[ProcessName, ViewName]:
     """For each life that was followed by another: the lowest view that a later one began with."""
-    bounds: dict[Process, ViewName] = {}
+    bounds: dict[ProcessName, ViewName] = {}
     for starts in history.starts.values():
         lowest: ViewName | None = None
         for process in reversed(starts):
@@ -97,7 +97,7 @@ def sane_view_at_sessions(history: ClientHistory) -> str:
     """
     sent_in = _views_of_sends(history)
     for group_name, group in sorted(history.groups.items()):
-        names, service = Names(group), group.messages.service
+        names, service = HistoryNames(group), group.messages.service
         for stay in group.stays:
             for at, number in enumerate(stay.delivered):
                 origin = sent_in[group_name].get(number)
@@ -128,7 +128,7 @@ def _is_member(session: SessionTrace, posted: SessionSend, group: str) -> bool:
     return not any(isinstance(one, AsksLeave) and one.group == group for one in before)
 
 
-def _is_parted(stay: Stay, at: int, sender: Process) -> bool:
+def _is_parted(stay: Stay, at: int, sender: ProcessName) -> bool:
     """Whether the delivery comes behind a signal that parts it from the sender."""
     return stay.cut is not None and at >= stay.cut and sender not in stay.signals[0].together
 
@@ -165,8 +165,10 @@ SANE_VIEW: Final = Property(
             "Judged among daemons only.",
         ),
     ),
-    Promise(sane_view_delivery, _sane_view_query, "{message} was delivered in {view}, but {flaw} {other_view}"),
-    Promise(
+    PropertyInstance(
+        sane_view_delivery, _sane_view_query, "{message} was delivered in {view}, but {flaw} {other_view}"
+    ),
+    PropertyInstance(
         sane_view_at_sessions,
         _sane_view_at_sessions_query,
         "{message} was delivered in {view}, but it was sent in {other_view}",
@@ -193,7 +195,7 @@ def same_view_before_signal(history: History) -> str:
 
 
 def _in_two_views(history: History, deliveries: Iterator[tuple[Stay, list[int]]]) -> str:
-    names = Names(history)
+    names = HistoryNames(history)
     first_stay: dict[int, Stay] = {}
     for stay, numbers in deliveries:
         for number in numbers:
@@ -234,8 +236,10 @@ SAME_VIEW: Final = Property(
             "it is promised to daemons only",
         ),
     ),
-    Promise(same_view_delivery, _same_view_query, "{message} was delivered in {view} and in {other_view}"),
-    Promise(
+    PropertyInstance(
+        same_view_delivery, _same_view_query, "{message} was delivered in {view} and in {other_view}"
+    ),
+    PropertyInstance(
         in_each_group(same_view_before_signal),
         _same_view_at_sessions_query,
         "{message} was delivered before the signal in {view} and in {other_view}",

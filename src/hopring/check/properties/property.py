@@ -23,7 +23,7 @@ Query = Callable[[Masks], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Promise(Generic[H]):
+class PropertyInstance(Generic[H]):
     """A property as daemons or clients have it; it holds in every history where the check finds nothing.
 
     The query returns nothing there either. It has a column `run` and the columns that the sentence names. Of
@@ -64,8 +64,8 @@ class Property:
 
     name: str  # As verdicts print it: its number in the thesis and its title.
     clauses: tuple[Clause, ...]
-    daemons: Promise[History] | None = None
-    clients: Promise[ClientHistory] | None = None
+    daemons: PropertyInstance[History] | None = None
+    clients: PropertyInstance[ClientHistory] | None = None
     statement: str = ""  # In one sentence; that of the first clause, if nothing is said.
 
     def __post_init__(self) -> None:

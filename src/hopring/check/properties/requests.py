@@ -9,17 +9,17 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory, SessionSend, SessionTrace
 from hopring.check.history import History
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance
 from hopring.check.properties.sql import LOOSE, RELIABLE, Masks
-from hopring.check.trace import AsksEnd, AsksJoin, AsksLeave, Left, Process
+from hopring.check.trace import AsksEnd, AsksJoin, AsksLeave, GroupLeft, ProcessName
 
 # Joins, leaves and ends of sessions.
 
 
 def requests(history: ClientHistory) -> str:
     """Whose daemon is there in the end has been shown a view for each join, each leave, and its own end."""
-    names = Names(history.whole)
+    names = HistoryNames(history.whole)
     for session in history.sessions.values():
         if not session.crashed:
             for what in _not_done(history, session):
@@ -37,7 +37,7 @@ def _not_done(history: ClientHistory, session: SessionTrace) -> Iterator[str]:
     joins, leaves = (
         Counter([one.group for one in session.asked if isinstance(one, kind)]) for kind in (AsksJoin, AsksLeave)
     )
-    left = Counter([one.group for one in session.events if isinstance(one, Left)])
+    left = Counter([one.group for one in session.events if isinstance(one, GroupLeft)])
     begun: Counter[str] = Counter()
     for group, of_group in history.groups.items():
         life = of_group.lives.get(session.process)
@@ -85,7 +85,7 @@ REQUESTS: Final = Property(
         ),
     ),
     None,
-    Promise(requests, _requests_query, "{process} {flaw}", when_quiet=True),
+    PropertyInstance(requests, _requests_query, "{process} {flaw}", when_quiet=True),
 )
 
 # 2.15.
@@ -93,7 +93,7 @@ REQUESTS: Final = Property(
 
 def self_delivery(history: History) -> str:
     """Who is still there at the quiet end has delivered all it sent (in the stamped view, by 2.19)."""
-    names = Names(history)
+    names = HistoryNames(history)
     for life in history.lives.values():
         if not history.alive_at_quiet_end(life.process):
             continue
@@ -116,7 +116,7 @@ def _self_delivery_query(m: Masks) -> str:
 
 def self_delivery_of_sessions(history: ClientHistory) -> str:
     """Who wants to be in a group, sends to it and never leaves it gets its message, in any view."""
-    names = Names(history.whole)
+    names = HistoryNames(history.whole)
     for process, session in history.sessions.items():
         if not history.alive(process):
             continue
@@ -136,7 +136,7 @@ def _owed(session: SessionTrace, posted: SessionSend) -> bool:
     return bool(throughout) or session.private_group in event.groups
 
 
-def _has(history: ClientHistory, process: Process, posted: SessionSend) -> bool:
+def _has(history: ClientHistory, process: ProcessName, posted: SessionSend) -> bool:
     number = history.whole.messages.number.get(posted.event.message)
     return number is not None and history.whole.has(process, number)
 
@@ -170,8 +170,10 @@ SELF_DELIVERY: Final = Property(
             "in the view of the stamp, by 2.19(1)",
         ),
     ),
-    Promise(self_delivery, _self_delivery_query, _NOT_DELIVERED, when_quiet=True),
-    Promise(self_delivery_of_sessions, _self_delivery_of_sessions_query, _NOT_DELIVERED, when_quiet=True),
+    PropertyInstance(self_delivery, _self_delivery_query, _NOT_DELIVERED, when_quiet=True),
+    PropertyInstance(
+        self_delivery_of_sessions, _self_delivery_of_sessions_query, _NOT_DELIVERED, when_quiet=True
+    ),
 )
 
 PROPERTIES: Final = (REQUESTS, SELF_DELIVERY)

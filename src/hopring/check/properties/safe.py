@@ -6,20 +6,20 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, Stay
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance
 from hopring.check.properties.sql import STABLE, Masks
-from hopring.check.trace import Process, ViewName
+from hopring.check.trace import ProcessName, ViewName
 
-Side = Callable[[Stay], tuple[frozenset[Process], list[int]]]
+Side = Callable[[Stay], tuple[frozenset[ProcessName], list[int]]]
 """Of a stay, those to whom its messages on one side of the signal are promised, and these messages."""
 
 
-def _before_signal(stay: Stay) -> tuple[frozenset[Process], list[int]]:
+def _before_signal(stay: Stay) -> tuple[frozenset[ProcessName], list[int]]:
     return stay.members, stay.regular
 
 
-def _after_signal(stay: Stay) -> tuple[frozenset[Process], list[int]]:
+def _after_signal(stay: Stay) -> tuple[frozenset[ProcessName], list[int]]:
     return stay.after.together if stay.after else frozenset(), stay.transitional
 
 
@@ -31,8 +31,8 @@ class _Debt:
     """Every process here, in this view, delivers these messages or ends in it; with who said so first."""
 
     view: ViewName
-    owed_to: frozenset[Process]
-    said_by: dict[int, Process] = field(default_factory=dict)
+    owed_to: frozenset[ProcessName]
+    said_by: dict[int, ProcessName] = field(default_factory=dict)
 
 
 def safe_before_signal(history: History) -> str:
@@ -49,7 +49,7 @@ def _debts(history: History, side: Side) -> Iterator[_Debt]:
     """Promises in one view to the same processes are one: that keeps the judgement linear."""
     service = history.messages.service
     for view, stays in history.views.items():
-        by_set: dict[frozenset[Process], _Debt] = {}
+        by_set: dict[frozenset[ProcessName], _Debt] = {}
         for stay in stays.values():
             owed_to, delivered = side(stay)
             debt = by_set.setdefault(owed_to, _Debt(view, owed_to))
@@ -76,11 +76,11 @@ def _unpaid(history: History, debts: Iterable[_Debt]) -> str:
 def _fate(history: History, stay: Stay) -> str:
     if stay.after is None:
         return "stayed in it without that message"
-    return f"went on to {Names(history).view(stay.after.view)} without that message"
+    return f"went on to {HistoryNames(history).view(stay.after.view)} without that message"
 
 
-def _witness(history: History, debt: _Debt, process: Process, number: int, fate: str) -> str:
-    names = Names(history)
+def _witness(history: History, debt: _Debt, process: ProcessName, number: int, fate: str) -> str:
+    names = HistoryNames(history)
     what = f"{names.delivered(debt.said_by[number], number)} in {names.view(debt.view)}"
     return f"{what}, but {names.process(process)} {fate}"
 
@@ -104,7 +104,7 @@ def safe_in_groups_after_signal(history: ClientHistory) -> str:
 
 def _unpaid_in_groups(history: ClientHistory, side: Side) -> str:
     for group_name, group in sorted(history.groups.items()):
-        service, names = group.messages.service, Names(group)
+        service, names = group.messages.service, HistoryNames(group)
         for stay in group.stays:
             owed_to, numbers = side(stay)
             safe = {number for number in numbers if service[number].stable}
@@ -117,7 +117,7 @@ def _unpaid_in_groups(history: ClientHistory, side: Side) -> str:
     return ""
 
 
-def _ends(history: ClientHistory, group: str, process: Process, at: Stay) -> bool:
+def _ends(history: ClientHistory, group: str, process: ProcessName, at: Stay) -> bool:
     """Whether the session ended, or left the group, no later than in this view or what closed behind it."""
     life = history.groups[group].lives.get(process)
     if life is None:
@@ -175,12 +175,12 @@ SAFE_BEFORE_SIGNAL: Final = Property(
             " it. Not necessarily in v: see [groups](protocols/groups.md#what-is-promised-and-what-is-not).",
         ),
     ),
-    Promise(
+    PropertyInstance(
         safe_before_signal,
         lambda m: _unpaid_query(m, "early", "members"),
         f"{_SAFE} neither delivered it nor ended there",
     ),
-    Promise(
+    PropertyInstance(
         safe_in_groups_before_signal,
         lambda m: _unpaid_in_groups_query(m, "early", "members"),
         f"{_SAFE} went on without it",
@@ -198,12 +198,12 @@ SAFE_AFTER_SIGNAL: Final = Property(
             "Weaker, as 2.14(2), for the T of p's next view.",
         ),
     ),
-    Promise(
+    PropertyInstance(
         safe_after_signal,
         lambda m: _unpaid_query(m, "late", "behind"),
         f"{_SAFE_AFTER} neither delivered it nor ended there",
     ),
-    Promise(
+    PropertyInstance(
         safe_in_groups_after_signal,
         lambda m: _unpaid_in_groups_query(m, "late", "behind"),
         f"{_SAFE_AFTER} went on without it",

@@ -9,21 +9,21 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory, SessionTrace
 from hopring.check.history import History, Life
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property, over_all_groups
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance, over_all_groups
 from hopring.check.properties.sql import RELIABLE, Masks
 from hopring.check.trace import (
+    KINDS,
     Asked,
     AsksEnd,
     ClientSent,
-    Connected,
     Crash,
-    Event,
     Gone,
-    Left,
+    GroupLeft,
     MessageId,
+    MessageSent,
     Recover,
-    Sent,
+    SessionConnected,
 )
 
 # Assumption 2.1.
@@ -31,11 +31,11 @@ from hopring.check.trace import (
 
 def one_life(history: History) -> str:
     """Recover first, crash last, and each event in the view that its process is in."""
-    names = Names(history)
+    names = HistoryNames(history)
     return next((flaw for life in history.lives.values() for flaw in _flaws_of_life(life, names)), "")
 
 
-def _flaws_of_life(life: Life, names: Names) -> Iterator[str]:
+def _flaws_of_life(life: Life, names: HistoryNames) -> Iterator[str]:
     who = names.process(life.process)
     if not isinstance(life.events[0], Recover):
         yield f"{who} has no recover as its first event"
@@ -44,14 +44,10 @@ def _flaws_of_life(life: Life, names: Names) -> Iterator[str]:
             yield f"{who} recovered again at {event.at_us} us without a new incarnation"
         if isinstance(event, Crash) and place + 1 < len(life.events):
             more = life.events[place + 1]
-            yield f"{who} crashed at {event.at_us} us, yet {_kind(more)} at {more.at_us} us"
+            yield f"{who} crashed at {event.at_us} us, yet has a {KINDS[type(more)]} at {more.at_us} us"
     for misplaced in life.misplaced:
-        said = f"is said to be in {names.view(misplaced.view)}"
-        yield f"{who} was in another view when its {_kind(misplaced)} at {misplaced.at_us} us {said}"
-
-
-def _kind(event: Event) -> str:
-    return type(event).__name__.lower()
+        named = f"its {KINDS[type(misplaced)]} at {misplaced.at_us} us names {names.view(misplaced.view)}"
+        yield f"{named}, and {who} was in another view"
 
 
 def _one_life_query(_m: Masks) -> str:
@@ -79,29 +75,29 @@ def _one_life_query(_m: Masks) -> str:
 
 def one_session(history: ClientHistory) -> str:
     """It connects once and first, asks for nothing after its end, and signals name the view they are in."""
-    names = Names(history.whole)
+    names = HistoryNames(history.whole)
     return next((flaw for session in history.sessions.values() for flaw in _flaws(session, names)), "")
 
 
-def _flaws(session: SessionTrace, names: Names) -> Iterator[str]:
+def _flaws(session: SessionTrace, names: HistoryNames) -> Iterator[str]:
     who = names.process(session.process)
-    if not isinstance(session.events[0], Connected):
+    if not isinstance(session.events[0], SessionConnected):
         yield f"{who} has no connect as its first event"
     asked_end = gone = False
     for at, event in enumerate(session.events):
-        kind = type(event).__name__
-        if at and isinstance(event, Connected):
+        kind = KINDS[type(event)]
+        if at and isinstance(event, SessionConnected):
             yield f"{who} connected again at {event.at_us} us"
         if gone:
-            yield f"{who} was gone, yet {kind} at {event.at_us} us"
+            yield f"{who} was gone, yet has a {kind} at {event.at_us} us"
         if asked_end and isinstance(event, ClientSent | Asked):
-            yield f"{who} had disconnected, yet {kind} at {event.at_us} us"
+            yield f"{who} had disconnected, yet has a {kind} at {event.at_us} us"
         asked_end = asked_end or isinstance(event, AsksEnd)
         gone = gone or isinstance(event, Gone)
     for misplaced in session.misplaced:
         yield f"{who} was in another view of {misplaced.group} when its signal came at {misplaced.at_us} us"
     for stray in session.homeless:
-        if isinstance(stray, Left):
+        if isinstance(stray, GroupLeft):
             yield f"{who} left {stray.group} at {stray.at_us} us and was not in it"
 
 
@@ -144,8 +140,8 @@ ONE_LIFE: Final = Property(
             " view it is in; only members leave.",
         ),
     ),
-    Promise(one_life, _one_life_query, "{event} {flaw}"),
-    Promise(one_session, _one_session_query, "{event}: this {flaw}"),
+    PropertyInstance(one_life, _one_life_query, "{event} {flaw}"),
+    PropertyInstance(one_session, _one_session_query, "{event}: this {flaw}"),
 )
 
 # Assumption 2.3.
@@ -153,8 +149,8 @@ ONE_LIFE: Final = Property(
 
 def sent_once(history: History) -> str:
     """No message is sent twice, none in another's name, and the stamp is of the view that the send names."""
-    names = Names(history)
-    seen: dict[MessageId, Sent] = {}
+    names = HistoryNames(history)
+    seen: dict[MessageId, MessageSent] = {}
     for life in history.lives.values():
         for sending in life.sends:
             event = sending.event
@@ -185,7 +181,7 @@ def _sent_once_query(_m: Masks) -> str:
 
 def sent_once_by_session(history: ClientHistory) -> str:
     """No message is sent twice, and none in another's name."""
-    names = Names(history.whole)
+    names = HistoryNames(history.whole)
     seen: dict[MessageId, ClientSent] = {}
     for session in history.sessions.values():
         for posted in session.posted:
@@ -223,8 +219,8 @@ SENT_ONCE: Final = Property(
             "The same, without stamps: a session does not know them when it sends.",
         ),
     ),
-    Promise(sent_once, _sent_once_query, _SENT_ONCE_SENTENCE),
-    Promise(sent_once_by_session, _sent_once_by_session_query, _SENT_ONCE_SENTENCE),
+    PropertyInstance(sent_once, _sent_once_query, _SENT_ONCE_SENTENCE),
+    PropertyInstance(sent_once_by_session, _sent_once_by_session_query, _SENT_ONCE_SENTENCE),
 )
 
 # Definition 2.7.
@@ -232,7 +228,7 @@ SENT_ONCE: Final = Property(
 
 def one_stamp(history: History) -> str:
     """Every receiver knows a message by the stamp it was sent with, and no two messages share one."""
-    messages, names = history.messages, Names(history)
+    messages, names = history.messages, HistoryNames(history)
     reliable = [n for n, service in enumerate(messages.service) if service.reliable]
     for low, high in pairwise(reliable):
         if messages.ord[low] == messages.ord[high]:
@@ -284,8 +280,8 @@ ONE_STAMP: Final = Property(
             " stamps follow causes is checked with 2.12.",
         ),
     ),
-    Promise(one_stamp, _one_stamp_query, _ONE_STAMP_SENTENCE),
-    Promise(over_all_groups(one_stamp), _one_stamp_at_sessions_query, _ONE_STAMP_SENTENCE),
+    PropertyInstance(one_stamp, _one_stamp_query, _ONE_STAMP_SENTENCE),
+    PropertyInstance(over_all_groups(one_stamp), _one_stamp_at_sessions_query, _ONE_STAMP_SENTENCE),
 )
 
 PROPERTIES: Final = (ONE_LIFE, SENT_ONCE, ONE_STAMP)

@@ -4,15 +4,15 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, Stay
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance
 from hopring.check.properties.sql import TOTAL, Masks
 from hopring.check.properties.synchrony import agreed_of, companions, first_difference, moved, only_one, without
 
 
 def transitional_signals(history: History) -> str:
     """At most one signal in a view, and the same agreed messages on either side of it."""
-    names = Names(history)
+    names = HistoryNames(history)
     for stay in history.stays:
         witness = _second_signal(stay, names) or _other_set(stay, names)
         if witness:
@@ -21,18 +21,18 @@ def transitional_signals(history: History) -> str:
     return "" if pair is None else f"(2) {_unlike_sides(history, pair, names)}"
 
 
-def _second_signal(stay: Stay, names: Names) -> str:
+def _second_signal(stay: Stay, names: HistoryNames) -> str:
     if len(stay.signals) < 2:
         return ""
     first, second, *_rest = stay.signals
     return f"{_whose(stay, names)} got a signal at {first.at_us} us and another at {second.at_us} us"
 
 
-def _whose(stay: Stay, names: Names) -> str:
+def _whose(stay: Stay, names: HistoryNames) -> str:
     return f"{names.process(stay.process)} in {names.view(stay.view)}"
 
 
-def _other_set(stay: Stay, names: Names) -> str:
+def _other_set(stay: Stay, names: HistoryNames) -> str:
     """A signal that names another set than the view it announces."""
     if not stay.signals or stay.after is None or frozenset(stay.signals[0].together) == stay.after.together:
         return ""
@@ -52,7 +52,7 @@ def _sides(history: History, stay: Stay) -> tuple[frozenset[int], frozenset[int]
     return before, after
 
 
-def _unlike_sides(history: History, pair: tuple[Stay, Stay], names: Names) -> str:
+def _unlike_sides(history: History, pair: tuple[Stay, Stay], names: HistoryNames) -> str:
     one, other = (_sides(history, stay) for stay in pair)
     if one is None or other is None:
         return _one_signal(pair, names)
@@ -61,7 +61,7 @@ def _unlike_sides(history: History, pair: tuple[Stay, Stay], names: Names) -> st
     return only_one(pair, (one[1], other[1]), " after the signal", names)
 
 
-def _one_signal(pair: tuple[Stay, Stay], names: Names) -> str:
+def _one_signal(pair: tuple[Stay, Stay], names: HistoryNames) -> str:
     got, not_got = pair if pair[1].cut is None else pair[::-1]
     signals = f"{names.process(got.process)} got a signal and {names.process(not_got.process)} none"
     return f"{moved(pair, names)}; {signals}"
@@ -102,7 +102,7 @@ def _side(m: Masks, side: str, word: str) -> str:
 def signals_of_groups(history: ClientHistory) -> str:
     """At most one signal in a view, for all who come along; the same agreed messages before it."""
     for _, group in sorted(history.groups.items()):
-        names = Names(group)
+        names = HistoryNames(group)
         for stay in group.stays:
             witness = _second_signal(stay, names) or _left_out(stay, names)
             if witness:
@@ -114,7 +114,7 @@ def signals_of_groups(history: ClientHistory) -> str:
     return ""
 
 
-def _left_out(stay: Stay, names: Names) -> str:
+def _left_out(stay: Stay, names: HistoryNames) -> str:
     """A signal that leaves out somebody who came along to the view that followed."""
     if not stay.signals or stay.after is None:
         return ""
@@ -128,7 +128,7 @@ def _left_out(stay: Stay, names: Names) -> str:
 def _unlike_signals(history: ClientHistory, group: History, pair: tuple[Stay, Stay]) -> str:
     one, other = pair
     if (one.cut is None) is not (other.cut is None):
-        return _one_signal(pair, Names(group))
+        return _one_signal(pair, HistoryNames(group))
     for number in sorted(agreed_of(group, one.regular) - agreed_of(group, other.regular)):
         if one.cut is not None and not history.discards(other.process, number):
             return without(group, pair, number, " before the signal")
@@ -181,10 +181,12 @@ TRANSITIONAL_SIGNALS: Final = Property(
             "The same before the signal; after it, by 2.7.",
         ),
     ),
-    Promise(
+    PropertyInstance(
         transitional_signals, _transitional_signals_query, "{message} in {view}: {process} {flaw} {lacking}"
     ),
-    Promise(signals_of_groups, _signals_of_groups_query, "in {view}: {process}{message} {flaw} {lacking}"),
+    PropertyInstance(
+        signals_of_groups, _signals_of_groups_query, "in {view}: {process}{message} {flaw} {lacking}"
+    ),
     "Companions see the signal at the same point.",
 )
 

@@ -6,10 +6,10 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, Stay
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance
 from hopring.check.properties.sql import EARLY, RELIABLE, TOTAL, Masks
-from hopring.check.trace import Process, ViewName
+from hopring.check.trace import ProcessName, ViewName
 
 NETWORK: Final = "network"
 """The cause of a group's view that came from a change of the daemons' view."""
@@ -54,7 +54,7 @@ def first_difference(history: History, look: Callable[[Stay], Hashable]) -> tupl
     return None
 
 
-def moved(pair: tuple[Stay, Stay], names: Names) -> str:
+def moved(pair: tuple[Stay, Stay], names: HistoryNames) -> str:
     """That two came from one view to the next together."""
     one, other = pair
     assert one.after is not None
@@ -63,7 +63,7 @@ def moved(pair: tuple[Stay, Stay], names: Names) -> str:
 
 
 def only_one(
-    pair: tuple[Stay, Stay], sets: tuple[frozenset[int], frozenset[int]], side: str, names: Names
+    pair: tuple[Stay, Stay], sets: tuple[frozenset[int], frozenset[int]], side: str, names: HistoryNames
 ) -> str:
     """That of two that moved together only one delivered a message on this side."""
     number = min(sets[0] ^ sets[1])
@@ -74,7 +74,7 @@ def only_one(
 
 def without(group: History, pair: tuple[Stay, Stay], number: int, where: str) -> str:
     """That the first of two that moved together delivered a message and the second did not."""
-    names = Names(group)
+    names = HistoryNames(group)
     who = f"{names.delivered(pair[0].process, number)}, {names.process(pair[1].process)} did not{where}"
     return f"{moved(pair, names)}; {who}"
 
@@ -94,7 +94,7 @@ def virtual_synchrony(history: History) -> str:
     if pair is None:
         return ""
     sets = frozenset(pair[0].delivered), frozenset(pair[1].delivered)
-    return only_one(pair, sets, "", Names(history))
+    return only_one(pair, sets, "", HistoryNames(history))
 
 
 def _virtual_synchrony_query(m: Masks) -> str:
@@ -133,7 +133,7 @@ def _difference(history: ClientHistory, name: str, group: History, pair: tuple[S
     return ""
 
 
-def _early(group: History, stay: Stay, other: Process) -> set[int]:
+def _early(group: History, stay: Stay, other: ProcessName) -> set[int]:
     """The early messages of all views that the two have been through together, up to a change of network."""
     if stay.after is None or stay.after.installed.cause != NETWORK:
         return set()
@@ -173,12 +173,12 @@ VIRTUAL_SYNCHRONY: Final = Property(
             "in u itself; clients may have Reliable and FIFO messages elsewhere",
         ),
     ),
-    Promise(
+    PropertyInstance(
         virtual_synchrony,
         _virtual_synchrony_query,
         "{process} delivered {message} in {view}, and {lacking}, which moved with it to {after_view}, did not",
     ),
-    Promise(
+    PropertyInstance(
         synchrony_of_sessions,
         _synchrony_of_sessions_query,
         "{message} was delivered in {view}, and {lacking}, moving along from there, did not{where}",

@@ -5,20 +5,20 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, Life, Stay
-from hopring.check.naming import Names
-from hopring.check.properties.property import Clause, Promise, Property, in_each_group
+from hopring.check.naming import HistoryNames
+from hopring.check.properties.property import Clause, Property, PropertyInstance, in_each_group
 from hopring.check.properties.sql import Masks
-from hopring.check.trace import ClientDelivered, Delivered, GroupSignal, Process, ViewName
+from hopring.check.trace import ClientDelivered, GroupSignal, MessageDelivered, ProcessName, ViewName
 
 # 2.1.
 
 
 def initial_view(history: History) -> str:
     """Nothing is delivered and nothing signalled before the first view."""
-    names = Names(history)
+    names = HistoryNames(history)
     for life in history.lives.values():
         for event in life.homeless:
-            if isinstance(event, Delivered):
+            if isinstance(event, MessageDelivered):
                 what = names.delivery(event)
             else:
                 what = f"{names.process(life.process)} got a transitional signal at {event.at_us} us"
@@ -39,7 +39,7 @@ def _initial_view_query(_m: Masks) -> str:
 
 def through_a_group(history: ClientHistory) -> str:
     """A message comes through a group that the session is in, or is for it alone; so does a signal."""
-    names = Names(history.whole)
+    names = HistoryNames(history.whole)
     for session in history.sessions.values():
         who = names.process(session.process)
         for event in session.homeless:
@@ -74,8 +74,8 @@ INITIAL_VIEW: Final = Property(
             " of a group it is in.",
         ),
     ),
-    Promise(initial_view, _initial_view_query, "{event} comes before its first view"),
-    Promise(through_a_group, _through_a_group_query, "{event}, and was in no group of that"),
+    PropertyInstance(initial_view, _initial_view_query, "{event} comes before its first view"),
+    PropertyInstance(through_a_group, _through_a_group_query, "{event}, and was in no group of that"),
 )
 
 # 2.2.
@@ -83,7 +83,7 @@ INITIAL_VIEW: Final = Property(
 
 def self_inclusion(history: History) -> str:
     """Who installs a view is in it."""
-    names = Names(history)
+    names = HistoryNames(history)
     for stay in history.stays:
         if stay.process not in stay.members:
             return f"{names.install(stay)}, which has only {names.processes(stay.members)}"
@@ -101,8 +101,8 @@ _NOT_IN_IT: Final = "{event}, which it is not in"
 SELF_INCLUSION: Final = Property(
     "2.2 self inclusion",
     (Clause("", "You are in your own view.", "p is among the members of each view it installs."),),
-    Promise(self_inclusion, _self_inclusion_query, _NOT_IN_IT),
-    Promise(in_each_group(self_inclusion), _self_inclusion_query, _NOT_IN_IT),
+    PropertyInstance(self_inclusion, _self_inclusion_query, _NOT_IN_IT),
+    PropertyInstance(in_each_group(self_inclusion), _self_inclusion_query, _NOT_IN_IT),
 )
 
 # 2.3.
@@ -110,7 +110,7 @@ SELF_INCLUSION: Final = Property(
 
 def local_monotonicity(history: History) -> str:
     """A process installs views with rising ids, also from one stay in a group to the next."""
-    names = Names(history)
+    names = HistoryNames(history)
     for life in history.lives.values():
         witness = _first_fall(life, names)
         if witness:
@@ -118,7 +118,7 @@ def local_monotonicity(history: History) -> str:
     return ""
 
 
-def _first_fall(life: Life, names: Names) -> str:
+def _first_fall(life: Life, names: HistoryNames) -> str:
     before: Stay | None = None
     for stay in life.stays:
         if before is not None and stay.view <= before.view:
@@ -146,8 +146,8 @@ LOCAL_MONOTONICITY: Final = Property(
             "The same over all stays in a group: a session that comes back sees higher ids.",
         ),
     ),
-    Promise(local_monotonicity, _local_monotonicity_query, _FALLS),
-    Promise(in_each_group(local_monotonicity), _local_monotonicity_query, _FALLS),
+    PropertyInstance(local_monotonicity, _local_monotonicity_query, _FALLS),
+    PropertyInstance(in_each_group(local_monotonicity), _local_monotonicity_query, _FALLS),
 )
 
 # 2.20.
@@ -155,7 +155,7 @@ LOCAL_MONOTONICITY: Final = Property(
 
 def membership_agreement(history: History) -> str:
     """One id, one set of members."""
-    names = Names(history)
+    names = HistoryNames(history)
     first: dict[ViewName, Stay] = {}
     for stay in history.stays:
         other = first.setdefault(stay.view, stay)
@@ -186,8 +186,8 @@ MEMBERSHIP_AGREEMENT: Final = Property(
             "the thesis promises it strictly to daemons only",
         ),
     ),
-    Promise(membership_agreement, _membership_agreement_query, _UNLIKE_MEMBERS),
-    Promise(in_each_group(membership_agreement), _membership_agreement_query, _UNLIKE_MEMBERS),
+    PropertyInstance(membership_agreement, _membership_agreement_query, _UNLIKE_MEMBERS),
+    PropertyInstance(in_each_group(membership_agreement), _membership_agreement_query, _UNLIKE_MEMBERS),
 )
 
 # 2.4.
@@ -195,7 +195,7 @@ MEMBERSHIP_AGREEMENT: Final = Property(
 
 def transitional_set(history: History) -> str:
     """Who came along, the same for all who came along."""
-    names = Names(history)
+    names = HistoryNames(history)
     for stay in history.stays:
         for witness in _flaws_alone(stay, names):
             return witness
@@ -205,7 +205,7 @@ def transitional_set(history: History) -> str:
     return ""
 
 
-def _flaws_alone(stay: Stay, names: Names) -> Iterator[str]:
+def _flaws_alone(stay: Stay, names: HistoryNames) -> Iterator[str]:
     """(1), with {self} in place of the thesis' empty set; (2); and (3) where both processes are the same."""
     if stay.before is None:
         if stay.together != {stay.process}:
@@ -219,13 +219,13 @@ def _flaws_alone(stay: Stay, names: Names) -> Iterator[str]:
         yield f"(3) {_with_set(stay, names)}, which leaves itself out"
 
 
-def _with_set(stay: Stay, names: Names) -> str:
+def _with_set(stay: Stay, names: HistoryNames) -> str:
     return f"{names.install(stay)} with the transitional set {names.processes(stay.together)}"
 
 
-def _flaws_together(stays: dict[Process, Stay], names: Names) -> Iterator[str]:
+def _flaws_together(stays: dict[ProcessName, Stay], names: HistoryNames) -> Iterator[str]:
     """(3) and (4), for those that did install the view; about others only (2) says something."""
-    from_view: dict[ViewName, set[Process]] = {}
+    from_view: dict[ViewName, set[ProcessName]] = {}
     for stay in stays.values():
         if stay.before is not None:
             from_view.setdefault(stay.before.view, set()).add(stay.process)
@@ -241,18 +241,18 @@ def _flaws_together(stays: dict[Process, Stay], names: Names) -> Iterator[str]:
                 yield f"(4) {_unlike_sets(first, stay, names)}"
 
 
-def _not_companions(stay: Stay, other: Stay, names: Names) -> str:
+def _not_companions(stay: Stay, other: Stay, names: HistoryNames) -> str:
     counts = "counts" if other.process in stay.together else "does not count"
     moves = f"{_move(stay, names)}, {_move(other, names)}"
     return f"{moves}, and {names.process(stay.process)} {counts} {names.process(other.process)} as coming along"
 
 
-def _move(stay: Stay, names: Names) -> str:
+def _move(stay: Stay, names: HistoryNames) -> str:
     origin = "nowhere" if stay.before is None else names.view(stay.before.view)
     return f"{names.process(stay.process)} came to {names.view(stay.view)} from {origin}"
 
 
-def _unlike_sets(stay: Stay, other: Stay, names: Names) -> str:
+def _unlike_sets(stay: Stay, other: Stay, names: HistoryNames) -> str:
     theirs = f"{_move(other, names)} with {names.processes(other.together)}"
     return f"{_move(stay, names)} with {names.processes(stay.together)}, {theirs}"
 
@@ -309,8 +309,8 @@ TRANSITIONAL_SET: Final = Property(
         ),
         Clause("(4)", "Companions agree on who came along.", "Both installed v from u: equal T."),
     ),
-    Promise(transitional_set, _transitional_set_query, "{event}, {flaw}"),
-    Promise(in_each_group(transitional_set), _transitional_set_query, "{event}, {flaw}"),
+    PropertyInstance(transitional_set, _transitional_set_query, "{event}, {flaw}"),
+    PropertyInstance(in_each_group(transitional_set), _transitional_set_query, "{event}, {flaw}"),
     "Coming along is coming from the same view.",
 )
 

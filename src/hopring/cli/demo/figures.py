@@ -26,9 +26,9 @@ class Figures:
                 self.sent[event.message] = event
             elif isinstance(event, trace.ClientDelivered):
                 self.got[event.message].append(event)
-        self._clients: dict[str, set[trace.Process]] = {site: set() for site in SITES}
+        self._clients: dict[str, set[trace.ProcessName]] = {site: set() for site in SITES}
         for event in self._events:
-            if isinstance(event, trace.Connected):
+            if isinstance(event, trace.SessionConnected):
                 self._clients[site_of(event.process.daemon)].add(event.process)
 
     def flows(self) -> list[Flow]:
@@ -75,7 +75,7 @@ class Figures:
 
     def clients(self) -> list[Client]:
         """Each for itself."""
-        lines: dict[trace.Process, list[trace.Event]] = defaultdict(list)
+        lines: dict[trace.ProcessName, list[trace.Event]] = defaultdict(list)
         for event in self._events:
             if event.process.session:
                 lines[event.process].append(event)
@@ -109,7 +109,7 @@ def changes(arrivals: dict[str, dict[str, int]]) -> list[Change]:
     ]
 
 
-def _client(process: trace.Process, events: list[trace.Event]) -> Client:
+def _client(process: trace.ProcessName, events: list[trace.Event]) -> Client:
     views = [event for event in events if isinstance(event, trace.GroupInstalled)]
     got = [event.service for event in events if isinstance(event, trace.ClientDelivered)]
     last = [event for event in views if event.group == GROUPS[0]][-1:]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from hopring.check.trace import Process
+from hopring.check.trace import ProcessName
 from hopring.cli.demo.world import BODY_BYTES, GROUPS, ORDERS, PERIOD_SECONDS, TRADES
 from hopring.client.aio import Session, connect
 from hopring.client.events import Event, Member, Message, View
@@ -27,7 +27,7 @@ class Player:
         self.views: dict[str, View] = {}  # By group.
         self.got: Counter[Service] = Counter()
         self.sent = 0
-        self.last: dict[Process, int] = {}  # The last message of each sender.
+        self.last: dict[ProcessName, int] = {}  # The last message of each sender.
         self._session = session
         self._seen = seen
 

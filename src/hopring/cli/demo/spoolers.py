@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from hopring.check.trace import ClientEvent, Process
+from hopring.check.trace import ClientEvent, ProcessName
 from hopring.cli.demo.players import Player
 from hopring.cli.demo.world import GROUPS, SITES
 from hopring.client.blocking import Session, connect
@@ -38,12 +38,12 @@ class SiteSpooler:
         self._spooler: Spooler | None = None
         self._recorder: Recorder | None = None
         self._views: dict[str, set[str]] = {}  # By group: the daemons of its members.
-        self._last: dict[Process, int] = {}  # The last message of each sender.
+        self._last: dict[ProcessName, int] = {}  # The last message of each sender.
         self._thread = threading.Thread(target=self._run, name=f"spooler {root.name}", daemon=True)
         self._stopping = threading.Event()
 
     @property
-    def process(self) -> Process | None:
+    def process(self) -> ProcessName | None:
         """Which session it is; None until its first view."""
         return None if self._recorder is None else self._recorder.process
 

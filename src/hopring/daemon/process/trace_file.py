@@ -185,29 +185,29 @@ class TraceFile:
                 if number is None:
                     return None
                 name = self._name(me, number)
-                return trace.Sent(me, at_us, view, name, message.service, place, len(message.payload))
+                return trace.MessageSent(me, at_us, view, name, message.service, place, len(message.payload))
             case Delivered(message=message, sender=sender, position=position):
                 number = self._number(message, event.view, position)
                 if number is None:
                     return None
                 name = self._name(self._process(sender), number)
-                return trace.Delivered(me, at_us, view, name, message.service, _place(view, position))
+                return trace.MessageDelivered(me, at_us, view, name, message.service, _place(view, position))
             case Rift():
                 return None  # A matter of groups.
             case TransitionalSignal(together=together):
-                return trace.Signal(me, at_us, view, self._processes(together))
+                return trace.Signalled(me, at_us, view, self._processes(together))
             case Installed(members=members, together=together, cause=cause):
                 both = self._processes(members), self._processes(together)
-                return trace.Installed(me, at_us, view, *both, cause)
+                return trace.ViewInstalled(me, at_us, view, *both, cause)
 
-    def _name(self, sender: trace.Process, number: int) -> trace.MessageId:
+    def _name(self, sender: trace.ProcessName, number: int) -> trace.MessageId:
         # The trace is of daemons: whichever session it is of, it is the daemon that sends it.
         return trace.MessageId(sender.daemon, sender.incarnation, number)
 
-    def _process(self, process: Process) -> trace.Process:
-        return trace.Process(self._names[process.daemon], process.incarnation)
+    def _process(self, process: Process) -> trace.ProcessName:
+        return trace.ProcessName(self._names[process.daemon], process.incarnation)
 
-    def _processes(self, processes: tuple[Process, ...]) -> tuple[trace.Process, ...]:
+    def _processes(self, processes: tuple[Process, ...]) -> tuple[trace.ProcessName, ...]:
         return tuple([self._process(process) for process in processes])
 
 

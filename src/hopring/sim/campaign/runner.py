@@ -11,7 +11,7 @@ from traceback import extract_tb
 from hopring.check.history import index
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.properties.order import FIFO_ORDER
-from hopring.check.trace import Delivered, Event, Installed, Sent
+from hopring.check.trace import Event, MessageDelivered, MessageSent, ViewInstalled
 from hopring.check.verdict import Verdict, broken
 from hopring.groups.groups import GroupsOptions, GroupsState
 from hopring.membership.membership import MembershipPhase
@@ -43,7 +43,7 @@ class WorldOutcome:
     @property
     def views(self) -> int:
         """How many views were installed, at all daemons together."""
-        return sum(isinstance(event, Installed) for event in self.history)
+        return sum(isinstance(event, ViewInstalled) for event in self.history)
 
 
 class WorldRun:
@@ -175,12 +175,13 @@ class WorldRun:
         return [
             event
             for event in self.cluster.history
-            if not isinstance(event, Sent | Delivered) or session_of(event.message.number, sessions) == session
+            if not isinstance(event, MessageSent | MessageDelivered)
+            or session_of(event.message.number, sessions) == session
         ]
 
     def _unstamped(self) -> list[Verdict]:
         """Messages that a living daemon took and never sent: no property of the order can see them."""
-        stamped = Counter(event.process for event in self.cluster.history if isinstance(event, Sent))
+        stamped = Counter(event.process for event in self.cluster.history if isinstance(event, MessageSent))
         return [
             broken(SELF_SENDING, f"{name} took {host.sent} messages and sent {stamped[host.process]}")
             for name, host in sorted(self.cluster.hosts.items())
@@ -238,7 +239,7 @@ class ClientWorldRun(WorldRun):
                 event.service,
                 event.ord,
             )
-            if isinstance(event, Sent | Delivered)
+            if isinstance(event, MessageSent | MessageDelivered)
             else event
             for event in self.cluster.history
         ]

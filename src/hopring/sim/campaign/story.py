@@ -11,7 +11,7 @@ from typing import Final
 
 from hopring.check.client_history import ClientHistory, index_clients, short_view
 from hopring.check.history import History, index
-from hopring.check.naming import Names
+from hopring.check.naming import HistoryNames
 from hopring.check.properties.property import EVS_C
 from hopring.check.trace import (
     AsksEnd,
@@ -20,20 +20,20 @@ from hopring.check.trace import (
     ClientDelivered,
     ClientEvent,
     ClientSent,
-    Connected,
     Crash,
-    Delivered,
     Event,
     Gone,
     GroupInstalled,
+    GroupLeft,
     GroupSignal,
-    Installed,
-    Left,
+    MessageDelivered,
     MessageId,
-    Process,
+    MessageSent,
+    ProcessName,
     Recover,
-    Sent,
-    Signal,
+    SessionConnected,
+    Signalled,
+    ViewInstalled,
 )
 from hopring.check.verdict import Verdict
 from hopring.sim.campaign.fault_injector import sides
@@ -70,7 +70,7 @@ class StoryLine:
 def story(world: SimWorld, outcome: WorldOutcome) -> list[str]:
     """All of it, as lines of text."""
     history = index(outcome.history, quiet_end=False)
-    words = Names(history)
+    words = HistoryNames(history)
     told = [*_faults(world), *_views(outcome.history, words)]
     told.sort(key=lambda line: line.at_us)  # Stable: what one process did stays in its order.
     lines = [*_opening(world), "", *_align(told), ""]
@@ -177,38 +177,38 @@ def _sides(what: tuple[str, ...]) -> str:
     return " | ".join(" ".join(names) for _, names in sorted(sides(what).items()))
 
 
-def _views(events: Iterable[Event], words: Names) -> Iterator[StoryLine]:
+def _views(events: Iterable[Event], words: HistoryNames) -> Iterator[StoryLine]:
     for event in events:
         match event:
             case Recover():
                 what = "start"
             case Crash():
                 what = "crash"
-            case Installed():
+            case ViewInstalled():
                 sets = f"{words.processes(event.members)} with {words.processes(event.together)}"
                 what = f"{words.view(event.view)}  {sets}  {event.cause}"
-            case Signal():
+            case Signalled():
                 what = f"signal in {words.view(event.view)} for {words.processes(event.together)}"
             case _:
                 continue
         yield StoryLine(event.at_us, words.process(event.process), what)
 
 
-def _around_first(outcome: WorldOutcome, history: History, words: Names) -> list[StoryLine]:
+def _around_first(outcome: WorldOutcome, history: History, words: HistoryNames) -> list[StoryLine]:
     first = outcome.broken[0]
     if first.property.startswith(EVS_C):
         return [StoryLine(*told) for told in around_clients(first, outcome.history)]
     return _around(first, outcome.history, history, words)
 
 
-def _around(verdict: Verdict, events: list[Event], history: History, words: Names) -> list[StoryLine]:
+def _around(verdict: Verdict, events: list[Event], history: History, words: HistoryNames) -> list[StoryLine]:
     """What became of the messages that the witness names, and what those who delivered them did next to it."""
     named = set(_MESSAGE.findall(verdict.witness))
     ids = [message for message in history.messages.ids if words.message(message) in named]
     picked: dict[int, StoryLine] = {}
     for message in ids[:MESSAGES_TOLD_MAX]:
         for at, event in enumerate(events):
-            if isinstance(event, Sent | Delivered) and event.message == message:
+            if isinstance(event, MessageSent | MessageDelivered) and event.message == message:
                 picked[at] = _message_line(event, words, mark=" <--")
     for process in _processes_named(verdict, history, words):
         for at, event in _neighbours(events, process, set(ids)):
@@ -216,26 +216,26 @@ def _around(verdict: Verdict, events: list[Event], history: History, words: Name
     return [line for _, line in sorted(picked.items())]
 
 
-def _processes_named(verdict: Verdict, history: History, words: Names) -> list[Process]:
+def _processes_named(verdict: Verdict, history: History, words: HistoryNames) -> list[ProcessName]:
     said = set(re.findall(r"[\w.-]+", verdict.witness))
     return [process for process in history.lives if words.process(process) in said]
 
 
 def _neighbours(
-    events: list[Event], process: Process, messages: set[MessageId]
-) -> Iterator[tuple[int, Sent | Delivered]]:
+    events: list[Event], process: ProcessName, messages: set[MessageId]
+) -> Iterator[tuple[int, MessageSent | MessageDelivered]]:
     own = [
         (at, event)
         for at, event in enumerate(events)
-        if isinstance(event, Sent | Delivered) and event.process == process
+        if isinstance(event, MessageSent | MessageDelivered) and event.process == process
     ]
     for place, (_, event) in enumerate(own):
-        if event.message in messages and isinstance(event, Delivered):
+        if event.message in messages and isinstance(event, MessageDelivered):
             yield from own[max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1]
 
 
-def _message_line(event: Sent | Delivered, words: Names, mark: str = "") -> StoryLine:
-    verb = "sent" if isinstance(event, Sent) else "delivered"
+def _message_line(event: MessageSent | MessageDelivered, words: HistoryNames, mark: str = "") -> StoryLine:
+    verb = "sent" if isinstance(event, MessageSent) else "delivered"
     service, place = event.service.name.lower(), f"lts {event.ord.lts} of site {event.ord.site}"
     what = f"{verb} {words.message(event.message)}  {service}, {place}, {words.view(event.view)}{mark}"
     return StoryLine(event.at_us, words.process(event.process), what)
@@ -256,7 +256,7 @@ MARK: Final = " <--"
 def around_clients(verdict: Verdict, events: list[Event]) -> list[tuple[int, str, str]]:
     """When, who and what, session by session."""
     history = index_clients(events, quiet_end=False)
-    words = Names(history.whole)
+    words = HistoryNames(history.whole)
     named = set(re.findall(r"[\w.-]+/\d+", verdict.witness))
     messages = set(re.findall(r"[\w.-]+/\d+:\d+", verdict.witness))
     times = {int(at_us) for at_us in re.findall(r"at (\d+) us", verdict.witness)}
@@ -278,13 +278,13 @@ def around_clients(verdict: Verdict, events: list[Event]) -> list[tuple[int, str
     return lines
 
 
-def _named(history: ClientHistory, words: Names, named: set[str]) -> list[Process]:
+def _named(history: ClientHistory, words: HistoryNames, named: set[str]) -> list[ProcessName]:
     return [process for process in history.sessions if words.process(process) in named]
 
 
-def _what(event: ClientEvent, words: Names, messages: set[str]) -> Iterator[str]:
+def _what(event: ClientEvent, words: HistoryNames, messages: set[str]) -> Iterator[str]:
     match event:
-        case Connected(_, _, name, _):
+        case SessionConnected(_, _, name, _):
             yield f"connected as {name}"
         case AsksJoin(_, _, group):
             yield f"asks to join {group}"
@@ -292,7 +292,7 @@ def _what(event: ClientEvent, words: Names, messages: set[str]) -> Iterator[str]
             yield f"asks to leave {group}"
         case AsksEnd():
             yield "disconnects"
-        case Left(_, _, group):
+        case GroupLeft(_, _, group):
             yield f"left {group}"
         case Gone():
             yield "gone"

@@ -6,11 +6,20 @@ runner. The verdicts are those of the plain checkers, for traces that do not fit
 """
 
 from hopring.check.properties import CLIENTS, DAEMONS
-from hopring.spark.audit.findings import Finding, Report
+from hopring.spark.audit.findings import AuditFinding, AuditReport
 from hopring.spark.audit.reading import Ends, read_trace
 from hopring.spark.audit.runner import audit, audit_clients
 
 NAMES = tuple([one.name for one in DAEMONS])
 CLIENT_NAMES = tuple([one.name for one in CLIENTS])
 
-__all__ = ["CLIENT_NAMES", "NAMES", "Ends", "Finding", "Report", "audit", "audit_clients", "read_trace"]
+__all__ = [
+    "CLIENT_NAMES",
+    "NAMES",
+    "AuditFinding",
+    "AuditReport",
+    "Ends",
+    "audit",
+    "audit_clients",
+    "read_trace",
+]

@@ -8,7 +8,7 @@ import msgspec
 from hopring.check.properties.property import EVS_C
 
 
-class Finding(msgspec.Struct, frozen=True):
+class AuditFinding(msgspec.Struct, frozen=True):
     """One property that is broken in one history."""
 
     run: str
@@ -17,11 +17,11 @@ class Finding(msgspec.Struct, frozen=True):
     witness: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class AuditReport(msgspec.Struct, frozen=True):
     """The findings of an audit, and what was judged."""
 
     runs: tuple[str, ...]
-    findings: tuple[Finding, ...]  # By run, and in it the nearest to the cause first.
+    findings: tuple[AuditFinding, ...]  # By run, and in it the nearest to the cause first.
     judged: Mapping[str, tuple[str, ...]]  # By run: the properties.
 
     @property
@@ -34,15 +34,15 @@ class Report(msgspec.Struct, frozen=True):
         return {finding.property for finding in self.findings if finding.run == run}
 
 
-def merged(daemons: Report, clients: Report) -> Report:
+def merged(daemons: AuditReport, clients: AuditReport) -> AuditReport:
     """Both in one; of a history, what its daemons broke comes first, being nearer to the cause."""
     runs = tuple(sorted({*daemons.runs, *clients.runs}))
     judged = {run: (*daemons.judged.get(run, ()), *clients.judged.get(run, ())) for run in runs}
     findings = sorted((*daemons.findings, *clients.findings), key=lambda finding: finding.run)
-    return Report(runs, tuple(findings), judged)
+    return AuditReport(runs, tuple(findings), judged)
 
 
-def as_text(report: Report) -> str:
+def as_text(report: AuditReport) -> str:
     """The broken properties with their witnesses, and a last line with the sum."""
     lines = []
     for finding in report.findings:
@@ -58,7 +58,7 @@ def as_text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _all_of(report: Report) -> str:
+def _all_of(report: AuditReport) -> str:
     """How many properties were judged at most, as in `all 22 properties of daemons and 25 of clients`."""
     of_clients = [sum(name.startswith(EVS_C) for name in names) for names in report.judged.values()]
     clients = max(of_clients)
@@ -72,7 +72,7 @@ def _all_of(report: Report) -> str:
     )
 
 
-def as_json_text(report: Report) -> str:
+def as_json_text(report: AuditReport) -> str:
     """One JSON object with verdict, runs, findings and what was judged."""
     return json.dumps(
         {

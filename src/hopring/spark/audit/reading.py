@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hopring.check.trace_clients import KINDS as SESSION_KINDS
-from hopring.check.trace_row import Row
+from hopring.check.trace_row import TraceRow
 from hopring.spark.errors import ForeignInput, readable
 from hopring.spark.schema import KINDS, RUN, TRACE, check_columns, check_version, with_later_columns
 
@@ -180,9 +180,9 @@ def convert(lines: Path, target: Path) -> None:
             writer.write_table(pa.table(arrays, schema=schema))
 
 
-def _pieces(lines: Path) -> Iterator[list[Row]]:
-    decoder = msgspec.json.Decoder(Row)
-    rows: list[Row] = []
+def _pieces(lines: Path) -> Iterator[list[TraceRow]]:
+    decoder = msgspec.json.Decoder(TraceRow)
+    rows: list[TraceRow] = []
     with lines.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:

@@ -14,11 +14,11 @@ from hopring.check.client_history import ClientHistory
 from hopring.check.history import History
 from hopring.check.properties import CLIENTS, DAEMONS, SECTIONS
 from hopring.check.properties.order import ONE_ORDER, circle_of, circle_sentence
-from hopring.check.properties.property import Promise
+from hopring.check.properties.property import PropertyInstance
 from hopring.check.properties.sql import Masks
 from hopring.spark.audit.clients.tables import ClientTables
 from hopring.spark.audit.daemons.tables import DaemonTables
-from hopring.spark.audit.findings import Finding, Report, merged
+from hopring.spark.audit.findings import AuditFinding, AuditReport, merged
 from hopring.spark.audit.reading import Ends, has_daemons, runs_with_sessions
 from hopring.spark.audit.tables import Say, Tables
 from hopring.spark.audit.witness import ClientWitnesses, DaemonWitnesses, Witnesses
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EDGES_MAX: Final = 2_000_000
 
-AnyPromise = Promise[History] | Promise[ClientHistory]
+AnyPromise = PropertyInstance[History] | PropertyInstance[ClientHistory]
 Circles = dict[str, list[str]]
 """By run that has one: the messages of a circle, each before the next at one process or another."""
 
@@ -41,7 +41,7 @@ def audit(
     ends: Mapping[str, Ends] | None = None,
     otherwise: Ends = Ends(),  # noqa: B008  It never changes.
     say: Say = lambda _words: None,
-) -> Report:
+) -> AuditReport:
     """Judges every history in the trace, which `read_trace` gives; `ends` says by run how they ended.
 
     Each is judged by the rows in it: of daemons, of sessions, or of both.
@@ -67,7 +67,7 @@ def audit_daemons(
     ends: Mapping[str, Ends] | None = None,
     otherwise: Ends = Ends(),  # noqa: B008  It never changes.
     say: Say = lambda _words: None,
-) -> Report:
+) -> AuditReport:
     """Judges the daemons of every history of the trace; the arguments are those of `audit`."""
     audited = _Audit(DaemonTables(spark, say), DAEMONS, DaemonWitnesses, ends or {}, otherwise)
     return audited.run(trace, where)
@@ -80,7 +80,7 @@ def audit_clients(
     ends: Mapping[str, Ends] | None = None,
     otherwise: Ends = Ends(),  # noqa: B008  It never changes.
     say: Say = lambda _words: None,
-) -> Report:
+) -> AuditReport:
     """Judges the sessions of every history of the trace; the arguments are those of `audit`."""
     audited = _Audit(ClientTables(spark, say), CLIENTS, ClientWitnesses, ends or {}, otherwise)
     return audited.run(trace, where)
@@ -104,7 +104,7 @@ class _Audit:
         self._ends = ends
         self._otherwise = otherwise
 
-    def run(self, trace: "DataFrame", where: str) -> Report:
+    def run(self, trace: "DataFrame", where: str) -> AuditReport:
         """Makes the tables, asks all that can be judged, and takes the tables away again."""
         with readable(where):
             try:
@@ -166,34 +166,34 @@ class _Audit:
         return {run: self._names(run, places) for run, places in found.items()}
 
     def _names(self, run: str, places: list[int]) -> list[str]:
-        rows = self._spark.sql(
-            "SELECT place, message FROM audit_named WHERE run = :run AND array_contains(:places, place)",
-            {"run": run, "places": places},
-        ).collect()
+        # As text: Spark refuses an array in which some numbers need 64 bits and others do not.
+        listed = ", ".join(map(str, places))
+        query = f"SELECT place, message FROM audit_named WHERE run = :run AND place IN ({listed})"
+        rows = self._spark.sql(query, {"run": run}).collect()
         names = {row["place"]: row["message"] for row in rows}
         return [names[place] for place in places]
 
-    def _report(self, found: list[dict[str, Any]], circles: Circles) -> Report:
+    def _report(self, found: list[dict[str, Any]], circles: Circles) -> AuditReport:
         runs = self._tables.runs
         judged = {run: self._judged(run) for run in runs}
         facts = [json.loads(row["facts"]) | {"run": row["run"]} for row in found]
         words = self._witnesses(self._spark, facts, sorted(circles))
         findings = [
-            Finding(
+            AuditFinding(
                 row["run"], row["promise"].name, row["violations"], words.witness(row["promise"].sentence, fact)
             )
             for row, fact in zip(found, facts, strict=True)
             if row["promise"].name in judged[row["run"]]
         ]
         findings += [
-            Finding(
+            AuditFinding(
                 run, self._one_order.name, 1, circle_sentence([words.message(run, one) for one in messages])
             )
             for run, messages in circles.items()
         ]
         names = [one.name for one in self._promises]
         findings.sort(key=lambda finding: (finding.run, names.index(finding.property)))
-        return Report(runs, tuple(findings), judged)
+        return AuditReport(runs, tuple(findings), judged)
 
 
 def _is_judged(promise: AnyPromise, ends: Ends) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from hopring.spark import register
-from hopring.spark.audit import Report, audit
+from hopring.spark.audit import AuditReport, audit
 from hopring.spark.audit.findings import as_json_text
 from hopring.spark.audit.reading import as_parquet
 from hopring.spark.audit.tables import partitions
@@ -32,7 +32,7 @@ class Pipeline:
         self.store = store
         self.say = say
 
-    def run(self) -> Report | None:
+    def run(self) -> AuditReport | None:
         """All stages; what the audit found, or None if there is no trace. One line if something is wrong."""
         with on_disk(self.store.out), readable("pipeline"):
             self.ingest()
@@ -112,7 +112,7 @@ class Pipeline:
             "group_views": lambda: measure.group_views(trace, self._bodies(records)),
         }
 
-    def audit(self) -> Report | None:
+    def audit(self) -> AuditReport | None:
         """audit.json."""
         if self.wish.trace is None:
             self.store.remove(AUDIT)
@@ -165,6 +165,6 @@ class Pipeline:
 
 def run(
     spark: SparkSession, wish: PipelineOptions, store: Store, say: Say = lambda _words: None
-) -> Report | None:
+) -> AuditReport | None:
     """A run; what the audit found, or None if there is no trace."""
     return Pipeline(spark, wish, store, say).run()

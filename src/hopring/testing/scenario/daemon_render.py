@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.check.judge import check_evs
-from hopring.check.trace import Delivered, Event, Installed, MessageId, Process, Sent, Signal
+from hopring.check.trace import (
+    Event,
+    MessageDelivered,
+    MessageId,
+    MessageSent,
+    ProcessName,
+    Signalled,
+    ViewInstalled,
+)
 from hopring.membership.membership import MembershipPhase
 from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.testing.scenario.render import time, words
@@ -74,14 +82,14 @@ def _runs(events: Iterable[Event], called: MessageNames) -> list[DaemonLine]:
     for event in events:
         name = event.process.daemon
         match event:
-            case Delivered():
+            case MessageDelivered():
                 row = open_runs.get(name)
                 if row is None:
                     row = open_runs[name] = DaemonLine("", [name], event.at_us, event.at_us)
                     rows.append(row)
                 row.messages.append(called.message(event.message))
                 row.last_us = event.at_us
-            case Installed() | Signal():
+            case ViewInstalled() | Signalled():
                 open_runs.pop(name, None)
                 rows.append(DaemonLine(_view(event), [name], event.at_us, event.at_us))
             case _:
@@ -97,16 +105,16 @@ def _messages(messages: list[str]) -> str:
     return listed if not listed.endswith("objects") else f"{len(messages)}, {messages[0]} to {messages[-1]}"
 
 
-def _view(event: Installed | Signal) -> str:
+def _view(event: ViewInstalled | Signalled) -> str:
     together = "alone" if event.together == (event.process,) else f"together {_names(event.together)}"
-    if isinstance(event, Signal):
+    if isinstance(event, Signalled):
         return f"signal: view {event.view.counter} ends, {together}"
     along = "" if event.together == event.members else f", came {together}"
     members = "alone" if event.members == (event.process,) else _names(event.members)
     return f"view {event.view.counter}: {members}{along} ({event.cause})"
 
 
-def _names(processes: Sequence[Process]) -> str:
+def _names(processes: Sequence[ProcessName]) -> str:
     return _who([process.daemon for process in processes])
 
 
@@ -117,7 +125,7 @@ def count(events: Iterable[Event]) -> list[str]:
         totals.setdefault(event.process.daemon, Counter())[type(event)] += 1
     alike: dict[tuple[str, str], list[str]] = {}
     for name, counts in sorted(totals.items()):
-        key = (f"{counts[Delivered]} delivered", _views(counts[Installed]))
+        key = (f"{counts[MessageDelivered]} delivered", _views(counts[ViewInstalled]))
         alike.setdefault(key, []).append(name)
     return table([(_who(names), *key) for key, names in alike.items()])
 
@@ -188,7 +196,7 @@ def _quiet(cluster: SimCluster) -> bool:
 
 def _unsent(cluster: SimCluster) -> list[str]:
     """What a living daemon took and never stamped, which no property of the order can see."""
-    sent = Counter(event.process for event in cluster.history if isinstance(event, Sent))
+    sent = Counter(event.process for event in cluster.history if isinstance(event, MessageSent))
     return [
         f"broken: {name} took {host.sent} messages and sent {sent[host.process]}"
         for name, host in sorted(cluster.hosts.items())

@@ -118,7 +118,7 @@ class SessionStay:
         )
 
 
-class Presence:
+class GroupPresence:
     """What a session is to a group as its events pass by."""
 
     def __init__(self, session: TracedSession, group: TracedGroup | None) -> None:
@@ -197,7 +197,7 @@ FOUND: Final = f"""
 
 
 @dataclass(slots=True, eq=False)
-class Span:
+class GroupSpan:
     """A time in which nothing changed between a session and a group."""
 
     begins: int
@@ -208,13 +208,13 @@ class Span:
 
 
 @dataclass(slots=True, eq=False)
-class Course:
+class GroupCourse:
     """All spans of a session and a group."""
 
     session: TracedSession
     name: str
     group: TracedGroup | None
-    spans: list[Span]
+    spans: list[GroupSpan]
     last_leave_at: int | None
     last: SessionStay | None  # Wherever it was last in the group, even if it left.
 
@@ -244,7 +244,7 @@ def courses_of(
     sessions: Iterable[TracedSession],
     groups: dict[tuple[str, str], TracedGroup],
     strays: list[tuple[str, str, int]],
-) -> Iterator[Course]:
+) -> Iterator[GroupCourse]:
     """Follows every session through every group; this is what fills the groups. Collects homeless signals."""
     for session in sessions:
         by_group: dict[str, list[SessionEvent]] = {}
@@ -261,9 +261,9 @@ def _follow(
     group: TracedGroup | None,
     marks: list[SessionEvent],
     strays: list[tuple[str, str, int]],
-) -> Course:
-    presence = Presence(session, group)
-    spans = [Span(-1)]
+) -> GroupCourse:
+    presence = GroupPresence(session, group)
+    spans = [GroupSpan(-1)]
     for mark in marks:
         if not presence.take(mark):
             strays.append((session.run, session.process, mark.position))
@@ -272,7 +272,7 @@ def _follow(
         last = spans[-1]
         last.ends = mark.position
         wish = mark.kind if mark.kind in ("join", "leave") else last.wish
-        spans.append(Span(mark.position, presence.stay, wish, last.private or mark.kind == "connect"))
+        spans.append(GroupSpan(mark.position, presence.stay, wish, last.private or mark.kind == "connect"))
     spans[-1].ends = session.high + 1
     leaves = [mark.position for mark in marks if mark.kind == "leave"]
-    return Course(session, name, group, spans, max(leaves, default=None), presence.last)
+    return GroupCourse(session, name, group, spans, max(leaves, default=None), presence.last)
