@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.unit.cli.test_demo_parts import FACTS, played, text_of
+from tests.unit.cli.demo_play import FACTS, played, text_of
 
 from hopring.cli.demo import show
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.lives import Lives
-from tests.hopd.test_clients import Served, cluster
+from tests.hopd.served_cluster import Served, cluster
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.test_clients import SECONDS_MAX, Served
-from tests.hopd.test_spool import Spooling, both_are_in
+from tests.hopd.served_cluster import SECONDS_MAX, Served
+from tests.hopd.spooling_cluster import Spooling, both_are_in
 from tests.waiting import until
 
 from hopring import (

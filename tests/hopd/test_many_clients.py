@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.lives import Lives
-from tests.hopd.test_clients import Served, data, take
+from tests.hopd.served_cluster import Served, data, take
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import ConnectError, Session, connect, sync

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.hopd.lives import Lives
-from tests.hopd.test_clients import SECONDS_MAX, Served, cluster, data, meet, take
+from tests.hopd.served_cluster import SECONDS_MAX, Served, cluster, data, meet, take
 
 from hopring import SAFE, UNRELIABLE, Message, MessageTooLarge, Session, View, connect, sync
 

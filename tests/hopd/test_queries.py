@@ -2,14 +2,11 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from tests.hopd.test_clients import SECONDS_MAX, Served
+from tests.hopd.served_cluster import SECONDS_MAX, Served, hop, run
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import connect, sync
@@ -18,18 +15,6 @@ from hopring.session.protocol import QueryRequest, encode_control
 pytestmark = pytest.mark.slow
 
 MANY = 5_000
-
-
-def hop(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hopring.cli.main", *words]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-
-
-def run(*words: str) -> tuple[int, str, str]:
-    process = hop(*words)
-    out, err = process.communicate(timeout=SECONDS_MAX)
-    return process.returncode, out, err
 
 
 def test_any_daemon_tells_groups_members_and_its_view_to_who_has_joined_nothing(served: Served) -> None:

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.hopd.test_clients import SECONDS_MAX, Served
+from tests.hopd.served_cluster import SECONDS_MAX, Served
 from tests.waiting import comes
 
 from hopring import (

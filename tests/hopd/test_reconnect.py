@@ -5,7 +5,7 @@ import time
 
 import pytest
 from tests.hopd.proxy import Proxy
-from tests.hopd.test_clients import SECONDS_MAX, Served, data, meet, take
+from tests.hopd.served_cluster import SECONDS_MAX, Served, data, meet, take
 from tests.waiting import comes
 
 from hopring import (

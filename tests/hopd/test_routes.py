@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from tests.hopd.lives import Lives
-from tests.hopd.test_clients import LINK, RING, Served
-from tests.hopd.test_queries import run
+from tests.hopd.served_cluster import LINK, RING, Served, run
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import sync

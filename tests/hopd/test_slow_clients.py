@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.hopd.test_clients import SECONDS_MAX, Served, take
+from tests.hopd.served_cluster import SECONDS_MAX, Served, take
 
 from hopring import Event, Gap, Message, Session, SlowPolicy, SlowWarning, View, connect
 

@@ -11,53 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.test_clients import SECONDS_MAX, Served
+from tests.hopd.served_cluster import SECONDS_MAX, Served
+from tests.hopd.spooling_cluster import Spooling, both_are_in
 from tests.waiting import until
 
 from hopring import SAFE, Event, Message, View, connect, sync
-from hopring.spool.errors import NoSpool
-from hopring.spool.reading import bounds, read
-from hopring.spool.record import RecordedGap, RecordedView, RecordKind, SpoolRecord, decode_body
+from hopring.spool.record import RecordedGap, RecordedView, RecordKind, decode_body
 from hopring.spool.verify import verify
 
 pytestmark = pytest.mark.slow
-
-
-class Spooling:
-    """A `hop spool run` that ends with the test."""
-
-    def __init__(self, root: Path, url: str, *words: str) -> None:
-        self.root = root
-        command = [sys.executable, "-m", "hopring.cli.main", "spool", "run", "--spool", str(root), "--at", url]
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        command += ["--sync", "20ms", *words]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-
-    def records(self, group: str = "trades") -> list[SpoolRecord]:
-        try:
-            known = bounds(self.root / group)
-        except NoSpool:
-            return []
-        return list(read(self.root / group, known.start, known.end))
-
-    def messages(self, group: str = "trades") -> list[bytes]:
-        return [one.data for one in self.records(group) if one.header.kind is RecordKind.MESSAGE]
-
-    def end(self, number: int) -> int:
-        self.process.send_signal(number)
-        self.process.communicate(timeout=SECONDS_MAX)
-        return self.process.returncode
-
-    def __enter__(self) -> "Spooling":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate(timeout=SECONDS_MAX)
-
-
-def both_are_in(session: sync.Session, group: str, members: int) -> bool:
-    return len(session.members(group).members) == members
 
 
 def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(served: Served, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from queue import Empty, Queue
 
 import pytest
-from tests.hopd.test_clients import Served
+from tests.hopd.served_cluster import Served
 
 from hopring import sync
 

@@ -142,3 +142,16 @@ def test_a_test_module_that_may_be_skipped_whole_is_not_imported_by_another() ->
 
     assert skipped
     assert not [str(path) for path in files if imports_of(path) & skipped]
+
+
+def test_no_test_module_imports_another() -> None:
+    """What tests share is in a module without tests, whose name and docstring say what it is."""
+    files = sorted((ROOT / "tests").glob("**/*.py"))
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files
+        for name in imports_of(path)
+        if name.startswith("tests.") and name.rpartition(".")[2].startswith("test_")
+    ]
+
+    assert wrong == []

@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
-from tests.test_campaign_clients import CAUGHT
+from tests.campaign.caught import CAUGHT
+from tests.unit.check.client_literals import BREAKS, HOLDS
 from tests.unit.check.evs_c_notation import client_history
-from tests.unit.check.test_evs_c import BREAKS, HOLDS
 
 from hopring.check.judge import check_evs_c
 from hopring.check.trace import (

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.campaign.caught import CAUGHT
 from tests.spark.client_histories import QUIET, ClientHistories
 from tests.spark.histories import Histories
-from tests.test_campaign_clients import CAUGHT
 from tests.unit.check.evs_c_notation import client_history
 
 from hopring.check.judge import check_evs_c

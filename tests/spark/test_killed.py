@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.spark.killing import Killed, kill_all
-from tests.spark.test_streaming import copied, expected
+from tests.spark.stream_tables import copied, expected
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

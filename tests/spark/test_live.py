@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hopd.test_spool import Spooling
+from tests.hopd.spooling_cluster import Spooling
 from tests.spark.killing import BATCH_SECONDS_MAX, Killed, kill_all
 from tests.spark.piping import FILLING, SOURCE, TARGET, live
 from tests.unit.spark.spooling import fill

@@ -5,24 +5,13 @@ from typing import Any
 
 import pytest
 from tests.spark.piping import SOURCE, TARGET, pipe
+from tests.spark.stream_tables import copied, expected
 from tests.unit.spark.spooling import fill
 
 from hopring.spark.errors import SparkError, readable
 from hopring.spool.archive import archive
-from hopring.spool.reading import bounds, read
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-def copied(root: Path) -> list[tuple[int, bytes]]:
-    """What is in the target, as types and payloads."""
-    end = bounds(root / TARGET).end
-    return [(record.type, record.data) for record in read(root / TARGET, 0, end)]
-
-
-def expected(count: int) -> list[tuple[int, bytes]]:
-    """What `fill` has written to the source."""
-    return [(at % 10 % 7, b"%08d" % at) for at in range(count)]
 
 
 def progress(query: Any) -> list[int]:

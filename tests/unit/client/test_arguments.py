@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from tests.unit.client.test_shells import Server
+from tests.unit.client.fake_server import Server
 
 import hopring
 from hopring import (

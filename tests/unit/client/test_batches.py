@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
-from tests.unit.client.test_reconnect import OPTIONS, connected
+from tests.unit.client.wired_client import OPTIONS, connected
 from tests.unit.session.front import Front
-from tests.unit.spread.test_dialect import Desk
+from tests.unit.spread.spread_connections import Desk
 
 from hopring.client.calls import BUNDLE_BYTES, BatchItem, Call, batch_of, multicast_batch
 from hopring.client.core import ClientCore

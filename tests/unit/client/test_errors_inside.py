@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.unit.client.test_shells import Server, server
+from tests.unit.client.fake_server import Server
 
 from hopring import Event, Group, Session, SessionClosed, connect, sync
-
-__all__ = ["server"]
 
 
 class Mine(Exception):

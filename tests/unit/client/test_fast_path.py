@@ -1,7 +1,7 @@
 """Messages that go and come alone: the same bytes and the same messages as by the general way."""
 
 import pytest
-from tests.unit.client.test_reconnect import connected, sending
+from tests.unit.client.wired_client import connected, sending
 from tests.unit.session.front import Front
 
 from hopring.client.events import Message, messages_of

@@ -1,7 +1,7 @@
 """Many messages at once, and the short way of single ones: bundles, the window, and what is refused."""
 
 import pytest
-from tests.unit.client.test_reconnect import Wire, connected, sending
+from tests.unit.client.wired_client import Wire, connected, sending
 from tests.unit.session.front import Front
 
 from hopring.client import calls

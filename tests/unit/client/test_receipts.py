@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.unit.client.test_reconnect import Wire, connected, sending
+from tests.unit.client.wired_client import Wire, connected, sending
 from tests.unit.session.front import VIEW, Front
 
 from hopring.client import calls

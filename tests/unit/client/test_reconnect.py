@@ -1,73 +1,16 @@
 """A session that loses its connection: it comes back, joins again, and says what it does not know."""
 
 import pytest
+from tests.unit.client.wired_client import OPTIONS, SECOND, Wire, connected, sending
 from tests.unit.session.front import Front
 
 from hopring.client.core import ClientCore
 from hopring.client.errors import ConnectError, NameInUse, NotMember, SessionClosed, SlowConsumer
 from hopring.client.events import Event, Message, Reconnected, View
-from hopring.client.outgoing import OutgoingMessage
 from hopring.client.reconnect import Reconnect, ReconnectSchedule
-from hopring.ids import NEVER, GroupName
+from hopring.ids import NEVER
 from hopring.session.options import SessionOptions
 from hopring.session.protocol import ErrorNotice, encode_control
-
-SECOND = 1_000_000
-OPTIONS = Reconnect(delay_seconds_min=0.1, delay_seconds_max=1.0, give_up_seconds=10.0)
-
-
-class Wire:
-    """One client between whatever connections a test gives it."""
-
-    def __init__(
-        self, front: Front, urls: tuple[str, ...] = ("hop://one",), options: Reconnect | None = OPTIONS
-    ) -> None:
-        self.front = front
-        self.core = ClientCore(urls, "anna", reconnect=options, epoch_us=1_000 * SECOND)
-        self.number = 0
-        self.core.begin(0)
-
-    def dial(self, now_us: int) -> str | None:
-        """Connects if the client wants to."""
-        url = self.core.dial(now_us)
-        if url is not None:
-            self.number += 1
-            self.front.open(self.number)
-            self.exchange(now_us)
-        return url
-
-    def exchange(self, now_us: int) -> None:
-        while True:
-            up = self.core.output()
-            if up:
-                self.front.say(self.number, up)
-            down = self.front.fetch(self.number)
-            self.core.receive(down, now_us)
-            if not up and not down:
-                return
-
-    def lose(self, now_us: int) -> None:
-        self.core.lost("the daemon is gone", now_us)
-        self.front.lose(self.number)
-
-    def events(self, group: str | None = None) -> list[Event]:
-        seen: list[Event] = []
-        while (event := self.core.take(group)) is not None:
-            seen.append(event)
-        return seen
-
-
-def connected(front: Front, *groups: str, options: Reconnect | None = OPTIONS) -> Wire:
-    wire = Wire(front, options=options)
-    assert wire.dial(0) == "hop://one"
-    for group in groups:
-        wire.core.join(group)
-    wire.exchange(0)
-    return wire
-
-
-def sending(group: str, data: bytes) -> OutgoingMessage:
-    return OutgoingMessage((GroupName(group),), data)
 
 
 def kinds(events: list[Event]) -> list[str]:

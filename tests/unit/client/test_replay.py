@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.test_spooler import SHOWN, VIEW, batch_of, builder, bundle, of_batch
+from tests.unit.spooled_batches import SHOWN, VIEW, batch_of, builder, bundle, of_batch
 
 from hopring.client.calls import join_from, receive, receive_many
 from hopring.client.core import ClientCore

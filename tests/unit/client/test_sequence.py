@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from tests.unit.client.test_reconnect import SECOND, Wire, connected, sending
+from tests.unit.client.wired_client import SECOND, Wire, connected, sending
 from tests.unit.session.front import VIEW, Front
 
 from hopring.client import calls

@@ -1,16 +1,12 @@
 """Both shells against a desk behind a socket in this process: waiting, cancelling, iterating, ending."""
 
 import asyncio
-import contextlib
 import socket
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
 import pytest
-from tests.unit.session.front import Front
+from tests.unit.client.fake_server import Server
 from tests.waiting import comes
 
 from hopring import (
@@ -27,83 +23,8 @@ from hopring import (
     sync,
 )
 from hopring.client.replay import Replay
-from hopring.session.session import SessionPhase
 
 SOON = Reconnect(delay_seconds_min=0.01, delay_seconds_max=0.05)
-
-
-class Server:
-    """Serves connections one read at a time, in a thread of its own."""
-
-    def __init__(self, path: Path) -> None:
-        self.url = f"hop+unix://{path}"
-        self.front = Front()
-        self.lock = threading.Lock()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(str(path))
-        self._socket.listen()
-        self._clients: dict[int, socket.socket] = {}
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        number = 0
-        while True:
-            try:
-                client, _ = self._socket.accept()
-            except OSError:
-                return
-            number += 1
-            with self.lock:
-                self._clients[number] = client
-                self.front.open(number)
-            threading.Thread(target=self._serve, args=(number, client), daemon=True).start()
-
-    def _serve(self, number: int, client: socket.socket) -> None:
-        while True:
-            try:
-                chunk = client.recv(1 << 16)
-            except OSError:
-                chunk = b""
-            with self.lock:
-                if not chunk:
-                    self.front.lose(number)
-                    self._clients.pop(number, None)
-                    return
-                self.front.say(number, chunk)
-                self._send()
-
-    def _send(self) -> None:
-        for number, client in list(self._clients.items()):
-            last = number in self.front.closed
-            with contextlib.suppress(OSError):  # Perhaps it was cut, and its own thread has not noticed.
-                client.sendall(self.front.fetch(number))
-                if last:
-                    client.shutdown(socket.SHUT_WR)
-
-    def is_ending(self) -> bool:
-        """Whether a client has said QUIT, and its end waits."""
-        with self.lock:
-            return any(one.state is SessionPhase.ENDING for one in self.front.desk.sessions.values())
-
-    def cut(self) -> None:
-        """Ends all connections without a word."""
-        with self.lock:
-            for client in self._clients.values():
-                client.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Accepts no more."""
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self.cut()
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with TemporaryDirectory(dir="/tmp") as directory:
-        one = Server(Path(directory) / "s")
-        yield one
-        one.close()
 
 
 def test_a_group_ends_with_the_block_that_joined_it(server: Server) -> None:

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
-from tests.unit.daemon.test_link_streams import HIGH, LOW, End, greeting
-from tests.unit.daemon.test_membership_host import members_of, two_sites
-from tests.unit.daemon.test_shaper import HERE, THERE, Outbox
+from tests.unit.daemon.membership_hosts import members_of, two_sites
+from tests.unit.daemon.shaped_outbox import HERE, THERE, Outbox
+from tests.unit.daemon.stream_ends import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import AdminVerb, LinkProtocol, local_config

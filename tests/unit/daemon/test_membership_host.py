@@ -1,23 +1,19 @@
 """Members on real loopback sockets, all on one loop."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
-from tests.unit.daemon.test_node import patient
+from tests.unit.daemon.membership_hosts import members_of, two_sites
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import Config, LinkProtocol, cluster_hash, local_config
-from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.config import LinkProtocol, cluster_hash, local_config
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import CLEAR, CUT
 from hopring.daemon.process.health_log import HealthLog
 from hopring.errors import Drop
-from hopring.ids import DaemonId, Generation, Incarnation, Process
-from hopring.membership.events import Delivered, Installed
+from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.services import Service
 from hopring.wire.data import Data
 from hopring.wire.header import Family, Header, encode_header
@@ -25,54 +21,6 @@ from hopring.wire.train import Frame, Train, encode
 from hopring.wire.word import Word
 
 ORDERED = [service for service in Service if service is not Service.UNRELIABLE]
-
-
-class Watched:
-    """A member, and what its two callbacks were told."""
-
-    def __init__(self, loop: Loop, config: Config, name: str) -> None:
-        self.noted: list[Upward] = []
-        self.got: list[Upward] = []
-        self.counters: list[int] = []
-        self.answering = False
-        me = Process(config.daemon_id(name), Incarnation(1_000 + config.daemon_id(name)))
-        self.member = MembershipHost(
-            loop, config, me, self.take, counter=5, note=self.note, reached=self.counters.append
-        )
-
-    def note(self, events: Sequence[Upward]) -> None:
-        self.noted += events
-
-    def take(self, events: Sequence[Upward]) -> None:
-        assert self.noted[len(self.got) :][: len(events)] == list(events), "noted first, in the same order"
-        self.got += events
-        for event in events:
-            if self.answering and isinstance(event, Delivered) and event.message.payload[:4] == b"ping":
-                self.member.submit(event.message.service, b"pong" + event.message.payload[4:])
-
-    def payloads(self) -> list[bytes]:
-        return [bytes(event.message.payload) for event in self.got if isinstance(event, Delivered)]
-
-    def installed(self) -> int:
-        return sum(isinstance(event, Installed) for event in self.got)
-
-    def size(self) -> int:
-        return [len(event.members) for event in self.got if isinstance(event, Installed)][-1] if self.got else 0
-
-
-def two_sites(protocol: LinkProtocol = LinkProtocol.HOP) -> Config:
-    sites, links = {"eu": 2, "us": 2}, {("eu", "us"): "5ms"}
-    return patient(local_config(sites, links, base_port=free_base_port(8), protocol=protocol))
-
-
-@contextmanager
-def members_of(loop: Loop, config: Config) -> Iterator[dict[str, Watched]]:
-    members = {daemon.name: Watched(loop, config, daemon.name) for daemon in config.daemons}
-    try:
-        yield members
-    finally:
-        for one in members.values():
-            one.member.close()
 
 
 @pytest.mark.slow

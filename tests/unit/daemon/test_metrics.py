@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.daemon.free_ports import free_base_port
-from tests.unit.daemon.test_membership_host import members_of
+from tests.unit.daemon.membership_hosts import members_of
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import local_config

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
+from tests.unit.daemon.membership_hosts import PATIENT_RING, patient
 from tests.unit.daemon.node import Node
 from tests.unit.daemon.waiting import run_until
 
@@ -70,17 +71,6 @@ def cluster_of(config: Config) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
-
-
-# A test judges what is delivered, on whatever machine it runs: nobody is declared dead for being slow.
-PATIENT_RING = RingTuning(token_loss_us=10_000_000)
-PATIENT_LINK = LinkTuning(silence_us=10_000_000)
-
-
-def patient(config: Config) -> Config:
-    sites = tuple(replace(site, ring=PATIENT_RING) for site in config.sites)
-    links = tuple(replace(link, tuning=PATIENT_LINK) for link in config.links)
-    return replace(config, sites=sites, links=links)
 
 
 def two_sites(protocol: LinkProtocol, multicast: bool) -> Config:

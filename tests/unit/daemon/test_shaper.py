@@ -1,29 +1,11 @@
 from random import Random
 
+from tests.unit.daemon.shaped_outbox import HERE, THERE, Outbox
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import DatagramShaper, Lane, Shape, StreamShaper
-from hopring.daemon.net.udp import Address
 from hopring.wire.train import Train
-
-HERE: Address = ("192.0.2.1", 1)
-THERE: Address = ("192.0.2.2", 2)
-
-
-class Outbox:
-    """What came out of a shaper, and when."""
-
-    def __init__(self, loop: Loop) -> None:
-        self.loop = loop
-        self.trains: list[tuple[int, Train, Address]] = []
-
-    def send(self, train: Train, address: Address) -> None:
-        self.trains.append((self.loop.now_us(), train, address))
-
-    @property
-    def buffers(self) -> list[bytes]:
-        return [train.buffer for _, train, _ in self.trains]
 
 
 def test_a_lane_without_a_shape_lets_packets_pass() -> None:

@@ -1,18 +1,14 @@
 """Senders that wait for receivers elsewhere."""
 
 from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, delivers
+from tests.unit.groups.submissions import words
 
 from hopring.groups.backpressure import TOLD_MAX
 from hopring.groups.groups import NOWHERE
-from hopring.groups.messages import GroupHold, decode_group_message
+from hopring.groups.messages import GroupHold
 from hopring.ids import GroupName
-from hopring.membership.events import SubmitMessage
 from hopring.ordering.entry import CONTROL_SESSION
 from hopring.services import Service
-
-
-def words(submits: list[SubmitMessage]) -> list[object]:
-    return [decode_group_message(one.payload, one.service) for one in submits if one.session == CONTROL_SESSION]
 
 
 def sent(desk: Desk) -> list[int]:

@@ -1,7 +1,7 @@
 """Daemons tell for receipts which of their sessions were there when a message to a private group came."""
 
 from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk, view_id
-from tests.unit.groups.test_backpressure import words
+from tests.unit.groups.submissions import words
 
 from hopring.groups.delivery import TOLD_MAX
 from hopring.groups.events import Connect, Disconnect, Output, PresenceReport

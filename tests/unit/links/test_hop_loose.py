@@ -1,6 +1,6 @@
 """Objects of Unreliable bundles on a Hop link: they share the pace, and nothing else."""
 
-from tests.unit.links.test_loose_queue import an_object
+from tests.unit.links.loose_objects import an_object
 
 from hopring.links.events import Submit, Tick, Transmit
 from hopring.links.hop import Hop, HopOptions

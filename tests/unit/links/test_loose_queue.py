@@ -1,12 +1,6 @@
-from hopring.ids import DaemonId, SiteId, SiteMask
+from tests.unit.links.loose_objects import an_object
+
 from hopring.links.loose_queue import LooseQueue
-from hopring.wire.unreliable import Unreliable, encode_unreliable
-
-
-def an_object(number: int, index: int = 0, count: int = 1, size: int = 100) -> bytes:
-    """Encoded, it has exactly this size."""
-    chunk = bytes(size - 27)
-    return encode_unreliable(Unreliable(SiteId(0), DaemonId(1), number, SiteMask(1), index, count, chunk))
 
 
 def test_objects_share_a_frame_up_to_a_datagram() -> None:

@@ -3,43 +3,16 @@
 from copy import deepcopy
 
 import pytest
+from tests.unit.links.rings import NOTHING_NEW, STRANGER, A, B, C, make_ring, passed_token, token
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, NOBODY, DaemonId
+from hopring.ids import NEVER, DaemonId
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
-from hopring.links.ring import Output, Ring, open_ring
+from hopring.links.ring import Ring, open_ring
 from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
 from hopring.links.ring_options import RingOptions
 from hopring.wire.data import Data, Missing, Segment, cut
 from hopring.wire.ring import Held, Hurry, Token
-
-A, B, C, STRANGER = DaemonId(1), DaemonId(2), DaemonId(3), DaemonId(9)
-NOTHING_NEW = Release(site_seq=0, site_lts=0, local_aru=0)
-
-
-def make_ring(me: DaemonId = B, options: RingOptions | None = None, initial_seq: int = 0) -> Ring:
-    return open_ring(me, (A, B, C), options or RingOptions(), initial_seq, now_us=0)
-
-
-def token(number: int, link_seq: int = 0, link_aru: int = 0, **fields: object) -> Token:
-    plain = Token(
-        number=number,
-        link_seq=link_seq,
-        link_aru=link_aru,
-        link_aru_modifier=NOBODY,
-        flow_control=0,
-        site_seq=0,
-        site_lts=0,
-        site_aru=0,
-        site_aru_modifier=NOBODY,
-    )
-    return plain.replace(**fields)
-
-
-def passed_token(outputs: list[Output]) -> Token:
-    [frame] = [out.frames[0] for out in outputs if isinstance(out, TransmitTo)]
-    assert isinstance(frame, Token)
-    return frame
 
 
 def visit(ring: Ring, sender: DaemonId, frame: Token, now_us: int = 0, release: Release = NOTHING_NEW) -> Token:

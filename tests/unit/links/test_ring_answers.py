@@ -1,8 +1,8 @@
 """A member that waits with the token for an answer: packet by packet, and two that talk on a wire."""
 
 import pytest
-from tests.unit.links.test_ring import A, B, C, make_ring, passed_token, token
-from tests.unit.links.test_ring_together import MS, Wire, assert_all_delivered_once
+from tests.unit.links.ring_wire import MS, Wire, assert_all_delivered_once
+from tests.unit.links.rings import A, B, C, make_ring, passed_token, token
 
 from hopring.links.events import Tick, Transmit
 from hopring.links.ring import Output, Ring

@@ -1,8 +1,8 @@
 """A member that keeps the token: packet by packet, and among others on a lossy wire."""
 
 import pytest
-from tests.unit.links.test_ring import A, B, C, make_ring, passed_token, token
-from tests.unit.links.test_ring_together import MS, Wire, assert_all_delivered_once, bodies
+from tests.unit.links.ring_wire import MS, Wire, assert_all_delivered_once, bodies
+from tests.unit.links.rings import A, B, C, make_ring, passed_token, token
 
 from hopring.ids import NOBODY, DaemonId
 from hopring.links.events import Submit, Tick, Transmit

@@ -1,7 +1,7 @@
 """Objects of Unreliable bundles on a ring: with the token, counted, unnumbered and forgotten."""
 
-from tests.unit.links.test_loose_queue import an_object
-from tests.unit.links.test_ring import NOTHING_NEW, A, B, make_ring, passed_token, token
+from tests.unit.links.loose_objects import an_object
+from tests.unit.links.rings import NOTHING_NEW, A, B, make_ring, passed_token, token
 
 from hopring.links.events import Submit, Transmit
 from hopring.links.ring import Output, Ring, open_ring

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.unit.session.front import ME, VIEW, Front
-from tests.unit.session.test_server import joined
+from tests.unit.session.joined import joined
 
 from hopring.client import queries
 from hopring.client.core import ClientCore

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.unit.session.front import ME, Front
-from tests.unit.session.test_server import joined, send
+from tests.unit.session.joined import joined, send
 
 from hopring.groups.payloads import unseal
 from hopring.ids import DaemonId, GroupName, Process, SiteId

@@ -1,45 +1,20 @@
 """Blocks: what is encoded comes back, and what is spoiled in any way is found out."""
 
 from array import array
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.spool.drawn_runs import names, some_runs
 
 from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
 from hopring.spool.block_format import BLOCK_RECORDS_MAX, HEAD_BYTES
 from hopring.spool.decode import SpoolBlock, decode_block
 from hopring.spool.encode import BLOCK_BYTES_AIM, AppendMark, EncodedBlock, encode_append
-from hopring.spool.record import GroupStep, RecordHeader, RecordKind, RecordRun, SpoolRecord, run_of
+from hopring.spool.record import RecordHeader, RecordKind, RecordRun, SpoolRecord, run_of
 
 KEY = 0xC0FFEE
-
-u16 = st.integers(0, 2**16 - 1)
-u64 = st.integers(0, 2**64 - 1)
-names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=8)
-views = st.builds(ViewId, u64, u16.map(DaemonId), u64.map(Incarnation))
-header = st.builds(
-    RecordHeader,
-    st.sampled_from(RecordKind),
-    st.integers(-(2**63), 2**63 - 1),
-    names | st.just(""),
-    st.lists(names, max_size=3).map(tuple),
-    st.none() | st.sampled_from(Service),
-    st.builds(Place, views, u64, u16),
-    st.builds(GroupStep, views, st.integers(-(2**63), 2**63 - 1)),
-)
-
-
-@st.composite
-def some_runs(draw: st.DrawFn) -> list[RecordRun]:
-    runs = []
-    for its in draw(st.lists(header, min_size=1, max_size=5)):
-        bodies = draw(st.lists(st.binary(max_size=20), min_size=1, max_size=6))
-        types = [draw(u16) for _ in bodies]
-        runs.append(replace(run_of(its, bodies, types), number=draw(st.integers(0, 1000))))
-    return runs
 
 
 def joined(block: EncodedBlock) -> bytes:

@@ -18,51 +18,18 @@ from tests.spread.client import (
     hello,
     padded,
 )
-from tests.unit.session.front import ME, VIEW, Front
+from tests.unit.session.front import ME, VIEW
+from tests.unit.spread.spread_connections import Desk
 
 from hopring import Message
 from hopring.groups.events import Cause, GroupView, ShowView
 from hopring.groups.names import GroupMember, GroupViewId
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
-from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.session.options import STALLED_US, SessionOptions
 from hopring.session.protocol import HelloRequest, RefusedReply
 from hopring.spread.dialect import may_come, shown_groups, shown_session
-
-
-class Desk:
-    """Connections of Spread clients that are byte strings."""
-
-    def __init__(self, options: SessionOptions | None = None) -> None:
-        self.front = Front(options)
-        self.left: dict[int, bytes] = {}  # Fetched, and not read.
-
-    def open(self, number: int, order: str = "<", address: str = "") -> Client:
-        self.front.open(number, spread=True, address=address)
-        self.left[number] = b""
-        return Client(
-            lambda data: self.front.say(number, data),
-            lambda size: self.read(number, size),
-            lambda: self.front.lose(number),
-            order,
-        )
-
-    def client(
-        self, number: int, user: str, order: str = "<", membership: bool = True, priority: bool = False
-    ) -> Client:
-        return self.open(number, order).connect(user, membership=membership, priority=priority)
-
-    def read(self, number: int, size: int) -> bytes:
-        while len(self.left[number]) < size and (more := self.front.fetch(number)):
-            self.left[number] += more
-        out, self.left[number] = self.left[number][:size], self.left[number][size:]
-        return out
-
-    def pass_time(self, time_us: int) -> None:
-        self.front.now_us += time_us
-        self.front.step(Tick())
 
 
 def test_the_first_client_of_the_wire_notes() -> None:

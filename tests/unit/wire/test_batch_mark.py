@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 from tests.decoding import Tally
-from tests.unit.wire.test_bundle import encoded, reason_of, with_groups
+from tests.unit.wire.bundles import encoded, reason_of, with_groups
 
 from hopring.errors import Drop
 from hopring.wire.batch_mark import APP_BYTES_MAX, BATCH_MAX, INDEXES, BatchMark

@@ -2,8 +2,9 @@ from random import Random
 from typing import Final
 
 import pytest
+from tests.unit.wire.bundles import RUN, encoded, reason_of, with_groups
 
-from hopring.errors import Drop, PeerError
+from hopring.errors import Drop
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.wire.bundle import (
@@ -21,22 +22,7 @@ from hopring.wire.bundle import (
     pick,
 )
 
-RUN: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
 OFFSETS_AT: Final = BUNDLE_HEAD_BYTES
-
-
-def encoded(*bodies: bytes, run: Run = RUN) -> bytes:
-    return encode_bundle(run, bodies, [7] * len(bodies), [1] * len(bodies))
-
-
-def reason_of(buffer: bytes | bytearray) -> Drop:
-    with pytest.raises(PeerError) as caught:
-        decode_bundle(bytes(buffer))
-    return caught.value.reason
-
-
-def with_groups(*names: str) -> Run:
-    return Run(RUN.daemon, RUN.session, RUN.service, tuple(GroupName(name) for name in names))
 
 
 def test_a_bundle_comes_out_as_it_went_in() -> None:

@@ -1,6 +1,7 @@
 """A short fault campaign with clients, for every commit; `hop sim --clients --seeds N` runs a long one."""
 
 import pytest
+from tests.campaign.caught import CAUGHT
 
 from hopring.check.trace import ClientDelivered, GroupInstalled
 from hopring.sim.campaign.bugs.planting import Bug, all_bugs, plant
@@ -10,19 +11,6 @@ from hopring.sim.campaign.world import draw_world
 from hopring.testing.trace import digest
 
 JOBS = 2
-
-# By bug: a seed whose world catches it, and the property that does. `rift-ignored` takes too many worlds
-# (docs/campaign.md); tests/unit/groups/test_rifts.py holds what it breaks.
-CAUGHT = {
-    "early-missed": (12, "EVS-C 2.15 self delivery"),
-    "interest-per-site": (3, "EVS-C 2.7 virtual synchrony"),
-    "join-unannounced": (9, "EVS-C 2.7 virtual synchrony"),
-    "mixed-not-sorted": (1, "EVS-C 2.1 initial view event"),
-    "once-for-each-group": (1, "EVS-C 2.5 no duplication"),
-    "request-lost": (1, "EVS-C what a session asks for is carried out"),
-    "sides-share-ids": (1, "EVS-C 2.4 transitional set"),
-    "ways-ignored": (27, "EVS-C 2.8 transitional signals"),
-}
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from hopring.sim.campaign.world import DRAW, RING, draw_world
 from hopring.stack_events import StackOptions
 from hopring.testing.trace import digest
 
-SEEDS_FILE = Path(__file__).parent / "seeds.txt"
+SEEDS_FILE = Path(__file__).parents[1] / "seeds.txt"
 JOBS = 2
 
 # By bug: a seed whose world is quick and catches it, and the property that does.

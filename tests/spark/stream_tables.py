@@ -1,0 +1,18 @@
+"""A spool read as a stream: what its table holds, and what it should."""
+
+from pathlib import Path
+
+from tests.spark.piping import TARGET
+
+from hopring.spool.reading import bounds, read
+
+
+def copied(root: Path) -> list[tuple[int, bytes]]:
+    """What is in the target, as types and payloads."""
+    end = bounds(root / TARGET).end
+    return [(record.type, record.data) for record in read(root / TARGET, 0, end)]
+
+
+def expected(count: int) -> list[tuple[int, bytes]]:
+    """What `fill` has written to the source."""
+    return [(at % 10 % 7, b"%08d" % at) for at in range(count)]

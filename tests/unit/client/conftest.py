@@ -1,0 +1,16 @@
+"""Fixtures for tests of the client library's shells."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from tests.unit.client.fake_server import Server
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with TemporaryDirectory(dir="/tmp") as directory:
+        one = Server(Path(directory) / "s")
+        yield one
+        one.close()

@@ -1,0 +1,73 @@
+"""Real daemons of two sites in one process, for tests of the membership's driver."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tests.unit.daemon.free_ports import free_base_port
+
+from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
+from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.loop.event_loop import Loop
+from hopring.ids import Incarnation, Process
+from hopring.membership.events import Delivered, Installed
+
+# A test judges what is delivered, on whatever machine it runs: nobody is declared dead for being slow.
+PATIENT_RING = RingTuning(token_loss_us=10_000_000)
+
+
+PATIENT_LINK = LinkTuning(silence_us=10_000_000)
+
+
+def patient(config: Config) -> Config:
+    sites = tuple(replace(site, ring=PATIENT_RING) for site in config.sites)
+    links = tuple(replace(link, tuning=PATIENT_LINK) for link in config.links)
+    return replace(config, sites=sites, links=links)
+
+
+class Watched:
+    """A member, and what its two callbacks were told."""
+
+    def __init__(self, loop: Loop, config: Config, name: str) -> None:
+        self.noted: list[Upward] = []
+        self.got: list[Upward] = []
+        self.counters: list[int] = []
+        self.answering = False
+        me = Process(config.daemon_id(name), Incarnation(1_000 + config.daemon_id(name)))
+        self.member = MembershipHost(
+            loop, config, me, self.take, counter=5, note=self.note, reached=self.counters.append
+        )
+
+    def note(self, events: Sequence[Upward]) -> None:
+        self.noted += events
+
+    def take(self, events: Sequence[Upward]) -> None:
+        assert self.noted[len(self.got) :][: len(events)] == list(events), "noted first, in the same order"
+        self.got += events
+        for event in events:
+            if self.answering and isinstance(event, Delivered) and event.message.payload[:4] == b"ping":
+                self.member.submit(event.message.service, b"pong" + event.message.payload[4:])
+
+    def payloads(self) -> list[bytes]:
+        return [bytes(event.message.payload) for event in self.got if isinstance(event, Delivered)]
+
+    def installed(self) -> int:
+        return sum(isinstance(event, Installed) for event in self.got)
+
+    def size(self) -> int:
+        return [len(event.members) for event in self.got if isinstance(event, Installed)][-1] if self.got else 0
+
+
+def two_sites(protocol: LinkProtocol = LinkProtocol.HOP) -> Config:
+    sites, links = {"eu": 2, "us": 2}, {("eu", "us"): "5ms"}
+    return patient(local_config(sites, links, base_port=free_base_port(8), protocol=protocol))
+
+
+@contextmanager
+def members_of(loop: Loop, config: Config) -> Iterator[dict[str, Watched]]:
+    members = {daemon.name: Watched(loop, config, daemon.name) for daemon in config.daemons}
+    try:
+        yield members
+    finally:
+        for one in members.values():
+            one.member.close()

@@ -1,0 +1,9 @@
+"""The group messages that a daemon submits."""
+
+from hopring.groups.messages import decode_group_message
+from hopring.membership.events import SubmitMessage
+from hopring.ordering.entry import CONTROL_SESSION
+
+
+def words(submits: list[SubmitMessage]) -> list[object]:
+    return [decode_group_message(one.payload, one.service) for one in submits if one.session == CONTROL_SESSION]

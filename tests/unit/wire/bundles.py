@@ -1,0 +1,30 @@
+"""Bundles for tests of their encoding, and the reasons for which decoding refuses them."""
+
+from typing import Final
+
+import pytest
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, GroupName
+from hopring.services import Service
+from hopring.wire.bundle import (
+    Run,
+    decode_bundle,
+    encode_bundle,
+)
+
+RUN: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
+
+
+def encoded(*bodies: bytes, run: Run = RUN) -> bytes:
+    return encode_bundle(run, bodies, [7] * len(bodies), [1] * len(bodies))
+
+
+def reason_of(buffer: bytes | bytearray) -> Drop:
+    with pytest.raises(PeerError) as caught:
+        decode_bundle(bytes(buffer))
+    return caught.value.reason
+
+
+def with_groups(*names: str) -> Run:
+    return Run(RUN.daemon, RUN.session, RUN.service, tuple(GroupName(name) for name in names))
