@@ -1,4 +1,4 @@
-"""The connections of an asyncio session in the event loop."""
+"""The sockets of an asyncio session: one protocol object for each connection."""
 
 import asyncio
 import socket
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class AioTransport(asyncio.BufferedProtocol):
-    """The end of one connection in the event loop."""
+    """One connection of a session in the event loop."""
 
     def __init__(self, session: "Session", connection: DaemonConnection) -> None:
         self._session = session
         self._connection = connection
         self.transport: asyncio.Transport | None = None
         expect_blocks()
-        # One for all reads: a new one for each would come from the kernel, and go back to it.
+        # One buffer for all reads: a new one for each would be allocated from the kernel, and given back.
         self._buffer = memoryview(bytearray(READ_BYTES))
 
     @property
@@ -31,7 +31,7 @@ class AioTransport(asyncio.BufferedProtocol):
         return self._connection is self._session._core.connection and self._connection.ended is None
 
     def close(self, *, at_once: bool) -> None:
-        """It is not needed any more."""
+        """Closes the transport, at once or after its output is sent."""
         if self.transport is not None:
             if at_once:
                 self.transport.abort()
@@ -39,10 +39,10 @@ class AioTransport(asyncio.BufferedProtocol):
                 self.transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Those of other event loops are no `asyncio.Transport`, but do the same.
+        # Transports of other event loops are no `asyncio.Transport`, but behave alike.
         self.transport = cast("asyncio.Transport", transport)
         if not self._is_current:
-            self.transport.abort()  # It took too long.
+            self.transport.abort()  # The session has moved on to another connection.
             return
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:
@@ -76,14 +76,14 @@ class AioTransport(asyncio.BufferedProtocol):
 
 
 async def dial(session: "Session", url: str) -> None:
-    """Connects; what comes of it, the session's core is told."""
+    """Connects; reports a failure to the session's core."""
     where, loop, connection = parse_url(url), asyncio.get_running_loop(), session._core.connection
     try:
         if where.path:
             await loop.create_unix_connection(lambda: AioTransport(session, connection), where.path)
         else:
             await loop.create_connection(lambda: AioTransport(session, connection), where.host, where.port)
-    except (OSError, UnicodeError) as error:  # The latter for names that no host can have.
+    except (OSError, UnicodeError) as error:  # UnicodeError: the host name is not valid.
         if connection is session._core.connection:
             session._core.lost(reason_of(error), now_us(), NO_DAEMON)
             session._look()

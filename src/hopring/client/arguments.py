@@ -1,8 +1,8 @@
-"""Checks of the arguments that applications give, before anything is done with them.
+"""Checks the arguments of applications before anything is done with them.
 
-Both shells call them first, so that a mistake is refused at the call, with the same error on both builds:
-compiled modules would raise a TypeError of their own. Names of groups that are illegal are a `RequestRefused`,
-as if the daemon had refused them.
+Both shells check first, so that a mistake is refused at the call, with the same error in both builds: compiled
+modules would raise a TypeError of their own. An illegal group name is a `RequestRefused`, as if the daemon had
+refused it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,13 +33,13 @@ def got(value: object) -> str:
 
 
 def check_flag(argument: str, value: object) -> None:
-    """Whether it is a bool."""
+    """Checks that an argument is a bool."""
     if not isinstance(value, bool):
         raise WrongType(argument, got(value), "give True or False")
 
 
 def check_number(argument: str, value: object, least: int, most: int | None = None) -> None:
-    """Whether it is an integer in this range, both ends included."""
+    """Checks that an argument is an integer in this range, both ends included."""
     limits = f"{least} or more" if most is None else f"{least} to {most}"
     if not isinstance(value, int) or isinstance(value, bool):
         raise WrongType(argument, got(value), f"give an int, {limits}")
@@ -48,7 +48,7 @@ def check_number(argument: str, value: object, least: int, most: int | None = No
 
 
 def check_seconds(argument: str, value: object, *, forever: bool = True, above_zero: bool = False) -> None:
-    """Whether it is a time to wait; None, if that is allowed, waits without a limit."""
+    """Checks a timeout in seconds; None, if it is allowed, means no limit."""
     if value is None and forever:
         return
     remedy = f"give seconds as a float, {'above 0' if above_zero else '0 or more'}"
@@ -60,12 +60,12 @@ def check_seconds(argument: str, value: object, *, forever: bool = True, above_z
 
 
 def check_type(message_type: object) -> None:
-    """Whether it is the type of a message."""
+    """Checks the type of a message."""
     check_number("type", message_type, 0, TYPE_MAX)
 
 
 def check_service(service: object) -> None:
-    """Whether it is a Service; names and numbers are not."""
+    """Checks that an argument is a Service; names and numbers are refused."""
     if isinstance(service, Service):
         return
     meant = "AGREED"
@@ -78,7 +78,7 @@ def check_service(service: object) -> None:
 
 
 def checked_data(data: object) -> bytes:
-    """The body of a message; several buffers become one."""
+    """Checks the body of a message; joins several buffers."""
     if isinstance(data, bytes):
         return data
     if isinstance(data, bytearray | memoryview):
@@ -95,7 +95,7 @@ def checked_data(data: object) -> bytes:
 
 
 def checked_bodies(bodies: Sequence[bytes]) -> Sequence[bytes]:
-    """The bodies of `multicast_many`."""
+    """Checks the bodies of `multicast_many`."""
     if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Sequence):
         raise WrongType("bodies", got(bodies), "give a list of bytes, one for each message")
     if not _BYTES_ONLY.issuperset(map(type, bodies)):
@@ -106,13 +106,13 @@ def checked_bodies(bodies: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def check_messages(messages: object) -> None:
-    """Whether they may be the messages of `multicast_batch`; each is judged when it is read."""
+    """Checks that messages of `multicast_batch` can be iterated; each is checked when it is read."""
     if isinstance(messages, str | bytes | bytearray | memoryview) or not isinstance(messages, Iterable):
         raise WrongType("messages", got(messages), "give an iterable of bytes, or of (bytes, type)")
 
 
 def checked_message(at: int, message: object) -> tuple[bytes, int]:
-    """One message of `multicast_batch`, and its type."""
+    """Checks one message of `multicast_batch`; returns its body and type."""
     if isinstance(message, bytes):
         return message, 0
     if not isinstance(message, tuple) or len(message) != 2 or not isinstance(message[0], bytes):
@@ -127,7 +127,7 @@ def _check_str(argument: str, value: object) -> None:
 
 
 def groups_named(groups: str | Sequence[str]) -> tuple[GroupName, ...]:
-    """The groups that a message goes to, private ones too."""
+    """Checks the groups of a message, which may be private ones."""
     if isinstance(groups, str):
         return checked_groups((groups,))
     if isinstance(groups, bytes | bytearray | memoryview) or not isinstance(groups, Sequence):
@@ -138,20 +138,20 @@ def groups_named(groups: str | Sequence[str]) -> tuple[GroupName, ...]:
 
 
 def group_named(group: str) -> GroupName:
-    """One group, perhaps a private one."""
+    """Checks one group, which may be a private one."""
     _check_str("group", group)
     return checked_groups((group,))[0]
 
 
 def check_plain_group(group: object) -> None:
-    """Whether it can be joined and left: a private group can not."""
+    """Checks a group to join or leave, which may not be a private one."""
     if not isinstance(group, str):
         raise WrongType("group", got(group), "give a group's name as a str")
     checked_plain_group(group)
 
 
 def check_session_name(name: object) -> None:
-    """Whether a session may be called so, as far as that does not depend on the daemon's name."""
+    """Checks a session's name, as far as it does not depend on the daemon's."""
     remedy = f"give a str of 1 to {SESSION_NAME_BYTES_MAX} bytes of UTF-8 without # and NUL, or None for any"
     if not isinstance(name, str):
         raise WrongType("name", got(name), remedy)
@@ -160,7 +160,7 @@ def check_session_name(name: object) -> None:
 
 
 def check_join(core: "ClientCore", group: object, since: object, spool: object) -> None:
-    """The arguments of `join`."""
+    """Checks the arguments of `join`."""
     check_plain_group(group)
     if since is None and spool is None:
         return

@@ -1,4 +1,4 @@
-"""The line of a blocking session: one socket after another, none of which ever blocks by itself."""
+"""The sockets of a blocking session: one after another, non-blocking, driven by `select`."""
 
 import contextlib
 import os
@@ -15,25 +15,25 @@ from hopring.ids import NEVER
 READ_BYTES: Final = 1 << 18
 
 Address = tuple[int, Any]
-"""A family and where to connect."""
+"""A socket family and an address of it."""
 
 
 class BlockingTransport:
-    """Carries bytes between a core and its daemon, as long as somebody waits."""
+    """Carries bytes between a core and its daemon while a call waits."""
 
     def __init__(self, core: ClientCore) -> None:
         self._core = core
         self._socket: socket.socket | None = None
         self._opening = False
-        self._addresses: list[Address] = []  # To be tried if this one does not answer.
-        self._rest = memoryview(b"")  # What the kernel has not taken.
+        self._addresses: list[Address] = []  # To try if the present one does not answer.
+        self._rest = memoryview(b"")  # Output that the kernel has not taken.
 
     def fileno(self) -> int:
-        """Of the socket that is in use."""
+        """The descriptor of the present socket, or -1."""
         return -1 if self._socket is None else self._socket.fileno()
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the present socket."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -42,7 +42,7 @@ class BlockingTransport:
         self._rest = memoryview(b"")
 
     def exchange(self, until_us: int) -> None:
-        """Connects, writes and reads what there is; waits for any of it until then at most."""
+        """Connects, writes and reads as far as possible; waits for any of it until this time at most."""
         now = now_us()
         self._look(now)
         if self._core.ended is not None:
@@ -50,7 +50,7 @@ class BlockingTransport:
         end_us = min(until_us, self._core.wake_at_us)
         seconds = None if end_us == NEVER else max(0, end_us - now) / 1_000_000
         if self._socket is None:
-            assert seconds is not None, "without a connection another try is due some time"
+            assert seconds is not None, "without a connection another try is scheduled"
             time.sleep(seconds)
         else:
             self._serve(self._socket, seconds)
@@ -107,17 +107,17 @@ class BlockingTransport:
             else:
                 found = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
                 self._addresses = [(family, address) for family, _, _, _, address in found]
-        except (OSError, UnicodeError) as error:  # The latter for names that no host can have.
+        except (OSError, UnicodeError) as error:  # UnicodeError: the host name is not valid.
             self._core.lost(reason_of(error), now_us(), NO_DAEMON)
             return
         self._try_next(None)
 
     def _try_next(self, error: OSError | None) -> None:
-        """Begins to connect to the next address; if there is none, says what was wrong with the last."""
+        """Starts to connect to the next address; if there is none, reports the last error."""
         while self._addresses:
             family, address = self._addresses.pop(0)
             sock = socket.socket(family, socket.SOCK_STREAM)
-            # A Unix socket whose backlog is full cannot be waited for in any other way.
+            # A Unix socket with a full listen backlog cannot be waited for in any other way.
             sock.settimeout(self._core.answer_seconds if family == socket.AF_UNIX else 0.0)
             try:
                 sock.connect(address)

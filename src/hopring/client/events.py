@@ -1,4 +1,4 @@
-"""What an application receives, as frozen values in one order: messages, views, transitions, reconnections."""
+"""Events of the library, as frozen values in one order: messages, views, transitions, reconnections."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Member:
 
     @property
     def private_group(self) -> str:
-        """Where messages for this session alone are sent."""
+        """The group for messages to this session alone."""
         return private_group(self.name, self.daemon)
 
 
@@ -45,20 +45,20 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Who is in the group from here on."""
+    """The members of a group from here on."""
 
     group: str
     id: GroupViewId
     members: tuple[Member, ...]
-    together: tuple[Member, ...]  # Those who come from the same view as this session, itself included.
+    together: tuple[Member, ...]  # The members from the same view as this session, itself included.
     cause: ViewCause
-    who: Member | None  # Who joined, left or disconnected.
-    sets: tuple[tuple[Member, ...], ...]  # After a change of network: the members by where they came from.
+    who: Member | None  # The member that joined, left or disconnected.
+    sets: tuple[tuple[Member, ...], ...]  # After a change of network: the members by their previous views.
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The group's view is closing: what follows until the next one is promised among these members only."""
+    """The group's view is closing: until the next one, guarantees hold among these members only."""
 
     group: str
     id: GroupViewId
@@ -67,37 +67,37 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the sender of a message is told of it; no event."""
+    """The confirmation of a message for its sender; not an event."""
 
     groups: tuple[str, ...]
     service: Service
     place: Place  # In the one order of all groups; the message has the same.
-    closing: bool  # Whether the view was closing: then the service holds among those who stay together only.
+    closing: bool  # Whether the view was closing: the service then holds among those who stay together only.
     members: int | None
     """The sessions that were in one of the groups at this place, each counted once. None if the view closed
-    before the daemon of a private group had told whether its session was there."""
+    before the daemon of a private group had reported whether its session was there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconnectGap:
-    """What is known of the time without a connection. What was sent to the groups meanwhile is missing."""
+    """A time without a connection. Messages to the groups in that time are missing."""
 
     lost_at_seconds: float  # When the loss was noticed; seconds since 1970, by the clock of this host.
     back_at_seconds: float
     reason: str  # Why the connection was lost.
     last: Place | None  # Of the last message before it.
     in_doubt: int
-    """Messages that were sent and that the daemon had not acknowledged: each goes out once or not at all. One
-    that was acknowledged is lost only if the daemon itself died before it passed it on."""
+    """Messages that the daemon had not acknowledged: each is sent once or not at all. An acknowledged message
+    is lost only if the daemon itself died before it passed it on."""
     tries: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """The session was without a connection, and is back under its name. The groups' views follow."""
+    """The session has reconnected under its name. The groups' views follow."""
 
-    groups: tuple[str, ...]  # That it was in, and joins again.
-    daemon: str  # Perhaps another one; then the private group is another one, too.
+    groups: tuple[str, ...]  # The groups that it was in, and joins again.
+    daemon: str  # Perhaps another one; then the private group is another one too.
     private_group: str
     gap: ReconnectGap
 
@@ -106,7 +106,7 @@ class Reconnected:
 class Gap:
     """Messages are missing here: the session did not keep up, and had chosen `slow="drop"`."""
 
-    groups: tuple[str, ...]  # Of these messages; not all of them if `complete` is false.
+    groups: tuple[str, ...]  # Of the missing messages; not all of them if `complete` is false.
     messages: int
     size_bytes: int
     complete: bool
@@ -114,9 +114,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class SlowWarning:
-    """The session does not keep up: so much waits at the daemon, and at the limit its policy acts."""
+    """The session does not keep up: its backlog at the daemon is long, and at the limit its policy acts."""
 
-    groups: tuple[str, ...]  # All that the session is in.
+    groups: tuple[str, ...]  # All groups of the session.
     waiting_bytes: int
     limit_bytes: int
     policy: SlowPolicy
@@ -126,7 +126,7 @@ Event = Message | View | Transition | Gap | SlowWarning | Reconnected
 
 
 def bodies_of(bundle: Bundle, start: int, end: int) -> list[bytes]:
-    """The bodies of its messages from one to before another."""
+    """The bodies of a bundle's messages in a half-open range."""
     ends = bundle.offsets[start : end + 1].tolist()
     first = ends[0]
     whole = bytes(bundle.bodies[first : ends[-1]])
@@ -134,7 +134,7 @@ def bodies_of(bundle: Bundle, start: int, end: int) -> list[bytes]:
 
 
 def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Message]:
-    """The messages of a bundle from one to before another."""
+    """The messages of a bundle in a half-open range."""
     run = delivered.bundle.run
     bodies, types = bodies_of(delivered.bundle, start, end), delivered.bundle.types[start:end].tolist()
     shared = (repeat(run.service), types, repeat(delivered.place))
@@ -146,9 +146,9 @@ def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Messag
 
 
 def view_of(view: protocol.ViewNotice) -> View:
-    """A view from its word."""
+    """The event for a VIEW of the daemon."""
     if any(place >= len(view.members) for places in (view.together, *view.sets) for place in places):
-        raise PeerError(Drop.INCONSISTENT, f"VIEW of {len(view.members)} members names another place")
+        raise PeerError(Drop.INCONSISTENT, f"VIEW of {len(view.members)} members with an index beyond them")
     members = tuple([_member(one) for one in view.members])
     return View(
         view.group,
@@ -162,17 +162,17 @@ def view_of(view: protocol.ViewNotice) -> View:
 
 
 def transition_of(signal: protocol.SignalNotice) -> Transition:
-    """A transition from its word."""
+    """The event for a SIGNAL of the daemon."""
     return Transition(signal.group, signal.id, tuple([_member(one) for one in signal.together]))
 
 
 def gap_of(gap: protocol.GapNotice) -> Gap:
-    """A gap from its word."""
+    """The event for a GAP of the daemon."""
     return Gap(gap.groups, gap.messages, gap.size_bytes, gap.complete)
 
 
 def groups_of(event: Event) -> tuple[str, ...]:
-    """The groups in whose part of the stream an event is."""
+    """The groups whose readers get an event."""
     return (event.group,) if isinstance(event, View | Transition) else event.groups
 
 

@@ -1,32 +1,39 @@
-"""Messages that go and come alone: a bundle with one message, written and read without its columns.
+"""The fast path of single messages: bundles with one message, encoded and decoded without columns.
 
-Requests and their answers are mostly one small message at a time, and columns cost much more than one message
-does. So such a bundle is written in one piece, and one that came is read by its fixed places. The layout is
-that of wire/bundle.py and session/frames.py.
+Requests and their answers are mostly one small message at a time, for which columns cost more than the message.
+So such a bundle is encoded in one piece, and a received one is decoded at fixed offsets. The layout is defined
+by wire/bundle.py and session/frames.py, from which formats and offsets are derived.
 
-Invariants  what is written here has the same bytes as if the general way had written it; what is read here, the
-            general way would have read, and as the same message. Whatever is out of the ordinary is left to it.
+Invariants  the encoding has the same bytes as that of the general codec; a frame decoded here is valid for the
+            general codec, and gives the same message. Anything unusual is left to the general codec.
 """
 
-from struct import Struct
+from struct import Struct, calcsize
 from typing import Any, Final, cast
 
 from hopring.client.events import Message
 from hopring.ids import GroupName, Place
-from hopring.session.frames import FRAME_HEAD_BYTES, MESSAGES_HEAD_BYTES, DeliveredBundle, FrameKind
-from hopring.wire.bundle import BUNDLE_HEAD_BYTES, Run, encode_groups
+from hopring.session.frames import (
+    FRAME_HEAD_BYTES,
+    FRAME_HEAD_FORMAT,
+    MESSAGES_HEAD_BYTES,
+    MESSAGES_HEAD_FORMAT,
+    DeliveredBundle,
+    FrameKind,
+)
+from hopring.wire.bundle import BUNDLE_HEAD_BYTES, BUNDLE_HEAD_FORMAT, SELF_DISCARD_FLAG, Run, encode_groups
 
-# body bytes, kind, two zeros; service, flags, channel, mark bytes, daemon, groups, session, messages, names
-# bytes, bodies bytes; two offsets, type, hints
-_SEND: Final = Struct("<IBBHBBBBHHIIIIIIHB")
+# The head of a frame, the head of a bundle, and its columns: two offsets, type, hints.
+_SEND: Final = Struct(f"<{FRAME_HEAD_FORMAT}{BUNDLE_HEAD_FORMAT}IIHB")
 _SEND_KIND: Final = int(FrameKind.SEND)
-_SELF_DISCARD: Final = 0x01
 SINGLE_BYTES: Final = _SEND.size - FRAME_HEAD_BYTES
-"""Of a bundle with one message, but for the names of groups and the body."""
+"""The size of a bundle with one message, without group names and body."""
 
-# Places in the body of a MESSAGES frame.
+# Offsets in the body of a MESSAGES frame.
 _LTS_AT: Final = 16
-_REST_AT: Final = 24  # Of the head: representative, site, bytes of the sender's name, zero.
+assert calcsize(f"<{MESSAGES_HEAD_FORMAT[:2]}") == _LTS_AT, "behind counter and nonce of the view"
+_REST_AT: Final = 24  # The rest of the head: representative, site, size of the sender's name, zero.
+assert calcsize(f"<{MESSAGES_HEAD_FORMAT[:3]}") == _REST_AT, "behind the stamp"
 _SIZES_AT: Final = MESSAGES_HEAD_BYTES + BUNDLE_HEAD_BYTES - 4  # The bytes of all bodies.
 _OFFSETS_AT: Final = _SIZES_AT + 4  # Zero, and the bytes of all bodies again.
 _TYPE_AT: Final = _OFFSETS_AT + 8
@@ -34,26 +41,26 @@ _NAMES_AT: Final = _TYPE_AT + 3
 _ZERO: Final = bytes(4)
 _KEPT_MAX: Final = 4096
 
-# A place for each message: a call of the class would go through a function in Python.
+# Each message gets a new Place, and a call of the class would run a Python function.
 _new_tuple: Final = cast("Any", tuple.__new__)
 
 
 class SendTemplate:
-    """Where messages go, with what promise, and what the head of a bundle has of that."""
+    """The constant part of single messages to the same groups with the same service."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.names = encode_groups(run.groups)
-        self._front = b""  # Of the last frame, up to its body: mostly the next one is as long.
+        self._front = b""  # The last frame up to its body: mostly the next one has the same length.
         self._front_size = -1
         self._front_type = 0
 
     def size_bytes(self, data: bytes) -> int:
-        """The bytes of a bundle with this message alone."""
+        """The size of a bundle with this single message."""
         return SINGLE_BYTES + len(self.names) + len(data)
 
     def frame(self, data: bytes, message_type: int) -> bytes:
-        """The frame of a message that goes alone."""
+        """Encodes the frame of a single message."""
         size = len(data)
         if size != self._front_size or message_type != self._front_type:
             self._front = self._front_of(size, message_type)
@@ -68,7 +75,7 @@ class SendTemplate:
             0,
             0,
             run.service,
-            _SELF_DISCARD if run.self_discard else 0,
+            SELF_DISCARD_FLAG if run.self_discard else 0,
             0,
             0,
             run.daemon,
@@ -86,7 +93,7 @@ class SendTemplate:
 
 
 class _Head:
-    """What the general way has read in a frame of this sender: most of the next one is the same."""
+    """The decoded parts of a sender's frame, most of which the next frame shares."""
 
     def __init__(self, body: bytes, delivered: DeliveredBundle) -> None:
         self.view = delivered.place.view
@@ -100,10 +107,9 @@ class _Head:
 
 
 class HeadCache:
-    """Frames that the general way has read, so that their parts need not be judged once more.
+    """Heads of frames that the general codec has checked, so that equal bytes need no second check.
 
-    Senders and groups are the same again and again; what is new in a message is its stamp, its type and its
-    body.
+    Senders and groups repeat; only the stamp, the type and the body of a message are new.
     """
 
     def __init__(self) -> None:
@@ -111,23 +117,23 @@ class HeadCache:
         self._groups: dict[bytes, tuple[GroupName, ...]] = {}
 
     def learn(self, body: bytes, delivered: DeliveredBundle) -> None:
-        """A frame that the general way has read; only of those with one message to one group it is of use."""
+        """Remembers the head of a decoded frame, if it has one message to one group."""
         run = delivered.bundle.run
         if len(delivered.bundle) != 1 or len(run.groups) != 1 or run.mark is not None or run.mixed:
             return
         if run.spread_bits or run.spread_groups:
-            return  # Something stands before its body.
+            return  # Spread fields precede its body.
         if len(self._heads) + len(self._groups) > _KEPT_MAX:
             self._heads, self._groups = {}, {}
         head = self._heads[body[_REST_AT:_SIZES_AT]] = _Head(body, delivered)
         self._groups[head.names] = head.groups
 
     def message(self, body: bytes) -> Message | None:
-        """The message of a frame that has one, and of which all else is known; otherwise None."""
+        """Decodes a frame with a single message and a known head; otherwise None."""
         head = self._heads.get(body[_REST_AT:_SIZES_AT])
         if head is None or body[:_LTS_AT] != head.view_bytes:
             return None
-        data_at = _NAMES_AT + len(head.names)  # How long the names are, and the sender's, is in the key.
+        data_at = _NAMES_AT + len(head.names)  # The sizes of both names are part of the key.
         sender_at = len(body) - len(head.sender_bytes)
         size = sender_at - data_at
         if size < 0 or body[sender_at:] != head.sender_bytes:
@@ -148,14 +154,14 @@ class HeadCache:
 
 
 def number_at(buffer: bytes, at: int) -> int:
-    """A number of four bytes; look first whether they are there."""
+    """Decodes a 32-bit number; check first that the buffer has it."""
     return buffer[at] | buffer[at + 1] << 8 | buffer[at + 2] << 16 | buffer[at + 3] << 24
 
 
 def credit_at(buffer: bytes, at: int, end: int) -> int:
-    """What a CREDIT gives whose body lies there; -1 if it is not written in the common way.
+    """Decodes the body of a CREDIT; -1 if it is not in the common form.
 
-    It is a msgpack array with one number, as `session.words` has it.
+    It is a msgpack array with one number, as session/protocol.py encodes it.
     """
     if end - at < 2 or buffer[at] != 0x91:
         return -1

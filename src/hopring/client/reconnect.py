@@ -1,7 +1,7 @@
-"""How a session comes back after its connection was lost: which daemon is tried next, and when.
+"""Reconnection after a lost connection: which daemon to try next, and when.
 
-Pure: the time comes in as an argument, and chance as a function. The delay doubles after each round over all
-daemons up to its limit; half of it is chance, so that the many clients of one daemon do not return at once.
+Pure: time and randomness come in as arguments. The delay doubles after each round over all daemons up to a
+limit; half of it is random, so that the clients of one daemon do not return at the same moment.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ _DOUBLINGS_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """How long a session tries to come back, and how often."""
+    """How long and how often a session tries to reconnect."""
 
-    delay_seconds_min: float = 0.1  # Before the first try; up to half of it is left to chance.
+    delay_seconds_min: float = 0.1  # Before the first try; up to half of it is random.
     delay_seconds_max: float = 5.0
-    give_up_seconds: float = 120.0  # After that without a connection the session ends.
+    give_up_seconds: float = 120.0  # Without a connection for this time the session ends.
 
     def __post_init__(self) -> None:
         for name in ("delay_seconds_min", "delay_seconds_max"):
@@ -33,28 +33,28 @@ class Reconnect:
 
 @dataclass(slots=True)
 class ReconnectSchedule:
-    """The tries of one session."""
+    """The schedule of one session's tries."""
 
     urls: tuple[str, ...]
     options: Reconnect
     chance: Callable[[], float]  # From 0 to 1.
-    at: int = 0  # The place of the URL in use.
+    at: int = 0  # The index of the present URL.
     count: int = 0  # Since the connection was lost.
-    up_at_us: int | None = None  # Since when there is a connection.
+    up_at_us: int | None = None  # When the present connection was made.
     give_up_at_us: int = 0
-    _tried: int = 0  # Since there was a connection that lasted.
+    _tried: int = 0  # Tries since the last connection that lasted.
 
     @property
     def url(self) -> str:
-        """The one in use."""
+        """The URL of the present try or connection."""
         return self.urls[self.at]
 
     def up(self, now_us: int) -> None:
-        """There is a connection."""
+        """Records that a connection was made."""
         self.up_at_us = now_us
 
     def lost(self, now_us: int) -> None:
-        """There was a connection, and it is lost; after one that did not last the delays go on to rise."""
+        """Records the loss of a connection; after a short one the delays continue to rise."""
         assert self.up_at_us is not None, "there was one"
         self.count = 0
         if now_us - self.up_at_us >= _us(self.options.delay_seconds_max):
@@ -62,11 +62,11 @@ class ReconnectSchedule:
         self.give_up_at_us = now_us + _us(self.options.give_up_seconds)
 
     def move_on(self) -> None:
-        """To the next daemon."""
+        """Moves on to the next daemon."""
         self.at = (self.at + 1) % len(self.urls)
 
     def next(self, now_us: int) -> int | None:
-        """Moves on; returns when to try there, or None if it is time to give up."""
+        """Moves on to the next daemon; returns the time of the try, or None to give up."""
         if now_us >= self.give_up_at_us:
             return None
         self.move_on()

@@ -1,9 +1,9 @@
 """A join that begins in the past: a group's events from a spool, up to the view that the join made.
 
-That view is in the spool, too, because the spooler is a member; it is where the spool's part ends and the live
-part begins. So nothing is missing between them and nothing comes twice, as far as the order goes: for Causal,
-Agreed and Safe messages. Reliable and FIFO ones may be on different sides of a view at different members.
-Of a batch that counts once (dedup.py) and is sent again after the join, what the spool has is dropped, too.
+That view is in the spool too, because the spooler is a member; there the replay ends and the live events begin.
+So no event is missing or repeated between them, as far as messages are ordered: Causal, Agreed and Safe.
+Reliable and FIFO messages may be on different sides of a view at different members. If a batch that counts once
+(dedup.py) is sent again after the join, its messages in the spool are dropped too.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ BEHIND_SECONDS: Final = 30.0
 
 
 class SpoolBehind(SpoolError, TimeoutError):
-    """The spool does not come up to the place where the join was made."""
+    """The spool does not reach the place of the join in the order."""
 
     def __init__(self, path: Path, offset: int) -> None:
         reason = f"it ends before {offset}, and the view of the join is not in it for {BEHIND_SECONDS:g} s"
@@ -41,13 +41,13 @@ class SpoolBehind(SpoolError, TimeoutError):
 
 
 class Replay:
-    """What is still to be read of a spool before the live events."""
+    """The part of a spool that precedes a group's live events."""
 
     def __init__(self, root: Path | str, group: str, since: int) -> None:
-        """OffsetMissing or another SpoolError if it cannot begin there."""
+        """Raises OffsetMissing or another SpoolError if the spool cannot be read from there."""
         self.group = group
         self.done = False
-        self.upto: GroupViewId | None = None  # The first view of the live part, once it is known.
+        self.upto: GroupViewId | None = None  # The first live view, once it is known.
         self._directory = directory_of(Path(root), group)
         self._at = since
         self.marks: dict[str, int] = {}  # What the spool has of batches up to the live part, once it is done.
@@ -57,7 +57,7 @@ class Replay:
             raise OffsetMissing(self._directory, since, *known)
 
     def next(self) -> Event | None:
-        """The next event, or None if there is none now; then look at `done`."""
+        """The next event, or None if there is none now; `done` tells whether that is the end."""
         assert self.upto is not None, "the live part begins somewhere"
         if not self._events:
             self._read()
@@ -71,7 +71,7 @@ class Replay:
         return event
 
     def behind(self) -> SpoolBehind:
-        """The error if nothing comes for too long."""
+        """The error for a spool that does not grow for too long."""
         return SpoolBehind(self._directory, self._at)
 
     def _read(self) -> None:

@@ -1,7 +1,7 @@
-"""Messages of one bundle, in columns: the unit of the hot path. Single messages are made only for who asks.
+"""Messages of one bundle in columns: the unit of the hot path. Message objects are made only when needed.
 
-A bundle that came is a *lot* in the session's stream, and whoever takes something of it moves its place on. A
-*run* is what was taken at once.
+A delivered bundle is one *entry* of the session's stream, and readers advance its position. A *run* is the part
+of an entry that was taken at once.
 """
 
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from hopring.wire.bundle import Bundle, as_of, rows_of
 
 @dataclass(frozen=True, slots=True)
 class MessageRun:
-    """Messages of one sender in their order; columns are mapped, nothing is copied.
+    """Messages of one sender in their order; columns are views of the bundle, nothing is copied.
 
-    They share all but type and body, and their groups if the run is mixed: `apart` has them by groups.
+    They share all but type and body; in a mixed run also their groups differ: `apart` splits it by groups.
     """
 
     order: int  # The number of its first message among all events of the session, from 1.
@@ -32,7 +32,7 @@ class MessageRun:
 
     @property
     def _bundle(self) -> Bundle:
-        """What it came in."""
+        """The bundle of its messages."""
         return self._delivered.bundle
 
     @property
@@ -42,27 +42,27 @@ class MessageRun:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Where it was sent to; each message of a mixed run to one of them."""
+        """The destination groups; each message of a mixed run went to one of them."""
         return self._delivered.bundle.run.groups
 
     @property
     def mixed(self) -> bool:
-        """Whether `places` says where each message was sent to; otherwise all went to all groups."""
+        """Whether each message went to one group, by `places`; otherwise all went to all groups."""
         return self._delivered.bundle.run.mixed
 
     @property
     def places(self) -> memoryview:
-        """Of each message of a mixed run, where its group is in `groups`; otherwise empty."""
+        """The index in `groups` of each message of a mixed run; otherwise empty."""
         return self._delivered.bundle.places[self.start : self.end]
 
     @property
     def service(self) -> Service:
-        """With what promise."""
+        """The service of the messages."""
         return self._delivered.bundle.run.service
 
     @property
     def place(self) -> Place:
-        """In the one order of all groups; Unreliable messages have none."""
+        """The place in the one order of all groups; Unreliable messages have none."""
         return self._delivered.place
 
     @property
@@ -72,7 +72,7 @@ class MessageRun:
 
     @property
     def offsets(self) -> memoryview:
-        """Where each body begins in `whole`, and where the last one ends."""
+        """The start of each body in `whole`, and the end of the last."""
         return self._delivered.bundle.offsets[self.start : self.end + 1]
 
     @property
@@ -81,7 +81,7 @@ class MessageRun:
         return self._delivered.bundle.bodies
 
     def apart(self) -> list["MessageRun"]:
-        """The same in runs that are not mixed, in their order."""
+        """Splits it into runs that are not mixed, in their order."""
         return [
             MessageRun(self.order + start - self.start, self.received_at_seconds, start, end, delivered)
             for delivered, start, end in apart(self._delivered, self.start, self.end)
@@ -130,7 +130,7 @@ class StreamEntry:
 
     @property
     def delivered(self) -> DeliveredBundle:
-        """The bundle that its messages came in."""
+        """The bundle of its messages."""
         if self.columns is None:
             assert self.body, "it is messages"
             self.columns = decode_delivered(self.body)
@@ -138,16 +138,16 @@ class StreamEntry:
 
     @property
     def messages(self) -> int:
-        """How many wait in it."""
+        """The number of messages that are not taken."""
         return 0 if self.event is not None else self.end - self.at
 
     @property
     def mixed(self) -> bool:
-        """Whether its messages do not all go to all its groups."""
+        """Whether its messages go to different groups."""
         return self.columns is not None and self.columns.bundle.run.mixed
 
     def apart(self) -> list["StreamEntry"]:
-        """What is left of a mixed one as lots that are not; each gives the credit of its own bytes back."""
+        """Splits the rest of a mixed entry by groups; each part gives back the credit of its own bytes."""
         ends = self.delivered.bundle.offsets
         out: list[StreamEntry] = []
         credit_bytes = self.credit_bytes
@@ -171,7 +171,7 @@ class StreamEntry:
         return out
 
     def message(self) -> Message:
-        """The next one; look first whether there is one."""
+        """Takes the next message; check first that there is one."""
         at = self.at
         made = self.made
         if made is None:
@@ -181,22 +181,22 @@ class StreamEntry:
         return made[at - self.base]
 
     def run(self, messages: int) -> MessageRun:
-        """The next ones, so many at most."""
+        """Takes the next messages, up to this many."""
         at = self.at
         self.at = min(self.end, at + messages)
         return MessageRun(self.order + at - self.start, self.at_us / 1_000_000, at, self.at, self.delivered)
 
     def forget(self) -> None:
-        """All of it was taken; it may still stand in a queue."""
+        """Drops its contents after all was taken; it may still stand in a group's queue."""
         self.at = self.end
         self.event = self.columns = self.made = None
         self.body = b""
 
 
 def apart(delivered: DeliveredBundle, start: int, end: int) -> list[tuple[DeliveredBundle, int, int]]:
-    """Messages of a bundle from one to before another, in pieces whose messages all go to the same groups.
+    """Splits messages of a bundle into ranges whose messages all go to the same groups.
 
-    From there on each piece looks as if its bundle were not mixed.
+    Each range comes with a bundle that looks as if it were not mixed.
     """
     bundle = delivered.bundle
     if not bundle.run.mixed:
@@ -211,5 +211,5 @@ def apart(delivered: DeliveredBundle, start: int, end: int) -> list[tuple[Delive
 
 
 def entry_of(event: Event, order: int, at_us: int, credit_bytes: int) -> StreamEntry:
-    """One event."""
+    """The stream entry of one event."""
     return StreamEntry(order, at_us, credit_bytes, groups_of(event), event)

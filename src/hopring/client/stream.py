@@ -1,8 +1,8 @@
-"""The stream of events: one order for the whole session, from which a group's part can be taken alone.
+"""The stream of events: one order for the whole session, from which a group's events can be taken alone.
 
-Each event is taken once, by whoever asks first: the session's reader takes the oldest of all, a group's reader
-the oldest of its group. Only `Reconnected` is for every group's reader; the session's reader takes it for all.
-Messages of one bundle stand here as one lot, however many they are.
+Each event is taken once, by the first reader that asks: the session's reader takes the oldest of all, a group's
+reader the oldest of its group. Only `Reconnected` goes to every group's reader; the session's reader takes it
+for all. Messages of one bundle are one entry, however many they are.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from hopring.session.frames import DeliveredBundle
 
 @dataclass(slots=True)
 class EventStream:
-    """Events that nobody has taken."""
+    """The events that no reader has taken."""
 
     entries: dict[int, StreamEntry] = field(
         default_factory=dict
@@ -25,28 +25,28 @@ class EventStream:
         default_factory=dict
     )  # Groups joined; taken ones may be left in.
     last: int = 0
-    now_us: int = 0  # When what is put in now was read.
-    credit_bytes: int = 0  # For all that waits.
-    apart: bool = False  # Somebody has read one group alone.
+    now_us: int = 0  # The time of arrival of the next entries.
+    credit_bytes: int = 0  # For all entries.
+    apart: bool = False  # A reader has read one group alone.
 
     def open(self, group: str) -> None:
-        """From now on events of this group can be asked for."""
+        """Opens a queue for a group, so that its events can be read alone."""
         self.by_group.setdefault(group, deque())
 
     def close(self, group: str) -> None:
-        """No more comes of this group; what waits can still be asked for."""
+        """Closes a group's queue as soon as it is empty."""
         if not any(entry.at < entry.end for entry in self.by_group.get(group, ())):
             self.by_group.pop(group, None)
 
     def put_messages(self, delivered: DeliveredBundle, start: int, end: int, credit_bytes: int) -> None:
-        """Messages of a bundle from one to before another; taking the last gives that much credit back."""
+        """Adds messages of a bundle; taking the last gives the credit back."""
         groups = delivered.bundle.run.groups
         order = self.last + 1
         self._put(StreamEntry(order, self.now_us, credit_bytes, groups, None, delivered, start, start, end))
         self.last += end - start
 
     def put_single(self, message: Message, body: bytes, credit_bytes: int) -> None:
-        """A message that came alone, and the body of its frame for who wants it in columns."""
+        """Adds a single message, with the body of its frame in case its columns are needed."""
         order = self.last + 1
         groups = message.groups
         self._put(
@@ -55,7 +55,7 @@ class EventStream:
         self.last = order
 
     def put(self, event: Event, credit_bytes: int) -> None:
-        """The next event; taking it gives that much credit back."""
+        """Adds an event; taking it gives the credit back."""
         self._put(entry_of(event, self.last + 1, self.now_us, credit_bytes))
         self.last += 1
 
@@ -75,7 +75,7 @@ class EventStream:
         return self.first(group) is not None
 
     def first(self, group: str | None) -> StreamEntry | None:
-        """What is taken next, of this group or at all; forgets on the way what others have taken."""
+        """The next entry, of this group or at all; removes entries that other readers have taken."""
         if group is None:
             for entry in self.entries.values():
                 return entry
@@ -92,7 +92,7 @@ class EventStream:
         return None
 
     def _take_apart(self) -> None:
-        """Somebody reads one group alone: from now on what is mixed stands here in parts, one to a group."""
+        """Splits mixed entries by groups, because a reader reads one group alone."""
         self.apart = True
         pieces = {entry.order: entry.apart() for entry in self.entries.values() if entry.mixed}
         if not pieces:
@@ -110,10 +110,10 @@ class EventStream:
                     its.append(entry)
             self.by_group[group] = its
         for order in pieces:
-            entries[order].forget()  # Who is about to take more of it finds nothing left.
+            entries[order].forget()  # A reader that holds the entry finds nothing left.
 
     def has(self, messages: int, group: str | None = None) -> bool:
-        """Whether so many messages wait."""
+        """Whether this many messages wait."""
         if group is not None and not self.apart:
             self._take_apart()
         for entry in self.entries.values() if group is None else self.by_group.get(group, ()):
@@ -123,7 +123,7 @@ class EventStream:
         return messages <= 0
 
     def take(self, group: str | None = None) -> tuple[Event, int] | None:
-        """The oldest event, of this group or at all, and the credit for it."""
+        """Takes the oldest event, of this group or at all; returns it with its credit."""
         entry = self.first(group)
         if entry is None:
             return None
@@ -133,7 +133,7 @@ class EventStream:
         return message, self._settle(entry) if entry.at == entry.end else 0
 
     def take_many(self, messages: int, group: str | None = None) -> tuple[list[Part], int]:
-        """The oldest events up to so many messages, and the credit for them."""
+        """Takes the oldest events, up to this many messages; returns them with their credit."""
         out: list[Part] = []
         credit_bytes = 0
         while messages and (entry := self.first(group)) is not None:
@@ -155,7 +155,7 @@ class EventStream:
         return self._settle(entry)
 
     def _settle(self, entry: StreamEntry) -> int:
-        """All of it is taken; returns the credit for it."""
+        """Removes an entry that is fully taken; returns its credit."""
         del self.entries[entry.order]
         entry.forget()
         self.credit_bytes -= entry.credit_bytes
@@ -169,7 +169,7 @@ class EventStream:
         return entry.credit_bytes
 
     def drop(self, group: str, app: str, number: int) -> tuple[int, int]:
-        """Drops what waits of an application's batches up to this number; how much, and the credit for it."""
+        """Drops messages of an application's batches up to this number; returns their count and credit."""
         dropped = credit_bytes = 0
         for entry in list(self.by_group.get(group, ())):
             mark = None if entry.columns is None else entry.columns.bundle.run.mark  # What came alone has none.
@@ -183,7 +183,7 @@ class EventStream:
         return dropped, credit_bytes
 
     def forget_credits(self) -> None:
-        """Nobody wants credit any more for what waits: it came by a connection that is gone."""
+        """Cancels the credit of all entries, because their connection is lost."""
         for entry in self.entries.values():
             entry.credit_bytes = 0
         self.credit_bytes = 0

@@ -1,4 +1,4 @@
-"""Where a daemon is: `hop://host:port`, or `hop+unix:///path/of/the.sock` on this host."""
+"""URLs of daemons: `hop://host:port`, or `hop+unix:///path/of/the.sock` on this host."""
 
 import os
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class DaemonAddress:
 
 
 def parse_url(url: str) -> DaemonAddress:
-    """The address in a URL; WrongType or WrongValue says what is wrong with it."""
+    """Parses a URL; raises WrongType or WrongValue."""
     if not isinstance(url, str):
         raise WrongType("url", got(url), _REMEDY)
     try:
@@ -48,17 +48,17 @@ def _wrong(url: str, why: str = "") -> WrongValue:
 
 
 def unix_url(path: Path) -> str:
-    """The URL of a Unix socket; a relative path stays so, for the kernel limits the length of an address."""
+    """The URL of a Unix socket; a relative path stays relative, because the kernel limits its length."""
     return f"hop+unix:{'//' if path.is_absolute() else ''}{quote(str(path))}"
 
 
 def random_name() -> str:
-    """A name for a session that does not care for its own."""
+    """A unique name for a session that was given none."""
     return f"c{os.getpid()}-{os.urandom(NAME_BYTES).hex()}"
 
 
 def parse_urls(url: str | Sequence[str]) -> tuple[str, ...]:
-    """One URL, several with commas between them, or a sequence of them; checked."""
+    """Parses one URL, several separated by commas, or a sequence of URLs."""
     if isinstance(url, bytes | bytearray) or not isinstance(url, Sequence):
         raise WrongType("url", got(url), f"{_REMEDY}, or a list of them")
     urls = tuple([one.strip() for one in url.split(",")] if isinstance(url, str) else url)

@@ -25,7 +25,8 @@ PREAMBLE: Final = _PREAMBLE.pack(MAGIC, VERSION, 0)
 PREAMBLE_BYTES: Final = _PREAMBLE.size
 
 # body bytes, kind, zero, zero
-_HEAD: Final = Struct("<IBBH")
+FRAME_HEAD_FORMAT: Final = "IBBH"
+_HEAD: Final = Struct("<" + FRAME_HEAD_FORMAT)
 FRAME_HEAD_BYTES: Final = _HEAD.size
 
 CONTROL_BYTES_MAX: Final = 4096
@@ -201,7 +202,8 @@ class FrameReader:
 
 
 # counter and nonce of the daemons' view, lts, representative, site, bytes of the sender's name, zero
-_MESSAGES_HEAD: Final = Struct("<QQQHHHH")
+MESSAGES_HEAD_FORMAT: Final = "QQQHHHH"
+_MESSAGES_HEAD: Final = Struct("<" + MESSAGES_HEAD_FORMAT)
 MESSAGES_HEAD_BYTES: Final = _MESSAGES_HEAD.size
 SENDER_BYTES_MAX: Final = GROUP_NAME_BYTES_MAX
 PIECE_BYTES_MIN: Final = 8 * 1024

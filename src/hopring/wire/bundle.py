@@ -29,13 +29,14 @@ from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark, decode_mark, enco
 assert sys.byteorder == "little", "columns are mapped in place"
 
 # service, flags, channel, mark bytes, daemon, groups, session, messages, names bytes, bodies bytes
-_HEAD: Final = Struct("<BBBBHHIIII")
+BUNDLE_HEAD_FORMAT: Final = "BBBBHHIIII"
+_HEAD: Final = Struct("<" + BUNDLE_HEAD_FORMAT)
 BUNDLE_HEAD_BYTES: Final = _HEAD.size
 _DAEMON_AT: Final = 4
 _OFFSET_BYTES: Final = 4
 COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1 + 1
 """Offset, type, hints and place of one message."""
-_SELF_DISCARD: Final = 0x01
+SELF_DISCARD_FLAG: Final = 0x01
 _BIG_ENDIAN: Final = 0x02
 _MIXED: Final = 0x04
 _SPREAD: Final = 0x08
@@ -258,7 +259,7 @@ def _spread(run: Run) -> bytes:
 
 def _flags(run: Run) -> int:
     mixed = (_MIXED if run.mixed else 0) | (_SPREAD if _is_spread(run) else 0)
-    return (_SELF_DISCARD if run.self_discard else 0) | (_BIG_ENDIAN if run.big_endian else 0) | mixed
+    return (SELF_DISCARD_FLAG if run.self_discard else 0) | (_BIG_ENDIAN if run.big_endian else 0) | mixed
 
 
 def rows_of(bundle: Bundle, start: int, end: int) -> list[tuple[int, int, int]]:
@@ -313,7 +314,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     service = SERVICES.get(number)
     if service is None:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {number}")
-    if flags > _SELF_DISCARD | _BIG_ENDIAN | _MIXED | _SPREAD:
+    if flags > SELF_DISCARD_FLAG | _BIG_ENDIAN | _MIXED | _SPREAD:
         raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x}")
     if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
         raise PeerError(Drop.LIMIT, f"bundle of daemon {daemon} on channel {channel}")
@@ -346,7 +347,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
             session,
             service,
             names,
-            flags & _SELF_DISCARD != 0,
+            flags & SELF_DISCARD_FLAG != 0,
             channel,
             flags & _BIG_ENDIAN != 0,
             decode_mark(bytes(view[mark_at:bodies_at]), count) if mark_bytes else None,
