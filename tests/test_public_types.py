@@ -14,7 +14,7 @@ import hopring
 from hopring import sync
 from hopring.client import aio
 from hopring.groups.events import Cause
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.session.options import Slow
 
 PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()

@@ -30,7 +30,7 @@ from hopring import compiled  # noqa: E402
 HOT = (
     *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "stack_events.py", "value.py"),
     "services.py",
-    "membership/*.py",
+    *("engine/*.py", "membership/*.py"),
     *(
         f"sim/{name}.py"
         for name in ("engine", "path", "host", "faults", "network", "driver", "cluster", "client_cluster")

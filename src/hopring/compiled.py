@@ -17,6 +17,16 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleS
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr as mypyc_attr  # noqa: PLC0414  # Exported.
+else:
+
+    def mypyc_attr(**_attributes: Any) -> Any:
+        """Attributes of a class for the compiler; this module is not compiled, and here they mean nothing."""
+        return lambda one: one
+
 
 PACKAGE = Path(__file__).parent
 RECORD = "record.json"

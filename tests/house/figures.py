@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SERVICES = {"UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE"}
 SERVICE_QUERY = re.compile(r"\bservices?\b`?\s*(>=|<=|>|<|=|!=|in\b)\s*\(?\d", re.IGNORECASE)
 LINK_KINDS = re.compile(r"hopring\.links\.(hop|tcp)\b")
-ENGINE = ("hopring.membership", "hopring.stack", "hopring.engine")
+ENGINE = ("hopring.membership", "hopring.stack")
 ENGINE_ROOMS = ("membership", "stack", "ordering", "routing", "links", "wire")
 SHORT_WORDS = 5
 

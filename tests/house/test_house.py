@@ -15,6 +15,7 @@ PURE_ROOMS = (
     "links",
     "routing",
     "ordering",
+    "engine",
     "membership",
     "groups",
     "session",
@@ -64,6 +65,7 @@ ROOMS = (
         "ordering",
     ),
     *(
+        "engine",
         "stack_events",
         "stack",
         "membership",

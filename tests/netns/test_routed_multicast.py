@@ -12,8 +12,8 @@ from tests.unit.daemon.waiting import run_until
 from hopring.config import Config, Daemon, Multicast, RingTuning, Site
 from hopring.daemon.engines.membership_host import MembershipHost, Upward
 from hopring.daemon.loop.event_loop import Loop
+from hopring.engine.events import Delivered, Installed
 from hopring.ids import Incarnation, Process
-from hopring.membership.events import Delivered, Installed
 from hopring.services import Service
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]

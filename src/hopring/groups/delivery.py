@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from hopring.engine.events import Delivered
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import DeliverBundle
 from hopring.groups.group_table import GroupTable
@@ -20,7 +21,6 @@ from hopring.groups.payloads import unseal
 from hopring.groups.private_groups import is_private, private_group, split_private
 from hopring.groups.sessions import LocalSessions
 from hopring.ids import DaemonId, GroupName, Process, ViewId
-from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
 from hopring.services import Service
 from hopring.wire.bundle import decode_bundle, peek_groups, rows_of

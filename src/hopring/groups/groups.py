@@ -15,6 +15,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from hopring.engine.events import (
+    Delivered,
+    Installed,
+    Resume,
+    Rift,
+    Stamped,
+    SubmitMessage,
+    TransitionalSignal,
+    Withdraw,
+)
 from hopring.errors import Drop, PeerError
 from hopring.groups.backpressure import Backpressure
 from hopring.groups.delivery import EarlyMessages, GroupDelivery, groups_of
@@ -53,16 +63,6 @@ from hopring.groups.requests import Requests
 from hopring.groups.views import GroupViews, ViewNumbering
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
-from hopring.membership.events import (
-    Delivered,
-    Installed,
-    Resume,
-    Rift,
-    Stamped,
-    SubmitMessage,
-    TransitionalSignal,
-    Withdraw,
-)
 from hopring.ordering.entry import CONTROL_SESSION, Position
 from hopring.wire.bundle import with_daemon
 

@@ -7,6 +7,7 @@ Above       sessions. A request that cannot succeed is refused at once; the othe
 
 from dataclasses import dataclass, field
 
+from hopring.engine.events import SubmitMessage
 from hopring.groups.events import (
     Connect,
     JoinGroup,
@@ -23,7 +24,6 @@ from hopring.groups.names import is_legal_group, is_legal_session
 from hopring.groups.private_groups import private_group
 from hopring.groups.sessions import LocalSession, LocalSessions
 from hopring.ids import DaemonId, GroupName
-from hopring.membership.events import SubmitMessage
 from hopring.ordering.entry import CONTROL_SESSION
 
 

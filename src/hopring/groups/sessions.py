@@ -10,11 +10,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
+from hopring.engine.events import SubmitMessage
 from hopring.groups.events import JoinGroup, LeaveGroup, Send
 from hopring.groups.messages import CHANGES_BY, GroupJoin, GroupKill, GroupLeave, encode_group_message
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName
-from hopring.membership.events import SubmitMessage
 from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, Run, decode_bundle
 

@@ -22,12 +22,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from hopring.engine.events import Rift
 from hopring.groups.events import Cause, GroupView, LeftGroup, Output, ShowSignal, ShowView
 from hopring.groups.exchange import MergedGroup, Origin
 from hopring.groups.group_table import GroupEntry, GroupTable
 from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
-from hopring.membership.events import Rift
 from hopring.ordering.entry import Position
 
 NETWORK_STEP: Final = 0

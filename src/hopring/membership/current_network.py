@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
 
+from hopring.engine.snapshot import NetworkSnapshot
 from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
 from hopring.links import hop, tcp
 from hopring.membership.events import NetworkStarted
 from hopring.membership.measuring import Measuring
 from hopring.membership.messages import NewMemb, SitePair
 from hopring.membership.options import MembershipOptions
+from hopring.membership.snapshot import network_snapshot
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Message, decode_message
 from hopring.routing.topology import Topology
@@ -68,6 +70,7 @@ class CurrentNetwork:
     learned: dict[Process, hop.HopLearned] = field(default_factory=dict)  # By neighbour, of earlier links.
     pending: deque[StackInput] = field(default_factory=deque)
     _neighbours: dict[DaemonId, Process] = field(default_factory=dict)
+    last_network: NetworkSnapshot | None = None  # The one before, as it ended.
     _progress: int = 0  # What the network had carried when it was last looked at.
 
     def __post_init__(self) -> None:
@@ -107,6 +110,7 @@ class CurrentNetwork:
             return []
         self._measure(stack, now_us)
         self.measuring.end()
+        self.last_network = network_snapshot(stack)
         self._learn(stack, now_us)
         queued = [event.bundle for event in self.pending if isinstance(event, Multicast | MulticastLoose)]
         self.pending.clear()

@@ -10,8 +10,10 @@ Deviations  see docs/protocols/membership.md.
 
 from collections import Counter, deque
 from contextlib import suppress
-from enum import Enum
 
+from hopring.engine.events import Installed, Resume, Stalled, Stop, SubmitMessage, TransitionalSignal, Withdraw
+from hopring.engine.interface import Engine
+from hopring.engine.snapshot import Snapshot
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX, DaemonId, Process, ViewId
 from hopring.links.events import Tick
@@ -21,19 +23,14 @@ from hopring.membership.current_network import CurrentNetwork, LocalDaemon, pair
 from hopring.membership.discovery import Discovery
 from hopring.membership.events import (
     ControlReceived,
+    DriverEffect,
+    DriverEvent,
     Input,
-    Installed,
     NetworkOutput,
     Output,
     PacketReceived,
-    Resume,
     SendControl,
-    Stalled,
-    Stop,
     StreamChanged,
-    SubmitMessage,
-    TransitionalSignal,
-    Withdraw,
 )
 from hopring.membership.gather import FormView, GatherOutput, KeepView
 from hopring.membership.message_flow import MessageFlow, SendWindow, closing, delivered
@@ -53,6 +50,7 @@ from hopring.membership.messages import (
     newmemb,
 )
 from hopring.membership.options import MembershipOptions
+from hopring.membership.snapshot import MembershipPhase, snapshot_of
 from hopring.membership.view import DaemonView
 from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.destinations import Destinations
@@ -90,17 +88,7 @@ STALL_PATIENCES = 2
 """For so many times a link's patience after a stall, the loss of the view is put down to the stall."""
 
 
-class MembershipPhase(Enum):
-    """The states of the thesis; SEG, REP and GATHER are the search's own."""
-
-    OP = "op"
-    SEARCH = "search"
-    STATETRANS = "statetrans"
-    EVS = "evs"
-    GONE = "gone"
-
-
-class Membership:
+class Membership(Engine[DriverEvent, DriverEffect]):
     """One daemon among the others."""
 
     def __init__(
@@ -626,6 +614,10 @@ class Membership:
         """Whether everything that was submitted is at every daemon, or nobody else is there."""
         outbox = self.flow.window
         return not outbox.waiting and not outbox.out_bundles
+
+    def snapshot(self) -> Snapshot:
+        """The state of the membership at this moment."""
+        return snapshot_of(self)
 
     def _tick(self, now_us: int) -> None:
         if now_us >= self.deadline_us:

@@ -23,10 +23,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from hopring.engine.events import Delivered, Rift, Stamped
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
 from hopring.membership.aru_updates import AruUpdates, aru_updates
-from hopring.membership.events import Delivered, Output, Rift, Stamped
+from hopring.membership.events import Output
 from hopring.membership.options import MembershipOptions
 from hopring.membership.recovery import Decision
 from hopring.membership.view import DaemonView

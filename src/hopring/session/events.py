@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final, final
 
+from hopring.engine.events import Resume, Withdraw
 from hopring.groups.events import FromBelow
 from hopring.links.events import Tick
-from hopring.membership.events import Resume, Withdraw
 from hopring.session.dialect import Dialect
 from hopring.value import Value
 

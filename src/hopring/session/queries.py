@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from hopring.engine.events import Installed
 from hopring.groups.groups import Groups
 from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import split_private
 from hopring.ids import NEVER, DaemonId, GroupName, ViewId
-from hopring.membership.events import Installed
 from hopring.session.options import REQUEST_COST_BYTES
 from hopring.session.protocol import (
     Answer,

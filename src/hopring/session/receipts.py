@@ -12,13 +12,13 @@ Invariants  a receipt waits only while the view is open: when it closes, counts 
 from dataclasses import dataclass
 from itertools import chain
 
+from hopring.engine.events import Delivered
 from hopring.groups.events import PresenceReport
 from hopring.groups.groups import Groups, GroupsState
 from hopring.groups.names import GroupMember
 from hopring.groups.payloads import unseal
 from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import GroupName, Place, Process
-from hopring.membership.events import Delivered
 from hopring.ordering.entry import Position
 from hopring.session.protocol import ReceiptNotice
 from hopring.wire.bundle import decode_bundle

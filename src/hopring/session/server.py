@@ -10,6 +10,15 @@ Invariants  an error of a client ends that client only; nothing waits for a clie
 
 from collections.abc import Mapping, Sequence
 
+from hopring.engine.events import (
+    Delivered,
+    Installed,
+    Resume,
+    Stamped,
+    SubmitMessage,
+    TransitionalSignal,
+    Withdraw,
+)
 from hopring.errors import PeerError
 from hopring.groups.events import (
     Connect,
@@ -34,15 +43,6 @@ from hopring.groups.payloads import is_group_message
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
-from hopring.membership.events import (
-    Delivered,
-    Installed,
-    Resume,
-    Stamped,
-    SubmitMessage,
-    TransitionalSignal,
-    Withdraw,
-)
 from hopring.ordering.entry import CONTROL_SESSION
 from hopring.session import render
 from hopring.session.backlog import SharedFrame, Spills

@@ -11,6 +11,7 @@ from typing import Final
 
 from hopring.check import trace
 from hopring.config.model import Config
+from hopring.engine.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.groups import events as group_events
 from hopring.groups.events import (
     Connect,
@@ -28,17 +29,7 @@ from hopring.groups.names import GroupMember, GroupViewId
 from hopring.groups.payloads import is_group_message, unseal
 from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask
 from hopring.membership.current_network import LocalDaemon
-from hopring.membership.events import (
-    Delivered,
-    Input,
-    Installed,
-    Output,
-    Resume,
-    Rift,
-    Stamped,
-    TransitionalSignal,
-    Withdraw,
-)
+from hopring.membership.events import Input, Output
 from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.destinations import Destinations

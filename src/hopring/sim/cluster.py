@@ -9,29 +9,32 @@ from typing import Final, assert_never
 
 from hopring.check import trace
 from hopring.config.model import Config, LinkProtocol
+from hopring.engine.events import (
+    Delivered,
+    Installed,
+    Stalled,
+    Stamped,
+    Stop,
+    SubmitMessage,
+    TransitionalSignal,
+)
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
     ControlReceived,
-    Delivered,
     Input,
-    Installed,
     NetworkStarted,
     Output,
     PacketReceived,
     SendControl,
-    Stalled,
-    Stamped,
-    Stop,
     StreamChanged,
-    SubmitMessage,
-    TransitionalSignal,
 )
 from hopring.membership.events import NetworkOutput as FromNetwork
-from hopring.membership.membership import Membership, MembershipPhase
+from hopring.membership.membership import Membership
 from hopring.membership.messages import decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
+from hopring.membership.snapshot import MembershipPhase
 from hopring.naming import named
 from hopring.ordering.entry import Message, Position
 from hopring.routing.topology import topology_of

@@ -16,7 +16,7 @@ from hopring.daemon.engines.membership_host import MembershipHost, Upward
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.ids import Incarnation, Process
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 
 

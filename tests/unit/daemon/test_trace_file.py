@@ -4,9 +4,9 @@ from pathlib import Path
 from hopring.check import trace
 from hopring.check.trace_files import read_json_lines
 from hopring.daemon.process.trace_file import PERIOD_US, LinkCountLog, TraceFile
+from hopring.engine.events import Delivered, Installed, Stamped, TransitionalSignal
 from hopring.ids import DaemonId, Generation, Incarnation, Process, ViewId
 from hopring.links.events import LinkCounters
-from hopring.membership.events import Delivered, Installed, Stamped, TransitionalSignal
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 from hopring.stack_events import Identity

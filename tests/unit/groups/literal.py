@@ -1,12 +1,12 @@
 """One daemon's groups, fed by hand: daemons 0 and 1 of site 0, daemon 2 of site 1."""
 
+from hopring.engine.events import Delivered, Installed, SubmitMessage, TransitionalSignal
 from hopring.groups.events import Connect, DeliverBundle, JoinGroup, Output, Send, ShowSignal, ShowView
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.groups.messages import GroupMessage, GroupsPart, encode_group_message, service_of
 from hopring.groups.names import GroupMember
 from hopring.groups.payloads import seal
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
-from hopring.membership.events import Delivered, Installed, SubmitMessage, TransitionalSignal
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle

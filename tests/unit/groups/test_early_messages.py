@@ -2,9 +2,9 @@
 
 from tests.unit.groups.literal import BLUE, ME, NEAR, RED, Desk, delivers
 
+from hopring.engine.events import Stamped, SubmitMessage
 from hopring.groups.events import Connect, DeliverBundle, JoinGroup, LeaveGroup, Output, ShowView
 from hopring.ids import GroupName
-from hopring.membership.events import Stamped, SubmitMessage
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 

@@ -7,13 +7,13 @@ from tests.unit.groups.acts import broken, members, receive, send, split, stamp
 from tests.unit.groups.world import World
 
 from hopring.check.trace import GroupInstalled
+from hopring.engine.events import Rift
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
 from hopring.groups.groups import Groups
 from hopring.groups.names import GroupViewId
 from hopring.groups.views import GroupViews, ViewNumbering
 from hopring.ids import DaemonId, GroupName, SiteId, ViewId
 from hopring.links.events import Tick
-from hopring.membership.events import Rift
 from hopring.services import Service
 
 Story = Callable[[], World]

@@ -16,6 +16,7 @@ from tests.unit.groups.literal import (
     views,
 )
 
+from hopring.engine.events import Delivered, Resume, SubmitMessage, Withdraw
 from hopring.errors import Drop
 from hopring.groups.events import (
     Cause,
@@ -43,7 +44,6 @@ from hopring.groups.messages import (
 )
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
-from hopring.membership.events import Delivered, Resume, SubmitMessage, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
 from hopring.services import Service
 

@@ -7,9 +7,9 @@ import pytest
 from hopring.check.judge import check_evs_c
 from hopring.check.trace import ClientDelivered, GroupInstalled
 from hopring.config.local import local_config
+from hopring.engine.events import Resume, Withdraw
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
-from hopring.membership.events import Resume, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message
 from hopring.services import Service
 from hopring.sim.client_cluster import SimClientCluster

@@ -2,6 +2,7 @@
 
 from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, view_id
 
+from hopring.engine.events import SubmitMessage
 from hopring.groups.events import (
     Connect,
     Disconnect,
@@ -24,7 +25,6 @@ from hopring.groups.messages import (
 from hopring.groups.payloads import seal
 from hopring.ids import NEVER, DaemonId, GroupName, SiteId, SiteMask
 from hopring.links.events import Tick
-from hopring.membership.events import SubmitMessage
 from hopring.ordering.entry import CONTROL_SESSION, Message, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle

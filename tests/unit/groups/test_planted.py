@@ -7,6 +7,7 @@ import pytest
 from tests.unit.groups.play import play
 from tests.unit.groups.world import DaemonView, Host, Plan, World
 
+from hopring.engine.events import TransitionalSignal
 from hopring.groups.delivery import EarlyMessages, Gets
 from hopring.groups.events import DeliverBundle
 from hopring.groups.exchange import GroupsExchange, MergedGroup, Origin
@@ -16,7 +17,6 @@ from hopring.groups.names import GroupMember
 from hopring.groups.requests import Requests
 from hopring.groups.views import GroupViews, ViewNumbering
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
-from hopring.membership.events import TransitionalSignal
 from hopring.ordering.entry import Message, Position
 
 SEEDS_MAX = 400

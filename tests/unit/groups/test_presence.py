@@ -3,12 +3,12 @@
 from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk, view_id
 from tests.unit.groups.submissions import words
 
+from hopring.engine.events import Delivered
 from hopring.groups.delivery import TOLD_MAX
 from hopring.groups.events import Connect, Disconnect, Output, PresenceReport
 from hopring.groups.messages import BundlePresence, GroupPresence
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName, Process
-from hopring.membership.events import Delivered
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle

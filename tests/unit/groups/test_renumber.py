@@ -3,12 +3,12 @@
 import pytest
 from tests.unit.groups.literal import ALL, ME, RED, Desk, member, views
 
+from hopring.engine.events import Delivered, Installed, TransitionalSignal
 from hopring.groups.events import DeliverBundle
 from hopring.groups.groups import GroupsState, renumber
 from hopring.groups.messages import GroupsPart, LocalGroup
 from hopring.groups.payloads import unseal
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
-from hopring.membership.events import Delivered, Installed, TransitionalSignal
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 from hopring.wire.bundle import decode_bundle

@@ -2,6 +2,7 @@
 
 from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, member, signals, view_id, views
 
+from hopring.engine.events import Installed, Rift
 from hopring.errors import Drop
 from hopring.groups.events import LeaveGroup, Output
 from hopring.groups.groups import GroupsState
@@ -9,7 +10,6 @@ from hopring.groups.messages import GroupJoin, GroupKill, GroupLeave, GroupsPart
 from hopring.groups.names import GroupViewId
 from hopring.groups.views import ViewNumbering
 from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask, ViewId
-from hopring.membership.events import Installed, Rift
 from hopring.ordering.entry import Position
 
 SITE_0, BOTH = SiteMask(0b01), SiteMask(0b11)

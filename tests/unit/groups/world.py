@@ -13,6 +13,7 @@ from random import Random
 
 from tests.unit.groups.book import Book, Trace
 
+from hopring.engine.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.groups.events import (
     Connect,
     Disconnect,
@@ -24,7 +25,6 @@ from hopring.groups.events import (
 )
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
-from hopring.membership.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.ordering.entry import CONTROL_SESSION, Message, Position, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle

@@ -5,11 +5,12 @@ import pytest
 from hopring.check.trace import MessageDelivered, ViewInstalled
 from hopring.config import LinkProtocol
 from hopring.config.local import local_config
+from hopring.engine.events import Stalled, Stop, SubmitMessage
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
 from hopring.links.ring_options import RingOptions
 from hopring.membership.current_network import ROUTING_BYTES
-from hopring.membership.events import ControlReceived, SendControl, Stalled, Stop, SubmitMessage
+from hopring.membership.events import ControlReceived, SendControl
 from hopring.membership.membership import LEAVE_COPIES
 from hopring.membership.messages import DaemonJoin, DaemonLeave, GatherRecord, NewMemb
 from hopring.membership.options import MembershipOptions

@@ -7,8 +7,8 @@ import pytest
 from hopring.check import trace
 from hopring.check.judge import check_evs
 from hopring.config.local import local_config
-from hopring.membership.membership import MembershipPhase
 from hopring.membership.options import MembershipOptions
+from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality

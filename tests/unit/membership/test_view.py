@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.membership.states import ATTEMPT, OLD, A, B, C, holes
 
+from hopring.engine.events import Delivered, Rift
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
-from hopring.membership.events import Delivered, Rift
 from hopring.membership.message_flow import closing
 from hopring.membership.messages import check_state
 from hopring.membership.recovery import NOWHERE, Decision, decide

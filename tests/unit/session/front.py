@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from hopring.client.core import ClientCore
+from hopring.engine.events import Delivered, Installed, Stamped
 from hopring.groups.groups import Groups
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
-from hopring.membership.events import Delivered, Installed, Stamped
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position
 from hopring.session.backlog import Spills
 from hopring.session.events import (

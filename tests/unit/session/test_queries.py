@@ -8,9 +8,9 @@ from hopring.client import queries
 from hopring.client.core import ClientCore
 from hopring.client.errors import RequestRefused, SessionClosed
 from hopring.client.queries import DaemonView, GroupInfo, Query, Result
+from hopring.engine.events import Installed, TransitionalSignal
 from hopring.ids import ViewId
 from hopring.links.events import Tick
-from hopring.membership.events import Installed, TransitionalSignal
 from hopring.session.frames import FrameKind, encode_frame
 from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
 from hopring.session.protocol import ControlMessage, QueryRequest, encode_control

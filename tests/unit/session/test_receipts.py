@@ -2,11 +2,11 @@
 
 from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk
 
+from hopring.engine.events import Delivered
 from hopring.groups.events import PresenceReport
 from hopring.groups.messages import GroupJoin
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName, Place
-from hopring.membership.events import Delivered
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 from hopring.session.protocol import ReceiptNotice

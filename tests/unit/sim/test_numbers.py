@@ -9,7 +9,7 @@ from hopring.config.model import Config
 from hopring.ids import NUMBER_MAX, DaemonId, SiteId, SiteMask
 from hopring.links.ring_state import Phase as RingPhase
 from hopring.membership.events import PacketReceived
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 from hopring.sim.cluster import CLUSTER, SimCluster
 from hopring.sim.path import Quality

@@ -8,7 +8,7 @@ from hopring.errors import HopError
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.tcp import Closed, Opened, Received
 from hopring.membership.events import StreamChanged
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 from hopring.sim.cluster import CLUSTER, SimCluster
 from hopring.sim.engine import Engine

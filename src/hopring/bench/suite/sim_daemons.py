@@ -25,7 +25,7 @@ from hopring.check.trace import ClientDelivered, ClientSent, GroupInstalled
 from hopring.config import Config, local_config
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.cluster import CLUSTER

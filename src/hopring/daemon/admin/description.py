@@ -13,7 +13,7 @@ from hopring.ids import DaemonId
 from hopring.links.events import LinkCounters
 from hopring.links.hop import Hop
 from hopring.links.tcp import Tcp
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.routing.network import Network
 from hopring.routing.topology import LinkPlan
 from hopring.routing.trees import Pair, edges_used

@@ -13,12 +13,12 @@ from hopring.daemon.admin.http_server import HttpResponse
 from hopring.daemon.engines.membership_host import Upward
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
+from hopring.engine.events import Delivered, Installed, Stamped
 from hopring.groups.groups import GroupsState
 from hopring.groups.payloads import is_group_message
 from hopring.ids import DaemonId, SiteId
 from hopring.links.hop import Hop
-from hopring.membership.events import Delivered, Installed, Stamped
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.ordering.entry import Message
 from hopring.services import Service
 from hopring.wire.bundle import messages_in

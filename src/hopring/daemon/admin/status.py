@@ -14,8 +14,8 @@ from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.protocol import AdminRefusal, SetWindow
 from hopring.daemon.engines.membership_host import Upward
 from hopring.daemon.net.udp import SocketCounters
+from hopring.engine.events import Delivered, Installed
 from hopring.groups.payloads import is_group_message
-from hopring.membership.events import Delivered, Installed
 from hopring.membership.membership import Membership
 from hopring.session.queries import view_text
 from hopring.wire.bundle import messages_in

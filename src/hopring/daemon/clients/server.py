@@ -16,10 +16,10 @@ from hopring.daemon.clients.listening import ClientAddresses, open_tcp, open_uni
 from hopring.daemon.engines.membership_host import MembershipHost, Upward
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
+from hopring.engine.events import Resume, Withdraw
 from hopring.groups.groups import Groups
 from hopring.links.bucket import Bucket
 from hopring.links.events import Tick
-from hopring.membership.events import Resume, Withdraw
 from hopring.session.backlog import Spills
 from hopring.session.dialect import Dialect
 from hopring.session.events import (

@@ -17,33 +17,36 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.loop.layer_driver import LayerDriver
 from hopring.daemon.net.peer_sockets import PeerSockets
 from hopring.daemon.net.tcp import ConnectionEvent
+from hopring.engine.events import (
+    Delivered,
+    Installed,
+    Resume,
+    Rift,
+    Stalled,
+    Stamped,
+    Stop,
+    SubmitMessage,
+    TransitionalSignal,
+    Withdraw,
+)
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process
 from hopring.links.ring_options import RingOptions
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
     ControlReceived,
-    Delivered,
     Input,
-    Installed,
     NetworkOutput,
     NetworkStarted,
     Output,
     PacketReceived,
-    Resume,
-    Rift,
     SendControl,
-    Stalled,
-    Stamped,
-    Stop,
     StreamChanged,
-    SubmitMessage,
-    TransitionalSignal,
-    Withdraw,
 )
-from hopring.membership.membership import LEAVE_COPIES, Membership, MembershipPhase
+from hopring.membership.membership import LEAVE_COPIES, Membership
 from hopring.membership.messages import DaemonLeave, decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
+from hopring.membership.snapshot import MembershipPhase
 from hopring.naming import named
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES

@@ -8,9 +8,9 @@ from hopring.daemon.engines.membership_host import MembershipHost, Upward
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.udp import Address, Unsent
+from hopring.engine.events import Installed
 from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
-from hopring.membership.events import Installed
 from hopring.session.queries import view_text
 
 LOOK_US: Final = 10_000_000

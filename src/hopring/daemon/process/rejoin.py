@@ -24,7 +24,7 @@ from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.trace_file import TraceFile
 from hopring.groups.groups import GroupsState
 from hopring.ids import NEVER, DaemonId, Process, SiteId
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 
 DRAIN_US_MAX: Final = 2_000_000
 QUIET_US: Final = 100_000

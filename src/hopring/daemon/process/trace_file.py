@@ -19,9 +19,9 @@ import msgspec
 from hopring.check import trace
 from hopring.check.trace_files import Flattener
 from hopring.daemon.engines.membership_host import Upward
+from hopring.engine.events import Delivered, Installed, Rift, Stamped, TransitionalSignal
 from hopring.ids import DaemonId, Process, ViewId
 from hopring.links.events import LinkCounters
-from hopring.membership.events import Delivered, Installed, Rift, Stamped, TransitionalSignal
 from hopring.ordering.entry import Message, Position
 from hopring.stack_events import Identity
 

@@ -14,7 +14,7 @@ from hopring.check.properties.order import FIFO_ORDER
 from hopring.check.trace import Event, MessageDelivered, MessageSent, ViewInstalled
 from hopring.check.verdict import Verdict, broken
 from hopring.groups.groups import GroupsOptions, GroupsState
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US
 from hopring.sim.campaign.workload import ClientWorkload, Workload, session_of

@@ -15,7 +15,7 @@ from hopring.check.trace import (
     Signalled,
     ViewInstalled,
 )
-from hopring.membership.membership import MembershipPhase
+from hopring.membership.snapshot import MembershipPhase
 from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.testing.scenario.render import time, words
 

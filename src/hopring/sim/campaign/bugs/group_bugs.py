@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from hopring.engine.events import Rift, SubmitMessage, TransitionalSignal
 from hopring.groups.delivery import EarlyMessages, Gets, GroupDelivery
 from hopring.groups.events import DeliverBundle, Input, JoinGroup, LeaveGroup, Send
 from hopring.groups.exchange import GroupsExchange, MergedGroup, Origin
@@ -13,7 +14,6 @@ from hopring.groups.names import GroupMember, GroupViewId
 from hopring.groups.requests import Requests
 from hopring.groups.views import GroupViews
 from hopring.ids import DaemonId, GroupName, Process, ViewId
-from hopring.membership.events import Rift, SubmitMessage, TransitionalSignal
 from hopring.membership.message_flow import MessageFlow
 from hopring.ordering.entry import Message, Position
 from hopring.sim.campaign.bugs.planting import Bug, client_bug

@@ -1,0 +1,1 @@
+"""The interface of engines: ordered messages and views, for everything above."""
