@@ -51,6 +51,7 @@ HOT = (
             "net/datagrams",
             "net/peer_sockets",
             "net/shaper",
+            "engines/host",
             "engines/membership_host",
             "clients/server",
             "clients/connection",

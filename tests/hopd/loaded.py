@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from random import Random
 
-from hopring.daemon.engines.membership_host import MembershipHost, Up, Upward
+from hopring.daemon.engines.host import EngineHost, Up
 from hopring.daemon.hopd import run
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.trace_file import NUMBER_BYTES
+from hopring.engine.events import EngineOutput
 from hopring.ids import NEVER
 from hopring.services import Service
 
@@ -22,9 +23,9 @@ SIZES_BYTES = (0, 10, 100, 100, 500, 500, 3_000, 20_000)
 class Load:
     """Sends numbered messages."""
 
-    def __init__(self, loop: Loop, member: MembershipHost) -> None:
+    def __init__(self, loop: Loop, host: EngineHost) -> None:
         self._loop = loop
-        self._member = member
+        self._host = host
         self._alarm = loop.alarm(self._send)
         self._dice = Random(os.getpid())
         self._sent = 0
@@ -32,7 +33,7 @@ class Load:
         self._services = list(Service)
         loop.register(sys.stdin.fileno(), self._read)
 
-    def take(self, events: Sequence[Upward]) -> None:
+    def take(self, events: Sequence[EngineOutput]) -> None:
         """Nobody is served here."""
 
     def _read(self, _events: int) -> None:
@@ -46,17 +47,17 @@ class Load:
         self._alarm.set(self._loop.now_us() if rate else NEVER)
 
     def _send(self) -> None:
-        if self._member.queue_open:
+        if self._host.queue_open:
             self._sent += 1
             number = self._sent.to_bytes(NUMBER_BYTES, "little")
             service = self._services[self._sent % len(self._services)]
-            self._member.submit(service, number + bytes(self._dice.choice(SIZES_BYTES)))
+            self._host.submit(service, number + bytes(self._dice.choice(SIZES_BYTES)))
         self._alarm.set(self._loop.now_us() + self._every_us)
 
 
-def above(loop: Loop, member: MembershipHost) -> Up:
+def above(loop: Loop, host: EngineHost) -> Up:
     """The layer above."""
-    return Load(loop, member).take
+    return Load(loop, host).take
 
 
 if __name__ == "__main__":

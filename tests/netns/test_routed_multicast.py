@@ -10,9 +10,9 @@ from tests.netns.lab import Lab
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, Daemon, Multicast, RingTuning, Site
-from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.loop.event_loop import Loop
-from hopring.engine.events import Delivered, Installed
+from hopring.engine.events import Delivered, EngineOutput, Installed
 from hopring.ids import Incarnation, Process
 from hopring.services import Service
 
@@ -55,12 +55,12 @@ class Routed:
     def __init__(self, lab: Lab, loop: Loop, ttl: int) -> None:
         daemons = tuple(Daemon(host, address, 7801) for host, (address, _) in NETS.items())
         config = Config("routed", (Site("here", daemons, Multicast(GROUP, 7800, ttl), SHORT),))
-        self.seen: dict[str, list[Upward]] = {host: [] for host in NETS}
+        self.seen: dict[str, list[EngineOutput]] = {host: [] for host in NETS}
         self.members: dict[str, MembershipHost] = {}
         for host in NETS:
             me = Process(config.daemon_id(host), Incarnation(1_000 + config.daemon_id(host)))
             with lab.on(host):
-                take: Callable[[Sequence[Upward]], None] = self.seen[host].extend
+                take: Callable[[Sequence[EngineOutput]], None] = self.seen[host].extend
                 self.members[host] = MembershipHost(loop, config, me, take)
 
     def largest(self, host: str) -> int:

@@ -1,7 +1,7 @@
 """The daemon as a process: `hopd FILE --name NAME`.
 
-It finds itself in the configuration by its name, opens its sockets, looks for the others and serves clients.
-For tests `run` takes another layer above, which gets what the member puts out and sends with `Member.submit`.
+It finds itself in the configuration by its name, starts an engine on its sockets, and serves clients. For tests
+`run` takes another engine of the table in `engines/registry.py`, and another layer above instead of clients.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from hopring.daemon.admin.http_server import HttpServer
 from hopring.daemon.admin.metrics import Metrics
 from hopring.daemon.admin.status import DeliveryCounters
 from hopring.daemon.clients.server import ClientServer
-from hopring.daemon.engines.membership_host import MembershipHost, Up, Upward
+from hopring.daemon.engines.host import EngineHost, HostSetup, ReconfigurableHost, Up
+from hopring.daemon.engines.registry import DEFAULT_ENGINE, ENGINES
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import BindError
@@ -47,6 +48,7 @@ from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
 from hopring.daemon.process.reload import ConfigReload, tune_log
 from hopring.daemon.process.trace_file import Number, TraceFile, leading_number, place_number
+from hopring.engine.events import EngineOutput
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
 
@@ -55,14 +57,16 @@ DRAIN_US_MAX: Final = 2_000_000
 
 DRAIN_LOOK_US: Final = 5_000
 
-Above = Callable[[Loop, MembershipHost], Up]
-"""Makes the layer above a member; what it returns gets everything that the member puts out."""
+Above = Callable[[Loop, EngineHost], Up]
+"""Makes the layer above an engine; it returns the function that takes everything that the engine puts out."""
 
 
 class Hopd:
-    """One life of a daemon: the member, and what is written down of it."""
+    """One life of a daemon: an engine, its clients, log, trace and admin channel."""
 
-    def __init__(self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None) -> None:
+    def __init__(
+        self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None, engine: str
+    ) -> None:
         name: str = arguments.name
         self.log = DaemonLog(name)
         self.failed = False
@@ -75,23 +79,17 @@ class Hopd:
         self._loop = loop
         self._leave_by_us = NEVER
         self._look_again = loop.alarm(self._drain)
-        self._report = HealthLog(loop, self.log, names, addresses_of(config))
-        self._tally = DeliveryCounters()
+        self._health_log = HealthLog(loop, self.log, names, addresses_of(config))
+        self._deliveries = DeliveryCounters()
         self._trace: TraceFile | None = None
-        self._member = MembershipHost(
-            loop,
-            config,
-            me,
-            self._up,
-            counter=self._counter.start,
-            note=self._note,
-            reached=self._reached,
-            destinations=None if groups is None else groups.interest,
-        )
+        destinations = None if groups is None else groups.interest
+        counter = self._counter.start
+        setup = HostSetup(loop, config, me, self._up, counter, self._note, self._reached, destinations)
+        self._host = ENGINES[engine](setup)
         # Only now: a second process of this name, which gets no sockets, must not touch the trace of the first.
         number: Number = leading_number if groups is None else place_number
         if arguments.trace is not None:
-            self._trace = open_trace(arguments.trace, me, names, loop, number)
+            self._trace = open_trace(arguments.trace, me, names, loop, self._host.snapshot, number)
         self._clients: ClientServer | None = None
         where: dict[str, object] = {}
         if groups is not None:
@@ -100,18 +98,18 @@ class Hopd:
             allow_descriptors(options.sessions_max)
             spills = spill_place(state / f"{config.cluster}.{name}.spill")
             self._clients = ClientServer(
-                loop, self.log, self._member, groups, places, options, spills, config.order_names
+                loop, self.log, self._host, groups, places, options, spills, config.order_names
             )
             self._above: Up = self._clients.take
             where = where_clients_come(places)
         elif above is not None:
-            self._above = above(loop, self._member)
+            self._above = above(loop, self._host)
         self._open_to_view(config, arguments)
         if self._admin is not None:
             where["admin"] = self._admin.path
-        self._report.also = self._count_links
-        self._report.watch(self._member)
-        loop.on_stall.append(self._report.stalled)
+        self._health_log.also = self._count_links
+        self._health_log.watch(self._host)
+        loop.on_stall.append(self._health_log.stalled)
         if self._http is not None:
             where["metrics"] = "{} port {}".format(*self._http.address)
         own = config.daemons[me.daemon]
@@ -133,31 +131,33 @@ class Hopd:
     def _open_to_view(self, config: Config, arguments: argparse.Namespace) -> None:
         """What the daemon knows of itself, for clients and by HTTP."""
         desk = None if self._clients is None else self._clients.desk
-        facts = DaemonDescription(config, self._member, desk, self._loop.now_us())
+        description = DaemonDescription(config, self._host, desk, self._loop.now_us())
         if desk is not None:
-            desk.queries.describe = lambda: facts.told(self._loop.now_us())
-            desk.queries.weigh = facts.weights
+            desk.queries.describe = lambda: description.answer(self._loop.now_us())
+            desk.queries.weigh = description.weights
         self._metrics: Metrics | None = None
         self._http: HttpServer | None = None
         if arguments.metrics is not None:
-            self._metrics = Metrics(self._loop, self.log, facts)
+            self._metrics = Metrics(self._loop, self.log, description)
             metrics = self._metrics
             pages = {"/metrics": metrics.page, "/healthz": metrics.alive, "/readyz": metrics.ready}
             self._http = HttpServer(self._loop, arguments.metrics, pages)
         self.reloading = ConfigReload(arguments, config, self.log, desk)
         reload = self.reloading.reload_for_admin
-        levers = DaemonControls(self._loop, facts, self._tally, self.log, reload=reload, terminate=self.leave)
+        controls = DaemonControls(
+            self._loop, description, self._deliveries, self.log, reload=reload, terminate=self.leave
+        )
         self._admin: AdminSocket | None = None
         if (place := admin_place(arguments, config)) is not None:
             allowed = admin_verbs(arguments, config)
-            self._admin = AdminSocket(self._loop, self.log, place, levers, allowed, config.admin.mode)
+            self._admin = AdminSocket(self._loop, self.log, place, controls, allowed, config.admin.mode)
             self.reloading.admin = self._admin
-        self._reconfigure: Rejoin | None = None
-        if self._clients is not None:
-            parts = RejoinParts(self._member, self._clients, facts, self._report, self._trace, levers)
+        self._rejoin: Rejoin | None = None
+        if self._clients is not None and isinstance(self._host, ReconfigurableHost):
+            parts = RejoinParts(self._host, self._clients, description, self._health_log, self._trace, controls)
             taken = self.reloading.taken
-            self._reconfigure = Rejoin(self._loop, self.log, parts, taken, self._fail)
-            self.reloading.reconfigure = self._reconfigure
+            self._rejoin = Rejoin(self._loop, self.log, parts, taken, self._fail)
+            self.reloading.rejoin = self._rejoin
 
     def _fail(self) -> None:
         self.failed = True
@@ -169,9 +169,9 @@ class Hopd:
             self._loop.stop()
             return
         self.log.say("leave")
-        if self._reconfigure is not None:
-            self._reconfigure.stop()
-            self.reloading.reconfigure = None
+        if self._rejoin is not None:
+            self._rejoin.stop()
+            self.reloading.rejoin = None
         if self._metrics is not None:
             self._metrics.leaving = True
         if self._clients is not None:
@@ -182,10 +182,10 @@ class Hopd:
     def _drain(self) -> None:
         now_us = self._loop.now_us()
         served = self._clients is None or self._clients.drained
-        if (served and self._member.drained) or now_us >= self._leave_by_us:
+        if (served and self._host.drained) or now_us >= self._leave_by_us:
             if self._clients is not None:
                 self._clients.end()
-            self._member.leave()
+            self._host.leave()
             # What it said leaves at the end of this turn.
             self._loop.call_soon(self._loop.stop)
         else:
@@ -199,16 +199,16 @@ class Hopd:
             self._admin.close()
         if self._clients is not None:
             self._clients.close()
-        self._member.close()
+        self._host.close()
         if self._trace is not None:
             self._trace.close()
         self._counter.settle()
         self.log.say("end")
 
-    def _note(self, events: Sequence[Upward]) -> None:
+    def _note(self, events: Sequence[EngineOutput]) -> None:
         if self._trace is not None and not self._trace.problem:
             self._trace.note(events)
-            self._trace.count(self._member.membership.stack)
+            self._trace.count()
             self._warn_of_trace()
 
     def _reached(self, counter: int) -> None:
@@ -219,7 +219,7 @@ class Hopd:
     def _count_links(self, *, at_once: bool = False) -> None:
         """Called when something happens anyway: the daemon is never woken up for it."""
         if self._trace is not None and not self._trace.problem:
-            self._trace.count(self._member.membership.stack, at_once=at_once)
+            self._trace.count(at_once=at_once)
             self._warn_of_trace()
 
     def _warn_of_trace(self) -> None:
@@ -227,21 +227,21 @@ class Hopd:
         if self._trace.problem:
             self.log.say("warning", text=self._trace.problem)
 
-    def _up(self, events: Sequence[Upward]) -> None:
-        self._report.take(events)
-        self._tally.take(events)
+    def _up(self, events: Sequence[EngineOutput]) -> None:
+        self._health_log.take(events)
+        self._deliveries.take(events)
         if self._metrics is not None:
             self._metrics.take(events)
         self._above(events)
 
 
-def run(words: Sequence[str], above: Above | None = None) -> int:
+def run(words: Sequence[str], above: Above | None = None, engine: str = DEFAULT_ENGINE) -> int:
     """The life of a daemon, from its command line to its exit code; without a layer above it serves clients."""
     arguments = command_line().parse_args(words)
     loop = Loop()
     loop.lingering.linger_us = arguments.linger
     try:
-        hopd = Hopd(loop, load(arguments.file, arguments.name), arguments, above)
+        hopd = Hopd(loop, load(arguments.file, arguments.name), arguments, above, engine)
     except StartRefused as refused:
         print(f"hopd: {refused}", file=sys.stderr)
         return refused.code

@@ -7,10 +7,10 @@ from dataclasses import replace
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
-from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.loop.event_loop import Loop
+from hopring.engine.events import Delivered, EngineOutput, Installed
 from hopring.ids import Incarnation, Process
-from hopring.membership.events import Delivered, Installed
 
 # A test judges what is delivered, on whatever machine it runs: nobody is declared dead for being slow.
 PATIENT_RING = RingTuning(token_loss_us=10_000_000)
@@ -29,8 +29,8 @@ class Watched:
     """A member, and what its two callbacks were told."""
 
     def __init__(self, loop: Loop, config: Config, name: str) -> None:
-        self.noted: list[Upward] = []
-        self.got: list[Upward] = []
+        self.noted: list[EngineOutput] = []
+        self.got: list[EngineOutput] = []
         self.counters: list[int] = []
         self.answering = False
         me = Process(config.daemon_id(name), Incarnation(1_000 + config.daemon_id(name)))
@@ -38,10 +38,10 @@ class Watched:
             loop, config, me, self.take, counter=5, note=self.note, reached=self.counters.append
         )
 
-    def note(self, events: Sequence[Upward]) -> None:
+    def note(self, events: Sequence[EngineOutput]) -> None:
         self.noted += events
 
-    def take(self, events: Sequence[Upward]) -> None:
+    def take(self, events: Sequence[EngineOutput]) -> None:
         assert self.noted[len(self.got) :][: len(events)] == list(events), "noted first, in the same order"
         self.got += events
         for event in events:

@@ -2,7 +2,7 @@
 
 Whoever decides about membership calls `start` with a new generation; the stack of the old one is forgotten, the
 sockets stay. Tests and benches decide so, without the layers above; `hopd` runs the same sockets under the real
-membership (`member.py`).
+membership (`engines/membership_host.py`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,6 @@ from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import CLEAR, CUT
 from hopring.daemon.process.health_log import HealthLog
-from hopring.engine.events import Delivered, Installed
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.services import Service

@@ -12,11 +12,11 @@ from tests.unit.daemon.waiting import run_until
 from hopring.config import local_config
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.metrics import Metrics, _family
-from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
+from hopring.engine.events import EngineOutput
 from hopring.ids import Incarnation, Process
-from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 
 
@@ -26,7 +26,7 @@ class Watched:
     def __init__(self, loop: Loop) -> None:
         config = local_config({"eu": 1}, base_port=free_base_port(2))
         me = Process(config.daemon_id("eu1"), Incarnation(7))
-        self.taken: list[Upward] = []
+        self.taken: list[EngineOutput] = []
         self.member = MembershipHost(loop, config, me, self._up)
         self.null = os.open(os.devnull, os.O_WRONLY)
         self.metrics = Metrics(
@@ -59,7 +59,7 @@ def test_a_daemon_is_alive_until_it_ends_and_ready_while_a_view_is_whole(loop: L
     assert watched.value("hopring_healthy") == 0
     assert watched.value("hopring_state", state="search") == 1
 
-    run_until(loop, lambda: watched.member.membership.phase is MembershipPhase.OP)
+    run_until(loop, lambda: watched.member.snapshot().settled)
     after, alive = watched.metrics.ready(), watched.metrics.alive()
     assert (after.status, after.body) == (200, "ready, view of 1 of 1 daemons\n")
     assert (alive.status, alive.body) == (200, "ok, view of 1 of 1 daemons\n")
@@ -72,7 +72,7 @@ def test_a_daemon_is_alive_until_it_ends_and_ready_while_a_view_is_whole(loop: L
 def test_what_is_sent_and_delivered_is_counted_and_what_is_no_bundle_does_no_harm(
     loop: Loop, watched: Watched
 ) -> None:
-    run_until(loop, lambda: watched.member.membership.phase is MembershipPhase.OP)
+    run_until(loop, lambda: watched.member.snapshot().settled)
     watched.member.submit(Service.AGREED, b"\x01short")
     run_until(loop, lambda: watched.value("hopring_bundles_delivered_total", service="agreed") == 1)
 
@@ -87,16 +87,25 @@ def test_a_link_that_the_view_does_without_is_down_though_its_site_is_there(loop
     with members_of(loop, config) as members:
         run_until(loop, lambda: all(one.size() == 3 for one in members.values()))
         eu1 = DaemonDescription(config, members["eu1"].member, None, loop.now_us())
-        assert [(one.peer, one.up) for one in eu1.configured_links()] == [("ap1", True), ("us1", True)]
+        assert [(one.peer, one.up) for one in eu1.configured_links(eu1.snapshot())] == [
+            ("ap1", True),
+            ("us1", True),
+        ]
 
         members["eu1"].member.sockets.cut(["us1"])
         members["us1"].member.sockets.cut(["eu1"])
-        membership = eu1.member.membership
-        run_until(
-            loop, lambda: membership.phase is MembershipPhase.OP and bool(membership.view.cut), 60_000_000
-        )
-        assert [(one.site, one.up) for one in eu1.configured_links()] == [("ap", True), ("us", False)]
-        assert eu1.missing() == []
+
+        def does_without_a_link() -> bool:
+            snapshot = eu1.snapshot()
+            overlay = snapshot.overlay
+            return snapshot.settled and overlay is not None and any(one.left_out for one in overlay.routes)
+
+        run_until(loop, does_without_a_link, 60_000_000)
+        assert [(one.site, one.up) for one in eu1.configured_links(eu1.snapshot())] == [
+            ("ap", True),
+            ("us", False),
+        ]
+        assert eu1.missing(eu1.snapshot()) == []
 
 
 def test_labels_are_quoted() -> None:

@@ -1,15 +1,14 @@
-from dataclasses import dataclass
 from pathlib import Path
 
 from hopring.check import trace
 from hopring.check.trace_files import read_json_lines
 from hopring.daemon.process.trace_file import PERIOD_US, LinkCountLog, TraceFile
 from hopring.engine.events import Delivered, Installed, Stamped, TransitionalSignal
-from hopring.ids import DaemonId, Generation, Incarnation, Process, ViewId
+from hopring.engine.snapshot import LinkSnapshot, NetworkSnapshot, Snapshot, WindowSnapshot
+from hopring.ids import DaemonId, Incarnation, Process, ViewId
 from hopring.links.events import LinkCounters
 from hopring.ordering.entry import Message, Position
 from hopring.services import Service
-from hopring.stack_events import Identity
 
 NAMES = {DaemonId(0): "eu1", DaemonId(1): "eu2"}
 ONE, OTHER = Process(DaemonId(0), Incarnation(7)), Process(DaemonId(1), Incarnation(2**64 - 1))
@@ -27,7 +26,7 @@ def read(path: Path) -> list[trace.Event]:
 
 def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    file = TraceFile(path, ONE, NAMES, lambda: 42, wall=lambda: 1_000_042)
+    file = TraceFile(path, ONE, NAMES, lambda: 42, snapshot, wall=lambda: 1_000_042)
     file.note([Installed(VIEW, (ONE, OTHER), (ONE,), "merge")])
     file.note(
         [
@@ -51,11 +50,11 @@ def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> N
 
 def test_another_life_goes_on_behind_the_last_whole_line(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    TraceFile(path, ONE, NAMES, lambda: 1, wall=lambda: 11).close()
+    TraceFile(path, ONE, NAMES, lambda: 1, snapshot, wall=lambda: 11).close()
     with path.open("ab") as torn:
         torn.write(b'{"schema":1,"ki')
     again = Process(DaemonId(0), Incarnation(8))
-    TraceFile(path, again, NAMES, lambda: 2, wall=lambda: 12).close()
+    TraceFile(path, again, NAMES, lambda: 2, snapshot, wall=lambda: 12).close()
 
     first, second = trace.ProcessName("eu1", 7), trace.ProcessName("eu1", 8)
     assert read(path) == [
@@ -65,7 +64,7 @@ def test_another_life_goes_on_behind_the_last_whole_line(tmp_path: Path) -> None
 
 
 def test_a_full_disk_ends_the_trace_and_not_the_daemon() -> None:
-    file = TraceFile(Path("/dev/full"), ONE, NAMES, lambda: 1)
+    file = TraceFile(Path("/dev/full"), ONE, NAMES, lambda: 1, snapshot)
     file.note([TransitionalSignal(VIEW, (ONE,), VIEW)])
 
     assert file.problem == "cannot write /dev/full (No space left on device): the trace ends here"
@@ -78,50 +77,67 @@ def counted(sent: int, round_trip_us: int = 0) -> LinkCounters:
     return LinkCounters(sent, 2, 1, 1, 0, 0, round_trip_us)
 
 
-@dataclass
-class FakeNetwork:
-    own: Identity
-    counts: dict[DaemonId, LinkCounters]
-
-    def counters(self) -> dict[DaemonId, LinkCounters]:
-        return self.counts
+def network(generation: int, **counts: LinkCounters) -> NetworkSnapshot:
+    peers = {"us1": US1, "ap1": AP1}
+    return NetworkSnapshot(
+        generation, tuple([LinkSnapshot(peers[one], "hop", seen, 0) for one, seen in counts.items()])
+    )
 
 
-def network(generation: int, counts: dict[DaemonId, LinkCounters]) -> FakeNetwork:
-    return FakeNetwork(Identity(EU1, Incarnation(7), 1, Generation(generation)), counts)
+def snapshot(present: NetworkSnapshot | None = None, last: NetworkSnapshot | None = None) -> Snapshot:
+    return Snapshot(
+        me=ONE,
+        phase="op",
+        phases=("op",),
+        settled=True,
+        view=VIEW,
+        members=(ONE,),
+        cause="",
+        reached=(),
+        window=WindowSnapshot({}),
+        network=present,
+        last_network=last,
+    )
 
 
 def test_only_links_that_have_moved_are_news() -> None:
     counts = LinkCountLog()
-    its = network(5, {US1: counted(3), AP1: LinkCounters(0, 0, 0, 0, 0, 0, 0)})
+    silent = LinkCounters(0, 0, 0, 0, 0, 0, 0)
 
-    assert [(one.generation, one.peer, one.counters.sent) for one in counts.news(its, 0)] == [(5, US1, 3)]
-    its.counts[US1] = counted(3, round_trip_us=70)
-    assert counts.news(its, 1) == []
-    its.counts[AP1] = counted(1)
-    assert [one.peer for one in counts.news(its, 2)] == [AP1]
+    news = counts.news(snapshot(network(5, us1=counted(3), ap1=silent)), 0)
+    assert [(one.generation, one.link.peer, one.link.counters.sent) for one in news] == [(5, US1, 3)]
+    assert counts.news(snapshot(network(5, us1=counted(3, round_trip_us=70), ap1=silent)), 1) == []
+    news = counts.news(snapshot(network(5, us1=counted(3), ap1=counted(1))), 2)
+    assert [one.link.peer for one in news] == [AP1]
 
 
 def test_the_last_counts_of_a_network_are_told_when_the_next_one_begins() -> None:
     counts = LinkCountLog()
-    old = network(5, {US1: counted(3)})
-    counts.news(old, 0)
-    old.counts[US1] = counted(4)
+    counts.news(snapshot(network(5, us1=counted(3))), 0)
 
-    news = counts.news(network(6, {US1: counted(1)}), 1)
+    news = counts.news(snapshot(network(6, us1=counted(1)), last=network(5, us1=counted(4))), 1)
 
-    assert [(one.generation, one.counters.sent) for one in news] == [(5, 4), (6, 1)]
+    assert [(one.generation, one.link.counters.sent) for one in news] == [(5, 4), (6, 1)]
+
+
+def test_the_last_counts_of_a_network_are_told_once_if_none_follows() -> None:
+    counts = LinkCountLog()
+    counts.news(snapshot(network(5, us1=counted(3))), 0)
+    ended = snapshot(None, last=network(5, us1=counted(4)))
+
+    assert [one.link.counters.sent for one in counts.news(ended, 1)] == [4]
+    assert counts.news(ended, 2) == []
 
 
 def test_a_trace_has_them_at_most_once_in_a_period_and_in_the_end(tmp_path: Path) -> None:
     now_us = [0]
     path, names = tmp_path / "trace", {EU1: "eu1", US1: "us1"}
-    file = TraceFile(path, Process(EU1, Incarnation(7)), names, lambda: now_us[0])
-    its = network(5, {})
+    now = [snapshot(network(5))]
+    file = TraceFile(path, Process(EU1, Incarnation(7)), names, lambda: now_us[0], lambda: now[0])
     for now_us[0] in (0, 1, PERIOD_US - 1, PERIOD_US):
-        its.counts[US1] = counted(now_us[0] + 1)
-        file.count(its)
-    its.counts[US1] = counted(PERIOD_US + 2)
+        now[0] = snapshot(network(5, us1=counted(now_us[0] + 1)))
+        file.count()
+    now[0] = snapshot(None, last=network(5, us1=counted(PERIOD_US + 2)))
     file.close()
 
     with path.open("rb") as lines:

@@ -1,7 +1,7 @@
 """The group messages that a daemon submits."""
 
+from hopring.engine.events import SubmitMessage
 from hopring.groups.messages import decode_group_message
-from hopring.membership.events import SubmitMessage
 from hopring.ordering.entry import CONTROL_SESSION
 
 

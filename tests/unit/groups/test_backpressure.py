@@ -3,7 +3,6 @@
 from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, delivers
 from tests.unit.groups.submissions import words
 
-from hopring.engine.events import SubmitMessage
 from hopring.groups.backpressure import TOLD_MAX
 from hopring.groups.groups import NOWHERE
 from hopring.groups.messages import GroupHold

@@ -1,12 +1,15 @@
-"""What the admin channel can do to a daemon and ask of it, by the names of the configuration."""
+"""The controls of a daemon: what its admin channel can do and ask, by the names of the configuration."""
 
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 from difflib import get_close_matches
 
+from msgspec.structs import asdict as fields_of
+
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.protocol import AdminRefusal, SetWindow
-from hopring.daemon.admin.status import DeliveryCounters, set_windows, status_of, windows
+from hopring.daemon.admin.status import DeliveryCounters, status_of
+from hopring.daemon.engines.host import WindowRefused
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import CLEAR, Shape
@@ -14,21 +17,21 @@ from hopring.ids import NEVER
 
 
 class DaemonControls:
-    """The levers of one member."""
+    """The controls of one life of a daemon."""
 
     def __init__(
         self,
         loop: Loop,
-        facts: DaemonDescription,
-        tally: DeliveryCounters,
+        description: DaemonDescription,
+        deliveries: DeliveryCounters,
         log: DaemonLog,
         *,
         reload: Callable[[], dict[str, object]],
         terminate: Callable[[], None],
     ) -> None:
         self._loop = loop
-        self._facts = facts
-        self._tally = tally
+        self._description = description
+        self._deliveries = deliveries
         self._log = log
         self._reload = reload
         self._terminate = terminate
@@ -40,7 +43,7 @@ class DaemonControls:
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
         """Treats what goes to these daemons so."""
         for name in self._others(daemons):
-            self._facts.member.sockets.shape(name, shape)
+            self._description.host.shape(name, shape)
             self._shapes[name] = shape
         self._note()
 
@@ -49,7 +52,7 @@ class DaemonControls:
         self._cut = self._others(daemons)
         self._expiry.set(NEVER if for_us is None or not self._cut else self._loop.now_us() + for_us)
         if not self._parted:
-            self._facts.member.sockets.cut(self._cut)
+            self._description.host.cut(self._cut)
         self._note()
 
     def _expire(self) -> None:
@@ -58,8 +61,12 @@ class DaemonControls:
 
     def window(self, request: SetWindow) -> dict[str, object]:
         """Sets windows; returns all of them as they are now."""
-        set_windows(self._facts.member.membership, request)
-        return windows(self._facts.member.membership)
+        sizes = {name: value for name, value in fields_of(request).items() if value is not None}
+        try:
+            self._description.host.set_windows(sizes)
+        except WindowRefused as refused:
+            raise AdminRefusal(str(refused), refused.remedy) from None
+        return dict(self._description.snapshot().window.sizes)
 
     def reload(self) -> dict[str, object]:
         """Reads the configuration again."""
@@ -76,23 +83,25 @@ class DaemonControls:
     def again(self) -> None:
         """The wires are new: what was cut and shaped stays so, as far as there still are such daemons."""
         self._parted = False
-        names = {daemon.name for daemon in self._facts.config.daemons}
+        names = {daemon.name for daemon in self._description.config.daemons}
         self._shapes = {name: shape for name, shape in self._shapes.items() if name in names}
         for name, shape in self._shapes.items():
-            self._facts.member.sockets.shape(name, shape)
+            self._description.host.shape(name, shape)
         self._cut = [name for name in self._cut if name in names]
-        self._facts.member.sockets.cut(self._cut)
+        self._description.host.cut(self._cut)
         self._note()
 
     def _note(self) -> None:
         """Clients that ask are told too, `hop doctor` among them."""
-        self._facts.cut = tuple(self._cut)
-        self._facts.shaped = tuple(sorted([name for name, shape in self._shapes.items() if shape != CLEAR]))
+        self._description.cut = tuple(self._cut)
+        self._description.shaped = tuple(
+            sorted([name for name, shape in self._shapes.items() if shape != CLEAR])
+        )
 
     def _others(self, daemons: Collection[str]) -> list[str]:
-        names = [daemon.name for daemon in self._facts.config.daemons]
+        names = [daemon.name for daemon in self._description.config.daemons]
         for name in daemons:
-            if name == self._facts.name:
+            if name == self._description.name:
                 raise AdminRefusal(f"{name} is this daemon", "name others")
             if name not in names:
                 close = get_close_matches(name, names, n=1)
@@ -103,8 +112,8 @@ class DaemonControls:
     def status(self) -> dict[str, object]:
         """How it is going, and what was done by hand."""
         return {
-            **status_of(self._facts, self._tally, self._loop.now_us()),
-            "reloading": self._facts.member.paused,
+            **status_of(self._description, self._deliveries, self._loop.now_us()),
+            "reloading": self._description.host.paused,
             "cut": self._cut,
             "cut_left_us": None
             if self._expiry.at_us == NEVER

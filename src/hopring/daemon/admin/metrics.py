@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text format, and whether the daemon is well. Plain ints, read when somebody asks."""
+"""Metrics in Prometheus' text format, and the health pages. Plain integers, read when somebody asks."""
 
 import time
 from collections import Counter
@@ -10,15 +10,13 @@ from hopring import __version__
 from hopring.config import cluster_hash
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.http_server import HttpResponse
-from hopring.daemon.engines.membership_host import Upward
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.engine.events import Delivered, Installed, Stamped
+from hopring.engine.events import Delivered, EngineOutput, Installed, Stamped
+from hopring.engine.snapshot import LinkSnapshot, Snapshot
 from hopring.groups.groups import GroupsState
 from hopring.groups.payloads import is_group_message
-from hopring.ids import DaemonId, SiteId
-from hopring.links.hop import Hop
-from hopring.membership.snapshot import MembershipPhase
+from hopring.ids import SiteId
 from hopring.ordering.entry import Message
 from hopring.services import Service
 from hopring.wire.bundle import messages_in
@@ -36,13 +34,13 @@ _LINK_COUNTERS: Final = ("sent", "received", "lost", "nacks", "retransmissions",
 
 
 class Metrics:
-    """What one life of a daemon has seen."""
+    """The metrics of one life of a daemon."""
 
-    def __init__(self, loop: Loop, log: DaemonLog, facts: DaemonDescription) -> None:
+    def __init__(self, loop: Loop, log: DaemonLog, description: DaemonDescription) -> None:
         self.leaving = False
         self._loop = loop
         self._log = log
-        self._facts = facts
+        self._description = description
         self._views = 0
         self._installed_us = loop.now_us()
         self._sent = _Carried()
@@ -52,8 +50,8 @@ class Metrics:
         self._look_at_us = loop.now_us() + LAG_US
         self._alarm.set(self._look_at_us)
 
-    def take(self, events: Sequence[Upward]) -> None:
-        """Counts what the member puts out."""
+    def take(self, events: Sequence[EngineOutput]) -> None:
+        """Counts what the engine puts out."""
         for event in events:
             if isinstance(event, Delivered):
                 self._delivered.count(event.message)
@@ -74,70 +72,73 @@ class Metrics:
 
     def page(self) -> HttpResponse:
         """All metrics."""
-        return HttpResponse(HTTPStatus.OK, "".join([*self._families()]), CONTENT_TYPE)
+        return HttpResponse(
+            HTTPStatus.OK, "".join([*self._families(self._description.snapshot())]), CONTENT_TYPE
+        )
 
     def alive(self) -> HttpResponse:
         """Whether the daemon runs: it does as long as it answers, in any view, until it ends."""
         if self.leaving:
             return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, f"{_ENDS}\n")
-        return HttpResponse(HTTPStatus.OK, f"ok, {self._unready() or self._view()}\n")
+        snapshot = self._description.snapshot()
+        return HttpResponse(HTTPStatus.OK, f"ok, {self._unready(snapshot) or self._view(snapshot)}\n")
 
     def ready(self) -> HttpResponse:
         """Whether clients of this daemon are served, on whichever side of a split it is."""
-        why = self._unready()
+        snapshot = self._description.snapshot()
+        why = self._unready(snapshot)
         if why:
             return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n")
-        return HttpResponse(HTTPStatus.OK, f"ready, {self._view()}\n")
+        return HttpResponse(HTTPStatus.OK, f"ready, {self._view(snapshot)}\n")
 
-    def _view(self) -> str:
-        missing, size = self._facts.missing(), len(self._facts.names)
+    def _view(self, snapshot: Snapshot) -> str:
+        missing, size = self._description.missing(snapshot), len(self._description.names)
         names = ", ".join([*missing[:_MISSING_MAX], *(["..."] if len(missing) > _MISSING_MAX else [])])
         return f"view of {size - len(missing)} of {size} daemons" + (f", without {names}" if names else "")
 
-    def _unready(self) -> str:
-        membership = self._facts.member.membership
+    def _unready(self, snapshot: Snapshot) -> str:
         if self.leaving:
             return _ENDS
-        if membership.phase is not MembershipPhase.OP:
-            return f"no view is whole: {membership.phase.value} ({self._facts.member.cause})"
-        desk = self._facts.desk
+        if not snapshot.settled:
+            return f"no view is whole: {snapshot.phase} ({snapshot.cause})"
+        desk = self._description.desk
         if desk is not None and desk.groups.state is not GroupsState.GOP:
             return f"groups are not settled: {desk.groups.state.value}"
         return ""
 
-    def _families(self) -> Iterator[str]:
-        yield from self._daemon()
+    def _families(self, snapshot: Snapshot) -> Iterator[str]:
+        yield from self._daemon(snapshot)
         yield from self._clients()
-        yield from self._messages()
-        yield from self._network()
-        yield from self._links()
+        yield from self._messages(snapshot)
+        yield from self._network(snapshot)
+        yield from self._links(snapshot)
 
-    def _daemon(self) -> Iterator[str]:
-        now_us, membership, facts = self._loop.now_us(), self._facts.member.membership, self._facts
+    def _daemon(self, snapshot: Snapshot) -> Iterator[str]:
+        now_us, description = self._loop.now_us(), self._description
         about = {
             "version": __version__,
-            "cluster": facts.config.cluster,
-            "daemon": facts.name,
-            "hash": f"{cluster_hash(facts.config):08x}",
+            "cluster": description.config.cluster,
+            "daemon": description.name,
+            "hash": f"{cluster_hash(description.config):08x}",
         }
         yield _family("info", "gauge", "The daemon; always 1.", [(about, 1)])
-        yield _one("uptime_seconds", "gauge", "Since its start.", (now_us - facts.started_us) / 1e6)
+        yield _one("uptime_seconds", "gauge", "Since its start.", (now_us - description.started_us) / 1e6)
         yield _one("cpu_seconds_total", "counter", "Processor time.", time.process_time())
         yield _one("loop_lag_seconds", "gauge", "How late the loop was when last asked.", self._lag_us / 1e6)
         worst, self._lag_us_max = self._lag_us_max, 0
         yield _one("loop_lag_max_seconds", "gauge", "The worst since the last scrape.", worst / 1e6)
         yield _one("log_lines_lost_total", "counter", "Lines that nobody took.", self._log.lost)
-        states: list[Sample] = [({"state": one.value}, int(one is membership.phase)) for one in MembershipPhase]
+        states: list[Sample] = [({"state": one}, int(one == snapshot.phase)) for one in snapshot.phases]
         yield _family("state", "gauge", "1 for the state that membership is in.", states)
-        yield _one("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready()))
-        yield _one("view_size", "gauge", "Daemons of the view.", len(membership.view.members))
-        yield from self._daemons_by_site()
+        yield _one("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready(snapshot)))
+        yield _one("view_size", "gauge", "Daemons of the view.", len(snapshot.members))
+        yield from self._daemons_by_site(snapshot)
         yield _one("views_total", "counter", "Views installed.", self._views)
         yield _one("view_age_seconds", "gauge", "Since it was installed.", (now_us - self._installed_us) / 1e6)
 
-    def _daemons_by_site(self) -> Iterator[str]:
-        config = self._facts.config
-        present = Counter([config.site_of[one.daemon] for one in self._facts.member.membership.view.members])
+    def _daemons_by_site(self, snapshot: Snapshot) -> Iterator[str]:
+        config = self._description.config
+        present = Counter([config.site_of[one.daemon] for one in snapshot.members])
         sites = [({"site": site.name}, SiteId(at), site) for at, site in enumerate(config.sites)]
         configured: list[Sample] = [(labels, len(site.daemons)) for labels, _, site in sites]
         yield _family("configured_daemons", "gauge", "Daemons of the configuration, by site.", configured)
@@ -145,7 +146,7 @@ class Metrics:
         yield _family("view_daemons", "gauge", "Daemons of the view, by site.", in_view)
 
     def _clients(self) -> Iterator[str]:
-        desk = self._facts.desk
+        desk = self._description.desk
         if desk is None:
             return
         sessions = desk.sessions.values()
@@ -158,39 +159,36 @@ class Metrics:
         yield _one("requests_waiting_bytes", "gauge", "What clients asked for and is not credited.", waiting)
         yield _by_reason("clients_ended_total", "Clients that had to go.", desk.ended)
 
-    def _messages(self) -> Iterator[str]:
+    def _messages(self, snapshot: Snapshot) -> Iterator[str]:
         for name, carried in (("sent", self._sent), ("delivered", self._delivered)):
             yield from carried.families(name)
-        outbox = self._facts.member.membership.flow.window
-        yield _one("queue_bytes", "gauge", "What waits for the window.", outbox.waiting_bytes)
-        yield _one("window_used_bytes", "gauge", "What is out and not stable.", outbox.out_bytes)
-        yield _one("window_bytes", "gauge", "The window.", outbox.window_bytes)
-        yield _one("window_used_bundles", "gauge", "Bundles that are out and not stable.", outbox.out_bundles)
-        yield _one("window_bundles", "gauge", "The window.", outbox.window_bundles)
+        window = snapshot.window
+        yield _one("queue_bytes", "gauge", "What waits for the window.", window.queue_bytes)
+        yield _one("window_used_bytes", "gauge", "What is out and not stable.", window.used_bytes)
+        yield _one("window_bytes", "gauge", "The window.", window.sizes.get("bytes", 0))
+        yield _one("window_used_bundles", "gauge", "Bundles that are out and not stable.", window.used_bundles)
+        yield _one("window_bundles", "gauge", "The window.", window.sizes.get("bundles", 0))
 
-    def _network(self) -> Iterator[str]:
-        traffics = self._facts.traffics()
+    def _network(self, snapshot: Snapshot) -> Iterator[str]:
+        sockets = self._description.host.socket_report().all
         for unit in ("datagrams", "bytes"):
             for way in ("sent", "received"):
-                total = sum(getattr(one, f"{unit}_{way}") for one in traffics)
+                total = sum(getattr(one, f"{unit}_{way}") for one in sockets)
                 yield _one(f"udp_{unit}_{way}_total", "counter", f"UDP {unit} {way}.", total)
-        yield _by_reason(
-            "packets_dropped_total", "Packets that arrived and were refused.", self._facts.dropped()
-        )
-        yield _by_reason("datagrams_unsent_total", "Datagrams that never left.", self._facts.unsent())
+        dropped = self._description.dropped(snapshot)
+        yield _by_reason("packets_dropped_total", "Packets that arrived and were refused.", dropped)
+        yield _by_reason("datagrams_unsent_total", "Datagrams that never left.", self._description.unsent())
 
-    def _links(self) -> Iterator[str]:
-        stack = self._facts.member.membership.stack
-        ring = () if stack is None else stack.network.ring
-        yield _one("ring_members", "gauge", "Daemons of the own site in the ring.", len(ring))
-        number = 0 if stack is None else stack.ring.state.token.number // max(1, len(ring))
-        yield _one("ring_rounds_total", "counter", "Rotations of the token in this view.", number)
+    def _links(self, snapshot: Snapshot) -> Iterator[str]:
+        ring = snapshot.ring
+        yield _one("ring_members", "gauge", "Daemons of the own site in the ring.", len(ring.members))
+        yield _one("ring_rounds_total", "counter", "Rotations of the token in this view.", ring.rounds)
         up: list[Sample] = [
             ({"peer": one.peer, "site": one.site, "protocol": one.protocol}, int(one.up))
-            for one in self._facts.configured_links()
+            for one in self._description.configured_links(snapshot)
         ]
         yield _family("link_up", "gauge", "1 if the link of the own site to that site works in the view.", up)
-        links = [(self._labels(daemon, link), link) for daemon, link in sorted(self._facts.links.items())]
+        links = [(self._labels(link), link) for link in snapshot.links]
         counters = [(labels, link.counters) for labels, link in links]
         for name in _LINK_COUNTERS:
             samples: list[Sample] = [(labels, getattr(one, name)) for labels, one in counters]
@@ -202,8 +200,8 @@ class Metrics:
         waiting: list[Sample] = [(labels, link.backlog_bytes) for labels, link in links]
         yield _family("link_backlog_bytes", "gauge", "What waits for the link.", waiting)
 
-    def _labels(self, daemon: DaemonId, link: object) -> dict[str, str]:
-        return {"peer": self._facts.names[daemon], "protocol": "hop" if isinstance(link, Hop) else "tcp"}
+    def _labels(self, link: LinkSnapshot) -> dict[str, str]:
+        return {"peer": self._description.names[link.peer], "protocol": link.protocol}
 
 
 class _Carried:

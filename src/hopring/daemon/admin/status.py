@@ -1,28 +1,25 @@
-"""What a daemon says of itself on its admin channel: facts that JSON can hold."""
+"""The status of a daemon on its admin channel: plain values that JSON can hold."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from typing import Final
+from dataclasses import asdict
 
 from msgspec.structs import asdict as fields_of
 
 from hopring import __version__
 from hopring.config import cluster_hash
-from hopring.config.tuning import RING_SETTINGS
 from hopring.daemon.admin.description import DaemonDescription
-from hopring.daemon.admin.protocol import AdminRefusal, SetWindow
-from hopring.daemon.engines.membership_host import Upward
 from hopring.daemon.net.udp import SocketCounters
-from hopring.engine.events import Delivered, Installed
+from hopring.engine.events import Delivered, EngineOutput, Installed
+from hopring.engine.snapshot import Snapshot
 from hopring.groups.payloads import is_group_message
-from hopring.membership.membership import Membership
 from hopring.session.queries import view_text
 from hopring.wire.bundle import messages_in
 
 
 class DeliveryCounters:
-    """Counts since the start."""
+    """Views and deliveries of a daemon since its start."""
 
     def __init__(self) -> None:
         self.views = 0
@@ -30,8 +27,8 @@ class DeliveryCounters:
         self.delivered_bundles = 0
         self.delivered_messages = 0
 
-    def take(self, events: Sequence[Upward]) -> None:
-        """What came out of the member in a turn."""
+    def take(self, events: Sequence[EngineOutput]) -> None:
+        """Counts what came out of the engine in a turn."""
         for event in events:
             if isinstance(event, Delivered):
                 payload = event.message.payload
@@ -43,124 +40,74 @@ class DeliveryCounters:
                 self.cause = event.cause
 
 
-def status_of(facts: DaemonDescription, tally: DeliveryCounters, now_us: int) -> dict[str, object]:
-    """State, view, what was carried and how, who is served."""
-    membership, config, names = facts.member.membership, facts.config, facts.names
-    view, me = membership.view, membership.local.me
+def status_of(description: DaemonDescription, deliveries: DeliveryCounters, now_us: int) -> dict[str, object]:
+    """State, view, counters of network and links, windows, clients."""
+    snapshot, config, names = description.snapshot(), description.config, description.names
+    me, window = snapshot.me, snapshot.window
     status: dict[str, object] = {
         "version": __version__,
         "cluster": config.cluster,
         "hash": f"{cluster_hash(config):08x}",
-        "daemon": facts.name,
+        "daemon": description.name,
         "site": config.sites[config.site_of[me.daemon]].name,
         "incarnation": f"{me.incarnation:016x}",
         "pid": os.getpid(),
-        "uptime_us": now_us - facts.started_us,
-        "phase": membership.phase.name,
-        "view": view_text(view.id),
-        "members": [names[one.daemon] for one in view.members],
-        "cause": tally.cause,
-        "views": tally.views,
+        "uptime_us": now_us - description.started_us,
+        "phase": snapshot.phase.upper(),
+        "view": view_text(snapshot.view),
+        "members": [names[one.daemon] for one in snapshot.members],
+        "cause": deliveries.cause,
+        "views": deliveries.views,
         "sites": {site.name: [daemon.name for daemon in site.daemons] for site in config.sites},
-        **_carried(facts),
-        "delivered": {"messages": tally.delivered_messages, "bundles": tally.delivered_bundles},
+        **_carried(description, snapshot),
+        "delivered": {"messages": deliveries.delivered_messages, "bundles": deliveries.delivered_bundles},
         "window": {
-            **windows(membership),
-            "used_bytes": membership.flow.window.out_bytes,
-            "used_bundles": membership.flow.window.out_bundles,
-            "queue_bytes": membership.flow.window.waiting_bytes,
+            **window.sizes,
+            "used_bytes": window.used_bytes,
+            "used_bundles": window.used_bundles,
+            "queue_bytes": window.queue_bytes,
         },
-        "counters": _counters(facts),
+        "counters": _counters(description, snapshot),
     }
-    if facts.desk is not None:
-        groups = facts.desk.groups
+    if description.desk is not None:
+        groups = description.desk.groups
         status["groups_state"] = groups.state.name
-        status["sessions"] = len(facts.desk.sessions)
+        status["sessions"] = len(description.desk.sessions)
         status["groups"] = len(groups.table.groups)
     return status
 
 
-def _carried(facts: DaemonDescription) -> dict[str, object]:
+def _carried(description: DaemonDescription, snapshot: Snapshot) -> dict[str, object]:
     """Datagrams since the start; links and the ring begin again with each view."""
-    traffics, stack = facts.traffics(), facts.member.membership.stack
-    links = [link.counters for link in facts.links.values()]
-    resent = 0 if stack is None else stack.ring.state.resent_segments
-    members = () if stack is None else stack.network.ring
-    number = 0 if stack is None else stack.ring.state.token.number
+    sockets, ring = description.host.socket_report().all, snapshot.ring
     return {
         "packets": {
-            "sent": sum([one.datagrams_sent for one in traffics]),
-            "received": sum([one.datagrams_received for one in traffics]),
+            "sent": sum([one.datagrams_sent for one in sockets]),
+            "received": sum([one.datagrams_received for one in sockets]),
         },
-        "retransmissions": resent + sum([one.retransmissions for one in links]),
+        "retransmissions": ring.resent_segments + sum([one.counters.retransmissions for one in snapshot.links]),
         "ring": {
-            "members": [facts.names[one] for one in members],
-            "rounds": number // max(1, len(members)),
-            "resent_segments": resent,
+            "members": [description.names[one] for one in ring.members],
+            "rounds": ring.rounds,
+            "resent_segments": ring.resent_segments,
         },
-        "links": [fields_of(facts.line(one, link)) for one, link in sorted(facts.links.items())],
+        "links": [fields_of(description.link_line(one)) for one in snapshot.links],
     }
 
 
-def _counters(facts: DaemonDescription) -> dict[str, object]:
-    datagrams = facts.member.sockets.datagrams
-    counters: dict[str, object] = {"unicast": _facts(datagrams.endpoint.traffic)}
-    if datagrams.group is not None:
-        counters["multicast"] = _facts(datagrams.group.traffic)
-    dropped = datagrams.traffic.dropped + facts.member.membership.drops
+def _counters(description: DaemonDescription, snapshot: Snapshot) -> dict[str, object]:
+    report = description.host.socket_report()
+    counters: dict[str, object] = {"unicast": _by_name(report.unicast)}
+    if report.multicast is not None:
+        counters["multicast"] = _by_name(report.multicast)
+    dropped = report.decoding.dropped + Counter(snapshot.drops)
     counters["dropped"] = {str(reason): count for reason, count in sorted(dropped.items())}
-    counters["lost_by_shape"] = datagrams.shaper.lost
+    counters["lost_by_shape"] = report.lost_by_shape
     return counters
 
 
-def _facts(traffic: SocketCounters) -> dict[str, object]:
-    facts = asdict(traffic)
+def _by_name(counters: SocketCounters) -> dict[str, object]:
+    values = asdict(counters)
     for name in ("dropped", "unsent"):
-        facts[name] = {str(reason): count for reason, count in sorted(facts[name].items())}
-    return facts
-
-
-_LIMITS: Final = {setting.key: (setting.low, setting.high) for setting in RING_SETTINGS}
-BYTES_MIN: Final = 64 * 1024
-BUNDLES_MIN: Final = 16
-
-
-def windows(membership: Membership) -> dict[str, object]:
-    """All of them, by the names of the request that sets them."""
-    ring, outbox = membership.network.stack_options.ring, membership.flow.window
-    return {
-        "personal_segments": ring.personal_window_segments,
-        "global_segments": ring.global_window_segments,
-        "packet_segments": ring.packet_segments_max,
-        "bytes": outbox.window_bytes,
-        "bundles": outbox.window_bundles,
-    }
-
-
-def set_windows(membership: Membership, request: SetWindow) -> None:
-    """Sets what is given; Refusal, and nothing has changed, if something cannot be."""
-    options, outbox, present = membership.options, membership.flow.window, membership.network
-    ring = present.stack_options.ring
-    personal = _fits("personal_segments", request.personal_segments, *_LIMITS["personal_window"])
-    together = _fits("global_segments", request.global_segments, *_LIMITS["global_window"])
-    packet = _fits("packet_segments", request.packet_segments, *_LIMITS["packet"])
-    # Others have made room for what a daemon may have under way by default, and not for more.
-    some_bytes = _fits("bytes", request.bytes, BYTES_MIN, options.window_bytes)
-    bundles = _fits("bundles", request.bundles, BUNDLES_MIN, options.window_bundles)
-    ring = replace(
-        ring,
-        personal_window_segments=personal or ring.personal_window_segments,
-        global_window_segments=together or ring.global_window_segments,
-        packet_segments_max=packet or ring.packet_segments_max,
-    )
-    present.stack_options = replace(present.stack_options, ring=ring)
-    if present.stack is not None:
-        present.stack.tune_ring(ring)
-    outbox.window_bytes = some_bytes or outbox.window_bytes
-    outbox.window_bundles = bundles or outbox.window_bundles
-
-
-def _fits(name: str, value: int | None, low: int, high: int) -> int | None:
-    if value is not None and not low <= value <= high:
-        raise AdminRefusal(f"{name} cannot be {value}", f"choose {low} to {high}")
-    return value
+        values[name] = {str(reason): count for reason, count in sorted(values[name].items())}
+    return values

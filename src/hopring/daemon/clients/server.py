@@ -13,10 +13,10 @@ from hopring.daemon.clients.connection import (
     ClientListener,
 )
 from hopring.daemon.clients.listening import ClientAddresses, open_tcp, open_unix
-from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.engine.events import Resume, Withdraw
+from hopring.engine.events import EngineOutput, Resume, Withdraw
 from hopring.groups.groups import Groups
 from hopring.links.bucket import Bucket
 from hopring.links.events import Tick
@@ -47,7 +47,7 @@ class ClientServer:
         self,
         loop: Loop,
         log: DaemonLog,
-        member: MembershipHost,
+        host: EngineHost,
         groups: Groups,
         places: ClientAddresses,
         options: SessionOptions | None = None,
@@ -55,10 +55,10 @@ class ClientServer:
         order: Sequence[str] = (),
     ) -> None:
         """Listens; Unusable if it cannot. The order is that of the daemons in the configuration file."""
-        self.desk = SessionServer(groups, member.payload_bytes_max, options, spills)
+        self.desk = SessionServer(groups, host.payload_bytes_max, options, spills)
         self._loop = loop
         self._log = log
-        self._member = member
+        self._host = host
         self._connections: dict[int, ClientConnection] = {}
         self._count = 0
         self._pump_due = False
@@ -81,7 +81,7 @@ class ClientServer:
             self.close()
             raise
 
-    def take(self, events: Sequence[Upward]) -> None:
+    def take(self, events: Sequence[EngineOutput]) -> None:
         """What came out of the member in this turn; clients get what it means for them at once."""
         self._gathering = True
         for event in events:
@@ -205,7 +205,7 @@ class ClientServer:
                     self._log_end(output)
                 self._connections[output.session].finish(output.last)
             elif isinstance(output, (Resume, Withdraw)):
-                self._member.give(output)
+                self._host.give(output)
         for waiting in hurried:
             if waiting in self._connections:  # The one before may have shown that it is gone.
                 self._connections[waiting].flush()
@@ -224,8 +224,8 @@ class ClientServer:
 
     def _pump(self) -> None:
         self._pump_due = False
-        while (submit := self.desk.take(self._member.queue_open, self._loop.now_us())) is not None:
-            self._member.give(submit)
+        while (submit := self.desk.take(self._host.queue_open, self._loop.now_us())) is not None:
+            self._host.give(submit)
         self._carry_out(self.desk.credit(self._loop.now_us()))
         self._alarm.set(self.desk.wake_at_us)
 

@@ -1,33 +1,32 @@
-"""A member: one daemon's membership on real sockets. The core of `hopd`.
+"""The membership on real sockets: the engine of `hopd`, and its options from the configuration.
 
-Below       the wires: datagrams for words and frames, connections for TCP links.
-Above       one callback, `up`: at the end of each turn it gets what came out for the layer above, in its order;
-            that layer sends with `submit`.
-Invariants  nothing of a step is sent before `note` was told what the step put out: so a trace has every send
-            that others can have seen, however the process ends.
+Below       the sockets of a daemon: datagrams for membership messages and frames, connections for TCP links.
+Above       as for every engine (`hopring.daemon.engines.host`).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from hopring.config import Config, cluster_hash
 from hopring.config.model import LinkProtocol
+from hopring.config.tuning import RING_SETTINGS
+from hopring.daemon.engines.host import (
+    EngineHost,
+    HostSetup,
+    ReconfigurableHost,
+    SocketReport,
+    Up,
+    WindowRefused,
+    ignore,
+)
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.layer_driver import LayerDriver
 from hopring.daemon.net.peer_sockets import PeerSockets
+from hopring.daemon.net.shaper import Shape
 from hopring.daemon.net.tcp import ConnectionEvent
+from hopring.daemon.net.udp import Address
 from hopring.engine.events import (
-    Delivered,
-    Installed,
-    Resume,
-    Rift,
-    Stalled,
-    Stamped,
-    Stop,
-    SubmitMessage,
     TransitionalSignal,
-    Withdraw,
 )
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process
@@ -35,7 +34,6 @@ from hopring.links.ring_options import RingOptions
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
     ControlReceived,
-    Input,
     NetworkOutput,
     NetworkStarted,
     Output,
@@ -47,30 +45,36 @@ from hopring.membership.membership import LEAVE_COPIES, Membership
 from hopring.membership.messages import DaemonLeave, decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import MembershipPhase
-from hopring.naming import named
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.topology import topology_of
-from hopring.services import Service
 from hopring.stack_events import Sending, StackOptions
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, packet_bytes_of
 from hopring.wire.header import Family
 from hopring.wire.train import Packet
 from hopring.wire.word import Word
 
-Upward = Stamped | Delivered | Rift | TransitionalSignal | Installed
-"""What membership puts out for the layer above."""
+_LIMITS: Final = {setting.key: (setting.low, setting.high) for setting in RING_SETTINGS}
+BYTES_MIN: Final = 64 * 1024
+BUNDLES_MIN: Final = 16
 
 
-Up = Callable[[Sequence[Upward]], None]
+def membership_host(setup: HostSetup) -> EngineHost:
+    """The membership on its sockets, for the table of engines."""
+    return MembershipHost(
+        setup.loop,
+        setup.config,
+        setup.me,
+        setup.up,
+        counter=setup.counter,
+        note=setup.note,
+        reached=setup.reached,
+        destinations=setup.destinations,
+    )
 
 
-def _nothing(_said: object) -> None:
-    """For those who do not want to know."""
-
-
-class MembershipHost:
-    """One life of one daemon of a configuration."""
+class MembershipHost(ReconfigurableHost):
+    """One life of one daemon of a configuration, among others of its cluster."""
 
     def __init__(
         self,
@@ -80,19 +84,14 @@ class MembershipHost:
         up: Up,
         *,
         counter: int = 0,  # No view of an earlier life had a higher one.
-        note: Up = _nothing,
-        reached: Callable[[int], None] = _nothing,  # Told of the view counter when an attempt begins.
+        note: Up = ignore,
+        reached: Callable[[int], None] = ignore,  # Told of the view counter when an attempt begins.
         options: MembershipOptions | None = None,  # Those of the configuration, unless a test says else.
         destinations: Destinations | None = None,  # Of a layer above that prunes; it also has to say `Resume`.
     ) -> None:
-        self._loop = loop
-        self._up = up
-        self._note = note
+        super().__init__(loop, up, note)
         self._reached = reached
         self._options = options
-        self._upward: list[Upward] = []  # For the end of this turn.
-        self.paused = False
-        """Whether the layer above has to wait with messages, because the configuration is about to change."""
         self._build(config, me, counter, 0, destinations)
 
     def _build(
@@ -101,44 +100,11 @@ class MembershipHost:
         stack = stack_options(config, me.daemon)
         self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
         self.sockets = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened)
-        who = LocalDaemon(me, cluster_hash(config), topology_of(config))
+        local = LocalDaemon(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()
         options = self._options or membership_options(config)
-        self.membership = Membership(who, counter, now_us, options, stack, destinations, clock)
-        self._port: LayerDriver[Input, Output] = LayerDriver(self._loop, self.membership, self._carry_out)
-        self._closed = False
-        self._names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
-        self._sites = [site.name for site in config.sites]
-        self._loop.on_stall.append(self._stalled)
-
-    # Above.
-
-    @property
-    def cause(self) -> str:
-        """Why the view is not whole, or why the next one will come about; daemons by name."""
-        return named(self.membership.cause, self._names, self._sites)
-
-    @property
-    def queue_open(self) -> bool:
-        """Whether `submit` may bring another message."""
-        return not self.paused and self.membership.queue_open
-
-    def submit(self, service: Service, payload: bytes, session: int = 0) -> None:
-        """Sends a message to all daemons of the view; look at `queue_open` and `payload_bytes_max` first."""
-        self._port.give(SubmitMessage(service, payload, session))
-
-    def give(self, event: SubmitMessage | Resume | Withdraw) -> None:
-        """Hands down what groups put out; look at `queue_open` before a Submit of a session."""
-        self._port.give(event)
-
-    @property
-    def drained(self) -> bool:
-        """Whether everything that was submitted is at every daemon of the view."""
-        return self.membership.drained
-
-    def leave(self) -> None:
-        """Says to the others that it goes, and takes no further part; best once it is `drained`."""
-        self._port.give(Stop())
+        self.membership = Membership(local, counter, now_us, options, stack, destinations, clock)
+        self._drive(self.membership, config, me)
 
     # Another configuration.
 
@@ -151,59 +117,92 @@ class MembershipHost:
             self.sockets.datagrams.say([one.daemon for one in met], encode_control(DaemonLeave(me)))
         self.sockets.part(others)
         for one in met:
-            # To the membership it is all the same who of them goes.
-            self._port.give(ControlReceived(one, DaemonLeave(one)))
+            # To the membership it makes no difference which of them leaves.
+            self._driver.give(ControlReceived(one, DaemonLeave(one)))
         membership.cause = cause
 
     @property
     def alone(self) -> bool:
         """Whether it is in a whole view by itself, and all that was submitted and put out is dealt with."""
         membership = self.membership
-        outbox = membership.flow.window
+        window = membership.flow.window
         whole = membership.phase is MembershipPhase.OP and membership.view.members == (membership.local.me,)
-        return whole and membership.drained and not outbox.control and not outbox.held and not self._upward
+        return whole and membership.drained and not window.control and not window.held and not self._upward
 
-    def renew(self, config: Config, me: Process, destinations: Destinations | None) -> TransitionalSignal:
-        """Begins anew with another configuration, while it is `alone`; Unusable if there are no such sockets.
-
-        Counter and clock go on. Returns what the layer above is to be told before the first view.
-        """
-        before, wires, cause = self.membership, self.sockets, self.cause
+    def renew(
+        self, config: Config, me: Process, destinations: Destinations | None, cause: str
+    ) -> TransitionalSignal:
+        """Begins anew with another configuration, while it is `alone`; counter and clock go on."""
+        before, sockets = self.membership, self.sockets
         self._reached(before.counter + 1)
         self.close()
         self._build(config, me, before.counter, before.view.order.clock, destinations)
         self.membership.discovery.follow(before.discovery)
         self.membership.cause = cause
-        self.sockets.datagrams.take_over(wires.datagrams)
+        self.sockets.datagrams.take_over(sockets.datagrams)
         return TransitionalSignal(before.view.id, (me,), self.membership.view.id)
 
-    def hand_up(self, signal: TransitionalSignal) -> None:
-        """The layer above is told, before anything else comes up."""
-        self._note([signal])
-        self._up([signal])
+    # Sockets.
 
-    def close(self) -> None:
-        """Falls silent and gives all sockets back."""
-        if not self._closed:
-            self._closed = True
-            self._loop.on_stall.remove(self._stalled)
-            self._port.close()
-            self.sockets.close()
+    def socket_report(self) -> SocketReport:
+        """The counters of all sockets that carry datagrams."""
+        datagrams = self.sockets.datagrams
+        group = None if datagrams.group is None else datagrams.group.traffic
+        return SocketReport(datagrams.endpoint.traffic, group, datagrams.traffic, datagrams.shaper.lost)
 
-    def _hand_up(self) -> None:
-        upward, self._upward = self._upward, []
-        self._up(upward)
+    def report_foreign(self, report: Callable[[Address, str], None]) -> None:
+        """Reports senders of another configuration from now on."""
+        self.sockets.datagrams.foreign = report
+
+    def _close_sockets(self) -> None:
+        self.sockets.close()
+
+    # By hand.
+
+    def shape(self, daemon: str, shape: Shape) -> None:
+        """Delays or loses packets to this daemon from now on."""
+        self.sockets.shape(daemon, shape)
+
+    def cut(self, daemons: Collection[str]) -> None:
+        """Lets nothing pass to or from these daemons, and everything to and from all others."""
+        self.sockets.cut(daemons)
+
+    def set_windows(self, sizes: Mapping[str, int]) -> None:
+        """Sets these windows; `docs/monitor.md` says what each is for."""
+        membership = self.membership
+        options, window, network = membership.options, membership.flow.window, membership.network
+        limits = {
+            "personal_segments": _LIMITS["personal_window"],
+            "global_segments": _LIMITS["global_window"],
+            "packet_segments": _LIMITS["packet"],
+            # Others have made room for what a daemon may have under way by default, and not for more.
+            "bytes": (BYTES_MIN, options.window_bytes),
+            "bundles": (BUNDLES_MIN, options.window_bundles),
+        }
+        for name, value in sizes.items():
+            low, high = limits[name]
+            if not low <= value <= high:
+                raise WindowRefused(f"{name} cannot be {value}", f"choose {low} to {high}")
+        before = network.stack_options.ring
+        ring = replace(
+            before,
+            personal_window_segments=sizes.get("personal_segments", before.personal_window_segments),
+            global_window_segments=sizes.get("global_segments", before.global_window_segments),
+            packet_segments_max=sizes.get("packet_segments", before.packet_segments_max),
+        )
+        network.stack_options = replace(network.stack_options, ring=ring)
+        if network.stack is not None:
+            network.stack.tune_ring(ring)
+        window.window_bytes = sizes.get("bytes", window.window_bytes)
+        window.window_bundles = sizes.get("bundles", window.window_bundles)
 
     # In.
-
-    def _stalled(self, for_us: int) -> None:
-        self._port.give(Stalled(for_us))
 
     def _arrived(self, packet: Packet) -> None:
         if packet.header.family is Family.MEMBERSHIP:
             self._heard(packet)
         else:
-            self._port.give(PacketReceived(packet))
+            self._driver.give(PacketReceived(packet))
 
     def _heard(self, packet: Packet) -> None:
         sender = Process(packet.header.sender, packet.header.incarnation)
@@ -211,34 +210,18 @@ class MembershipHost:
             if not isinstance(frame, Word):
                 continue
             try:
-                word = decode_daemon_message(frame.payload)
+                message = decode_daemon_message(frame.payload)
             except PeerError as error:
                 self.membership.drops[error.reason] += 1
             else:
-                self._port.give(ControlReceived(sender, word))
+                self._driver.give(ControlReceived(sender, message))
 
-    def _happened(self, generation: Generation, neighbour: DaemonId, happening: ConnectionEvent) -> None:
-        self._port.give(StreamChanged(generation, neighbour, happening))
+    def _happened(self, generation: Generation, neighbour: DaemonId, event: ConnectionEvent) -> None:
+        self._driver.give(StreamChanged(generation, neighbour, event))
 
     # Out.
 
-    def _named(self, event: Upward) -> Upward:
-        """The layers above, logs and traces know daemons by name."""
-        if isinstance(event, Installed):
-            return event.replace(cause=named(event.cause, self._names, self._sites))
-        return event
-
-    def _carry_out(self, outputs: Sequence[Output]) -> None:
-        upward = [
-            self._named(output)
-            for output in outputs
-            if isinstance(output, (Stamped, Delivered, Rift, TransitionalSignal, Installed))
-        ]
-        if upward:
-            self._note(upward)
-            if not self._upward:
-                self._loop.call_soon(self._hand_up)
-            self._upward += upward
+    def _send(self, outputs: Sequence[Output]) -> None:
         sendings: list[Sending] = []
         for output in outputs:
             if isinstance(output, NetworkOutput):

@@ -22,6 +22,7 @@ from hopring.daemon.clients.spill import SpillPlace
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.command_line import HopdExit, StartRefused
 from hopring.daemon.process.trace_file import Number, TraceFile
+from hopring.engine.snapshot import Snapshot
 from hopring.ids import DaemonId, Process
 from hopring.session.options import SessionOptions
 
@@ -58,10 +59,17 @@ def admin_verbs(arguments: argparse.Namespace, config: Config) -> frozenset[Admi
     return frozenset(AdminVerb if arguments.dangerous else config.admin.allow)
 
 
-def open_trace(path: Path, me: Process, names: dict[DaemonId, str], loop: Loop, number: Number) -> TraceFile:
+def open_trace(
+    path: Path,
+    me: Process,
+    names: dict[DaemonId, str],
+    loop: Loop,
+    snapshot: Callable[[], Snapshot],
+    number: Number,
+) -> TraceFile:
     """The trace, to be written on; Refused if that cannot be."""
     try:
-        return TraceFile(path, me, names, loop.now_us, number)
+        return TraceFile(path, me, names, loop.now_us, snapshot, number)
     except OSError as error:
         problem = f"{path}: the trace cannot be written ({error.strerror})"
         raise StartRefused(HopdExit.FAILURE, f"{problem}; choose another file for --trace") from None

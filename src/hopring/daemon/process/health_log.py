@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from hopring.daemon.engines.membership_host import MembershipHost, Upward
+from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.udp import Address, Unsent
-from hopring.engine.events import Installed
+from hopring.engine.events import EngineOutput, Installed
 from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
 from hopring.session.queries import view_text
@@ -57,17 +57,17 @@ class HealthLog:
         self._names = names
         self.also: Callable[[], None] = _nothing
         """Called with every look, by those who want to look too and not to wake the daemon up for it."""
-        self._member: MembershipHost | None = None
+        self._host: EngineHost | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
         self._addresses = addresses or {}
         self._foreign_us: dict[Address, int] = {}  # From when on somebody who is refused is told of.
         self._alarm = loop.alarm(self.look)
 
-    def watch(self, member: MembershipHost) -> None:
-        """Looks at a member's counters from now on, and at who speaks as of another configuration."""
-        self._member = member
-        member.sockets.datagrams.foreign = self._foreign
+    def watch(self, host: EngineHost) -> None:
+        """Looks at a host's counters from now on, and at senders of another configuration."""
+        self._host = host
+        host.report_foreign(self._foreign)
         self._foreign_us.clear()
         self._alarm.set(self._loop.now_us() + LOOK_US)
 
@@ -97,7 +97,7 @@ class HealthLog:
         if for_us >= STALL_TOLD_US:
             self._log.say("stalled", seconds=f"{for_us / 1e6:.1f}", text=_STALLED)
 
-    def take(self, events: Sequence[Upward]) -> None:
+    def take(self, events: Sequence[EngineOutput]) -> None:
         """Tells of views."""
         for event in events:
             if isinstance(event, Installed):
@@ -121,20 +121,14 @@ class HealthLog:
         """Tells what has gone wrong, if it was not told lately; also called every now and then by itself."""
         self._alarm.set(self._loop.now_us() + LOOK_US)
         self.also()
-        assert self._member is not None, "the alarm is set for a member"
+        assert self._host is not None, "the alarm is set for a host"
         since_us = self._loop.now_us() - AGAIN_US
         self._foreign_us = {one: at_us for one, at_us in self._foreign_us.items() if at_us > since_us}
-        dropped: Counter[Drop] = Counter(self._member.membership.drops)
+        dropped: Counter[Drop] = Counter(self._host.snapshot().drops)
         unsent: Counter[Unsent] = Counter()
-        datagrams = self._member.sockets.datagrams
-        for traffic in (
-            datagrams.traffic,
-            datagrams.endpoint.traffic,
-            datagrams.group and datagrams.group.traffic,
-        ):
-            if traffic:
-                dropped += traffic.dropped
-                unsent += traffic.unsent
+        for counters in self._host.socket_report().all:
+            dropped += counters.dropped
+            unsent += counters.unsent
         for drop, count in dropped.items():
             if drop not in _ROUTINE:
                 self._trouble("dropped", drop, count)

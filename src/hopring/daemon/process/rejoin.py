@@ -16,7 +16,7 @@ from hopring.config import Config, cluster_hash
 from hopring.daemon.admin.controls import DaemonControls
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.clients.server import ClientServer
-from hopring.daemon.engines.membership_host import MembershipHost
+from hopring.daemon.engines.host import ReconfigurableHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import BindError
@@ -24,7 +24,6 @@ from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.trace_file import TraceFile
 from hopring.groups.groups import GroupsState
 from hopring.ids import NEVER, DaemonId, Process, SiteId
-from hopring.membership.snapshot import MembershipPhase
 
 DRAIN_US_MAX: Final = 2_000_000
 QUIET_US: Final = 100_000
@@ -52,10 +51,10 @@ class RejoinStep(Enum):
 class RejoinParts:
     """What of a daemon knows numbers or names of daemons."""
 
-    member: MembershipHost
+    host: ReconfigurableHost
     clients: ClientServer
-    facts: DaemonDescription
-    report: HealthLog
+    description: DaemonDescription
+    health_log: HealthLog
     trace: TraceFile | None
     controls: DaemonControls
 
@@ -91,25 +90,25 @@ class Rejoin:
         if self._step in (RejoinStep.NONE, RejoinStep.REJOIN):
             self._go_to(RejoinStep.DRAIN, DRAIN_US_MAX)
             self._linger_us = self._loop.now_us() + LINGER_US_MAX
-            self._parts.member.paused = True
+            self._parts.host.paused = True
             self._look()
 
     def stop(self) -> None:
         """The daemon is to end: it does so with whatever it has."""
         self._step, self._wanted = RejoinStep.NONE, None
         self._alarm.set(NEVER)
-        self._parts.member.paused = False
+        self._parts.host.paused = False
 
     def _go_to(self, step: RejoinStep, within_us: int) -> None:
         self._step, self._by_us = step, self._loop.now_us() + within_us
 
     def _look(self) -> None:
         late = self._loop.now_us() >= self._by_us
-        member = self._parts.member
+        host = self._parts.host
         match self._step:
-            case RejoinStep.DRAIN if (member.drained and self._quiet()) or late:
+            case RejoinStep.DRAIN if (host.drained and self._quiet()) or late:
                 self._part()
-            case RejoinStep.PART if member.alone and self._groups_settled:
+            case RejoinStep.PART if host.alone and self._groups_settled:
                 self._change()
             case RejoinStep.PART if late:
                 self._log.say("refused", reload="it does not come to rest", then="the old configuration stays")
@@ -124,10 +123,10 @@ class Rejoin:
 
     def _quiet(self) -> bool:
         """Whether nothing more of others is likely to come."""
-        now_us, view = self._loop.now_us(), self._parts.member.membership.view
-        if len(view.members) == 1:
+        now_us, snapshot = self._loop.now_us(), self._parts.host.snapshot()
+        if len(snapshot.members) == 1:
             return True
-        delivered = view.id, view.order.reached
+        delivered = snapshot.view, snapshot.reached
         if delivered != self._delivered:
             self._delivered, self._quiet_us = delivered, now_us + QUIET_US
         return now_us >= min(self._quiet_us, self._linger_us)
@@ -138,22 +137,22 @@ class Rejoin:
 
     @property
     def _met(self) -> bool:
-        membership = self._parts.member.membership
-        alone = len(membership.view.members) == 1 < len(self._parts.facts.config.daemons)
-        return membership.phase is MembershipPhase.OP and not alone and self._groups_settled
+        snapshot = self._parts.host.snapshot()
+        alone = len(snapshot.members) == 1 < len(self._parts.description.config.daemons)
+        return snapshot.settled and not alone and self._groups_settled
 
     def _part(self) -> None:
         parts = self._parts
-        me = parts.member.membership.local.me.daemon
-        if not parts.member.drained:
-            out = parts.member.membership.flow.window.out_bundles
+        me = parts.host.me.daemon
+        if not parts.host.drained:
+            out = parts.host.snapshot().window.used_bundles
             self._log.say("warning", text=f"{out} bundles may reach only some: reload waits no longer for them")
         self._go_to(RejoinStep.PART, PART_US_MAX)
         parts.controls.parts()
-        parts.member.part([one for one in parts.facts.names if one != me], CAUSE)
+        parts.host.part([one for one in parts.description.names if one != me], CAUSE)
 
     def _change(self) -> None:
-        wanted, old = self._wanted, self._parts.facts.config
+        wanted, old = self._wanted, self._parts.description.config
         assert wanted is not None, "something else is wanted"
         try:
             self._become(wanted)
@@ -172,20 +171,19 @@ class Rejoin:
         self._go_to(RejoinStep.REJOIN, REJOIN_US)
 
     def _become(self, config: Config) -> None:
-        """Everything that knows numbers learns the new ones; then the member begins anew."""
+        """Everything that knows numbers learns the new ones; then the engine begins anew."""
         parts = self._parts
         groups, names = parts.clients.desk.groups, names_of(config)
         me = Process(config.daemon_id(groups.names[groups.me.daemon]), groups.me.incarnation)
         parts.clients.desk.renumber(me, sites_of(config), list(names.values()))
         parts.clients.reorder(config.order_names)
-        parts.facts.take(config)
-        parts.report.rename(names, addresses_of(config), me)
+        parts.description.take(config)
+        parts.health_log.rename(names, addresses_of(config), me)
         if parts.trace is not None:
             parts.trace.rename(names)
-        parts.member.membership.cause = CAUSE
-        signal = parts.member.renew(config, me, groups.interest)
-        parts.member.hand_up(signal)
-        parts.report.watch(parts.member)
+        signal = parts.host.renew(config, me, groups.interest, CAUSE)
+        parts.host.hand_up(signal)
+        parts.health_log.watch(parts.host)
         parts.controls.again()
 
     def _finish(self) -> None:

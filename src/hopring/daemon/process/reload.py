@@ -31,7 +31,7 @@ class ConfigReload:
         self._log = log
         self._desk = desk
         self.admin: AdminSocket | None = None
-        self.reconfigure: Rejoin | None = None
+        self.rejoin: Rejoin | None = None
         """What takes view changes; without it they need a restart."""
 
     def reload(self) -> None:
@@ -60,14 +60,14 @@ class ConfigReload:
             self._log.say("refused", reload=file, problem=refused, then=_STAYS)
             raise
         found = changes(self._config, config, name)
-        if self.reconfigure is None:
+        if self.rejoin is None:
             found = ConfigChanges(found.live, (), (*found.rebuild, *found.restart))
         self._take_at_once(config)
         self._log.say("reload", file=file, changed=",".join([*found.live, *found.rebuild]) or "nothing")
         if found.restart:
             self._log.say("refused", reload=file, needs_restart=",".join(found.restart))
-        if found.rebuild and self.reconfigure is not None:
-            self.reconfigure.begin(config)
+        if found.rebuild and self.rejoin is not None:
+            self.rejoin.begin(config)
         return found
 
     def _take_at_once(self, config: Config) -> None:

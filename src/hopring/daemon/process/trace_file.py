@@ -11,19 +11,18 @@ Links are made anew with every network: the last counts of a network are written
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from hopring.check import trace
 from hopring.check.trace_files import Flattener
-from hopring.daemon.engines.membership_host import Upward
-from hopring.engine.events import Delivered, Installed, Rift, Stamped, TransitionalSignal
+from hopring.engine.events import Delivered, EngineOutput, Installed, Rift, Stamped, TransitionalSignal
+from hopring.engine.snapshot import LinkSnapshot, NetworkSnapshot, Snapshot
 from hopring.ids import DaemonId, Process, ViewId
-from hopring.links.events import LinkCounters
 from hopring.ordering.entry import Message, Position
-from hopring.stack_events import Identity
 
 NUMBER_BYTES: Final = 8
 
@@ -54,55 +53,54 @@ PERIOD_US: Final = 5_000_000
 """How often counters are told at most, while a network lasts."""
 
 
-class Network(Protocol):
-    """What of a stack matters here."""
-
-    own: Identity
-
-    def counters(self) -> Mapping[DaemonId, LinkCounters]:
-        """What the links to other sites have seen so far."""
-
-
-class LinkNews(msgspec.Struct, frozen=True):
-    """What a link has counted since it was made."""
+@dataclass(frozen=True, slots=True)
+class LinkNews:
+    """The counters of a link since it was made."""
 
     generation: int
-    peer: DaemonId
-    counters: LinkCounters
+    link: LinkSnapshot
 
 
 class LinkCountLog:
-    """Remembers what was told."""
+    """Remembers which counters were written."""
 
     def __init__(self) -> None:
-        self._network: Network | None = None
-        self._told: dict[DaemonId, tuple[int, ...]] = {}
+        self._generation: int | None = None  # Of the network that was written last.
+        self._written: dict[DaemonId, tuple[int, ...]] = {}
         self._next_us = 0
 
     def due(self, now_us: int) -> bool:
-        """Whether it is time to tell more."""
+        """Whether it is time to write again."""
         return now_us >= self._next_us
 
-    def news(self, network: Network | None, now_us: int) -> list[LinkNews]:
-        """The links that have moved; those of the network before too, if this is another one."""
+    def news(self, snapshot: Snapshot, now_us: int) -> list[LinkNews]:
+        """The links whose counters have changed; also those of the network before, if it was written last."""
         self._next_us = now_us + PERIOD_US
-        moved = self._moved()
-        if network is not self._network:
-            self._network, self._told = network, {}
-            moved += self._moved()
+        moved: list[LinkNews] = []
+        for network in (snapshot.last_network, snapshot.network):
+            if network is not None and network.generation == self._generation:
+                moved += self._moved(network)
+        network = snapshot.network
+        if network is None:
+            self.forget()
+        elif network.generation != self._generation:
+            self._generation, self._written = network.generation, {}
+            moved += self._moved(network)
         return moved
 
-    def _moved(self) -> list[LinkNews]:
-        network = self._network
-        if network is None:
-            return []
+    def forget(self) -> None:
+        """The network that was written last is over."""
+        self._generation, self._written = None, {}
+
+    def _moved(self, network: NetworkSnapshot) -> list[LinkNews]:
         moved = []
-        for peer, seen in sorted(network.counters().items()):
-            # The round trip is measured all the time, and is no reason to say anything.
+        for link in network.links:
+            seen = link.counters
+            # The round trip is measured all the time, and is no reason to write anything.
             counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions
-            if any(counts) and counts != self._told.get(peer):
-                self._told[peer] = counts
-                moved.append(LinkNews(network.own.generation, peer, seen))
+            if any(counts) and counts != self._written.get(link.peer):
+                self._written[link.peer] = counts
+                moved.append(LinkNews(network.generation, link))
         return moved
 
 
@@ -115,6 +113,7 @@ class TraceFile:
         me: Process,
         names: Mapping[DaemonId, str],
         now_us: Callable[[], int],
+        snapshot: Callable[[], Snapshot],
         number: Number = leading_number,
         wall: Callable[[], int] = wall_us,
     ) -> None:
@@ -123,6 +122,7 @@ class TraceFile:
         self._path = path
         self._names = names
         self._now_us = now_us
+        self._snapshot = snapshot
         self._number = number
         self._me = self._process(me)
         self._links = LinkCountLog()
@@ -134,26 +134,27 @@ class TraceFile:
 
     def rename(self, names: Mapping[DaemonId, str]) -> None:
         """Daemons have other numbers from now on, this one too."""
-        self.count(None, at_once=True)
+        self.count(at_once=True)
+        self._links.forget()
         self._names = names
 
-    def note(self, events: Sequence[Upward]) -> None:
+    def note(self, events: Sequence[EngineOutput]) -> None:
         """Writes down what happened."""
         told = [self._event(event) for event in events]
         self._write([event for event in told if event is not None])
 
-    def count(self, network: Network | None, *, at_once: bool = False) -> None:
-        """Writes down what the links of this network have counted, if that is news and not too often.
+    def count(self, *, at_once: bool = False) -> None:
+        """Writes the counters of links that have changed, if that is due.
 
-        It has to be told at once when another network begins, or the last counts of the old one are lost.
+        To be called at once when another network begins, or the last counts of the one before are lost.
         """
         now_us = self._now_us()
         if at_once or self._links.due(now_us):
-            self._write(self._counters(network, now_us))
+            self._write(self._counters(now_us))
 
     def close(self) -> None:
         """The daemon ends."""
-        self.count(None, at_once=True)
+        self.count(at_once=True)
         self._write([trace.Crash(self._me, self._now_us())])
         os.close(self._fd)
         self.problem = "closed"
@@ -169,15 +170,15 @@ class TraceFile:
             # A gap would make every verdict wrong, so this is the end of the trace and not of the daemon.
             self.problem = f"cannot write {self._path} ({error.strerror}): the trace ends here"
 
-    def _counters(self, network: Network | None, now_us: int) -> list[trace.Event]:
+    def _counters(self, now_us: int) -> list[trace.Event]:
         told: list[trace.Event] = []
-        for news in self._links.news(network, now_us):
-            peer, seen = self._names[news.peer], news.counters
+        for news in self._links.news(self._snapshot(), now_us):
+            peer, seen = self._names[news.link.peer], news.link.counters
             counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions, seen.round_trip_us
             told.append(trace.Counters(self._me, now_us, f"{peer}@{news.generation:016x}", *counts, peer))
         return told
 
-    def _event(self, event: Upward) -> trace.Event | None:
+    def _event(self, event: EngineOutput) -> trace.Event | None:
         me, at_us, view = self._me, self._now_us(), _view(event.view)
         match event:
             case Stamped(message=message, position=position):
