@@ -40,12 +40,14 @@ class Alone:
 
 
 @contextmanager
-def alone(config: Config, directory: Path, name: str, *words: str) -> Iterator[Alone]:
+def alone(
+    config: Config, directory: Path, name: str, *words: str, module: str = "hopring.daemon.hopd"
+) -> Iterator[Alone]:
     """Runs a daemon."""
     file, log = directory / "hop.toml", directory / f"{name}.log"
     if not file.exists():
         file.write_text(dump_toml(config))
-    command = [sys.executable, "-m", "hopring.daemon.hopd", str(file), "--name", name]
+    command = [sys.executable, "-m", module, str(file), "--name", name]
     with log.open("wb") as stderr:
         process = subprocess.Popen([*command, "--state", str(directory), *words], stderr=stderr)
     try:
