@@ -4,6 +4,7 @@ What happens is written down in the words of `check.trace`, so that the checks o
 judge it.
 """
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import Final, assert_never
 
@@ -18,6 +19,7 @@ from hopring.engine.events import (
     SubmitMessage,
     TransitionalSignal,
 )
+from hopring.engine.snapshot import Snapshot
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId
 from hopring.membership.current_network import LocalDaemon
@@ -34,11 +36,9 @@ from hopring.membership.events import NetworkOutput as FromNetwork
 from hopring.membership.membership import Membership
 from hopring.membership.messages import decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
-from hopring.membership.snapshot import MembershipPhase
 from hopring.naming import named
 from hopring.ordering.entry import Message, Position
 from hopring.routing.topology import topology_of
-from hopring.routing.trees import Tree
 from hopring.services import Service
 from hopring.sim.driver import Driver
 from hopring.sim.engine import Engine
@@ -61,6 +61,7 @@ from hopring.wire.train import Frame, decode
 from hopring.wire.train import encode as encode_frames
 from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
 
+TreeParents = tuple[Mapping[SiteId, SiteId], ...]
 CLUSTER: Final = 0x51AB1E
 PORT: Final = 4892
 EVENTS_MAX: Final = 20_000_000
@@ -94,6 +95,10 @@ class SimDaemon:
         self.driver: Driver[Input, Output] = self.make_driver()
         cluster.network.host(name).stalled = self._stalled
         self._plan_counters()
+
+    def snapshot(self) -> Snapshot:
+        """The state of the daemon's engine."""
+        return self.membership.snapshot()
 
     def make_membership(self, who: LocalDaemon) -> Membership:
         """What runs here; it sends everything everywhere."""
@@ -140,8 +145,8 @@ class SimDaemon:
             self.cluster.counters[self.name] = max(self.cluster.counters[self.name], self.membership.counter)
         elif isinstance(output, (Stamped, Delivered, TransitionalSignal, Installed)):
             self.cluster.note(self._event(output))
-            if isinstance(output, Installed) and self.membership.stack is not None:
-                self.cluster.routed(self.name, output.view, self.membership.stack.network.trees)
+            if isinstance(output, Installed):
+                self._check_routes(output.view)
 
     def _send_frames(self, own: Identity, output: object) -> None:
         if isinstance(output, SendTo):
@@ -186,14 +191,19 @@ class SimDaemon:
     def _count_links(self) -> None:
         """Writes down what the links of the present network have counted."""
         self._plan_counters()
-        stack = self.membership.stack
-        if stack is None:
+        network = self.snapshot().network
+        if network is None:
             return
-        for neighbour, seen in sorted(stack.counters().items()):
-            peer = self.cluster.names[neighbour]
-            link = f"{peer}@{stack.own.generation:016x}"
+        for link in network.links:
+            peer, seen = self.cluster.names[link.peer], link.counters
+            name = f"{peer}@{network.generation:016x}"
             counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions, seen.round_trip_us
-            self.cluster.note(trace.Counters(self.process, self.cluster.engine.now_us, link, *counts, peer))
+            self.cluster.note(trace.Counters(self.process, self.cluster.engine.now_us, name, *counts, peer))
+
+    def _check_routes(self, view: ViewId) -> None:
+        snapshot = self.snapshot()
+        if snapshot.network is not None and snapshot.overlay is not None:
+            self.cluster.routed(self.name, view, snapshot.overlay.tree_parents)
 
     def _event(self, output: Stamped | Delivered | TransitionalSignal | Installed) -> trace.Event:
         at_us = self.cluster.engine.now_us
@@ -253,17 +263,17 @@ class SimCluster:
         self.hosts: dict[str, SimDaemon] = {}
         self.history: list[trace.Event] = []
         self.misrouted: list[str] = []  # Views whose members do not have the same trees.
-        self._trees: dict[ViewId, tuple[str, dict[SiteId, Tree]]] = {}
+        self._trees: dict[ViewId, tuple[str, TreeParents]] = {}
         self._lives = dict.fromkeys(self.numbers, 0)
 
     def note(self, event: trace.Event) -> None:
         """Writes an event down."""
         self.history.append(event)
 
-    def routed(self, name: str, view: ViewId, trees: dict[SiteId, Tree]) -> None:
+    def routed(self, name: str, view: ViewId, parents: TreeParents) -> None:
         """A daemon has installed a view with these trees; all its members must have the same."""
-        first, others = self._trees.setdefault(view, (name, trees))
-        if [tree.parent for tree in trees.values()] != [tree.parent for tree in others.values()]:
+        first, others = self._trees.setdefault(view, (name, parents))
+        if parents != others:
             self.misrouted.append(f"{first} and {name} in view {view.counter}")
 
     def start(self, *names: str) -> None:
@@ -300,11 +310,11 @@ class SimCluster:
 
     def settled(self) -> bool:
         """Whether all living daemons share one view."""
-        views = {host.membership.view.id for host in self.hosts.values()}
-        alive = {host.me for host in self.hosts.values()}
-        one = next(iter(self.hosts.values())).membership
-        phases = {host.membership.phase for host in self.hosts.values()}
-        return len(views) == 1 and phases == {MembershipPhase.OP} and set(one.view.members) == alive
+        seen = [host.snapshot() for host in self.hosts.values()]
+        alive = {one.me for one in seen}
+        return len({one.view for one in seen}) == 1 and all(
+            one.settled and set(one.members) == alive for one in seen
+        )
 
 
 def view_name(view: ViewId) -> trace.ViewName:

@@ -25,7 +25,6 @@ from hopring.check.trace import ClientDelivered, ClientSent, GroupInstalled
 from hopring.config import Config, local_config
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
-from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.cluster import CLUSTER
@@ -124,12 +123,12 @@ class Many:
 
     def _share_a_view(self, names: list[str]) -> bool:
         hosts = [self.cluster.client_host(name) for name in names]
-        first = hosts[0].membership.view
-        return set(first.members) == {host.me for host in hosts} and all(
-            (host.membership.view.id, host.membership.phase, host.groups.state)
-            == (first.id, MembershipPhase.OP, GroupsState.GOP)
-            for host in hosts
+        seen = [host.snapshot() for host in hosts]
+        together = {one.me for one in seen}
+        views_shared = all(
+            one.settled and one.view == seen[0].view and set(one.members) == together for one in seen
         )
+        return views_shared and all(host.groups.state is GroupsState.GOP for host in hosts)
 
     def join(self) -> float:
         """A session at each daemon joins the group; virtual milliseconds until all are shown in it to all."""

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final
 
+from hopring.engine.snapshot import Snapshot
 from hopring.sim.campaign.fault_schedule import Fault
-from hopring.sim.cluster import SimCluster, SimDaemon
+from hopring.sim.cluster import SimCluster
 from hopring.sim.host import HostState
 
 LOOK_US: Final = 500
@@ -31,18 +32,18 @@ class FaultInjector:
             self._cluster.engine.at(fault.at_us, self.happen, fault)
 
     def _lie_in_wait(self, fault: Fault) -> None:
-        before = {name: host.membership.view.id for name, host in self._cluster.hosts.items()}
+        before = {name: host.snapshot().view for name, host in self._cluster.hosts.items()}
         self._look(fault, before)
 
     def _look(self, fault: Fault, before: Mapping[str, object]) -> None:
         if self._over:
             return
         engine = self._cluster.engine
-        hosts = self._cluster.hosts.items()
-        self._bound.update({name: host.membership.view.id for name, host in hosts if _bound_to_others(host)})
+        seen = {name: host.snapshot() for name, host in self._cluster.hosts.items()}
+        self._bound.update({name: one.view for name, one in seen.items() if _bound_to_others(one)})
         since = self._bound if fault.moment == "adrift" else before
-        struck = [name for name, host in hosts if reaches(host, fault.moment, since.get(name))]
-        if struck and len(struck) >= min(fault.count, len(hosts)):
+        struck = [name for name, one in seen.items() if reaches(one, fault.moment, since.get(name))]
+        if struck and len(struck) >= min(fault.count, len(seen)):
             self.happen(fault, struck)
         elif engine.now_us < fault.at_us + WAIT_US_MAX:
             engine.after(LOOK_US, self._look, fault, before)
@@ -155,26 +156,20 @@ def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def reaches(host: SimDaemon, moment: str, before: object) -> bool:
+def reaches(snapshot: Snapshot, moment: str, before: object) -> bool:
     """Whether a daemon has come so far; `before` is its view when the look-out began, or when it was bound."""
-    membership = host.membership
-    attempt = membership.attempt
+    attempt = snapshot.attempt
     match moment:
         case "evs":
-            return attempt is not None and attempt.decision is not None
+            return attempt is not None and attempt.decided
         case "bound":
             return attempt is not None and attempt.bound
         case "adrift":
-            return attempt is None and membership.view.id == before
+            return attempt is None and snapshot.view == before
         case _:
-            return membership.view.id != before and len(membership.view.members) > 1
+            return snapshot.view != before and len(snapshot.members) > 1
 
 
-def _bound_to_others(host: SimDaemon) -> bool:
-    attempt = host.membership.attempt
-    return (
-        attempt is not None
-        and attempt.bound
-        and attempt.decision is not None
-        and len(attempt.decision.together) > 1
-    )
+def _bound_to_others(snapshot: Snapshot) -> bool:
+    attempt = snapshot.attempt
+    return attempt is not None and attempt.bound and attempt.decided and attempt.together > 1

@@ -14,7 +14,6 @@ from hopring.check.properties.order import FIFO_ORDER
 from hopring.check.trace import Event, MessageDelivered, MessageSent, ViewInstalled
 from hopring.check.verdict import Verdict, broken
 from hopring.groups.groups import GroupsOptions, GroupsState
-from hopring.membership.snapshot import MembershipPhase
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US
 from hopring.sim.campaign.workload import ClientWorkload, Workload, session_of
@@ -190,17 +189,17 @@ class WorldRun:
 
     def _who_is_where(self) -> str:
         return "; ".join(
-            f"{name} is {host.membership.phase.value} in view {host.membership.view.id.counter}"
-            f" of {len(host.membership.view.members)}"
-            for name, host in sorted(self.cluster.hosts.items())
+            f"{name} is {one.phase} in view {one.view.counter} of {len(one.members)}"
+            for name, one in [(name, host.snapshot()) for name, host in sorted(self.cluster.hosts.items())]
         )
 
 
 def _share_a_view(hosts: list[SimDaemon]) -> bool:
     """Whether these are in one view, which has nobody else, and none of them looks around."""
-    first = hosts[0].membership.view
-    return set(first.members) == {host.me for host in hosts} and all(
-        host.membership.view.id == first.id and host.membership.phase is MembershipPhase.OP for host in hosts
+    seen = [host.snapshot() for host in hosts]
+    first = seen[0]
+    return set(first.members) == {one.me for one in seen} and all(
+        one.view == first.view and one.settled for one in seen
     )
 
 

@@ -15,7 +15,6 @@ from hopring.check.trace import (
     Signalled,
     ViewInstalled,
 )
-from hopring.membership.snapshot import MembershipPhase
 from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.testing.scenario.render import time, words
 
@@ -152,10 +151,7 @@ def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def phase_of(host: SimDaemon) -> str:
     """The state of a daemon, by its name in the thesis."""
-    membership = host.membership
-    if membership.phase is MembershipPhase.SEARCH and membership.discovery.gather is not None:
-        return membership.discovery.gather.phase.value
-    return membership.phase.value
+    return host.snapshot().phase_detail
 
 
 def who_is_where(cluster: SimCluster) -> list[str]:
@@ -166,9 +162,9 @@ def who_is_where(cluster: SimCluster) -> list[str]:
         if host is None:
             rows.append((name, "down", "", ""))
             continue
-        view = host.membership.view
-        members = " ".join(cluster.names[one.daemon] for one in view.members)
-        rows.append((name, phase_of(host), str(view.id.counter), members))
+        seen = host.snapshot()
+        members = " ".join(cluster.names[one.daemon] for one in seen.members)
+        rows.append((name, seen.phase_detail, str(seen.view.counter), members))
     return table(rows)
 
 
@@ -186,12 +182,9 @@ def verdict_on(
 
 def _quiet(cluster: SimCluster) -> bool:
     """Whether all are in views whose members are all there."""
-    memberships = [host.membership for host in cluster.hosts.values()]
-    views = {one.local.me: one.view.id for one in memberships if one.phase is MembershipPhase.OP}
-    return all(
-        one.local.me in views and all(views.get(other) == one.view.id for other in one.view.members)
-        for one in memberships
-    )
+    seen = [host.snapshot() for host in cluster.hosts.values()]
+    views = {one.me: one.view for one in seen if one.settled}
+    return all(one.me in views and all(views.get(other) == one.view for other in one.members) for one in seen)
 
 
 def _unsent(cluster: SimCluster) -> list[str]:
