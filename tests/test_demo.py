@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import until
 
-from hopring.cli.demo.pipeline import LEFT_OUT
-from hopring.cli.demo.verdict import TRACE_FILE
+from hopring.demo.verdict import LEFT_OUT, TRACE_FILE
 from hopring.spool.layout import spools
 from hopring.spool.reading import bounds, read
 from hopring.spool.record import RecordKind

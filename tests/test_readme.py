@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from tests.unit.cli.demo_play import FACTS, played, text_of
 
-from hopring.cli.demo import show
+from hopring.demo import summary
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -55,7 +55,7 @@ def test_the_python_runs() -> None:
 def test_the_picture_of_the_demonstration_has_the_words_that_it_prints() -> None:
     (picture,) = blocks("text")
     lines = played(Console(file=io.StringIO(), soft_wrap=True))
-    printed = words_of(lines + text_of(show.opening(), show.closing(FACTS)))
+    printed = words_of(lines + text_of(summary.opening(), summary.closing(FACTS)))
 
     assert words_of(picture) <= printed
 

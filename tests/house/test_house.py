@@ -84,6 +84,7 @@ ROOMS = (
         "sync",
         "spark",
         "cli",
+        "demo",
         "bench",
     ),
 )

@@ -14,7 +14,7 @@ from tests.waiting import until
 
 from hopring import sync
 from hopring.cli.main import cli
-from hopring.cli.monitor.channels import Channels
+from hopring.cli.monitor.admin_client import Channels
 from hopring.config import (
     AdminTuning,
     Config,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hopring.cli.monitor.channels import Seen, Sight
-from hopring.cli.monitor.partition import cuts_of, in_force, read_sides, show_sides
+from hopring.cli.monitor.actions import cuts_of, in_force, read_sides, show_sides
+from hopring.cli.monitor.admin_client import Seen, Sight
 
 SITES = {"eu": ["eu1", "eu2"], "us": ["us1"]}
 

@@ -23,9 +23,9 @@ from hopring.bench.harness.processes import Say, of_runs, unsaid
 from hopring.bench.harness.workload import Case
 from hopring.bench.options import seconds_option
 from hopring.bench.throughput import Throughput, measure_throughput
-from hopring.cli.asking import json_option
+from hopring.cli.daemon_session import json_option
 from hopring.cli.exits import Failure
-from hopring.cli.progress_line import Steps
+from hopring.cli.progress import Steps
 
 HEAD_ROOM: Final = 1.3
 OTHERS_SHARE_MAX: Final = 0.1

@@ -16,10 +16,9 @@ from hopring.bench.harness.processes import READY_SECONDS, Crew, Say, of_runs, u
 from hopring.bench.harness.workload import Case, Job
 from hopring.bench.options import runs_option, seconds_option, size_option
 from hopring.bench.throughput import order_is_ok, set_board, start_flood, stop_flood
-from hopring.cli.asking import json_option
-from hopring.cli.at_daemon import service_option
+from hopring.cli.daemon_session import json_option, service_option
 from hopring.cli.exits import Exit
-from hopring.cli.progress_line import Steps
+from hopring.cli.progress import Steps
 
 VIEW_SECONDS_MAX: Final = 30.0
 

@@ -17,9 +17,8 @@ import click
 from hopring.bench.harness.daemons import AT_ONCE, HOLDERS, Daemons, held_session, join_all
 from hopring.bench.harness.process_stats import memory_bytes
 from hopring.bench.harness.processes import Say, part_of, unsaid
-from hopring.cli.asking import json_option
-from hopring.cli.at_daemon import talking
-from hopring.cli.progress_line import Steps
+from hopring.cli.daemon_session import json_option, talking
+from hopring.cli.progress import Steps
 from hopring.client.aio import Group, Session
 from hopring.client.events import Message
 from hopring.daemon.process.environment import allow_descriptors

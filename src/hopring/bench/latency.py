@@ -17,10 +17,9 @@ from hopring.bench.harness.processes import READY_SECONDS, Crew, Say, System, of
 from hopring.bench.harness.workload import Case, Job
 from hopring.bench.options import receivers_option, runs_option, size_option, topology_options
 from hopring.bench.throughput import measure_throughput, set_board, start_flood, stop_flood
-from hopring.cli.asking import json_option
-from hopring.cli.at_daemon import service_option
+from hopring.cli.daemon_session import json_option, service_option
 from hopring.cli.exits import Failure
-from hopring.cli.progress_line import Steps
+from hopring.cli.progress import Steps
 
 PROBE_SECONDS_MAX: Final = 0.2
 """So long a probe may take on the average, before the bench gives up."""

@@ -22,10 +22,9 @@ from hopring.bench.harness.figures import table
 from hopring.bench.harness.process_stats import Reading, memory_bytes, others_share, read, wakes
 from hopring.bench.harness.processes import Say, part_of, unsaid
 from hopring.bench.options import seconds_option
-from hopring.cli.asking import json_option
-from hopring.cli.at_daemon import talking
+from hopring.cli.daemon_session import json_option, talking
 from hopring.cli.exits import Failure
-from hopring.cli.progress_line import Steps
+from hopring.cli.progress import Steps
 from hopring.client.aio import Group
 from hopring.client.events import Message
 from hopring.local.plan import PATIENCE_DEFAULT, PATIENCE_US_MIN, read_duration

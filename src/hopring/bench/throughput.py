@@ -26,10 +26,9 @@ from hopring.bench.options import (
     size_option,
     topology_options,
 )
-from hopring.cli.asking import json_option
-from hopring.cli.at_daemon import service_option
+from hopring.cli.daemon_session import json_option, service_option
 from hopring.cli.exits import Exit
-from hopring.cli.progress_line import Steps
+from hopring.cli.progress import Steps
 
 DRAIN_SECONDS: Final = 20.0
 SETTLE_SECONDS: Final = 0.2

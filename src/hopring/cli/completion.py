@@ -43,7 +43,7 @@ def completion(context: click.Context, shell: str | None) -> None:
 
 def group_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Groups that have members, asked of the daemon."""
-    from hopring.cli.asking import asking  # noqa: PLC0415  Only when names are wanted.
+    from hopring.cli.daemon_session import asking  # noqa: PLC0415  Only when names are wanted.
     from hopring.client.url import URL_DEFAULT  # noqa: PLC0415
 
     url = context.params.get("url") or os.environ.get("HOP_URL") or URL_DEFAULT
@@ -94,7 +94,7 @@ def site_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def _sites(context: click.Context) -> dict[str, list[str]]:
-    from hopring.cli.monitor.channels import Channels, default_places  # noqa: PLC0415
+    from hopring.cli.monitor.admin_client import Channels, default_places  # noqa: PLC0415
 
     places = context.parent.params.get("places") if context.parent is not None else None
     try:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hopring.cli.exits import Exit, Failure
-from hopring.cli.pipeline_run import run
-from hopring.cli.progress_line import Steps
+from hopring.cli.progress import Steps
+from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
 from hopring.spark.audit.findings import as_json_text, as_text
 from hopring.spark.audit.reading import Ends
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 @click.group()
 def pipeline() -> None:
     """Jobs on Spark, on this machine or on a cluster. Needs the extras `spark` and, without Java, `jdk`."""
-
-
-pipeline.add_command(run)
 
 
 @pipeline.command()
@@ -93,5 +90,120 @@ def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "A
         try:
             found = read_trace(spark, str(files) if files else trace)
             return judge(spark, found, trace, otherwise=ends, say=steps.say)
+        finally:
+            spark.stop()
+
+
+if TYPE_CHECKING:
+    from hopring.spark.audit.findings import AuditReport
+    from hopring.spark.pipeline.inputs import PipelineOptions
+
+
+@pipeline.command()
+@click.option(
+    "--spool",
+    "spools",
+    metavar="[NAME=]DIR",
+    multiple=True,
+    help="What one spooler wrote; may be repeated. NAME is the directory's if it is not given.",
+)
+@click.option("--trace", metavar="DIR", type=click.Path(path_type=Path), help="Traces of all daemons.")
+@click.option(
+    "--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Where the tables go."
+)
+@click.option("--config", metavar="FILE", type=click.Path(), help="Says which site a daemon is of.")
+@click.option("--stream", is_flag=True, help="Follow the spools until Ctrl-C; then the later stages run.")
+@click.option("--until-idle", is_flag=True, help="With --stream: end when all that is there has been read.")
+@click.option("--quiet-end", is_flag=True, help="All had come to rest at the end: judge liveness too.")
+@click.option("--component", "components", metavar="A,B..", multiple=True, help="As of hop pipeline audit.")
+@click.option("--counters-lost", is_flag=True, help="A restarted daemon may have lost its counter of views.")
+@click.option(
+    "--sessions", is_flag=True, help="Daemons had several clients each. With --spool it is taken for granted."
+)
+@click.option("--report/--no-report", default=True, help="Whether to make report.html.")
+@click.option("--master", metavar="URL", help="A cluster, as spark://HOST:7077. Default: this machine.")
+@click.option("--remote", metavar="sc://..", help="A Spark Connect server.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    spools: tuple[str, ...],
+    trace: Path | None,
+    out: Path,
+    config: str | None,
+    stream: bool,
+    until_idle: bool,
+    quiet_end: bool,
+    components: tuple[str, ...],
+    counters_lost: bool,
+    sessions: bool,
+    report: bool,
+    master: str | None,
+    remote: str | None,
+) -> None:
+    """Make tables, an audit and a report of spools and traces.
+
+    In DIR are then bronze/ (what came in), silver/ (one table of messages for all spools, and what is missing
+    where), gold/ (what was measured), audit.json and report.html. Tables of an earlier run are replaced, each
+    at once. Exit code 1 means that a property is broken, and then there is a witness.
+    """
+    if master and remote:
+        raise click.UsageError("--master and --remote do not go together")
+    if not spools and trace is None:
+        raise click.UsageError("give --spool, --trace or both")
+    if until_idle and not stream:
+        raise click.UsageError("--until-idle goes with --stream")
+    if stream and not spools:
+        raise click.UsageError("--stream follows spools: give --spool")
+    parts = tuple(frozenset(filter(None, one.split(","))) for one in components) or None
+    # Spoolers are sessions, and senders are others.
+    ends = Ends(quiet_end, parts, not counters_lost, sessions or bool(spools))
+    try:
+        found = _run(_wish(out, spools, trace, config, ends, stream, until_idle, report), master, remote)
+    except ConfigError:
+        raise  # It has an exit code of its own.
+    except HopError as error:
+        raise Failure(str(error)) from None
+    if found is not None:
+        click.echo(as_text(found))
+    click.echo(f"tables in {out}" + (f", report in {out / 'report.html'}" if report else ""))
+    ctx.exit(Exit.OK if found is None or found.holds else Exit.FAILURE)
+
+
+def _wish(
+    out: Path,
+    spools: tuple[str, ...],
+    trace: Path | None,
+    config: str | None,
+    ends: Ends,
+    stream: bool,
+    until_idle: bool,
+    report: bool,
+) -> "PipelineOptions":
+    from hopring.spark.audit.reading import must_be_there  # noqa: PLC0415  Help should not wait for it.
+    from hopring.spark.session import must_be_installed  # noqa: PLC0415
+
+    must_be_installed()
+    from hopring.spark.pipeline.inputs import PipelineOptions, named_spools, sites_of  # noqa: PLC0415
+
+    if trace is not None:
+        must_be_there(str(trace))
+    sites = {} if config is None else sites_of(load_config(config))
+    return PipelineOptions(out, named_spools(spools), trace, sites, ends, stream, until_idle, report)
+
+
+def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "AuditReport | None":
+    from hopring.spark import session  # noqa: PLC0415  Slow to load.
+    from hopring.spark.pipeline import Store, run  # noqa: PLC0415
+    from hopring.spark.pipeline.store import on_disk  # noqa: PLC0415
+
+    store = Store(wish.out)
+    with on_disk(wish.out):
+        if store.open():
+            click.echo(f"hop: {wish.out} is of an earlier run: its tables are replaced", err=True)
+    with Steps() as steps:
+        steps.say("starting Spark")
+        spark = session("hop pipeline run", master, remote)
+        try:
+            return run(spark, wish, store, steps.say)
         finally:
             spark.stop()

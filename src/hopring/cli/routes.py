@@ -7,9 +7,8 @@ from typing import Final
 
 import click
 
-from hopring.cli.asking import asking, timeout_option
-from hopring.cli.at_daemon import checked_url
 from hopring.cli.completion import site_names
+from hopring.cli.daemon_session import asking, checked_url, timeout_option
 from hopring.client.queries import LinkWeights, WeighedLink
 from hopring.config import Config, load_config
 from hopring.ids import SiteId

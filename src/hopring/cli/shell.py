@@ -9,11 +9,16 @@ from typing import Final
 
 import click
 
-from hopring.cli.asking import timeout_option
-from hopring.cli.at_daemon import at_daemon, talking
+from hopring.cli.daemon_session import (
+    Presence,
+    at_daemon,
+    give_up_option,
+    reconnect_of,
+    talking,
+    timeout_option,
+)
 from hopring.cli.exits import Exit
-from hopring.cli.staying import Presence, give_up_option, reconnect_of
-from hopring.cli.sub import as_line, names
+from hopring.cli.pubsub import as_line, names
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import MessageTooLarge, RequestRefused, TimedOut
 from hopring.client.events import Event, Message, Reconnected

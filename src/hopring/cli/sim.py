@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Final
 
 import click
+from rich import progress as rich
 
 from hopring import compiled
 from hopring.check.trace_files import TraceError, write_json_lines, write_parquet
-from hopring.cli import sim_show as show
+from hopring.cli import sim_output as show
 from hopring.cli.exits import Exit, Failure
-from hopring.cli.sim_progress import Progress
+from hopring.cli.progress import ProgressLine
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, plant
-from hopring.sim.campaign.parallel import CampaignTotals, run_many
+from hopring.sim.campaign.parallel import CampaignTotals, SeedReport, run_many
 from hopring.sim.campaign.runner import WorldOutcome, run_world
 from hopring.sim.campaign.shrink import Shrinker
 from hopring.sim.campaign.story import story
@@ -200,3 +201,30 @@ def _write_trace(directory: Path | None, outcome: WorldOutcome) -> list[str]:
     for name in files:
         click.echo(f"hop: wrote {name}", err=True)
     return files
+
+
+class Progress(ProgressLine):
+    """The worlds of a campaign, or the runs that make one smaller."""
+
+    def __init__(self, total: int | None) -> None:
+        # It is drawn only when a world is done: a thread of its own would take time from the worlds.
+        super().__init__(rich.TextColumn("[dim]{task.fields[words]}[/dim]"), auto_refresh=False)
+        self._task = self._line.add_task("worlds", total=total, words="")
+        self._failed = 0
+
+    def done(self, report: SeedReport) -> None:
+        """A world is done; one that failed is named at once."""
+        self._failed += report.failed
+        if report.failed:
+            self._err.print(f"seed {report.seed}: {report.broken[0].property}", style="red", markup=False)
+        words = f"seed {report.seed}, {self._failed} failed"
+        self._line.update(self._task, advance=1, words=words, refresh=True)
+
+    def shrinking(self, runs: int, faults: int) -> None:
+        """A smaller world is tried."""
+        self._line.update(self._task, advance=1, words=f"run {runs}, {faults} faults left", refresh=True)
+
+    def note(self, text: str) -> None:
+        """Says something, below the line."""
+        self._line.stop()
+        self._err.print(f"hop: {text}", markup=False)

@@ -1,12 +1,12 @@
 """`hop up`: a cluster on this machine, without a configuration, until it is interrupted."""
 
 import json
+import time
 from pathlib import Path
 
 import click
 
 from hopring.cli.exits import Failure
-from hopring.cli.holding import hold, where
 from hopring.config.spread_conf import SPREAD_PORT_DEFAULT
 from hopring.local.blocking import Cluster
 from hopring.local.error import ClusterError
@@ -14,6 +14,7 @@ from hopring.local.plan import SITES_DEFAULT, read_duration
 from hopring.local.ports import tcp_free
 from hopring.session.frames import CLIENT_PORT_DEFAULT
 
+LOOK_SECONDS = 0.5
 DAEMONS_MAX = 64
 
 
@@ -128,3 +129,33 @@ def up(
             hold(cluster)
     except ClusterError as error:
         raise Failure(str(error)) from None
+
+
+def where(cluster: Cluster) -> dict[str, str]:
+    """Where clients of each daemon connect."""
+    return {name: cluster.url(name) for name in cluster.daemons}
+
+
+def hold(cluster: Cluster) -> None:
+    """Tells of views and of daemons that end, on stderr, until Ctrl-C; that is no failure."""
+    shown: dict[str, object] = {}
+    try:
+        while True:
+            for name in cluster.daemons:
+                told = _look(cluster, name)
+                if shown.get(name) != told:
+                    shown[name] = told
+                    click.echo(f"{time.strftime('%H:%M:%S')} {name}  {told}", err=True)
+            time.sleep(LOOK_SECONDS)
+    except KeyboardInterrupt:
+        click.echo("hop: ending all daemons", err=True)
+
+
+def _look(cluster: Cluster, name: str) -> str:
+    if name not in cluster.living:
+        return "is not there"
+    try:
+        status = cluster.status(name)
+    except ClusterError as error:
+        return error.problem
+    return f"view of {len(status['members'])}: {' '.join(status['members'])}"

@@ -7,9 +7,8 @@ from rich.console import Console, RenderableType
 
 from hopring.check import trace
 from hopring.check.verdict import holds
-from hopring.cli.demo.facts import Change, Client, Demo, Flow, Judged, Latency, Reached
-from hopring.cli.demo.screen import Screen
-from hopring.cli.demo.world import (
+from hopring.demo.figures import Change, Client, Demo, Flow, Judged, Latency, Reached
+from hopring.demo.scenario import (
     AGAIN,
     APART,
     CALM,
@@ -19,6 +18,7 @@ from hopring.cli.demo.world import (
     TOGETHER,
     sides_in,
 )
+from hopring.demo.screen import Screen
 from hopring.services import AGREED, SAFE, Service
 
 

@@ -11,9 +11,9 @@ import pytest
 from tests.unit.cli.conftest import Hop
 from tests.unit.daemon.free_ports import free_base_port
 
-from hopring.cli import doctor_host as host
-from hopring.cli.doctor_checks import Chart
-from hopring.cli.doctor_cluster import Asked, check_daemons, check_pairs
+from hopring.cli.doctor import host
+from hopring.cli.doctor.cluster import Asked, check_daemons, check_pairs
+from hopring.cli.doctor.findings import Chart
 from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import (
     Config,

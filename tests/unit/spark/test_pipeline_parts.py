@@ -144,7 +144,7 @@ def test_a_broken_property_ends_the_command_with_1_and_the_witness(
             ("",), (AuditFinding("", "2.5 no duplication", 1, "a delivered b:1 twice"),), {"": ("2.5",)}
         )
 
-    monkeypatch.setattr("hopring.cli.pipeline_run._run", found)
+    monkeypatch.setattr("hopring.cli.pipeline._run", found)
 
     words = ("--spool", str(tmp_path / "eu"), "--out", str(tmp_path / "out"), "--no-report")
     code, said = run(*words)

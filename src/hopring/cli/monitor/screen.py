@@ -18,9 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hopring.cli.exits import Failure
-from hopring.cli.monitor.channels import Channels, Sight
-from hopring.cli.monitor.orders import Orders, Quit
-from hopring.cli.monitor.partition import in_force, show_sides
+from hopring.cli.monitor.actions import in_force, show_sides
+from hopring.cli.monitor.admin_client import Channels, Sight
+from hopring.cli.monitor.screen_commands import Orders, Quit
 from hopring.cli.monitor.table import HEADS, RIGHT, Counts, counts_of, heads_that_fit, rates, row_of
 
 LOOK_SECONDS: Final = 1.0

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hopring.cli.monitor.channels import Sight
+from hopring.cli.monitor.admin_client import Sight
 from hopring.config.units import SIZE
 
 HEADS: Final = (

@@ -9,13 +9,9 @@ from tests.unit.cli.demo_play import FACTS, Shown, client, played, sent, text_of
 
 from hopring.check import trace
 from hopring.check.verdict import broken, holds
-from hopring.cli.demo import show
-from hopring.cli.demo.facts import Change, Client, Judged
-from hopring.cli.demo.figures import Figures, changes
-from hopring.cli.demo.pipeline import INSTALL, LEFT_OUT, lacking
-from hopring.cli.demo.screen import Screen
-from hopring.cli.demo.verdict import judge
-from hopring.cli.demo.world import (
+from hopring.demo import summary
+from hopring.demo.figures import Change, Client, Figures, Judged, changes
+from hopring.demo.scenario import (
     AGAIN,
     APART,
     MERGING,
@@ -26,6 +22,8 @@ from hopring.cli.demo.world import (
     sides_in,
     site_of,
 )
+from hopring.demo.screen import Screen
+from hopring.demo.verdict import INSTALL, LEFT_OUT, judge, lacking
 from hopring.services import SAFE
 
 VIEW = trace.ViewName(1, 0, 1)
@@ -172,7 +170,7 @@ def test_nothing_is_not_good() -> None:
 
 
 def test_all_that_was_found_out_is_shown() -> None:
-    text = " ".join(text_of(show.closing(FACTS)).split())
+    text = " ".join(text_of(summary.closing(FACTS)).split())
 
     assert "splitting us ap after 3.12 s" in text
     assert "apart us ap 67 268" in text
@@ -186,7 +184,7 @@ def test_all_that_was_found_out_is_shown() -> None:
 
 def test_what_is_broken_is_shown_with_its_witness_and_what_did_not_come_too() -> None:
     bad = Judged("clients, EVS-C", 9, [holds("one"), broken("EVS-C 2.5", "eu1 got it twice")])
-    text = text_of(show.closing(replace(FACTS, judged=[bad], problems=["waited in vain"])))
+    text = text_of(summary.closing(replace(FACTS, judged=[bad], problems=["waited in vain"])))
 
     assert "✗ clients, EVS-C: 1 of 2 properties hold over 9 events" in text
     assert "EVS-C 2.5: eu1 got it twice" in text
@@ -197,10 +195,10 @@ def test_the_last_lines_say_where_the_report_is_or_why_there_is_none() -> None:
     reported = replace(FACTS, report="out/demo-1/pipeline/report.html", pipeline="pipeline on Spark: all hold")
 
     assert (
-        text_of(show.last_line(reported))
+        text_of(summary.last_line(reported))
         == "pipeline on Spark: all hold\nreport out/demo-1/pipeline/report.html\n"
     )
-    assert text_of(show.last_line(replace(FACTS, pipeline=LEFT_OUT))) == f"{LEFT_OUT}\n"
+    assert text_of(summary.last_line(replace(FACTS, pipeline=LEFT_OUT))) == f"{LEFT_OUT}\n"
 
 
 def test_where_there_is_no_spark_one_line_says_what_to_install() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hopring.cli.at_daemon import Unreachable
+from hopring.cli.daemon_session import Unreachable
 from hopring.cli.exits import Failure
 
 SUFFIX: Final = ".admin"

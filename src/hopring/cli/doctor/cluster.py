@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
-from hopring.cli.doctor_checks import Chart
+from hopring.cli.doctor.findings import Chart
 from hopring.client.blocking import connect
 from hopring.client.errors import ConnectError
 from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts

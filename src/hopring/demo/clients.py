@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from hopring.check.trace import ProcessName
-from hopring.cli.demo.world import BODY_BYTES, GROUPS, ORDERS, PERIOD_SECONDS, TRADES
 from hopring.client.aio import Session, connect
 from hopring.client.events import Event, Member, Message, View
+from hopring.demo.scenario import BODY_BYTES, GROUPS, ORDERS, PERIOD_SECONDS, TRADES
 from hopring.local.recorder import Recorder, message_name
 from hopring.services import AGREED, SAFE, Service
 

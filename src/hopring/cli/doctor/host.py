@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hopring.cli.doctor_checks import Chart
+from hopring.cli.doctor.findings import Chart
 from hopring.config import Config, Daemon, LinkProtocol, Site
 from hopring.daemon.net.multicast import MulticastGroup, interface_of
 from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group

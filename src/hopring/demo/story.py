@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from hopring.check import trace
-from hopring.cli.demo.players import Player, daemons_of
-from hopring.cli.demo.screen import Screen
-from hopring.cli.demo.spoolers import SiteSpooler, site_spoolers
-from hopring.cli.demo.world import (
+from hopring.client.events import Event, Transition, View
+from hopring.demo.clients import Player, daemons_of
+from hopring.demo.scenario import (
     AGAIN,
     APART,
     CALM,
@@ -21,7 +20,8 @@ from hopring.cli.demo.world import (
     TRADES,
     side_of,
 )
-from hopring.client.events import Event, Transition, View
+from hopring.demo.screen import Screen
+from hopring.demo.spoolers import SiteSpooler, site_spoolers
 from hopring.local.blocking import Cluster
 from hopring.local.recorder import now_us
 

@@ -11,16 +11,23 @@ import msgspec
 
 from hopring import __version__
 from hopring.check.trace_files import TraceError
-from hopring.cli.demo import show
-from hopring.cli.demo.facts import Demo
-from hopring.cli.demo.figures import Figures, changes
-from hopring.cli.demo.pipeline import LEFT_OUT, lacking, run_pipeline
-from hopring.cli.demo.screen import Screen
-from hopring.cli.demo.script import Story
-from hopring.cli.demo.verdict import TRACE_FILE, Recorded, judge, judge_again, write_down
-from hopring.cli.demo.world import DELAYS, PATIENCE, SITES
 from hopring.cli.exits import Exit, Failure
-from hopring.cli.holding import hold, where
+from hopring.cli.up import hold, where
+from hopring.demo import summary
+from hopring.demo.figures import Demo, Figures, changes
+from hopring.demo.scenario import DELAYS, PATIENCE, SITES
+from hopring.demo.screen import Screen
+from hopring.demo.story import Story
+from hopring.demo.verdict import (
+    LEFT_OUT,
+    TRACE_FILE,
+    Recorded,
+    judge,
+    judge_again,
+    lacking,
+    run_pipeline,
+    write_down,
+)
 from hopring.errors import HopError
 from hopring.local.blocking import Cluster
 from hopring.local.error import ClusterError
@@ -92,14 +99,14 @@ def demo(
     began_seconds = time.monotonic()
     limit = limit or LIMIT_SECONDS_DEFAULT + 3 * max(0.0, seconds - PHASE_SECONDS_DEFAULT)
     with Screen(quiet=as_json) as screen:
-        screen.show(show.opening())
+        screen.show(summary.opening())
         screen.doing("starting six daemons")
         port = CLIENT_PORT_DEFAULT if holds and tcp_free(CLIENT_PORT_DEFAULT) else None
         cluster = Cluster(SITES, DELAYS, directory=directory, patience=PATIENCE, client_port=port)
         try:
             with cluster:
                 facts = _perform(cluster, screen, seconds, began_seconds, limit)
-                screen.show(show.closing(facts))
+                screen.show(summary.closing(facts))
                 if holds:
                     facts = _report(facts, screen, no_spark, as_json)
                     _hold(cluster)
@@ -143,7 +150,7 @@ def _report(facts: Demo, screen: Screen, no_spark: bool, as_json: bool) -> Demo:
     facts = _with_report(facts, screen) if why_not is None else replace(facts, pipeline=why_not)
     if as_json:
         click.echo(msgspec.json.encode(facts))
-    screen.show(show.last_line(facts))
+    screen.show(summary.last_line(facts))
     return facts
 
 
@@ -182,7 +189,7 @@ def _judge_again(directory: Path, as_json: bool) -> Exit:
         click.echo(msgspec.json.encode(judged))
     else:
         with Screen(quiet=False) as screen:
-            screen.show(*[line for one in judged for line in show.judged(one)])
+            screen.show(*[line for one in judged for line in summary.judged(one)])
     return Exit.OK if all(one.good for one in judged) else Exit.FAILURE
 
 

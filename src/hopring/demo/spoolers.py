@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from hopring.check.trace import ClientEvent, ProcessName
-from hopring.cli.demo.players import Player
-from hopring.cli.demo.world import GROUPS, SITES
 from hopring.client.blocking import Session, connect
 from hopring.client.events import Message, View
 from hopring.client.sequence import EventSequence
+from hopring.demo.clients import Player
+from hopring.demo.scenario import GROUPS, SITES
 from hopring.errors import HopError
 from hopring.local.blocking import Cluster
 from hopring.local.recorder import Recorder, message_name

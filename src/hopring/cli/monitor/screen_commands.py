@@ -7,9 +7,9 @@ from typing import Any, Final
 import click
 
 from hopring.cli.exits import Failure
-from hopring.cli.monitor import deeds
-from hopring.cli.monitor.channels import Answer, Channels, Sight, choose
-from hopring.cli.monitor.partition import Sides, in_force, read_sides, show_sides
+from hopring.cli.monitor import actions
+from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
+from hopring.cli.monitor.admin_client import Answer, Channels, Sight, choose
 from hopring.config.units import DURATION, SIZE
 from hopring.daemon.admin.protocol import CUT_US_MAX
 
@@ -75,15 +75,15 @@ class Orders:
             case "window":
                 given, names = _read_windows(rest)
                 words = " ".join([f"{key}={value}" for key, value in given.items()])
-                return self._ask(f"set {words}", names, partial(deeds.set_windows, names=names, given=given))
+                return self._ask(f"set {words}", names, partial(actions.set_windows, names=names, given=given))
             case "reload":
                 names = rest.split()
-                return self._ask("reload the configuration", names, partial(deeds.reload, names=names))
+                return self._ask("reload the configuration", names, partial(actions.reload, names=names))
             case "terminate":
                 if not rest:
                     raise ValueError("terminate whom? name daemons")
                 names = rest.split()
-                return self._ask("terminate", names, partial(deeds.terminate, names=names))
+                return self._ask("terminate", names, partial(actions.terminate, names=names))
             case "yes":
                 return ["nothing was asked"]
             case _:
@@ -101,14 +101,14 @@ class Orders:
                 if self._defined is None:
                     raise ValueError("nothing is defined; define eu1 eu2 | us1")
                 for_us, wait = _read_send(rest)
-                answers = deeds.send_partition(self._channels, self._look(), self._defined, for_us)
+                answers = actions.send_partition(self._channels, self._look(), self._defined, for_us)
                 return self._waiting(answers, self._defined, wait)
             case _:
                 if rest not in ("", "wait"):
                     raise ValueError(f"{verb} {rest}? write {verb}, or {verb} wait")
                 self._defined, sight = None, self._look()
-                answers = deeds.heal(self._channels, sight)
-                return self._waiting(answers, deeds.one_side(sight), bool(rest))
+                answers = actions.heal(self._channels, sight)
+                return self._waiting(answers, actions.one_side(sight), bool(rest))
 
     def _ask(
         self, what: str, names: Sequence[str], deed: Callable[[Channels, Sight], dict[str, Answer]]
@@ -119,7 +119,7 @@ class Orders:
 
     def _waiting(self, answers: Mapping[str, Answer], sides: Sides, wait: bool) -> list[str]:
         def waited() -> list[str]:
-            taken = deeds.wait_for_sides(self._channels, sides, answers, WAIT_SECONDS, lambda: self.closed)
+            taken = actions.wait_for_sides(self._channels, sides, answers, WAIT_SECONDS, lambda: self.closed)
             return [f"all daemons asked are in the views expected, after {taken:.1f} s"]
 
         if wait and all(answer.ok for answer in answers.values()):

@@ -15,8 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hopring.cli.demo.world import SITES, TRADES, site_of
-from hopring.cli.progress_line import Steps
+from hopring.cli.progress import Steps
+from hopring.demo.scenario import SITES, TRADES, site_of
 from hopring.services import AGREED, SAFE, Service
 
 _STYLES = dict(zip(SITES, ("cyan", "magenta", "yellow"), strict=True))

@@ -5,8 +5,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hopring.cli.demo.facts import Change, Client, Demo, Flow, Judged, Latency, Reached
-from hopring.cli.demo.world import DELAYS, GROUPS, SITES
+from hopring.demo.figures import Change, Client, Demo, Flow, Judged, Latency, Reached
+from hopring.demo.scenario import DELAYS, GROUPS, SITES
 
 _BLANK = Text()
 

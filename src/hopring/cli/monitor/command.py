@@ -9,15 +9,14 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from hopring.cli.asking import json_option, timeout_option
-from hopring.cli.at_daemon import Unreachable
 from hopring.cli.completion import daemon_names, side_names
+from hopring.cli.daemon_session import Unreachable, json_option, timeout_option
 from hopring.cli.exits import Failure
-from hopring.cli.monitor import deeds
-from hopring.cli.monitor.channels import Answer, Channels, Sight, choose, default_places
-from hopring.cli.monitor.orders import read_cut_time, words
-from hopring.cli.monitor.partition import Sides, in_force, read_sides, show_sides
+from hopring.cli.monitor import actions
+from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
+from hopring.cli.monitor.admin_client import Answer, Channels, Sight, choose, default_places
 from hopring.cli.monitor.screen import Screen
+from hopring.cli.monitor.screen_commands import read_cut_time, words
 from hopring.cli.monitor.table import plain_rows, plain_table
 from hopring.config.units import DURATION, SIZE
 
@@ -160,7 +159,7 @@ def partition(
     if not dry_run:
         how_long = "until `heal`" if for_us is None else f"for {DURATION.write(for_us)}"
         _confirm(f"cut all traffic between the sides {show_sides(parts)}, {how_long}", yes)
-        answers = deeds.send_partition(channels, sight, parts, for_us)
+        answers = actions.send_partition(channels, sight, parts, for_us)
         _told(answers, as_json, undo="heal")
     if as_json:
         click.echo(json.dumps([sorted(side) for side in parts]))
@@ -171,7 +170,7 @@ def partition(
 
 
 def _wait_for(channels: Channels, sides: Sides, asked: Mapping[str, Answer], seconds: float) -> None:
-    taken = deeds.wait_for_sides(channels, sides, asked, seconds)
+    taken = actions.wait_for_sides(channels, sides, asked, seconds)
     click.echo(f"hop: all daemons asked are in the views expected, after {taken:.1f} s", err=True)
 
 
@@ -194,10 +193,10 @@ def review(channels: Channels, as_json: bool) -> None:
 def heal(channels: Channels, wait: bool, wait_seconds: float, as_json: bool) -> None:
     """Cancel the partition: all daemons reach each other again."""
     sight = _look(channels)
-    answers = deeds.heal(channels, sight)
+    answers = actions.heal(channels, sight)
     _told(answers, as_json)
     if wait:
-        _wait_for(channels, deeds.one_side(sight), answers, wait_seconds)
+        _wait_for(channels, actions.one_side(sight), answers, wait_seconds)
 
 
 def _size(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -258,7 +257,7 @@ def window(
     sight = _look(channels)
     if given:
         _confirm(f"set windows at {_whom(sight, daemons)}", yes)
-        answers = deeds.set_windows(channels, sight, daemons, given)
+        answers = actions.set_windows(channels, sight, daemons, given)
     else:
         answers = {one.name: Answer(True, {"result": one.status["window"]}) for one in choose(sight, daemons)}
     _told(answers, as_json)
@@ -277,10 +276,10 @@ def reload(channels: Channels, daemons: tuple[str, ...], no_wait: bool, yes: boo
     """
     sight = _look(channels)
     _confirm(f"reload the configuration of {_whom(sight, daemons)}", yes)
-    answers = deeds.reload(channels, sight, daemons)
+    answers = actions.reload(channels, sight, daemons)
     _told(answers, as_json)
     if not no_wait:
-        deeds.wait_until_settled(channels, answers, SETTLE_SECONDS)
+        actions.wait_until_settled(channels, answers, SETTLE_SECONDS)
 
 
 @monitor.command()
@@ -295,9 +294,9 @@ def terminate(channels: Channels, daemons: tuple[str, ...], everyone: bool, yes:
         raise click.UsageError("name daemons, or --all")
     sight = _look(channels)
     _confirm(f"terminate {_whom(sight, daemons)}", yes)
-    answers = deeds.terminate(channels, sight, daemons)
+    answers = actions.terminate(channels, sight, daemons)
     _told(answers, as_json)
-    deeds.wait_until_gone(channels, answers, SETTLE_SECONDS)
+    actions.wait_until_gone(channels, answers, SETTLE_SECONDS)
 
 
 def _whom(sight: Sight, names: tuple[str, ...]) -> str:
@@ -323,7 +322,7 @@ def _warn(sight: Sight) -> None:
 
 def _end(sight: Sight) -> None:
     if sight.denied and not sight.seen:
-        raise deeds.Denied("no daemon lets us ask; call as the daemons' own user, or as root")
+        raise actions.Denied("no daemon lets us ask; call as the daemons' own user, or as root")
     if not sight.seen:
         raise Unreachable(
             "no daemon answers; start hopd with an admin socket, or name another one with --admin"
@@ -346,6 +345,6 @@ def _told(answers: Mapping[str, Answer], as_json: bool, undo: str = "") -> None:
         f"; the others have done it, `{undo}` takes it back" if undo and len(refused) < len(answers) else ""
     )
     if any(answer.denied for answer in refused.values()):
-        raise deeds.Denied(f"refused by {', '.join(refused)}{others}")
+        raise actions.Denied(f"refused by {', '.join(refused)}{others}")
     if refused:
         raise Failure(f"refused by {', '.join(refused)}{others}")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from hopring.cli import doctor_host as host
-from hopring.cli.asking import json_option, timeout_option
-from hopring.cli.doctor_checks import Chart, Verdict
-from hopring.cli.doctor_cluster import Asked, ask, check_daemons, check_pairs
+from hopring.cli.daemon_session import json_option, timeout_option
+from hopring.cli.doctor import host
+from hopring.cli.doctor.cluster import Asked, ask, check_daemons, check_pairs
+from hopring.cli.doctor.findings import Chart, Verdict
 from hopring.cli.exits import Exit
 from hopring.client.url import parse_url, unix_url
 from hopring.config import Config, Daemon, LinkProtocol, load_config

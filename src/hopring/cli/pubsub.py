@@ -2,15 +2,26 @@
 
 import base64
 import json
+import sys
+from collections.abc import Iterator
 
 import click
 
-from hopring.cli.at_daemon import at_daemon, talking
 from hopring.cli.completion import group_names
-from hopring.cli.staying import Presence, events_of, give_up_option, reconnect_of
+from hopring.cli.daemon_session import (
+    Presence,
+    at_daemon,
+    events_of,
+    give_up_option,
+    reconnect_of,
+    service_option,
+    talking,
+)
 from hopring.client.blocking import Session, connect
+from hopring.client.calls import GOODBYE_SECONDS
 from hopring.client.events import Event, Gap, Member, Message, Reconnected, SlowWarning, Transition, View
 from hopring.client.sequence import microseconds
+from hopring.services import Service
 
 
 @click.command()
@@ -39,14 +50,14 @@ def sub(
         for group in groups:
             session.join(group)
         click.echo(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
-        _show(session, as_json, count)
+        _print_events(session, as_json, count)
 
 
-def _show(session: Session, as_json: bool, count: int | None) -> None:
+def _print_events(session: Session, as_json: bool, count: int | None) -> None:
     seen = 0
     for event in events_of(session, Presence(session)):
         if as_json:
-            click.echo(json.dumps(_facts(event)))
+            click.echo(json.dumps(_event_fields(event)))
         elif not isinstance(event, Reconnected):
             click.echo(as_line(event))
         seen += isinstance(event, Message)
@@ -81,7 +92,7 @@ def names(members: tuple[Member, ...]) -> str:
     return " ".join([member.private_group for member in members])
 
 
-def _facts(event: Event) -> dict[str, object]:
+def _event_fields(event: Event) -> dict[str, object]:
     match event:
         case Message():
             return {
@@ -124,3 +135,45 @@ def _data(data: bytes) -> dict[str, str]:
         return {"data": data.decode()}
     except UnicodeDecodeError:
         return {"data_base64": base64.b64encode(data).decode()}
+
+
+@click.command()
+@click.argument("group", shell_complete=group_names)
+@click.argument("data")
+@at_daemon
+@service_option
+@click.option(
+    "--type",
+    "message_type",
+    type=click.IntRange(0, 0xFFFF),
+    default=0,
+    help="Message type: a number for the application, 0 without it.",
+)
+def pub(group: str, data: str, url: str, name: str | None, service: str, message_type: int) -> None:
+    """Send DATA to GROUP; with - as DATA, each line of stdin.
+
+    It ends when all messages have their place in the order, and warns on stderr if nobody was in GROUP at the
+    place of the first. Unreliable messages have no such place.
+    """
+    with talking(), connect(url, name=name, membership=False, reconnect=False) as session:
+        messages = _lines() if data == "-" else iter([data.encode()])
+        promise = Service[service.upper()]
+        first = None if promise.loose else next(messages, None)
+        if first is not None:
+            _send_first(session, group, first, promise, message_type)
+        for message in messages:
+            session.multicast(group, message, service=promise, type=message_type)
+
+
+def _send_first(session: Session, group: str, message: bytes, service: Service, message_type: int) -> None:
+    """Sends a message and waits for its receipt: to wait for that of each would make a long input slow."""
+    receipt = session.multicast_wait(
+        group, message, service=service, type=message_type, timeout_seconds=GOODBYE_SECONDS
+    )
+    if receipt.members == 0:
+        click.echo(f"hop: nobody is in {group}; is it the right name? try `hop groups`", err=True)
+
+
+def _lines() -> Iterator[bytes]:
+    for line in sys.stdin.buffer:
+        yield line.removesuffix(b"\n")

@@ -1,0 +1,173 @@
+"""What the verbs that talk to a daemon share: where it is, and how its errors end the command."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import click
+
+from hopring.cli.exits import Exit, Failure
+from hopring.client.arguments import SECONDS_MAX
+from hopring.client.blocking import Session, connect
+from hopring.client.errors import ConnectError, NameInUse, TimedOut
+from hopring.client.events import Event, Reconnected
+from hopring.client.reconnect import Reconnect
+from hopring.client.url import URL_DEFAULT, parse_urls
+from hopring.errors import HopError
+from hopring.services import Service
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+LOOK_SECONDS: Final = 0.5
+"""How often a verb that waits for events looks whether its connection is still there."""
+
+
+class Unreachable(Failure):
+    """There is no daemon, or it does not answer."""
+
+    exit_code = int(Exit.UNREACHABLE)
+
+
+class Late(Failure):
+    """An answer did not come in time."""
+
+    exit_code = int(Exit.TIMEOUT)
+
+
+def checked_url(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """The value of an option, if it is the address of a daemon."""
+    try:
+        if value is not None:
+            parse_urls(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
+def at_daemon(verb: Verb) -> Verb:
+    """The options that say which daemon, and under which name."""
+    at = click.option(
+        "--at",
+        "url",
+        metavar="URL",
+        envvar="HOP_URL",
+        default=URL_DEFAULT,
+        show_default=True,
+        show_envvar=True,
+        callback=checked_url,
+        help="The daemon: hop://host:port, or hop+unix:///path; several with commas, the first that answers.",
+    )
+    name = click.option("--name", metavar="NAME", help="Name of the session; without it, one is made up.")
+    return at(name(verb))
+
+
+def service_option(verb: Verb) -> Verb:
+    """The option that names a service."""
+    choice = click.Choice([service.name.lower() for service in Service], case_sensitive=False)
+    return click.option(
+        "--service", type=choice, default="agreed", show_default=True, help="Delivery service."
+    )(verb)
+
+
+@contextmanager
+def talking() -> Iterator[None]:
+    """Turns the library's errors into the ends of the command."""
+    try:
+        yield
+    except NameInUse as error:
+        raise Failure(str(error)) from None
+    except ConnectError as error:
+        raise Unreachable(str(error)) from None
+    except TimedOut as error:
+        raise Late(str(error)) from None
+    except HopError as error:
+        raise Failure(str(error)) from None
+
+
+@contextmanager
+def asking(url: str, name: str | None, seconds: float) -> Iterator[Session]:
+    """A session for questions; its end needs no answer, so it is over at once even if no view comes about."""
+    with talking():
+        session = connect(url, name=name, membership=False, timeout_seconds=seconds, reconnect=False)
+        try:
+            yield session
+        finally:
+            session.abort()
+
+
+def timeout_option(verb: Verb) -> Verb:
+    """How long an answer may take."""
+    return click.option(
+        "--timeout",
+        "seconds",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        default=5.0,
+        show_default=True,
+        help="Time to wait for an answer.",
+    )(verb)
+
+
+def json_option(verb: Verb) -> Verb:
+    """For scripts."""
+    return click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(verb)
+
+
+def give_up_option(default: float | None) -> Callable[[Verb], Verb]:
+    """How long to try to come back after the connection is lost; None is always."""
+    shown = f"{default:g}" if default is not None else "never"
+    return click.option(
+        "--give-up",
+        "give_up_seconds",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, max=SECONDS_MAX),
+        default=default,
+        help=f"How long to try to come back when the connection is lost; 0 is not at all.  [default: {shown}]",
+    )
+
+
+def reconnect_of(give_up_seconds: float | None) -> Reconnect | bool:
+    """The option as the library wants it."""
+    if give_up_seconds == 0:
+        return False
+    return Reconnect(give_up_seconds=SECONDS_MAX if give_up_seconds is None else give_up_seconds)
+
+
+class Presence:
+    """Whether a session is connected, told on stderr when that changes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._told = False
+
+    def look(self) -> None:
+        """Tells if the connection is lost."""
+        if not self._told and not self._session.connected and self._session.ended is None:
+            self._told = True
+            click.echo(f"hop: the connection to {self._session.daemon} is lost; trying to come back", err=True)
+
+    def back(self, event: Reconnected) -> None:
+        """Tells that it is there again, and what is missing."""
+        self._told = False
+        gap = event.gap
+        seconds = gap.back_at_seconds - gap.lost_at_seconds
+        text = f"connected again as {event.private_group} after {seconds:.1f} s ({gap.reason})"
+        if event.groups:
+            text += f"; what was sent to {', '.join(event.groups)} meanwhile is missing here"
+        if gap.in_doubt:
+            text += f"; of the messages sent from here, the last {gap.in_doubt} may be lost"
+        click.echo(f"hop: {text}", err=True)
+
+
+def events_of(session: Session, presence: Presence) -> Iterator[Event]:
+    """All events, until the session ends for good, which is an error."""
+    while True:
+        try:
+            event = session.receive(timeout_seconds=LOOK_SECONDS)
+        except TimedOut:
+            presence.look()
+            continue
+        if isinstance(event, Reconnected):
+            presence.back(event)
+        yield event

@@ -1,1 +1,0 @@
-"""`hop spool`: fill spools, look at them, read them, verify and archive them."""
