@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from tests.unit.daemon.free_ports import free_base_port
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 from tests.waiting import until
 
 from hopring import Message, sync
@@ -121,7 +121,7 @@ def memory_bytes(pid: str = "self") -> int:
 class Beside:
     """The well-behaved session at a desk."""
 
-    def __init__(self, front: Front) -> None:
+    def __init__(self, front: FakeDaemon) -> None:
         self.front = front
         self.core = front.client(GOOD, "good")
         self.core.join("crowd")
@@ -175,11 +175,11 @@ def at_the_desk(dice: Random, frames: int) -> None:
     """In this process, with virtual time."""
     with TemporaryDirectory() as directory:
         place = SpillPlace(Path(directory))
-        _at_the_desk(dice, frames, Front(SMALL, place))
+        _at_the_desk(dice, frames, FakeDaemon(SMALL, place))
         assert place.size_bytes == 0, "nothing is left on disk"
 
 
-def _at_the_desk(dice: Random, frames: int, front: Front) -> None:
+def _at_the_desk(dice: Random, frames: int, front: FakeDaemon) -> None:
     good = Beside(front)
     meter = Meter("desk", frames, memory_bytes)
     number, done, next_look = GOOD, 0, LOOK_EVERY

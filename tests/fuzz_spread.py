@@ -31,7 +31,7 @@ from tests.fuzz_clients import (
     memory_bytes,
 )
 from tests.unit.daemon.free_ports import free_base_port
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 from tests.waiting import until
 
 from hopring import sync
@@ -107,7 +107,7 @@ def handshake(dice: Random, user: str) -> bytes:
 
 def at_the_desk(dice: Random, frames: int) -> None:
     """In this process, with virtual time."""
-    front = Front(SMALL)
+    front = FakeDaemon(SMALL)
     good = Beside(front)
     meter = Meter("desk", frames, memory_bytes)
     number, done, next_look = GOOD, 0, LOOK_EVERY

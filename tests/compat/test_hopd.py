@@ -13,7 +13,7 @@ from select import select
 from typing import Any
 
 import pytest
-from tests.unit.compat.peer import frame
+from tests.unit.compat.scripted_daemon import frame
 from tests.unit.daemon.free_ports import free_base_port
 from tests.waiting import until
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.served_cluster import Served, cluster
+from tests.hopd.daemon_processes import DaemonProcesses
+from tests.hopd.served_cluster import ServedCluster, cluster
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path: Path) -> Iterator[ServedCluster]:
     config = cluster()
-    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
+    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as lives:
         lives.start()
         lives.wait(lives.together)
-        yield Served(lives, config)
+        yield ServedCluster(lives, config)

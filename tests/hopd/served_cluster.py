@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from tests.hopd.lives import Lives
+from tests.hopd.daemon_processes import DaemonProcesses
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import (
@@ -33,10 +33,10 @@ def cluster() -> Config:
     return replace(config, sites=tuple(sites), links=tuple(replace(one, tuning=LINK) for one in config.links))
 
 
-class Served:
+class ServedCluster:
     """Two daemons in two sites, and where their clients go."""
 
-    def __init__(self, lives: Lives, config: Config) -> None:
+    def __init__(self, lives: DaemonProcesses, config: Config) -> None:
         self.lives = lives
         self.ports = {one.name: one.client_port or 0 for one in config.daemons}
 

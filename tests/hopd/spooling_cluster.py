@@ -13,7 +13,7 @@ from hopring.spool.reading import bounds, read
 from hopring.spool.record import RecordKind, SpoolRecord
 
 
-class Spooling:
+class SpoolingCluster:
     """A `hop spool run` that ends with the test."""
 
     def __init__(self, root: Path, url: str, *words: str) -> None:
@@ -38,7 +38,7 @@ class Spooling:
         self.process.communicate(timeout=SECONDS_MAX)
         return self.process.returncode
 
-    def __enter__(self) -> "Spooling":
+    def __enter__(self) -> "SpoolingCluster":
         return self
 
     def __exit__(self, *_: object) -> None:

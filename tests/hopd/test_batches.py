@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.served_cluster import SECONDS_MAX, Served
-from tests.hopd.spooling_cluster import Spooling, both_are_in
+from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster
+from tests.hopd.spooling_cluster import SpoolingCluster, both_are_in
 from tests.waiting import until
 
 from hopring import (
@@ -44,7 +44,7 @@ def heard(session: sync.Session, count: int) -> list[bytes]:
     return out
 
 
-def repeated(served: Served, services: tuple[Service, ...]) -> Iterator[tuple[sync.Session, Service]]:
+def repeated(served: ServedCluster, services: tuple[Service, ...]) -> Iterator[tuple[sync.Session, Service]]:
     """Who sends the same batch: first here, then there."""
     for service in services:
         for daemon in ("eu1", "us1"):
@@ -52,7 +52,9 @@ def repeated(served: Served, services: tuple[Service, ...]) -> Iterator[tuple[sy
                 yield sink, service
 
 
-def test_a_batch_that_another_daemon_sends_again_is_delivered_once_by_every_service(served: Served) -> None:
+def test_a_batch_that_another_daemon_sends_again_is_delivered_once_by_every_service(
+    served: ServedCluster,
+) -> None:
     services = (RELIABLE, FIFO, CAUSAL, AGREED, SAFE)
     with sync.connect(served.url("eu1")) as anna, sync.connect(served.url("us1")) as bert:
         for session in (anna, bert):
@@ -68,7 +70,7 @@ def test_a_batch_that_another_daemon_sends_again_is_delivered_once_by_every_serv
             assert session.dropped_again == 5 * 3000
 
 
-def test_two_sinks_at_once_are_one_to_members_here_and_there(served: Served) -> None:
+def test_two_sinks_at_once_are_one_to_members_here_and_there(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(SECONDS_MAX),
@@ -96,7 +98,7 @@ def test_two_sinks_at_once_are_one_to_members_here_and_there(served: Served) -> 
     asyncio.run(story())
 
 
-def test_a_daemon_that_is_killed_in_a_batch_and_another_one_that_completes_it(served: Served) -> None:
+def test_a_daemon_that_is_killed_in_a_batch_and_another_one_that_completes_it(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1")) as anna:
         anna.join("g")
         killer = threading.Timer(0.05, served.lives.kill, ("us1",))
@@ -114,20 +116,20 @@ def test_a_daemon_that_is_killed_in_a_batch_and_another_one_that_completes_it(se
         assert heard(anna, 20_001) == [*numbered(20_000, 100), b"end"]
 
 
-def test_a_spooler_that_was_killed_drops_what_its_spool_has(served: Served, tmp_path: Path) -> None:
+def test_a_spooler_that_was_killed_drops_what_its_spool_has(served: ServedCluster, tmp_path: Path) -> None:
     with sync.connect(served.url("eu1")) as anna:
 
         def send(messages: list[bytes], batch: int) -> None:
             anna.multicast_batch("trades", messages, app="app", batch=batch)
 
-        with Spooling(tmp_path, served.url("us1"), "--group", "trades") as first:
+        with SpoolingCluster(tmp_path, served.url("us1"), "--group", "trades") as first:
             until(lambda: both_are_in(anna, "trades", 1))
             send(numbered(1000), 0)
             send(numbered(700), 1)  # The beginning of a batch of which the sink did not see the end.
             until(lambda: len(first.messages()) == 1700)
             first.end(signal.SIGKILL)
         until(lambda: both_are_in(anna, "trades", 0))
-        with Spooling(tmp_path, served.url("us1"), "--group", "trades") as second:
+        with SpoolingCluster(tmp_path, served.url("us1"), "--group", "trades") as second:
             until(lambda: both_are_in(anna, "trades", 1))
             send(numbered(1000), 1)
             send([b"end"], 2)
@@ -136,7 +138,7 @@ def test_a_spooler_that_was_killed_drops_what_its_spool_has(served: Served, tmp_
             assert second.messages() == [*numbered(1000), *numbered(1000), b"end"]
 
 
-def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: Served, tmp_path: Path) -> None:
+def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: ServedCluster, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     from tests.unit.spark.batches import batch  # noqa: PLC0415  Needs Arrow.
 

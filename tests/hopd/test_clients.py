@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.served_cluster import LINK, RING, SECONDS_MAX, Served, cluster, data, meet, take
+from tests.hopd.daemon_processes import DaemonProcesses
+from tests.hopd.served_cluster import LINK, RING, SECONDS_MAX, ServedCluster, cluster, data, meet, take
 from tests.unit.daemon.free_ports import free_base_port
 from tests.waiting import until
 
@@ -40,7 +40,7 @@ from hopring.config import Config, dump_toml, local_config
 pytestmark = [pytest.mark.slow, pytest.mark.both]
 
 
-def test_agreed_messages_come_in_one_order_on_both_sides(served: Served) -> None:
+def test_agreed_messages_come_in_one_order_on_both_sides(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(SECONDS_MAX),
@@ -75,7 +75,9 @@ def test_agreed_messages_come_in_one_order_on_both_sides(served: Served) -> None
     served.lives.come_to_rest()
 
 
-def test_when_a_daemon_is_killed_its_clients_know_and_the_others_see_signal_and_view(served: Served) -> None:
+def test_when_a_daemon_is_killed_its_clients_know_and_the_others_see_signal_and_view(
+    served: ServedCluster,
+) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(SECONDS_MAX),
@@ -117,7 +119,7 @@ def connect_when_free(url: str, name: str) -> sync.Session:
     return sessions[0]
 
 
-def test_a_name_is_refused_while_it_is_taken_and_free_after_a_kill(served: Served) -> None:
+def test_a_name_is_refused_while_it_is_taken_and_free_after_a_kill(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1"), name="anna") as anna:
         with pytest.raises(NameInUse, match="choose another name"):
             sync.connect(served.url("eu1"), name="anna")
@@ -132,7 +134,7 @@ def test_a_name_is_refused_while_it_is_taken_and_free_after_a_kill(served: Serve
         connect_when_free(served.url("us1"), "anna").close()
 
 
-def test_bad_frames_and_silent_connectors_cost_only_their_client(served: Served) -> None:
+def test_bad_frames_and_silent_connectors_cost_only_their_client(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1"), name="anna") as anna:
         group = anna.join("g")
         silent = [socket.create_connection(("127.0.0.1", served.ports["eu1"])) for _ in range(40)]
@@ -158,7 +160,7 @@ def test_bad_frames_and_silent_connectors_cost_only_their_client(served: Served)
             one.close()
 
 
-def test_two_hundred_sessions_at_one_daemon_get_everything_in_one_order(served: Served) -> None:
+def test_two_hundred_sessions_at_one_daemon_get_everything_in_one_order(served: ServedCluster) -> None:
     async def story() -> None:
         async with asyncio.timeout(2 * SECONDS_MAX):
             sessions = await asyncio.gather(
@@ -179,7 +181,7 @@ def test_two_hundred_sessions_at_one_daemon_get_everything_in_one_order(served: 
     asyncio.run(story())
 
 
-def test_a_client_that_takes_nothing_has_to_go_and_the_others_do_not_notice(served: Served) -> None:
+def test_a_client_that_takes_nothing_has_to_go_and_the_others_do_not_notice(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),
@@ -203,7 +205,7 @@ def test_a_client_that_takes_nothing_has_to_go_and_the_others_do_not_notice(serv
     asyncio.run(story())
 
 
-def test_a_daemon_that_is_ended_tells_its_clients_and_loses_nothing(served: Served) -> None:
+def test_a_daemon_that_is_ended_tells_its_clients_and_loses_nothing(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1"), name="anna") as anna:
         group = anna.join("g")
         with sync.connect(served.url("us1"), name="bert", reconnect=False) as bert:
@@ -221,7 +223,7 @@ def hop(*words: str) -> subprocess.Popen[str]:
     )
 
 
-def test_hop_pub_and_hop_sub(served: Served) -> None:
+def test_hop_pub_and_hop_sub(served: ServedCluster) -> None:
     sub = hop("sub", "g", "--at", served.url("us1"), "--name", "reader", "--json", "--views", "--count", "4")
     assert sub.stderr is not None
     assert sub.stderr.readline() == "hop: #reader#us1 is in g\n"
@@ -248,7 +250,7 @@ def test_hop_pub_and_hop_sub(served: Served) -> None:
     assert [one["data"] for one in more] == ["a", "b", "c"]
 
 
-def test_hop_pub_says_if_nobody_is_there(served: Served) -> None:
+def test_hop_pub_says_if_nobody_is_there(served: ServedCluster) -> None:
     for group, service in (("nobody", "agreed"), ("#nobody#us1", "safe")):
         pub = hop("pub", group, "-", "--at", served.url("eu1"), "--service", service)
         out, said = pub.communicate("a\nb\n", timeout=SECONDS_MAX)
@@ -298,10 +300,10 @@ def three_daemons() -> Config:
 
 def test_survivors_of_a_crash_see_the_same_messages_in_the_same_views(tmp_path: Path) -> None:
     config = three_daemons()
-    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
+    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as lives:
         lives.start()
         lives.wait(lives.together)
-        served = Served(lives, config)
+        served = ServedCluster(lives, config)
         histories = asyncio.run(_crash_under_load(served))
 
     one, other = [[event for event in seen if isinstance(event, Message | View)] for seen in histories]
@@ -319,7 +321,7 @@ def test_survivors_of_a_crash_see_the_same_messages_in_the_same_views(tmp_path: 
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-async def _crash_under_load(served: Served) -> list[list[Event]]:
+async def _crash_under_load(served: ServedCluster) -> list[list[Event]]:
     """Three clients send; one daemon is killed; the two others say when they have had enough."""
 
     async def talk(session: Session) -> None:
@@ -358,7 +360,7 @@ async def take_until_view(stream: Group, members: int) -> list[Event]:
             return seen
 
 
-def test_a_daemon_that_slept_comes_back_and_both_sides_see_the_merge(served: Served) -> None:
+def test_a_daemon_that_slept_comes_back_and_both_sides_see_the_merge(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),

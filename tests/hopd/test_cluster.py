@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.hopd.lives import Lives
+from tests.hopd.daemon_processes import DaemonProcesses
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.check.judge import first_broken
@@ -34,7 +34,7 @@ def two_sites(protocol: LinkProtocol, multicast: bool) -> Config:
 def test_four_daemons_form_one_view_lose_one_and_take_it_back(
     tmp_path: Path, protocol: LinkProtocol, multicast: bool
 ) -> None:
-    with Lives(two_sites(protocol, multicast), tmp_path) as lives:
+    with DaemonProcesses(two_sites(protocol, multicast), tmp_path) as lives:
         lives.start()
         lives.wait(lives.together)
         lives.load(60)
@@ -59,7 +59,7 @@ def test_four_daemons_form_one_view_lose_one_and_take_it_back(
 
 
 def test_all_daemons_killed_at_once_come_back_with_later_views(tmp_path: Path) -> None:
-    with Lives(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as lives:
+    with DaemonProcesses(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as lives:
         lives.start()
         lives.wait(lives.together)
         before = max(row.view for name in lives.names for row in lives.rows(name) if row.view)
@@ -75,7 +75,7 @@ def test_all_daemons_killed_at_once_come_back_with_later_views(tmp_path: Path) -
 
 
 def test_who_is_ended_by_sigterm_says_so_and_leaves_nothing_undelivered(tmp_path: Path) -> None:
-    with Lives(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as lives:
+    with DaemonProcesses(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as lives:
         lives.start()
         lives.wait(lives.together)
         lives.load(60)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.served_cluster import Served, data, take
+from tests.hopd.daemon_processes import DaemonProcesses
+from tests.hopd.served_cluster import ServedCluster, data, take
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import ConnectError, Session, connect, sync
@@ -20,21 +20,23 @@ SECONDS_MAX = 240.0
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path: Path) -> Iterator[ServedCluster]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2 * SESSIONS:
         pytest.skip(f"at most {hard} open files are allowed here")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * SESSIONS), hard))
     config = local_config({"eu": 1}, base_port=free_base_port(2))
     words = ["--clients-max", str(SESSIONS)]
-    with Lives(config, tmp_path, module="hopring.daemon.hopd", words=words) as lives:
+    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd", words=words) as lives:
         lives.start()
         lives.wait(lives.together)
-        yield Served(lives, config)
+        yield ServedCluster(lives, config)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_thousand_sessions_work_and_one_more_is_refused_and_costs_nobody_anything(served: Served) -> None:
+def test_a_thousand_sessions_work_and_one_more_is_refused_and_costs_nobody_anything(
+    served: ServedCluster,
+) -> None:
     url = served.url("eu1")
 
     async def open_one(at: int) -> Session:
@@ -64,7 +66,7 @@ def test_a_thousand_sessions_work_and_one_more_is_refused_and_costs_nobody_anyth
     asyncio.run(story())
 
 
-def test_one_client_in_a_thousand_groups(served: Served) -> None:
+def test_one_client_in_a_thousand_groups(served: ServedCluster) -> None:
     async def story() -> None:
         async with asyncio.timeout(SECONDS_MAX), connect(served.url("eu1"), membership=False) as session:
             await asyncio.gather(*[session.join(f"g{at}") for at in range(SESSIONS)])

@@ -7,8 +7,8 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.served_cluster import SECONDS_MAX, Served, cluster, data, meet, take
+from tests.hopd.daemon_processes import DaemonProcesses
+from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster, cluster, data, meet, take
 
 from hopring import SAFE, UNRELIABLE, Message, MessageTooLarge, Session, View, connect, sync
 
@@ -16,16 +16,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]:
     config = cluster()
-    with Lives(config, tmp_path_factory.mktemp("served"), module="hopring.daemon.hopd") as lives:
+    with DaemonProcesses(config, tmp_path_factory.mktemp("served"), module="hopring.daemon.hopd") as lives:
         lives.start()
         lives.wait(lives.together)
-        yield Served(lives, config)
+        yield ServedCluster(lives, config)
 
 
 @contextlib.asynccontextmanager
-async def pair(served: Served) -> AsyncIterator[tuple[Session, Session]]:
+async def pair(served: ServedCluster) -> AsyncIterator[tuple[Session, Session]]:
     async with (
         asyncio.timeout(SECONDS_MAX),
         connect(served.url("eu1"), name="anna") as anna,
@@ -34,7 +34,9 @@ async def pair(served: Served) -> AsyncIterator[tuple[Session, Session]]:
         yield anna, bert
 
 
-def test_the_largest_message_arrives_whole_and_one_byte_more_is_refused_with_figures(served: Served) -> None:
+def test_the_largest_message_arrives_whole_and_one_byte_more_is_refused_with_figures(
+    served: ServedCluster,
+) -> None:
     async def story() -> None:
         async with pair(served) as (anna, bert):
             group = await anna.join("g")
@@ -51,7 +53,7 @@ def test_the_largest_message_arrives_whole_and_one_byte_more_is_refused_with_fig
     asyncio.run(story())
 
 
-def test_several_buffers_are_one_message_and_every_type_is_kept(served: Served) -> None:
+def test_several_buffers_are_one_message_and_every_type_is_kept(served: ServedCluster) -> None:
     async def story() -> None:
         async with pair(served) as (anna, bert):
             group = await anna.join("g")
@@ -68,7 +70,7 @@ def test_several_buffers_are_one_message_and_every_type_is_kept(served: Served) 
 
 
 def test_a_message_to_several_groups_comes_once_and_not_to_its_sender_if_it_does_not_want_it(
-    served: Served,
+    served: ServedCluster,
 ) -> None:
     async def story() -> None:
         async with pair(served) as (anna, bert):
@@ -84,7 +86,7 @@ def test_a_message_to_several_groups_comes_once_and_not_to_its_sender_if_it_does
     asyncio.run(story())
 
 
-def test_a_private_message_needs_no_join_and_reaches_nobody_else(served: Served) -> None:
+def test_a_private_message_needs_no_join_and_reaches_nobody_else(served: ServedCluster) -> None:
     async def story() -> None:
         async with pair(served) as (anna, bert):
             await bert.multicast(anna.private_group, b"psst", service=SAFE)
@@ -98,7 +100,7 @@ def test_a_private_message_needs_no_join_and_reaches_nobody_else(served: Served)
     asyncio.run(story())
 
 
-def test_what_was_sent_in_a_block_is_delivered_before_the_block_has_left(served: Served) -> None:
+def test_what_was_sent_in_a_block_is_delivered_before_the_block_has_left(served: ServedCluster) -> None:
     async def story() -> None:
         async with pair(served) as (anna, bert):
             group = await anna.join("g")
@@ -115,14 +117,14 @@ def test_what_was_sent_in_a_block_is_delivered_before_the_block_has_left(served:
     asyncio.run(story())
 
 
-def test_a_host_that_vanishes_would_be_noticed(served: Served) -> None:
+def test_a_host_that_vanishes_would_be_noticed(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1")) as anna, socket.socket(fileno=os.dup(anna.fileno())) as same:
         wanted = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)]
         wanted += [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 19_000)]
         assert [same.getsockopt(level, option) for level, option, _ in wanted] == [one[2] for one in wanted]
 
 
-def test_batches_have_everything_in_the_order_of_the_session(served: Served) -> None:
+def test_batches_have_everything_in_the_order_of_the_session(served: ServedCluster) -> None:
     with (
         sync.connect(served.url("eu1"), name="anna") as anna,
         sync.connect(served.url("us1"), name="bert") as bert,

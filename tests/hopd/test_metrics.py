@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.hopd.alone import alone
+from tests.hopd.one_daemon import alone
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import SAFE, sync

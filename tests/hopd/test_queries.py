@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.hopd.served_cluster import SECONDS_MAX, Served, hop, run
+from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster, hop, run
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import connect, sync
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 MANY = 5_000
 
 
-def test_any_daemon_tells_groups_members_and_its_view_to_who_has_joined_nothing(served: Served) -> None:
+def test_any_daemon_tells_groups_members_and_its_view_to_who_has_joined_nothing(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1"), name="anna") as anna, sync.connect(served.url("us1")) as bert:
         anna.join("trades")
         bert.join("trades")
@@ -50,7 +50,7 @@ def test_any_daemon_tells_groups_members_and_its_view_to_who_has_joined_nothing(
         assert facts_of.links[0].received > 0
 
 
-def test_watching_shows_each_view_as_it_comes(served: Served) -> None:
+def test_watching_shows_each_view_as_it_comes(served: ServedCluster) -> None:
     watching = hop("view", "--at", served.url("eu1"), "--json", "--watch", "--count", "3")
     try:
         assert watching.stdout is not None
@@ -67,7 +67,7 @@ def test_watching_shows_each_view_as_it_comes(served: Served) -> None:
         watching.communicate()
 
 
-def test_five_thousand_groups_are_told_in_pages(served: Served) -> None:
+def test_five_thousand_groups_are_told_in_pages(served: ServedCluster) -> None:
     async def story() -> None:
         async with asyncio.timeout(3 * SECONDS_MAX), connect(served.url("eu1"), name="anna") as anna:
             names = [f"g{number:05}" for number in range(MANY // 2)]
@@ -87,7 +87,7 @@ def test_five_thousand_groups_are_told_in_pages(served: Served) -> None:
     assert len(out.splitlines()) == 1, "who joined them has gone"
 
 
-def test_a_flood_of_questions_does_not_keep_others_waiting(served: Served) -> None:
+def test_a_flood_of_questions_does_not_keep_others_waiting(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),
@@ -110,7 +110,7 @@ def test_a_flood_of_questions_does_not_keep_others_waiting(served: Served) -> No
     asyncio.run(story())
 
 
-def test_nobody_there_is_exit_code_3_and_a_daemon_that_does_not_answer_too(served: Served) -> None:
+def test_nobody_there_is_exit_code_3_and_a_daemon_that_does_not_answer_too(served: ServedCluster) -> None:
     code, _, err = run("view", "--at", f"hop://127.0.0.1:{free_base_port(1)}")
     assert code == 3
     assert "start hopd there" in err
@@ -128,7 +128,7 @@ def test_nobody_there_is_exit_code_3_and_a_daemon_that_does_not_answer_too(serve
 
 
 def test_the_doctor_finds_nothing_wrong_between_daemons_and_then_the_one_that_was_killed(
-    served: Served, tmp_path: Path
+    served: ServedCluster, tmp_path: Path
 ) -> None:
     words = ["doctor", str(tmp_path / "hop.toml"), "--state", str(tmp_path), "--json"]
 

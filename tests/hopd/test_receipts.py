@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.hopd.served_cluster import SECONDS_MAX, Served
+from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster
 from tests.waiting import comes
 
 from hopring import (
@@ -29,7 +29,7 @@ from hopring import (
 pytestmark = pytest.mark.slow
 
 
-def test_receipts_tell_the_place_that_a_member_far_away_sees(served: Served) -> None:
+def test_receipts_tell_the_place_that_a_member_far_away_sees(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(SECONDS_MAX),
@@ -56,7 +56,7 @@ def test_receipts_tell_the_place_that_a_member_far_away_sees(served: Served) -> 
     asyncio.run(story())
 
 
-def test_the_blocking_call_does_the_same_and_a_silent_daemon_leaves_a_doubt(served: Served) -> None:
+def test_the_blocking_call_does_the_same_and_a_silent_daemon_leaves_a_doubt(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1"), name="anna") as anna, anna.join("g") as group:
         first = group.multicast_wait(b"one", timeout_seconds=SECONDS_MAX)
         second = anna.multicast_wait("elsewhere", b"two", service=SAFE, timeout_seconds=SECONDS_MAX)
@@ -78,7 +78,7 @@ def is_unread(port: int) -> bool:
     return any(int(queue, 16) for queue in queues)
 
 
-def test_a_daemon_that_is_killed_leaves_its_clients_in_doubt(served: Served) -> None:
+def test_a_daemon_that_is_killed_leaves_its_clients_in_doubt(served: ServedCluster) -> None:
     async def story() -> None:
         async with asyncio.timeout(2 * SECONDS_MAX):
             bert = await connect([served.url("us1"), served.url("eu1")], name="bert")
@@ -110,7 +110,7 @@ async def counts_seen(watcher: Session, messages: int) -> dict[bytes, int]:
     return seen
 
 
-def test_a_receipt_counts_the_members_at_its_place_while_others_come_and_go(served: Served) -> None:
+def test_a_receipt_counts_the_members_at_its_place_while_others_come_and_go(served: ServedCluster) -> None:
     async def come_and_go(at: str, name: str, groups: list[str], stop: asyncio.Event) -> None:
         async with connect(served.url(at), name=name, membership=False) as session:
             for group in itertools.cycle(groups):
@@ -147,7 +147,7 @@ def test_a_receipt_counts_the_members_at_its_place_while_others_come_and_go(serv
     assert len(set(seen.values())) > 1, "members came and went meanwhile"
 
 
-def test_a_receipt_tells_whether_a_private_group_is_of_a_live_session(served: Served) -> None:
+def test_a_receipt_tells_whether_a_private_group_is_of_a_live_session(served: ServedCluster) -> None:
     with (
         sync.connect(served.url("eu1"), name="anna") as anna,
         sync.connect(served.url("us1"), name="bert") as bert,
@@ -169,7 +169,7 @@ def test_a_receipt_tells_whether_a_private_group_is_of_a_live_session(served: Se
 
 
 def test_a_daemon_that_falls_silent_keeps_no_receipt_waiting_and_its_sessions_do_not_count(
-    served: Served,
+    served: ServedCluster,
 ) -> None:
     with (
         sync.connect(served.url("eu1"), name="anna") as anna,

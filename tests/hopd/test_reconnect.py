@@ -4,8 +4,8 @@ import asyncio
 import time
 
 import pytest
-from tests.hopd.proxy import Proxy
-from tests.hopd.served_cluster import SECONDS_MAX, Served, data, meet, take
+from tests.hopd.cutting_proxy import Proxy
+from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster, data, meet, take
 from tests.waiting import comes
 
 from hopring import (
@@ -34,7 +34,9 @@ async def until_back(stream: Group | Session) -> tuple[list[Event], Reconnected]
         seen.append(event)
 
 
-def test_a_client_of_a_daemon_that_was_killed_goes_to_the_other_and_is_in_its_groups(served: Served) -> None:
+def test_a_client_of_a_daemon_that_was_killed_goes_to_the_other_and_is_in_its_groups(
+    served: ServedCluster,
+) -> None:
     async def story() -> None:
         urls = [served.url("us1"), served.url("eu1")]
         async with (
@@ -66,7 +68,7 @@ def test_a_client_of_a_daemon_that_was_killed_goes_to_the_other_and_is_in_its_gr
     asyncio.run(story())
 
 
-def test_a_blocking_client_waits_for_its_daemon_to_be_started_again(served: Served) -> None:
+def test_a_blocking_client_waits_for_its_daemon_to_be_started_again(served: ServedCluster) -> None:
     with sync.connect(served.url("us1"), name="bert") as bert, bert.join("g") as group:
         assert isinstance(group.receive(timeout_seconds=SECONDS_MAX), View)
         served.lives.kill("us1")
@@ -80,7 +82,7 @@ def test_a_blocking_client_waits_for_its_daemon_to_be_started_again(served: Serv
         assert next(group.messages()).data == b"again"
 
 
-def test_a_daemon_that_is_ended_sends_its_clients_to_another(served: Served) -> None:
+def test_a_daemon_that_is_ended_sends_its_clients_to_another(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),
@@ -95,7 +97,7 @@ def test_a_daemon_that_is_ended_sends_its_clients_to_another(served: Served) -> 
     asyncio.run(story())
 
 
-def test_a_name_is_had_again_when_the_daemon_has_noticed_that_its_holder_is_gone(served: Served) -> None:
+def test_a_name_is_had_again_when_the_daemon_has_noticed_that_its_holder_is_gone(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),
@@ -119,7 +121,7 @@ def test_a_name_is_had_again_when_the_daemon_has_noticed_that_its_holder_is_gone
 
 
 def test_a_connection_that_breaks_again_and_again_sends_nothing_twice_and_counts_its_doubts(
-    served: Served,
+    served: ServedCluster,
 ) -> None:
     async def talk(session: Session, numbers: list[int]) -> None:
         while True:
@@ -161,7 +163,7 @@ def test_a_connection_that_breaks_again_and_again_sends_nothing_twice_and_counts
     asyncio.run(story())
 
 
-def test_reconnecting_can_be_switched_off(served: Served) -> None:
+def test_reconnecting_can_be_switched_off(served: ServedCluster) -> None:
     with sync.connect(served.url("us1"), reconnect=False) as bert:
         served.lives.kill("us1")
         with pytest.raises(SessionClosed, match="the daemon is gone; connect again"):

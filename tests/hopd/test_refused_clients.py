@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.alone import Alone, alone
+from tests.hopd.one_daemon import OneDaemon, alone
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import sync
@@ -24,7 +24,7 @@ CLIENTS_MAX = 3
 class Place:
     """A daemon, and where its clients connect."""
 
-    def __init__(self, daemon: Alone, port: int) -> None:
+    def __init__(self, daemon: OneDaemon, port: int) -> None:
         self.daemon = daemon
         self.port = port
         self.url = f"hop://127.0.0.1:{port}"

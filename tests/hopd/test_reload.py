@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.hopd.alone import alone
+from tests.hopd.one_daemon import alone
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import ConnectError, sync

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hopd.lives import Lives
-from tests.hopd.served_cluster import LINK, RING, Served, run
+from tests.hopd.daemon_processes import DaemonProcesses
+from tests.hopd.served_cluster import LINK, RING, ServedCluster, run
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import sync
@@ -29,13 +29,13 @@ def measured_cluster() -> Config:
     return replace(config, sites=tuple(sites), links=tuple(links), weights=Weights.MEASURED)
 
 
-def links_at(served: Served, name: str) -> dict[str, Any]:
+def links_at(served: ServedCluster, name: str) -> dict[str, Any]:
     code, out, err = run("routes", "--at", served.url(name), "--json")
     assert code == 0, err
     return {",".join(one["sites"]): one for one in json.loads(out)}
 
 
-def test_a_daemon_with_fixed_weights_tells_the_configured_ones(served: Served) -> None:
+def test_a_daemon_with_fixed_weights_tells_the_configured_ones(served: ServedCluster) -> None:
     code, out, err = run("routes", "--at", served.url("eu1"))
 
     assert (code, err) == (0, "")
@@ -47,10 +47,10 @@ def test_a_daemon_with_fixed_weights_tells_the_configured_ones(served: Served) -
 
 def test_links_are_measured_and_the_next_view_routes_by_it(tmp_path: Path) -> None:
     config = measured_cluster()
-    with Lives(config, tmp_path, module="hopring.daemon.hopd") as lives:
+    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as lives:
         lives.start()
         lives.wait(lives.together)
-        served = Served(lives, config)
+        served = ServedCluster(lives, config)
         before = links_at(served, "eu1")
         assert {name: line["agreed"] for name, line in before.items()} == {
             "ap,eu": 300_000,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.alone import alone
+from tests.hopd.one_daemon import alone
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import sync

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.hopd.served_cluster import SECONDS_MAX, Served, take
+from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster, take
 
 from hopring import Event, Gap, Message, Session, SlowPolicy, SlowWarning, View, connect
 
@@ -26,7 +26,7 @@ async def flood(session: Session, messages: int) -> None:
         await take(session, 1)
 
 
-async def slow_reader(served: Served, policy: SlowPolicy) -> list[Event]:
+async def slow_reader(served: ServedCluster, policy: SlowPolicy) -> list[Event]:
     """What a client of eu1 gets that sleeps while forty megabytes come from us1."""
     async with (
         asyncio.timeout(2 * SECONDS_MAX),
@@ -48,7 +48,7 @@ def data_of(event: Event) -> bytes:
     return event.data if isinstance(event, Message) else b""
 
 
-def test_what_is_spilled_is_all_there_in_its_order(served: Served, tmp_path: Path) -> None:
+def test_what_is_spilled_is_all_there_in_its_order(served: ServedCluster, tmp_path: Path) -> None:
     seen = asyncio.run(slow_reader(served, "spill"))
 
     assert [number(event) for event in seen if isinstance(event, Message)] == [*range(MESSAGES), 999_999]
@@ -57,7 +57,7 @@ def test_what_is_spilled_is_all_there_in_its_order(served: Served, tmp_path: Pat
     assert len(list(tmp_path.glob("*.eu1.spill"))) == 1
 
 
-def test_what_is_dropped_is_counted_at_its_place_and_views_are_not(served: Served) -> None:
+def test_what_is_dropped_is_counted_at_its_place_and_views_are_not(served: ServedCluster) -> None:
     seen = asyncio.run(slow_reader(served, "drop"))
 
     at, missing = 0, 0
@@ -75,7 +75,7 @@ def test_what_is_dropped_is_counted_at_its_place_and_views_are_not(served: Serve
 
 @pytest.mark.parametrize("daemon", ["eu1", "us1"])
 def test_a_sender_anywhere_waits_for_a_blocked_receiver_and_other_groups_do_not(
-    served: Served, daemon: str
+    served: ServedCluster, daemon: str
 ) -> None:
     async def story() -> None:
         async with (

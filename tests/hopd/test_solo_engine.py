@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
-from tests.hopd.alone import Alone, alone
+from tests.hopd.one_daemon import OneDaemon, alone
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import Message, Service, View, sync
@@ -26,7 +26,7 @@ SECONDS_MAX = 40.0
 class Solo:
     """A daemon on the engine of one process, and how it is reached."""
 
-    def __init__(self, daemon: Alone, config: Config, metrics_port: int, directory: Path) -> None:
+    def __init__(self, daemon: OneDaemon, config: Config, metrics_port: int, directory: Path) -> None:
         self.daemon = daemon
         self.url = f"hop://127.0.0.1:{config.daemons[0].client_port}"
         self.directory = directory

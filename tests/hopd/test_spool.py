@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hopd.served_cluster import SECONDS_MAX, Served
-from tests.hopd.spooling_cluster import Spooling, both_are_in
+from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster
+from tests.hopd.spooling_cluster import SpoolingCluster, both_are_in
 from tests.waiting import until
 
 from hopring import SAFE, Event, Message, View, connect, sync
@@ -22,10 +22,12 @@ from hopring.spool.verify import verify
 pytestmark = pytest.mark.slow
 
 
-def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(served: Served, tmp_path: Path) -> None:
+def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(
+    served: ServedCluster, tmp_path: Path
+) -> None:
     with (
-        Spooling(tmp_path / "one", served.url("eu1"), "--group", "trades") as one,
-        Spooling(tmp_path / "two", served.url("us1"), "--group", "tr*") as two,
+        SpoolingCluster(tmp_path / "one", served.url("eu1"), "--group", "trades") as one,
+        SpoolingCluster(tmp_path / "two", served.url("us1"), "--group", "tr*") as two,
         sync.connect(served.url("eu1")) as anna,
         sync.connect(served.url("us1")) as bert,
     ):
@@ -52,16 +54,22 @@ def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(served: Serve
     assert len(views[-1].members) == 2
 
 
-def test_a_spooler_that_was_killed_goes_on_and_says_that_it_was_away(served: Served, tmp_path: Path) -> None:
+def test_a_spooler_that_was_killed_goes_on_and_says_that_it_was_away(
+    served: ServedCluster, tmp_path: Path
+) -> None:
     with sync.connect(served.url("eu1")) as anna:
-        with Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades", "--name", "spooler") as spool:
+        with SpoolingCluster(
+            tmp_path / "s", served.url("eu1"), "--group", "trades", "--name", "spooler"
+        ) as spool:
             until(lambda: len(spool.records()) > 0)
             anna.multicast("trades", b"before")
             until(lambda: spool.messages() == [b"before"])
             spool.end(signal.SIGKILL)
         anna.multicast("trades", b"unheard")
         until(lambda: not anna.groups())
-        with Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades", "--name", "spooler") as spool:
+        with SpoolingCluster(
+            tmp_path / "s", served.url("eu1"), "--group", "trades", "--name", "spooler"
+        ) as spool:
             until(lambda: both_are_in(anna, "trades", 1))
             anna.multicast("trades", b"after")
             until(lambda: spool.messages() == [b"before", b"after"])
@@ -81,19 +89,19 @@ def test_a_spooler_that_was_killed_goes_on_and_says_that_it_was_away(served: Ser
             assert [record.offset for record in spool.records()] == list(range(5))
 
 
-def test_a_second_spooler_of_the_same_directory_is_refused(served: Served, tmp_path: Path) -> None:
-    with Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool:
+def test_a_second_spooler_of_the_same_directory_is_refused(served: ServedCluster, tmp_path: Path) -> None:
+    with SpoolingCluster(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool:
         until(lambda: len(spool.records()) > 0)
-        with Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as other:
+        with SpoolingCluster(tmp_path / "s", served.url("eu1"), "--group", "trades") as other:
             _, said = other.process.communicate(timeout=SECONDS_MAX)
 
             assert other.process.returncode == 1
             assert f"another process writes to it (process {spool.process.pid})" in said
 
 
-def test_replay_follows_what_is_spooled(served: Served, tmp_path: Path) -> None:
+def test_replay_follows_what_is_spooled(served: ServedCluster, tmp_path: Path) -> None:
     with (
-        Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
+        SpoolingCluster(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
         sync.connect(served.url("us1")) as bert,
     ):
         until(lambda: len(spool.records()) > 0)
@@ -115,10 +123,10 @@ def test_replay_follows_what_is_spooled(served: Served, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["asyncio", "blocking"])
 def test_a_join_since_an_offset_has_neither_gap_nor_duplicate(
-    served: Served, tmp_path: Path, shell: str
+    served: ServedCluster, tmp_path: Path, shell: str
 ) -> None:
     with (
-        Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
+        SpoolingCluster(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
         sync.connect(served.url("us1")) as bert,
     ):
         until(lambda: len(spool.records()) > 0)
@@ -152,7 +160,7 @@ def test_a_join_since_an_offset_has_neither_gap_nor_duplicate(
     assert sum(isinstance(one, View) and len(one.members) == 2 for one in seen) == 1, "the view of the join"
 
 
-async def since_aio(served: Served, root: Path, wanted: int) -> list[Event]:
+async def since_aio(served: ServedCluster, root: Path, wanted: int) -> list[Event]:
     seen: list[Event] = []
     async with connect(served.url("us1")) as anna, anna.join("trades", since=0, spool=root) as group:
         async for event in group:
@@ -162,7 +170,7 @@ async def since_aio(served: Served, root: Path, wanted: int) -> list[Event]:
     return seen
 
 
-def since_blocking(served: Served, root: Path, wanted: int) -> list[Event]:
+def since_blocking(served: ServedCluster, root: Path, wanted: int) -> list[Event]:
     seen: list[Event] = []
     with sync.connect(served.url("us1")) as anna:
         anna.join("trades", since=0, spool=root)
@@ -171,9 +179,9 @@ def since_blocking(served: Served, root: Path, wanted: int) -> list[Event]:
     return seen
 
 
-def test_a_lost_connection_of_the_spooler_is_a_record(served: Served, tmp_path: Path) -> None:
+def test_a_lost_connection_of_the_spooler_is_a_record(served: ServedCluster, tmp_path: Path) -> None:
     with (
-        Spooling(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
+        SpoolingCluster(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
         sync.connect(served.url("us1")) as bert,
     ):
         until(lambda: len(spool.records()) > 0)
@@ -205,11 +213,13 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_with_a_full_disk_the_spooler_stays_and_goes_on_when_there_is_room(served: Served, tiny: Path) -> None:
+def test_with_a_full_disk_the_spooler_stays_and_goes_on_when_there_is_room(
+    served: ServedCluster, tiny: Path
+) -> None:
     ballast = tiny / "ballast"
     ballast.write_bytes(bytes(200_000))
     with (
-        Spooling(tiny, served.url("eu1"), "--group", "trades") as spool,
+        SpoolingCluster(tiny, served.url("eu1"), "--group", "trades") as spool,
         sync.connect(served.url("us1")) as bert,
     ):
         until(lambda: len(spool.records()) > 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.hopd.alone import alone
+from tests.hopd.one_daemon import alone
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.cli.main import cli

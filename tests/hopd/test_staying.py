@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from queue import Empty, Queue
 
 import pytest
-from tests.hopd.served_cluster import Served
+from tests.hopd.served_cluster import ServedCluster
 
 from hopring import sync
 
@@ -75,7 +75,7 @@ def running(*words: str) -> Iterator[Command]:
         command.process.wait()
 
 
-def restart_all(served: Served, back: Callable[[], bool], command: Command) -> None:
+def restart_all(served: ServedCluster, back: Callable[[], bool], command: Command) -> None:
     """One after the other: the first is killed, the others end in an orderly way."""
     lives = served.lives
     for at, name in enumerate(lives.names):
@@ -86,7 +86,9 @@ def restart_all(served: Served, back: Callable[[], bool], command: Command) -> N
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one daemon", "several daemons"])
-def test_sub_comes_back_after_a_rolling_restart_and_says_what_is_missing(served: Served, several: bool) -> None:
+def test_sub_comes_back_after_a_rolling_restart_and_says_what_is_missing(
+    served: ServedCluster, several: bool
+) -> None:
     urls = [served.url("us1"), *([served.url("eu1")] if several else [])]
     with running("sub", "g", "--at", ",".join(urls), "--name", "reader", "--json") as sub:
         sub.until(lambda: sub.count("err", "is in g") == 1)
@@ -108,7 +110,7 @@ def test_sub_comes_back_after_a_rolling_restart_and_says_what_is_missing(served:
         assert "what was sent to g meanwhile is missing here" in again
 
 
-def test_shell_comes_back_after_a_rolling_restart_with_its_groups(served: Served) -> None:
+def test_shell_comes_back_after_a_rolling_restart_with_its_groups(served: ServedCluster) -> None:
     with running("shell", "--at", served.url("us1"), "--name", "anna") as shell:
         shell.type("join g")
         shell.until(lambda: shell.count("out", "-- view of g: #anna#us1 (join") == 1)
@@ -124,7 +126,7 @@ def test_shell_comes_back_after_a_rolling_restart_with_its_groups(served: Served
 
 @pytest.mark.parametrize("verb", [("sub", "g"), ("shell",)], ids=["sub", "shell"])
 def test_who_does_not_want_to_come_back_or_gives_up_ends_with_exit_code_1(
-    served: Served, verb: tuple[str, ...]
+    served: ServedCluster, verb: tuple[str, ...]
 ) -> None:
     with (
         running(*verb, "--at", served.url("us1"), "--give-up", "0") as at_once,

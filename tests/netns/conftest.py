@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.netns.lab import Lab, why_not
-from tests.netns.world import World
+from tests.netns.namespace_lab import Lab, why_not
+from tests.netns.three_sites import World
 
 from hopring.daemon.loop.event_loop import Loop
 

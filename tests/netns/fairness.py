@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
-from tests.netns.lab import Lab, die_with_parent, inside
+from tests.netns.namespace_lab import Lab, die_with_parent, inside
 
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.loop.layer_driver import LayerDriver

@@ -1,7 +1,7 @@
 """Trains and multicast between hosts, over cables that carry single packets."""
 
 import pytest
-from tests.netns.lab import Lab
+from tests.netns.namespace_lab import Lab
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop

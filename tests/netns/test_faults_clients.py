@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.netns.players import Player, bodies
-from tests.netns.scene import ALL, BLUE, RED, Scene, messages, play, seconds
-from tests.netns.world import World, steady_config
+from tests.netns.judged_cluster import ALL, BLUE, RED, Scene, messages, play, seconds
+from tests.netns.recording_clients import Player, bodies
+from tests.netns.three_sites import World, steady_config
 from tests.waiting import comes
 
 from hopring import Message, Service, SlowConsumer, View

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.netns.players import Player
-from tests.netns.scene import ALL, BLUE, LONE, RED, Scene, messages, play
-from tests.netns.world import HOSTS, World, make_config, steady_config
+from tests.netns.judged_cluster import ALL, BLUE, LONE, RED, Scene, messages, play
+from tests.netns.recording_clients import Player
+from tests.netns.three_sites import HOSTS, World, make_config, steady_config
 
 from hopring import Service, Transition, View
 from hopring.check import trace

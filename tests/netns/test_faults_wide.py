@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.netns.players import Player
-from tests.netns.scene import ALL, WAIT_SECONDS, Scene, messages, play, seconds
-from tests.netns.world import HOSTS, STEADY_LINK, STEADY_RING, World, make_config
+from tests.netns.judged_cluster import ALL, WAIT_SECONDS, Scene, messages, play, seconds
+from tests.netns.recording_clients import Player
+from tests.netns.three_sites import HOSTS, STEADY_LINK, STEADY_RING, World, make_config
 
 from hopring import Message, Service, Transition
 from hopring.check import trace

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.netns.lab import Lab
-from tests.netns.world import World, everybody, make_config
+from tests.netns.namespace_lab import Lab
+from tests.netns.three_sites import World, everybody, make_config
 
 from hopring.config import LinkProtocol
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from struct import Struct
 
 import pytest
-from tests.netns.lab import Lab
+from tests.netns.namespace_lab import Lab
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, Daemon, Multicast, RingTuning, Site

@@ -1,7 +1,7 @@
 """Rings of daemons on several hosts."""
 
 import pytest
-from tests.netns.lab import Lab
+from tests.netns.namespace_lab import Lab
 from tests.unit.daemon.node import Node, Up
 from tests.unit.daemon.waiting import run_until
 

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from tests.netns.lab import Lab
+from tests.netns.namespace_lab import Lab
 from tests.unit.daemon.node import Node
 from tests.unit.daemon.waiting import run_until
 

@@ -7,7 +7,7 @@ be taken for dead, and one that is dead must be noticed.
 from itertools import combinations
 
 import pytest
-from tests.paper.worlds import CHAIN, TREE_LINKS, Edges, config_of, numbered
+from tests.paper.paper_networks import CHAIN, TREE_LINKS, Edges, config_of, numbered
 
 from hopring.config.model import LinkProtocol
 from hopring.sim.path import Quality

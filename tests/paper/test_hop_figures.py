@@ -4,7 +4,7 @@ from collections.abc import Callable
 from statistics import fmean
 
 import pytest
-from tests.paper.worlds import (
+from tests.paper.paper_networks import (
     CHAIN_DELAYS_US,
     CHAIN_LINKS,
     TREE_LINKS,

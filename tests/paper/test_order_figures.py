@@ -3,7 +3,7 @@
 from statistics import fmean
 
 import pytest
-from tests.paper.worlds import config_of
+from tests.paper.paper_networks import config_of
 
 from hopring.check import trace
 from hopring.check.judge import check_evs

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tests.paper.worlds import config_of, numbered, overlay_of
+from tests.paper.paper_networks import config_of, numbered, overlay_of
 
 from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
 from hopring.sim.path import Quality

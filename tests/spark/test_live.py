@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hopd.spooling_cluster import Spooling
+from tests.hopd.spooling_cluster import SpoolingCluster
 from tests.spark.killing import BATCH_SECONDS_MAX, Killed, kill_all
 from tests.spark.piping import FILLING, SOURCE, TARGET, live
 from tests.unit.spark.spooling import fill
@@ -87,7 +87,7 @@ def check(
     root: Path, cluster: sync.Cluster, subscriber: Subscriber, kills: int, records: int, seed: int
 ) -> None:
     """A subscriber at one daemon and a spooler at the other hear all."""
-    with Spooling(root / "spool", cluster.url("eu1"), "--group", TARGET) as spooler:
+    with SpoolingCluster(root / "spool", cluster.url("eu1"), "--group", TARGET) as spooler:
         until((root / "spool" / TARGET).exists)
         killed = KilledLive(root, records, cluster, subscriber)
         at_work = kill_all(killed, kills, 2.0 if kills == 2 else 4.0, seed)

@@ -5,12 +5,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.unit.client.fake_server import Server
+from tests.unit.client.fake_server import FakeServer
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[FakeServer]:
     with TemporaryDirectory(dir="/tmp") as directory:
-        one = Server(Path(directory) / "s")
+        one = FakeServer(Path(directory) / "s")
         yield one
         one.close()

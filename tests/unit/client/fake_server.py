@@ -5,17 +5,17 @@ import socket
 import threading
 from pathlib import Path
 
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.session.session import SessionPhase
 
 
-class Server:
+class FakeServer:
     """Serves connections one read at a time, in a thread of its own."""
 
     def __init__(self, path: Path) -> None:
         self.url = f"hop+unix://{path}"
-        self.front = Front()
+        self.front = FakeDaemon()
         self.lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(path))

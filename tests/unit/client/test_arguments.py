@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from tests.unit.client.fake_server import Server
+from tests.unit.client.fake_server import FakeServer
 
 import hopring
 from hopring import (
@@ -209,9 +209,9 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server() -> Iterator[FakeServer]:
     with TemporaryDirectory(dir="/tmp") as directory:
-        one = Server(Path(directory) / "s")
+        one = FakeServer(Path(directory) / "s")
         yield one
         one.close()
 
@@ -235,7 +235,7 @@ def has(of: object, call: str, argument: str) -> bool:
 
 
 @pytest.mark.parametrize(("call", "argument", "case"), CASES)
-def test_asyncio(server: Server, call: str, argument: str, case: Case) -> None:
+def test_asyncio(server: FakeServer, call: str, argument: str, case: Case) -> None:
     async def story() -> None:
         async with asyncio.timeout(10), connect(server.url, membership=False) as session:
             group = await session.join("g")
@@ -253,7 +253,7 @@ def test_asyncio(server: Server, call: str, argument: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize(("call", "argument", "case"), CASES)
-def test_blocking(server: Server, call: str, argument: str, case: Case) -> None:
+def test_blocking(server: FakeServer, call: str, argument: str, case: Case) -> None:
     with sync.connect(server.url, membership=False) as session:
         group = session.join("g")
         for one in (session, group):
@@ -338,7 +338,7 @@ def test_reconnect(field: str, value: Any) -> None:
         Reconnect(delay_seconds_min=2.0, delay_seconds_max=1.0)
 
 
-def test_the_offset_of_a_join(server: Server) -> None:
+def test_the_offset_of_a_join(server: FakeServer) -> None:
     with sync.connect(server.url) as session, sync.connect(server.url, membership=False) as blind:
         for wrong in (-1, "0", None, True):
             with pytest.raises((WrongType, WrongValue), match="since"):

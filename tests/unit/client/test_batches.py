@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from tests.unit.client.wired_client import OPTIONS, connected
-from tests.unit.session.front import Front
-from tests.unit.spread.spread_connections import Desk
+from tests.unit.session.fake_daemon import FakeDaemon
+from tests.unit.spread.spread_connections import SpreadConnections
 
 from hopring.client.calls import BUNDLE_BYTES, BatchItem, Call, batch_of, multicast_batch
 from hopring.client.core import ClientCore
@@ -41,12 +41,12 @@ def finish(verb: Call[Receipt | None], exchange: Callable[[], None], *, begun: b
 
 
 def send(
-    front: Front, number: int, core: ClientCore, messages: Iterable[BatchItem], batch: int = 0
+    front: FakeDaemon, number: int, core: ClientCore, messages: Iterable[BatchItem], batch: int = 0
 ) -> Receipt | None:
     return finish(sent(core, messages, batch), lambda: front.exchange(number, core))
 
 
-def member(front: Front, number: int = 50, name: str = "bert", window_bytes: int = 1 << 20) -> ClientCore:
+def member(front: FakeDaemon, number: int = 50, name: str = "bert", window_bytes: int = 1 << 20) -> ClientCore:
     core = front.client(number, name, window_bytes)
     core.join("g")
     front.exchange(number, core)
@@ -66,7 +66,7 @@ def numbered(count: int) -> list[bytes]:
 
 
 def test_a_batch_is_delivered_in_order_and_the_receipt_is_that_of_the_last() -> None:
-    front = Front()
+    front = FakeDaemon()
     bert, sink = member(front), front.client(1, "sink")
     receipt = send(front, 1, sink, [b"one", (b"two", 7), b""])
     front.exchange(50, bert)
@@ -78,7 +78,7 @@ def test_a_batch_is_delivered_in_order_and_the_receipt_is_that_of_the_last() -> 
 
 
 def test_a_batch_that_is_sent_again_reaches_only_those_who_have_not_had_it() -> None:
-    front = Front()
+    front = FakeDaemon()
     bert, sink = member(front), front.client(1, "sink")
     send(front, 1, sink, numbered(5))
     carl = member(front, 51, "carl")
@@ -93,7 +93,7 @@ def test_a_batch_that_is_sent_again_reaches_only_those_who_have_not_had_it() -> 
 
 
 def test_clients_of_spread_get_the_messages_without_marks_and_as_often_as_they_are_sent() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     alice = desk.client(50, "alice")
     alice.join("g")
     alice.view()
@@ -106,7 +106,7 @@ def test_clients_of_spread_get_the_messages_without_marks_and_as_often_as_they_a
 
 def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tables() -> None:
     arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    front = Front()
+    front = FakeDaemon()
     bert, first, second = member(front), front.client(1, "first"), front.client(2, "second")
     send(front, 1, first, numbered(30))
     send(front, 2, second, numbered(100))
@@ -120,7 +120,7 @@ def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tabl
 
 
 def test_dropped_bundles_use_no_window_up() -> None:
-    front = Front()
+    front = FakeDaemon()
     bert, sink = member(front, window_bytes=64 * 1024), front.client(1, "sink")
     for _ in range(20):
         send(front, 1, sink, [bytes(20_000)])
@@ -132,7 +132,7 @@ def test_dropped_bundles_use_no_window_up() -> None:
 
 
 def test_a_batch_is_taken_as_there_is_room_and_not_before() -> None:
-    front = Front()
+    front = FakeDaemon()
     sink = front.client(1, "sink")
     front.stopped = True
     taken = 0
@@ -157,7 +157,7 @@ def test_a_batch_is_taken_as_there_is_room_and_not_before() -> None:
 
 
 def test_there_are_no_more_bundles_under_way_than_tickets() -> None:
-    front = Front()
+    front = FakeDaemon()
     sink = front.client(1, "sink")
     front.stopped = True
     for index in range(TICKETS_MAX):
@@ -177,7 +177,7 @@ def test_there_are_no_more_bundles_under_way_than_tickets() -> None:
 def test_a_sender_that_is_killed_anywhere_and_one_that_repeats_its_batch_while_it_is_under_way(
     cut: int,
 ) -> None:
-    front = Front()
+    front = FakeDaemon()
     bert, killed, later = member(front), front.client(1, "killed"), front.client(2, "later")
     front.stopped = True
     for part in range(4):  # Bundles that end in other places than those of the second.
@@ -205,7 +205,7 @@ def put(core: ClientCore, messages: list[bytes], index: int) -> None:
 def test_a_lost_connection_leaves_the_batch_in_doubt_and_it_may_be_sent_again(
     options: Reconnect | None,
 ) -> None:
-    front = Front()
+    front = FakeDaemon()
     bert, wire = member(front), connected(front, options=options)
     front.stopped = True
     verb = sent(wire.core, numbered(5), batch=3)
@@ -232,7 +232,7 @@ def test_a_lost_connection_leaves_the_batch_in_doubt_and_it_may_be_sent_again(
 
 
 def test_a_batch_never_goes_on_by_another_connection() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front)
     front.stopped = True
     verb = sent(wire.core, [bytes(100_000)] * 20)
@@ -251,7 +251,7 @@ def test_a_batch_never_goes_on_by_another_connection() -> None:
 
 
 def test_a_batch_that_does_not_move_is_given_up() -> None:
-    front = Front()
+    front = FakeDaemon()
     sink = front.client(1, "sink")
     front.stopped = True
     with pytest.raises(BatchInDoubt, match="nothing moved for 5 s"):
@@ -259,7 +259,7 @@ def test_a_batch_that_does_not_move_is_given_up() -> None:
 
 
 def test_what_cannot_be_a_batch_is_refused_before_anything_is_sent() -> None:
-    sink = Front().client(1, "sink")
+    sink = FakeDaemon().client(1, "sink")
     for app in ("", "a\0b", "x" * 129, "\ud800"):
         with pytest.raises(ValueError, match="name the application"):
             batch_of("g", app, 0, Service.SAFE)

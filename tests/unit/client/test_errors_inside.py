@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.unit.client.fake_server import Server
+from tests.unit.client.fake_server import FakeServer
 
 from hopring import Event, Group, Session, SessionClosed, connect, sync
 
@@ -40,7 +40,7 @@ async def read_batches(stream: Session | Group) -> None:
         await stream.receive_many()
 
 
-def test_loops_of_other_tasks_end_with_a_block_that_fails(server: Server) -> None:
+def test_loops_of_other_tasks_end_with_a_block_that_fails(server: FakeServer) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(10),
@@ -59,7 +59,7 @@ def test_loops_of_other_tasks_end_with_a_block_that_fails(server: Server) -> Non
     assert [type(one) for one in caught.value.exceptions] == [Mine]
 
 
-def test_a_task_that_nobody_awaits_says_nothing(server: Server) -> None:
+def test_a_task_that_nobody_awaits_says_nothing(server: FakeServer) -> None:
     complaints: list[object] = []
 
     async def story() -> None:
@@ -81,7 +81,7 @@ def test_a_task_that_nobody_awaits_says_nothing(server: Server) -> None:
 
 @pytest.mark.parametrize("reader", [read_by_calls, read_batches])
 def test_calls_of_other_tasks_name_the_error_as_the_cause(
-    server: Server, reader: Callable[[Session], Coroutine[None, None, None]]
+    server: FakeServer, reader: Callable[[Session], Coroutine[None, None, None]]
 ) -> None:
     reading: list[asyncio.Task[None]] = []
 
@@ -102,7 +102,7 @@ def test_calls_of_other_tasks_name_the_error_as_the_cause(
     assert isinstance(error.__cause__, Mine)
 
 
-def test_an_error_in_the_block_of_a_join_is_the_one_that_comes_out(server: Server) -> None:
+def test_an_error_in_the_block_of_a_join_is_the_one_that_comes_out(server: FakeServer) -> None:
     async def fail(anna: Session) -> None:
         async with anna.join("g"):
             anna.abort()
@@ -119,7 +119,7 @@ def test_an_error_in_the_block_of_a_join_is_the_one_that_comes_out(server: Serve
     asyncio.run(story())
 
 
-def test_the_blocking_session_does_the_same(server: Server) -> None:
+def test_the_blocking_session_does_the_same(server: FakeServer) -> None:
     sessions: list[sync.Session] = []
     streams: list[Iterator[Event]] = []
 

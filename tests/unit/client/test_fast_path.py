@@ -2,7 +2,7 @@
 
 import pytest
 from tests.unit.client.wired_client import connected, sending
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.events import Message, messages_of
 from hopring.client.fast_path import HeadCache, SendTemplate, credit_at
@@ -149,7 +149,7 @@ def credit_of(body: bytes) -> int | None:
 
 @pytest.mark.parametrize("cut", [1, 2, 7, 50, 150, 10_000])
 def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     core = wire.core
     assert core.offer("g", b"0", AGREED, 5, False)
     wire.exchange(0)
@@ -169,7 +169,7 @@ def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
 
 
 def test_one_that_is_open_alone_counts_and_takes_company() -> None:
-    wire = connected(Front(), "g", "h")
+    wire = connected(FakeDaemon(), "g", "h")
     core = wire.core
     assert core.offer("g", b"1", AGREED, 0, False)
     assert core.connection.has_output

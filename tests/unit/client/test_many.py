@@ -1,8 +1,8 @@
 """Many messages at once, and the short way of single ones: bundles, the window, and what is refused."""
 
 import pytest
-from tests.unit.client.wired_client import Wire, connected, sending
-from tests.unit.session.front import Front
+from tests.unit.client.wired_client import WiredClient, connected, sending
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client import calls
 from hopring.client.errors import MessageTooLarge, RequestRefused
@@ -24,20 +24,20 @@ def next_of(verb: calls.Call[None]) -> calls.Wait | None:
         return None
 
 
-def send(wire: Wire, some: OutgoingSeries) -> None:
+def send(wire: WiredClient, some: OutgoingSeries) -> None:
     """All of them, of which the window has room for all."""
     assert list(calls.multicast_many(wire.core, some, 0)) == []
     wire.exchange(0)
 
 
-def received(wire: Wire) -> list[tuple[bytes, int, int]]:
+def received(wire: WiredClient) -> list[tuple[bytes, int, int]]:
     """All messages, with their types and the sizes of their runs."""
     runs = wire.core.take_many(1_000_000, None).runs
     return [(one.data, one.type, len(run)) for run in runs for one in run.messages()]
 
 
 def test_they_come_in_their_order_as_one_bundle() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
 
     send(wire, many(b"1", b"", b"three"))
 
@@ -45,7 +45,7 @@ def test_they_come_in_their_order_as_one_bundle() -> None:
 
 
 def test_what_is_in_the_making_goes_first() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     wire.core.send(many(b"").sending._replace(data=b"first"))
     send(wire, many(b"second"))
 
@@ -53,7 +53,7 @@ def test_what_is_in_the_making_goes_first() -> None:
 
 
 def test_bundles_are_cut_by_bytes_and_by_messages() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     third = BUNDLE_BYTES_AIM // 3 - 7  # With its offset, type and hints.
     send(wire, many(*[bytes([at]) * third for at in range(7)]))
     assert [(data[0], size) for data, _, size in received(wire)] == [
@@ -66,7 +66,7 @@ def test_bundles_are_cut_by_bytes_and_by_messages() -> None:
 
 
 def test_more_than_the_window_waits_for_credit() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     window_bytes = wire.core.welcomed.window_bytes
     bodies = [at.to_bytes(4, "little") * 5_000 for at in range(3 * window_bytes // 20_000)]
     got: list[bytes] = []
@@ -88,7 +88,7 @@ def test_more_than_the_window_waits_for_credit() -> None:
 
 
 def test_one_that_is_too_large_is_refused_before_any_goes() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     limit_bytes = wire.core.welcomed.message_bytes_max
     with pytest.raises(MessageTooLarge):
         send(wire, many(b"small", bytes(limit_bytes + 1)))
@@ -99,7 +99,7 @@ def test_one_that_is_too_large_is_refused_before_any_goes() -> None:
 
 
 def test_none_is_none_and_groups_are_checked() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
 
     send(wire, many())
     assert received(wire) == []
@@ -110,7 +110,7 @@ def test_none_is_none_and_groups_are_checked() -> None:
 
 
 def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     core = wire.core
 
     assert not core.offer("g", bytes(core.welcomed.message_bytes_max + 1), AGREED, 0, False)
@@ -136,7 +136,7 @@ def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:
 
 
 def test_the_short_way_keeps_to_the_window() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     core = wire.core
     core.send(sending("g", b"1"))
     while core.offer("g", bytes(100_000), AGREED, 0, False):
@@ -151,7 +151,7 @@ def test_the_short_way_keeps_to_the_window() -> None:
 
 
 def test_single_messages_fill_bundles_as_many_do_and_a_long_one_has_its_own() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     sizes = [BUNDLE_BYTES_AIM // 3 - COLUMNS_BYTES - 1] * 4 + [2 * BUNDLE_BYTES_AIM, 5]
     for size in sizes:
         wire.core.send(sending("g", bytes(size)))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Event, Message
@@ -18,7 +18,7 @@ from hopring.spooler import RunBuilder
 GROUPS = ("a", "b", "c")
 
 
-def member(front: Front, number: int, name: str, *groups: str) -> ClientCore:
+def member(front: FakeDaemon, number: int, name: str, *groups: str) -> ClientCore:
     core = front.client(number, name)
     for group in groups:
         core.join(group)
@@ -41,7 +41,7 @@ def messages(events: list[Event]) -> list[tuple[tuple[str, ...], bytes]]:
 
 
 def send(
-    front: Front, number: int, core: ClientCore, *what: tuple[str, bytes], self_discard: bool = False
+    front: FakeDaemon, number: int, core: ClientCore, *what: tuple[str, bytes], self_discard: bool = False
 ) -> None:
     """All of it in one turn."""
     for group, data in what:
@@ -54,7 +54,7 @@ WHAT = (("a", b"1"), ("b", b"2"), ("a", b"3"), ("c", b"4"), ("c", b"5"))
 
 
 def test_who_is_in_all_groups_gets_all_in_one_run() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
 
@@ -70,7 +70,7 @@ def test_who_is_in_all_groups_gets_all_in_one_run() -> None:
 
 
 def test_who_is_in_some_groups_gets_only_theirs() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna")
     others = {
         2: member(front, 2, "bert", "a", "c"),
@@ -89,7 +89,7 @@ def test_who_is_in_some_groups_gets_only_theirs() -> None:
 
 
 def test_private_groups_and_senders_that_do_not_want_their_own() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna, bert = member(front, 1, "anna", "a"), member(front, 2, "bert", "a")
     private = bert.welcomed.private_group
     send(front, 1, anna, ("a", b"all"), (private, b"one"), ("a", b"more"), self_discard=True)
@@ -101,7 +101,7 @@ def test_private_groups_and_senders_that_do_not_want_their_own() -> None:
 
 
 def test_readers_of_groups_and_of_all_share_it() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
     send(front, 1, anna, ("b", b"6"), ("a", b"7"))
@@ -116,7 +116,7 @@ def test_readers_of_groups_and_of_all_share_it() -> None:
 
 
 def test_a_lot_that_was_taken_apart_gives_nothing_twice() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
     entry = anna.entry(None)
@@ -131,7 +131,7 @@ def test_a_lot_that_was_taken_apart_gives_nothing_twice() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_whoever_takes_what_nothing_is_lost_or_twice_and_all_credit_comes_back(seed: int) -> None:
     dice = random.Random(seed)
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna", *GROUPS)
     sent = [(dice.choice(GROUPS), b"%d" % at + bytes(dice.randrange(50))) for at in range(60)]
     waiting = sent[:]
@@ -153,7 +153,7 @@ def test_whoever_takes_what_nothing_is_lost_or_twice_and_all_credit_comes_back(s
 
 
 def test_spools_have_each_message_in_its_group_only() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
     spooling = RunBuilder()
@@ -172,7 +172,7 @@ def test_spools_have_each_message_in_its_group_only() -> None:
 
 def test_a_table_says_of_each_message_where_it_went() -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT * 5)
     table = anna.take_many(100, None).to_arrow()
@@ -182,7 +182,7 @@ def test_a_table_says_of_each_message_where_it_went() -> None:
 
 
 def test_receivers_of_many_kinds_get_their_messages_in_order() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna")
     names = [f"g{at}" for at in range(KINDS_MAX + 4)]
     dice = random.Random(1)
@@ -200,7 +200,7 @@ def test_receivers_of_many_kinds_get_their_messages_in_order() -> None:
 
 
 def test_a_piece_of_a_mixed_bundle_makes_its_own_messages_only() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna", *GROUPS)
     send(front, 1, anna, *WHAT)
     anna.take("b")
@@ -212,7 +212,7 @@ def test_a_piece_of_a_mixed_bundle_makes_its_own_messages_only() -> None:
 
 
 def test_once_a_group_was_read_alone_what_comes_stands_in_its_parts() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = member(front, 1, "anna", *GROUPS)
     assert anna.take("a") is None
     send(front, 1, anna, *WHAT)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from tests.unit.client.wired_client import Wire, connected, sending
-from tests.unit.session.front import VIEW, Front
+from tests.unit.client.wired_client import WiredClient, connected, sending
+from tests.unit.session.fake_daemon import VIEW, FakeDaemon
 
 from hopring.client import calls
 from hopring.client.errors import InDoubt, NoReceipt, SessionClosed, TimedOut
@@ -18,7 +18,7 @@ from hopring.session.protocol import ReceiptNotice, encode_control
 SECOND = 1_000_000
 
 
-def run(wire: Wire, verb: calls.Call[Receipt], work: Callable[[], None], now_us: int = 0) -> Receipt:
+def run(wire: WiredClient, verb: calls.Call[Receipt], work: Callable[[], None], now_us: int = 0) -> Receipt:
     """What a shell does, with one thing that happens while it waits."""
     try:
         wait = next(verb)
@@ -32,7 +32,7 @@ def run(wire: Wire, verb: calls.Call[Receipt], work: Callable[[], None], now_us:
 
 
 def test_a_receipt_has_the_place_that_members_see() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     wire.events()
     verb = calls.multicast_wait(wire.core, sending("g", b"x"), 0)
     receipt = run(wire, verb, lambda: wire.exchange(0))
@@ -45,7 +45,7 @@ def test_a_receipt_has_the_place_that_members_see() -> None:
 
 @pytest.mark.parametrize("self_discard", [False, True])
 def test_no_membership_is_needed_and_no_reader(self_discard: bool) -> None:
-    wire = connected(Front())
+    wire = connected(FakeDaemon())
     one = OutgoingMessage((GroupName("far"), GroupName("away")), b"x", Service.SAFE, 7, self_discard)
     receipt = run(wire, calls.multicast_wait(wire.core, one, 0), lambda: wire.exchange(0))
 
@@ -54,7 +54,7 @@ def test_no_membership_is_needed_and_no_reader(self_discard: bool) -> None:
 
 
 def test_messages_of_one_bundle_get_their_receipts_with_one_word() -> None:
-    wire = connected(Front())
+    wire = connected(FakeDaemon())
     tickets = [wire.core.send_for_receipt(sending("g", b"%d" % at)) for at in range(5)]
     wire.core.send(sending("g", b"without"))
     wire.exchange(0)
@@ -64,7 +64,7 @@ def test_messages_of_one_bundle_get_their_receipts_with_one_word() -> None:
 
 
 def test_who_asks_for_none_gets_none() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front)
     wire.core.send(sending("g", b"x"))
     front.say(1, wire.core.output())
@@ -73,7 +73,7 @@ def test_who_asks_for_none_gets_none() -> None:
 
 
 def test_there_are_so_many_tickets_and_they_come_back() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front)
     front.stopped = True
     for _ in range(TICKETS_MAX):
@@ -90,7 +90,7 @@ def test_there_are_so_many_tickets_and_they_come_back() -> None:
 
 
 def test_a_receipt_that_is_late_says_that_the_message_may_still_be_delivered() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front)
     front.stopped = True
     verb = calls.multicast_wait(wire.core, sending("g", b"x"), 0, seconds=2.0)
@@ -107,7 +107,7 @@ def test_a_receipt_that_is_late_says_that_the_message_may_still_be_delivered() -
 
 
 def test_a_message_that_found_no_room_was_not_sent() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front)
     front.stopped = True
     while wire.core.has_room(sending("g", bytes(100_000))):
@@ -120,7 +120,7 @@ def test_a_message_that_found_no_room_was_not_sent() -> None:
 
 
 def test_a_lost_connection_leaves_it_in_doubt_and_it_is_not_sent_again() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front)
     front.stopped = True
 
@@ -139,14 +139,14 @@ def test_a_lost_connection_leaves_it_in_doubt_and_it_is_not_sent_again() -> None
 
 
 def test_a_session_that_ended_before_is_no_doubt() -> None:
-    wire = connected(Front(), options=None)
+    wire = connected(FakeDaemon(), options=None)
     wire.lose(0)
     with pytest.raises(SessionClosed):
         next(calls.multicast_wait(wire.core, sending("g", b"x"), 0))
 
 
 def test_an_unreliable_message_has_no_receipt() -> None:
-    wire = connected(Front())
+    wire = connected(FakeDaemon())
     one = OutgoingMessage((GroupName("g"),), b"x", Service.UNRELIABLE)
     with pytest.raises(ValueError, match="has no place in the order"):
         next(calls.multicast_wait(wire.core, one, 0))
@@ -154,7 +154,7 @@ def test_an_unreliable_message_has_no_receipt() -> None:
 
 @pytest.mark.parametrize("tickets", [(3,), (1, 1)])
 def test_a_receipt_that_nobody_asked_for_is_not_of_the_protocol(tickets: tuple[int, ...]) -> None:
-    wire = connected(Front(), options=None)
+    wire = connected(FakeDaemon(), options=None)
     wire.core.send_for_receipt(sending("g", b""))
     wire.core.receive(
         encode_control(ReceiptNotice(tickets, Place(VIEW, 1, 0), False, tuple([0] * len(tickets))))
@@ -164,13 +164,13 @@ def test_a_receipt_that_nobody_asked_for_is_not_of_the_protocol(tickets: tuple[i
     assert "sent an invalid frame" in str(wire.core.ended)
 
 
-def counted(wire: Wire, *groups: str) -> int | None:
+def counted(wire: WiredClient, *groups: str) -> int | None:
     one = OutgoingMessage(tuple([GroupName(name) for name in groups]), b"x")
     return run(wire, calls.multicast_wait(wire.core, one, 0), lambda: wire.exchange(0)).members
 
 
 def test_a_receipt_counts_each_member_of_its_groups_once() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front)
     for number, groups in enumerate([("red",), ("red", "blue"), ("blue",)], 10):
         other = front.client(number, f"other{number}")
@@ -190,7 +190,7 @@ def test_a_receipt_counts_each_member_of_its_groups_once() -> None:
 
 
 def test_messages_of_a_mixed_bundle_are_counted_by_their_own_groups() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front, "red")
     wire.events()
     tickets = [wire.core.send_for_receipt(sending(group, b"x")) for group in ("red", "blue", "#anna#eu1")]
@@ -203,7 +203,7 @@ def test_messages_of_a_mixed_bundle_are_counted_by_their_own_groups() -> None:
 
 @pytest.mark.parametrize("members", [(), (1, 1)])
 def test_a_receipt_with_another_number_of_counts_is_not_of_the_protocol(members: tuple[int, ...]) -> None:
-    wire = connected(Front(), options=None)
+    wire = connected(FakeDaemon(), options=None)
     wire.core.send_for_receipt(sending("g", b""))
     wire.core.receive(encode_control(ReceiptNotice((1,), Place(VIEW, 1, 0), False, members)))
 

@@ -1,8 +1,8 @@
 """A session that loses its connection: it comes back, joins again, and says what it does not know."""
 
 import pytest
-from tests.unit.client.wired_client import OPTIONS, SECOND, Wire, connected, sending
-from tests.unit.session.front import Front
+from tests.unit.client.wired_client import OPTIONS, SECOND, WiredClient, connected, sending
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.errors import ConnectError, NameInUse, NotMember, SessionClosed, SlowConsumer
@@ -20,7 +20,7 @@ def kinds(events: list[Event]) -> list[str]:
 
 
 def test_it_joins_again_and_says_so_before_the_first_view() -> None:
-    wire = connected(Front(), "h", "g")
+    wire = connected(FakeDaemon(), "h", "g")
     wire.core.send(sending("g", b"before"))
     wire.exchange(0)
     wire.lose(2 * SECOND)
@@ -42,7 +42,7 @@ def test_it_joins_again_and_says_so_before_the_first_view() -> None:
 
 
 def test_every_group_sees_that_it_was_away() -> None:
-    wire = connected(Front(), "g", "h")
+    wire = connected(FakeDaemon(), "g", "h")
     wire.lose(0)
     wire.dial(100_000)
 
@@ -52,7 +52,7 @@ def test_every_group_sees_that_it_was_away() -> None:
 
 
 def test_messages_that_were_not_acknowledged_are_counted_and_never_sent_again() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front, "g")
     other = front.client(99, "bert")
     other.join("g")
@@ -78,7 +78,7 @@ def test_messages_that_were_not_acknowledged_are_counted_and_never_sent_again() 
 
 
 def test_nothing_can_be_asked_for_until_it_is_back_and_then_all_goes_on() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     wire.lose(0)
 
     assert not wire.core.may_ask()
@@ -93,7 +93,7 @@ def test_nothing_can_be_asked_for_until_it_is_back_and_then_all_goes_on() -> Non
 
 
 def test_what_waits_from_before_gives_no_credit_to_the_new_connection() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     wire.core.send(sending("g", bytes(50_000)))
     wire.exchange(0)
     wire.lose(0)
@@ -105,7 +105,7 @@ def test_what_waits_from_before_gives_no_credit_to_the_new_connection() -> None:
 
 
 def test_a_name_that_is_still_taken_is_tried_until_it_is_free() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front, "g")
     front.stopped = True
     wire.lose(0)
@@ -122,7 +122,7 @@ def test_a_name_that_is_still_taken_is_tried_until_it_is_free() -> None:
 
 
 def test_it_gives_up_after_its_time_and_says_why() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     wire.core.send(sending("g", b"in doubt"))
     wire.core.lost("the daemon is gone", 0)
     at_us = 0
@@ -142,7 +142,7 @@ def test_it_gives_up_after_its_time_and_says_why() -> None:
 
 
 def test_a_daemon_that_does_not_answer_is_given_up_after_a_while() -> None:
-    wire = connected(Front())
+    wire = connected(FakeDaemon())
     wire.lose(0)
     assert wire.core.dial(100_000) is not None
     wire.core.tick(5 * SECOND + 99_999)
@@ -155,7 +155,7 @@ def test_a_daemon_that_does_not_answer_is_given_up_after_a_while() -> None:
 
 
 def test_a_session_that_was_switched_to_no_reconnecting_ends() -> None:
-    wire = connected(Front(), "g", options=None)
+    wire = connected(FakeDaemon(), "g", options=None)
     wire.core.send(sending("g", b"in doubt"))
     wire.lose(0)
 
@@ -165,7 +165,7 @@ def test_a_session_that_was_switched_to_no_reconnecting_ends() -> None:
 
 
 def test_who_was_too_slow_does_not_come_back() -> None:
-    front = Front(SessionOptions(backlog_bytes_max=10_000))
+    front = FakeDaemon(SessionOptions(backlog_bytes_max=10_000))
     wire = connected(front, "g")
     other = front.client(99, "bert")
     for _ in range(30):
@@ -179,7 +179,7 @@ def test_who_was_too_slow_does_not_come_back() -> None:
 
 @pytest.mark.parametrize("said", [b"\xff" * 64, encode_control(ErrorNotice("version", "", "upgrade"))])
 def test_errors_of_protocol_end_the_session(said: bytes) -> None:
-    wire = connected(Front())
+    wire = connected(FakeDaemon())
     wire.core.receive(said, 0)
 
     assert isinstance(wire.core.ended, SessionClosed)
@@ -188,10 +188,10 @@ def test_errors_of_protocol_end_the_session(said: bytes) -> None:
 
 @pytest.mark.parametrize("reason", ["the daemon ends", "too many clients", "no HELLO in time"])
 def test_what_passes_is_tried_again_elsewhere(reason: str) -> None:
-    wire = Wire(Front(), ("hop://one", "hop://two"))
+    wire = WiredClient(FakeDaemon(), ("hop://one", "hop://two"))
     wire.dial(0)
     wire.core.receive(encode_control(ErrorNotice(reason, "", "connect to another daemon")), 0)
-    front, wire.front, wire.number = wire.front, Front(), 0
+    front, wire.front, wire.number = wire.front, FakeDaemon(), 0
 
     assert wire.dial(wire.core.wake_at_us) == "hop://two"
     assert wire.core.connected
@@ -199,7 +199,7 @@ def test_what_passes_is_tried_again_elsewhere(reason: str) -> None:
 
 
 def test_requests_without_an_answer_are_made_again_and_a_leave_is_done() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front, "g", "h")
     front.stopped = True
     wire.core.leave("g")
@@ -221,7 +221,7 @@ def test_requests_without_an_answer_are_made_again_and_a_leave_is_done() -> None
 
 
 def test_more_groups_than_the_window_holds_are_joined_again_bit_by_bit() -> None:
-    front = Front(SessionOptions(window_bytes=4_096))
+    front = FakeDaemon(SessionOptions(window_bytes=4_096))
     names = [f"g{at:03}" for at in range(100)]
     wire = connected(front)
     for name in names:
@@ -235,7 +235,7 @@ def test_more_groups_than_the_window_holds_are_joined_again_bit_by_bit() -> None
 
 
 def test_a_loss_while_groups_are_joined_again_begins_anew() -> None:
-    front = Front(SessionOptions(window_bytes=4_096))
+    front = FakeDaemon(SessionOptions(window_bytes=4_096))
     wire = connected(front)
     names = [f"g{at:03}" for at in range(40)]
     for name in names:
@@ -257,7 +257,7 @@ def test_a_loss_while_groups_are_joined_again_begins_anew() -> None:
 
 
 def test_a_second_loss_right_after_the_first_is_another_gap() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front, "g")
     wire.lose(0)
     front.stopped = True
@@ -271,8 +271,8 @@ def test_a_second_loss_right_after_the_first_is_another_gap() -> None:
 
 
 def test_a_join_that_is_refused_the_second_time_ends_the_session() -> None:
-    wire = connected(Front(), "g", "h")
-    wire.front, wire.number = Front(SessionOptions(groups_max=1)), 0
+    wire = connected(FakeDaemon(), "g", "h")
+    wire.front, wire.number = FakeDaemon(SessionOptions(groups_max=1)), 0
     wire.core.lost("the daemon is gone", 0)
     wire.dial(100_000)
 
@@ -281,7 +281,7 @@ def test_a_join_that_is_refused_the_second_time_ends_the_session() -> None:
 
 
 def test_closing_without_a_connection_is_the_end_and_tells_of_doubts() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     wire.core.send(sending("g", b"?"))
     wire.lose(0)
     wire.core.quit()
@@ -292,7 +292,7 @@ def test_closing_without_a_connection_is_the_end_and_tells_of_doubts() -> None:
 
 
 def test_a_loss_after_quit_is_not_mended() -> None:
-    front = Front()
+    front = FakeDaemon()
     wire = connected(front, "g")
     front.stopped = True
     wire.core.quit()
@@ -316,9 +316,9 @@ def test_the_first_connection_is_tried_once_at_each_daemon() -> None:
 
 
 def test_a_name_in_use_at_the_first_connection_is_told_at_once() -> None:
-    front = Front()
+    front = FakeDaemon()
     front.client(9, "anna")
-    wire = Wire(front, ("hop://one", "hop://two"))
+    wire = WiredClient(front, ("hop://one", "hop://two"))
     wire.dial(0)
 
     assert isinstance(wire.core.ended, NameInUse)
@@ -363,7 +363,7 @@ def test_times_that_make_no_sense_are_refused(options: tuple[float, float, float
 
 
 def test_a_preamble_of_something_else_is_no_daemon_to_come_back_to() -> None:
-    wire = connected(Front())
+    wire = connected(FakeDaemon())
     wire.lose(0)
     assert wire.core.dial(100_000) is not None
     wire.core.receive(b"SSH-2.0-OpenSSH_9.6\r\n", 100_000)
@@ -373,7 +373,7 @@ def test_a_preamble_of_something_else_is_no_daemon_to_come_back_to() -> None:
 
 
 def test_one_that_does_not_come_back_may_be_closed_while_it_is_connected() -> None:
-    wire = connected(Front(), options=None)
+    wire = connected(FakeDaemon(), options=None)
     wire.core.close()
 
     assert isinstance(wire.core.ended, SessionClosed)

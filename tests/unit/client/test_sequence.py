@@ -3,8 +3,8 @@
 import sys
 
 import pytest
-from tests.unit.client.wired_client import SECOND, Wire, connected, sending
-from tests.unit.session.front import VIEW, Front
+from tests.unit.client.wired_client import SECOND, WiredClient, connected, sending
+from tests.unit.session.fake_daemon import VIEW, FakeDaemon
 
 from hopring.client import calls
 from hopring.client.errors import MissingExtra, SessionClosed
@@ -12,7 +12,7 @@ from hopring.client.events import Message, Reconnected, View
 from hopring.client.sequence import COLUMNS, MAPPED_MIN, EventSequence
 
 
-def batch(wire: Wire, messages: int = 1_000, group: str | None = None) -> EventSequence:
+def batch(wire: WiredClient, messages: int = 1_000, group: str | None = None) -> EventSequence:
     """One that need not wait."""
     try:
         next(calls.receive_many(wire.core, group, messages, 0, 0.0))
@@ -22,7 +22,7 @@ def batch(wire: Wire, messages: int = 1_000, group: str | None = None) -> EventS
     raise AssertionError("it waits")
 
 
-def talkative(front: Front) -> Wire:
+def talkative(front: FakeDaemon) -> WiredClient:
     """View, many messages in one bundle, a view of somebody else's join, one message."""
     wire = connected(front, "g")
     for at in range(2 * MAPPED_MIN):
@@ -38,7 +38,7 @@ def talkative(front: Front) -> Wire:
 
 
 def test_a_batch_keeps_the_order_of_all_events() -> None:
-    events = list(batch(talkative(Front())))
+    events = list(batch(talkative(FakeDaemon())))
 
     assert [type(one).__name__ for one in events] == ["View", *["Message"] * 32, "View", "Message"]
     assert [one.data for one in events if isinstance(one, Message)] == [
@@ -48,7 +48,7 @@ def test_a_batch_keeps_the_order_of_all_events() -> None:
 
 
 def test_a_batch_ends_with_its_last_message_and_the_next_one_goes_on() -> None:
-    wire = talkative(Front())
+    wire = talkative(FakeDaemon())
     first, second, third = batch(wire, 3), batch(wire, 29), batch(wire, 5)
 
     assert [len(first), len(first.messages), len(second.messages)] == [4, 3, 29]
@@ -58,7 +58,7 @@ def test_a_batch_ends_with_its_last_message_and_the_next_one_goes_on() -> None:
 
 
 def test_credit_is_given_for_all_that_a_batch_took() -> None:
-    wire = talkative(Front())
+    wire = talkative(FakeDaemon())
     batch(wire)
     wire.exchange(0)
 
@@ -67,7 +67,7 @@ def test_credit_is_given_for_all_that_a_batch_took() -> None:
 
 
 def test_a_batch_of_a_group_has_its_events_only() -> None:
-    wire = connected(Front(), "g", "h")
+    wire = connected(FakeDaemon(), "g", "h")
     for group in ("g", "h", "g"):
         wire.core.send(sending(group, group.encode()))
     wire.exchange(0)
@@ -77,7 +77,7 @@ def test_a_batch_of_a_group_has_its_events_only() -> None:
 
 
 def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     verb = calls.receive_many(wire.core, None, 2, 0, 1.0)
     wait = next(verb)
     assert wait.until_us == SECOND
@@ -105,7 +105,7 @@ def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
 
 
 def test_without_a_time_it_waits_for_a_first_event_only() -> None:
-    wire = connected(Front())
+    wire = connected(FakeDaemon())
     verb = calls.receive_many(wire.core, None, 100, 0, None)
     wait = next(verb)
     wire.core.send(sending(wire.core.welcomed.private_group, b"1"))
@@ -118,7 +118,7 @@ def test_without_a_time_it_waits_for_a_first_event_only() -> None:
 
 
 def test_it_does_not_wait_for_more_than_the_window_lets_in() -> None:
-    wire = connected(Front(), "g")
+    wire = connected(FakeDaemon(), "g")
     verb = calls.receive_many(wire.core, None, 100_000, 0, 60.0)
     wait = next(verb)
     sent = 0
@@ -131,7 +131,7 @@ def test_it_does_not_wait_for_more_than_the_window_lets_in() -> None:
 
 
 def test_the_end_is_an_error_when_nothing_is_left() -> None:
-    wire = connected(Front(), "g", options=None)
+    wire = connected(FakeDaemon(), "g", options=None)
     wire.lose(0)
 
     assert len(batch(wire)) == 1
@@ -141,7 +141,7 @@ def test_the_end_is_an_error_when_nothing_is_left() -> None:
 
 def test_a_table_has_a_row_for_each_event() -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    front = Front()
+    front = FakeDaemon()
     wire = talkative(front)
     wire.lose(3 * SECOND)
     wire.dial(wire.core.wake_at_us)
@@ -181,7 +181,7 @@ def test_a_table_has_a_row_for_each_event() -> None:
 
 def test_long_runs_of_bodies_are_mapped_and_not_copied() -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    wire = talkative(Front())
+    wire = talkative(FakeDaemon())
     batch(wire, 5)  # The run begins in the middle of its bundle.
     some = batch(wire)
     mapped, copied = some.to_arrow().column("data").chunks
@@ -193,7 +193,7 @@ def test_long_runs_of_bodies_are_mapped_and_not_copied() -> None:
 
 def test_an_empty_batch_is_a_table_of_the_same_schema() -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    wire = talkative(Front())
+    wire = talkative(FakeDaemon())
 
     assert EventSequence(()).to_arrow().schema == batch(wire).to_arrow().schema
     assert EventSequence(()).to_arrow().num_rows == 0

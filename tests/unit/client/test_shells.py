@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 import pytest
-from tests.unit.client.fake_server import Server
+from tests.unit.client.fake_server import FakeServer
 from tests.waiting import comes
 
 from hopring import (
@@ -27,7 +27,7 @@ from hopring.client.replay import Replay
 SOON = Reconnect(delay_seconds_min=0.01, delay_seconds_max=0.05)
 
 
-def test_a_group_ends_with_the_block_that_joined_it(server: Server) -> None:
+def test_a_group_ends_with_the_block_that_joined_it(server: FakeServer) -> None:
     async def story() -> list[str]:
         async with asyncio.timeout(10), connect(server.url, name="anna") as anna:
             async with anna.join("g") as group:
@@ -41,7 +41,7 @@ def test_a_group_ends_with_the_block_that_joined_it(server: Server) -> None:
     assert asyncio.run(story()) == ["View", "Message", "Message"]
 
 
-def test_errors_of_requests_reach_who_asked(server: Server) -> None:
+def test_errors_of_requests_reach_who_asked(server: FakeServer) -> None:
     async def story() -> None:
         async with asyncio.timeout(10), connect(server.url) as anna:
             await anna.join("g")
@@ -51,7 +51,7 @@ def test_errors_of_requests_reach_who_asked(server: Server) -> None:
     asyncio.run(story())
 
 
-def test_cancelling_a_receive_loses_nothing(server: Server) -> None:
+def test_cancelling_a_receive_loses_nothing(server: FakeServer) -> None:
     async def story() -> bytes:
         async with asyncio.timeout(10), connect(server.url, membership=False) as anna:
             await anna.join("g")
@@ -66,7 +66,7 @@ def test_cancelling_a_receive_loses_nothing(server: Server) -> None:
     assert asyncio.run(story()) == b"one"
 
 
-def test_cancelled_receives_leave_nothing_behind(server: Server) -> None:
+def test_cancelled_receives_leave_nothing_behind(server: FakeServer) -> None:
     async def story() -> None:
         async with connect(server.url, membership=False) as session:
             for _ in range(20):
@@ -78,7 +78,7 @@ def test_cancelled_receives_leave_nothing_behind(server: Server) -> None:
     asyncio.run(story())
 
 
-def test_a_replay_is_not_passed_by_the_short_way(server: Server) -> None:
+def test_a_replay_is_not_passed_by_the_short_way(server: FakeServer) -> None:
     async def story() -> None:
         async with connect(server.url) as session:
             session._core.replays["g"] = cast("Replay", None)  # There is one; what it is does not matter here.
@@ -88,7 +88,7 @@ def test_a_replay_is_not_passed_by_the_short_way(server: Server) -> None:
     asyncio.run(story())
 
 
-def test_more_than_the_window_is_sent_without_a_reader(server: Server) -> None:
+def test_more_than_the_window_is_sent_without_a_reader(server: FakeServer) -> None:
     async def story() -> int:
         async with asyncio.timeout(20), connect(server.url, window_bytes=100_000) as anna:
             await anna.join("g")
@@ -104,7 +104,7 @@ def test_more_than_the_window_is_sent_without_a_reader(server: Server) -> None:
     assert asyncio.run(story()) == 40
 
 
-def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: Server) -> None:
+def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: FakeServer) -> None:
     async def story() -> None:
         async with asyncio.timeout(10):
             anna = await connect(server.url, reconnect=False)
@@ -121,7 +121,7 @@ def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: Se
     asyncio.run(story())
 
 
-def test_a_session_comes_back_by_itself_and_goes_on(server: Server) -> None:
+def test_a_session_comes_back_by_itself_and_goes_on(server: FakeServer) -> None:
     async def story() -> list[str]:
         async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=SOON) as anna:
             group = await anna.join("g")
@@ -139,7 +139,7 @@ def test_a_session_comes_back_by_itself_and_goes_on(server: Server) -> None:
     assert asyncio.run(story()) == ["Reconnected", "View", "Message"]
 
 
-def test_the_blocking_session_comes_back_by_itself_and_goes_on(server: Server) -> None:
+def test_the_blocking_session_comes_back_by_itself_and_goes_on(server: FakeServer) -> None:
     with sync.connect(server.url, name="anna", reconnect=SOON) as anna, anna.join("g") as group:
         assert isinstance(group.receive(timeout_seconds=10), View)
         before = anna.fileno()
@@ -151,7 +151,7 @@ def test_the_blocking_session_comes_back_by_itself_and_goes_on(server: Server) -
         assert anna.fileno() != before or anna.connected
 
 
-def test_calls_wait_while_there_is_no_connection_and_can_be_cancelled(server: Server) -> None:
+def test_calls_wait_while_there_is_no_connection_and_can_be_cancelled(server: FakeServer) -> None:
     async def story() -> bytes:
         late = Reconnect(delay_seconds_min=0.1, delay_seconds_max=0.1)
         async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=late) as anna:
@@ -173,7 +173,7 @@ def test_calls_wait_while_there_is_no_connection_and_can_be_cancelled(server: Se
     assert asyncio.run(story()) == b"after"
 
 
-def test_a_call_of_the_blocking_session_ends_in_time_without_a_connection(server: Server) -> None:
+def test_a_call_of_the_blocking_session_ends_in_time_without_a_connection(server: FakeServer) -> None:
     slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
     anna = sync.connect(server.url, name="anna", reconnect=slowly)
     server.cut()
@@ -187,7 +187,7 @@ def test_a_call_of_the_blocking_session_ends_in_time_without_a_connection(server
         anna.receive()
 
 
-def test_closing_and_aborting_end_a_session_that_tries_to_come_back(server: Server) -> None:
+def test_closing_and_aborting_end_a_session_that_tries_to_come_back(server: FakeServer) -> None:
     async def story() -> None:
         slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
         async with asyncio.timeout(10):
@@ -207,7 +207,7 @@ def test_closing_and_aborting_end_a_session_that_tries_to_come_back(server: Serv
     asyncio.run(story())
 
 
-def test_the_second_daemon_is_taken_if_the_first_is_not_there(server: Server) -> None:
+def test_the_second_daemon_is_taken_if_the_first_is_not_there(server: FakeServer) -> None:
     urls = ["hop+unix:///nowhere/s", server.url]
     with sync.connect(urls) as anna:
         assert anna.daemon == "eu1"
@@ -221,7 +221,7 @@ def test_the_second_daemon_is_taken_if_the_first_is_not_there(server: Server) ->
         sync.connect([])
 
 
-def test_the_blocking_shell_does_the_same(server: Server) -> None:
+def test_the_blocking_shell_does_the_same(server: FakeServer) -> None:
     with sync.connect(server.url, name="anna") as anna, anna.join("g") as group:
         assert isinstance(group.receive(timeout_seconds=10), View)
         for number in range(20):
@@ -263,7 +263,7 @@ def test_a_name_that_no_host_can_have_is_a_connect_error_in_both() -> None:
     asyncio.run(story())
 
 
-def test_closing_is_an_error_if_messages_are_in_doubt(server: Server) -> None:
+def test_closing_is_an_error_if_messages_are_in_doubt(server: FakeServer) -> None:
     slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
     anna = sync.connect(server.url, reconnect=slowly)
     with server.lock:

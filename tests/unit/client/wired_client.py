@@ -1,6 +1,6 @@
 """A client core whose connection is a byte exchange with a fake daemon."""
 
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Event
@@ -14,11 +14,11 @@ SECOND = 1_000_000
 OPTIONS = Reconnect(delay_seconds_min=0.1, delay_seconds_max=1.0, give_up_seconds=10.0)
 
 
-class Wire:
+class WiredClient:
     """One client between whatever connections a test gives it."""
 
     def __init__(
-        self, front: Front, urls: tuple[str, ...] = ("hop://one",), options: Reconnect | None = OPTIONS
+        self, front: FakeDaemon, urls: tuple[str, ...] = ("hop://one",), options: Reconnect | None = OPTIONS
     ) -> None:
         self.front = front
         self.core = ClientCore(urls, "anna", reconnect=options, epoch_us=1_000 * SECOND)
@@ -55,8 +55,8 @@ class Wire:
         return seen
 
 
-def connected(front: Front, *groups: str, options: Reconnect | None = OPTIONS) -> Wire:
-    wire = Wire(front, options=options)
+def connected(front: FakeDaemon, *groups: str, options: Reconnect | None = OPTIONS) -> WiredClient:
+    wire = WiredClient(front, options=options)
     assert wire.dial(0) == "hop://one"
     for group in groups:
         wire.core.join(group)

@@ -9,7 +9,17 @@ from struct import pack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.compat.peer import HELLO, OFFER, AwaitEnd, HangUp, Hear, Say, daemon, frame, view_body
+from tests.unit.compat.scripted_daemon import (
+    HELLO,
+    OFFER,
+    AwaitEnd,
+    HangUp,
+    Hear,
+    Say,
+    daemon,
+    frame,
+    view_body,
+)
 
 from hopring.compat import sp, spread
 from hopring.compat.constants import Code

@@ -11,7 +11,7 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from tests.unit.compat.peer import (
+from tests.unit.compat.scripted_daemon import (
     HELLO,
     KILL,
     WAIT_S,

@@ -7,7 +7,7 @@ from select import select
 from struct import pack
 
 import pytest
-from tests.unit.compat.peer import (
+from tests.unit.compat.scripted_daemon import (
     CHOICE,
     HELLO,
     JOIN,

@@ -11,7 +11,19 @@ from time import monotonic
 from types import FrameType
 
 import pytest
-from tests.unit.compat.peer import JOIN, KILL, WAIT_S, WELCOMED, AwaitEnd, Hear, Say, Step, daemon, frame, play
+from tests.unit.compat.scripted_daemon import (
+    JOIN,
+    KILL,
+    WAIT_S,
+    WELCOMED,
+    AwaitEnd,
+    Hear,
+    Say,
+    Step,
+    daemon,
+    frame,
+    play,
+)
 
 from hopring.compat import sp
 from hopring.compat.constants import Code

@@ -1,6 +1,6 @@
 """Senders that wait for receivers elsewhere."""
 
-from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, delivers
+from tests.unit.groups.one_daemon import ALL, BLUE, FAR, ME, NEAR, RED, FedGroups, delivers
 from tests.unit.groups.submissions import words
 
 from hopring.groups.backpressure import TOLD_MAX
@@ -11,12 +11,12 @@ from hopring.ordering.entry import CONTROL_SESSION
 from hopring.services import Service
 
 
-def sent(desk: Desk) -> list[int]:
+def sent(desk: FedGroups) -> list[int]:
     return [one.session for one in desk.taken() if one.session != CONTROL_SESSION]
 
 
 def test_a_daemon_tells_the_others_whom_to_wait_for_once_and_when_it_is_over() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.groups.block((RED, BLUE))
     desk.groups.block((RED,))
 
@@ -30,7 +30,7 @@ def test_a_daemon_tells_the_others_whom_to_wait_for_once_and_when_it_is_over() -
 
 
 def test_what_is_over_before_it_was_told_is_not_told() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.groups.block((RED,))
     desk.groups.unblock((RED,))
 
@@ -38,14 +38,14 @@ def test_what_is_over_before_it_was_told_is_not_told() -> None:
 
 
 def test_many_groups_go_in_several_words() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.groups.block([GroupName(f"g{at}") for at in range(TOLD_MAX + 1)])
 
     assert [len(one.on) for one in words(desk.taken()) if isinstance(one, GroupHold)] == [TOLD_MAX, 1]
 
 
 def test_messages_wait_until_all_who_are_behind_have_caught_up_and_other_groups_do_not() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", BLUE)
     for one in (NEAR, FAR):
@@ -62,7 +62,7 @@ def test_messages_wait_until_all_who_are_behind_have_caught_up_and_other_groups_
 
 
 def test_with_a_new_view_nobody_waits_for_who_is_gone_and_what_is_meant_is_said_again() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.groups.block((BLUE,))
     assert words(desk.taken()) == [GroupHold(("blue",), ())]
@@ -79,7 +79,7 @@ def test_with_a_new_view_nobody_waits_for_who_is_gone_and_what_is_meant_is_said_
 
 
 def test_what_a_daemon_says_of_itself_comes_back_and_counts_once() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.groups.block((RED,))
     desk.delivered(ME, desk.taken())
@@ -92,7 +92,7 @@ def test_what_a_daemon_says_of_itself_comes_back_and_counts_once() -> None:
 
 
 def test_alone_in_the_first_view_it_holds_as_well() -> None:
-    desk = Desk()
+    desk = FedGroups()
     assert desk.groups.views.ids.view != NOWHERE
     desk.join(1, "ann", RED)
     desk.groups.block((RED,))

@@ -1,6 +1,6 @@
 """Reliable and FIFO messages that overtake a join."""
 
-from tests.unit.groups.literal import BLUE, ME, NEAR, RED, Desk, delivers
+from tests.unit.groups.one_daemon import BLUE, ME, NEAR, RED, FedGroups, delivers
 
 from hopring.engine.events import Stamped, SubmitMessage
 from hopring.groups.events import Connect, DeliverBundle, JoinGroup, LeaveGroup, Output, ShowView
@@ -9,15 +9,15 @@ from hopring.ordering.entry import Message, Position
 from hopring.services import Service
 
 
-def stamped(desk: Desk, submits: list[SubmitMessage]) -> None:
+def stamped(desk: FedGroups, submits: list[SubmitMessage]) -> None:
     """They get the next places, and will be delivered there."""
     for at, submit in enumerate(submits, desk.at + 1):
         message = Message(submit.service, ME.daemon, submit.session, submit.payload)
         desk.step(Stamped(desk.view, message, Position(at, 0)))
 
 
-def joining(*groups: GroupName, before: GroupName | None = None) -> tuple[Desk, list[SubmitMessage]]:
-    desk = Desk(ME, NEAR)
+def joining(*groups: GroupName, before: GroupName | None = None) -> tuple[FedGroups, list[SubmitMessage]]:
+    desk = FedGroups(ME, NEAR)
     desk.step(Connect(1, "ann"))
     if before is not None:
         desk.step(JoinGroup(1, before))
@@ -30,7 +30,7 @@ def joining(*groups: GroupName, before: GroupName | None = None) -> tuple[Desk, 
 
 
 def early(
-    desk: Desk, service: Service, *groups: str, at: int, session: int = 9, discard: bool = False
+    desk: FedGroups, service: Service, *groups: str, at: int, session: int = 9, discard: bool = False
 ) -> list[Output]:
     before = desk.at
     out = desk.message(ME if discard else NEAR, service, *groups, at=at, session=session, discard=discard)
@@ -99,7 +99,7 @@ def test_fifo_through_another_group_waits_for_what_its_sender_sent_before() -> N
 
 
 def test_who_has_left_meanwhile_is_not_given_what_waited_there() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.step(LeaveGroup(1, RED))
     desk.step(JoinGroup(1, BLUE))
@@ -115,7 +115,7 @@ def test_who_has_left_meanwhile_is_not_given_what_waited_there() -> None:
 
 def test_who_leaves_a_group_and_joins_it_again_gets_what_waited_behind_another_join() -> None:
     """In blue, on its way out of it, into red, and into blue again (clients, seed 3738)."""
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", BLUE)
     desk.step(LeaveGroup(1, BLUE))
     desk.step(JoinGroup(1, RED))

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.groups.literal import FAR, ME, NEAR, member, view_id
+from tests.unit.groups.one_daemon import FAR, ME, NEAR, member, view_id
 
 from hopring.errors import PeerError
 from hopring.groups.exchange import GroupsExchange, groups_parts

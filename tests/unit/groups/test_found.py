@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 import pytest
-from tests.unit.groups.acts import broken, members, receive, send, split, stamp
-from tests.unit.groups.world import World
+from tests.unit.groups.ideal_daemons import World
+from tests.unit.groups.scripted_events import broken, members, receive, send, split, stamp
 
 from hopring.check.trace import GroupInstalled
 from hopring.engine.events import Rift

@@ -1,14 +1,14 @@
 """One daemon's groups, event by event."""
 
 import pytest
-from tests.unit.groups.literal import (
+from tests.unit.groups.one_daemon import (
     ALL,
     BLUE,
     FAR,
     ME,
     NEAR,
     RED,
-    Desk,
+    FedGroups,
     delivers,
     member,
     signals,
@@ -56,16 +56,16 @@ def words(submits: list[SubmitMessage]) -> list[object]:
 
 
 def test_a_session_is_told_its_private_group() -> None:
-    assert Desk().step(Connect(1, "ann")) == [SessionConnected(1, GroupName("#ann#d0"))]
+    assert FedGroups().step(Connect(1, "ann")) == [SessionConnected(1, GroupName("#ann#d0"))]
 
 
 @pytest.mark.parametrize("name", ["", "a#b", "x" * 65, "nul\0", "\ud800"])
 def test_an_illegal_name_is_refused(name: str) -> None:
-    assert Desk().step(Connect(1, name)) == [RequestRefused(1, RefusalReason.ILLEGAL_NAME, name)]
+    assert FedGroups().step(Connect(1, name)) == [RequestRefused(1, RefusalReason.ILLEGAL_NAME, name)]
 
 
 def test_a_name_is_taken_until_its_holders_end_is_ordered() -> None:
-    desk = Desk()
+    desk = FedGroups()
     desk.step(Connect(1, "ann"))
     assert desk.step(Connect(2, "ann")) == [RequestRefused(2, RefusalReason.NAME_IN_USE, "ann")]
 
@@ -79,14 +79,14 @@ def test_a_name_is_taken_until_its_holders_end_is_ordered() -> None:
 
 @pytest.mark.parametrize("name", ["", "#ann#d0", "x" * 129, "nul\0"])
 def test_an_illegal_group_is_refused(name: str) -> None:
-    desk = Desk()
+    desk = FedGroups()
     desk.step(Connect(1, "ann"))
 
     assert desk.step(JoinGroup(1, GroupName(name))) == [RequestRefused(1, RefusalReason.ILLEGAL_GROUP, name)]
 
 
 def test_joining_twice_and_leaving_where_one_is_not_are_refused() -> None:
-    desk = Desk()
+    desk = FedGroups()
     desk.step(Connect(1, "ann"))
     assert desk.step(LeaveGroup(1, RED)) == [RequestRefused(1, RefusalReason.NOT_A_MEMBER, "red")]
     assert desk.step(JoinGroup(1, RED)) == []
@@ -94,7 +94,7 @@ def test_joining_twice_and_leaving_where_one_is_not_are_refused() -> None:
 
 
 def test_a_session_whose_queue_is_full_has_to_wait() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.signal((ME, NEAR), 3)
     desk.step(Connect(1, "ann"))
     while desk.groups.accepts(1):
@@ -108,7 +108,7 @@ def test_a_session_whose_queue_is_full_has_to_wait() -> None:
 
 
 def test_a_join_is_one_agreed_message_in_a_view_of_one_site() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
 
@@ -118,7 +118,7 @@ def test_a_join_is_one_agreed_message_in_a_view_of_one_site() -> None:
 
 
 def test_the_first_view_of_a_joiner_has_itself_for_company_and_others_have_each_other() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
 
     mine, others = views(desk.join(2, "bob", RED))
@@ -131,7 +131,7 @@ def test_the_first_view_of_a_joiner_has_itself_for_company_and_others_have_each_
 
 
 def test_members_are_listed_by_daemon_and_then_by_name() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.deliver(NEAR, 7, GroupJoin("ann", "red"))
     desk.join(1, "zoe", RED)
 
@@ -141,7 +141,7 @@ def test_members_are_listed_by_daemon_and_then_by_name() -> None:
 
 
 def test_who_leaves_sees_where_and_the_others_see_a_view() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", RED)
     desk.step(LeaveGroup(1, RED))
@@ -155,7 +155,7 @@ def test_who_leaves_sees_where_and_the_others_see_a_view() -> None:
 
 
 def test_an_end_takes_a_session_out_of_all_groups_by_its_number_and_not_its_name() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.join(1 + 1, "bob", BLUE)
     desk.deliver(NEAR, 7, GroupJoin("ann", "red"))
@@ -171,7 +171,7 @@ def test_an_end_takes_a_session_out_of_all_groups_by_its_number_and_not_its_name
 
 
 def test_a_group_that_comes_back_goes_on_above_its_last_id() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.step(LeaveGroup(1, RED))
     desk.delivered(ME, desk.taken())
@@ -183,7 +183,7 @@ def test_a_group_that_comes_back_goes_on_above_its_last_id() -> None:
 
 
 def test_join_then_send_then_leave_go_out_in_that_order() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
     desk.send(1, Service.RELIABLE, "red")
@@ -193,7 +193,7 @@ def test_join_then_send_then_leave_go_out_in_that_order() -> None:
 
 
 def test_an_end_goes_behind_all_that_was_asked_for_but_no_join_is_waited_for() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
     desk.send(1, Service.RELIABLE, "red")
@@ -207,7 +207,7 @@ def test_an_end_goes_behind_all_that_was_asked_for_but_no_join_is_waited_for() -
 
 
 def test_sessions_take_turns() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     for session in (1, 2):
         desk.step(Connect(session, f"s{session}"))
         for service in (Service.AGREED, Service.SAFE, Service.AGREED):  # So that they are not merged.
@@ -220,7 +220,7 @@ def test_sessions_take_turns() -> None:
 
 
 def test_a_session_in_several_of_the_groups_gets_a_message_once() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.step(JoinGroup(1, BLUE))
     desk.delivered(ME, desk.taken())
@@ -232,14 +232,14 @@ def test_a_session_in_several_of_the_groups_gets_a_message_once() -> None:
 
 
 def test_what_nobody_here_is_in_is_not_delivered() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
 
     assert desk.message(FAR, Service.AGREED, "blue", "#ann#d1", "#bob#d0") == []
 
 
 def test_self_discard_spares_only_the_sending_session() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", RED)
 
@@ -248,7 +248,7 @@ def test_self_discard_spares_only_the_sending_session() -> None:
 
 
 def test_a_message_names_its_senders_private_group() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
 
     (out,) = desk.message(NEAR, Service.AGREED, "red")
@@ -257,7 +257,7 @@ def test_a_message_names_its_senders_private_group() -> None:
 
 
 def test_a_bundle_of_another_session_than_its_message_is_dropped() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.send(1, Service.AGREED, "red")
     (submit,) = desk.taken()
@@ -271,7 +271,7 @@ def test_a_bundle_of_another_session_than_its_message_is_dropped() -> None:
     "payload", [b"", b"\x05", b"\x05" * 40, b"\x95\xa1J", b"\xff" * 9, b"\x93\xa1J\xa0\xa1g"]
 )
 def test_garbage_is_dropped_and_counted(payload: bytes) -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
 
     assert (
         desk.step(Delivered(desk.view, Message(Service.AGREED, NEAR.daemon, 3, payload), NEAR, Position(9, 0)))
@@ -281,7 +281,7 @@ def test_garbage_is_dropped_and_counted(payload: bytes) -> None:
 
 
 def test_a_client_cannot_speak_for_the_daemon_nor_a_word_come_with_a_weaker_service() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     for service, session, word in (
         (Service.SAFE, 5, GroupInterest(1, ("red",))),
         (Service.RELIABLE, 5, GroupJoin("ann", "red")),
@@ -298,7 +298,7 @@ def test_a_client_cannot_speak_for_the_daemon_nor_a_word_come_with_a_weaker_serv
 
 
 def test_who_only_loses_daemons_waits_until_the_others_are_there_and_asks_nothing() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", BLUE)
     desk.deliver(FAR, 7, GroupJoin("far", "red"))
@@ -322,7 +322,7 @@ def test_who_only_loses_daemons_waits_until_the_others_are_there_and_asks_nothin
 
 
 def test_who_is_left_alone_waits_for_nobody() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
 
     assert desk.move((ME,), (ME,), 3) == [Resume(view_id(3))]
@@ -331,7 +331,7 @@ def test_who_is_left_alone_waits_for_nobody() -> None:
 @pytest.mark.parametrize("service", [Service.CAUSAL, Service.AGREED, Service.SAFE])
 def test_behind_the_signal_a_message_in_order_closes_also_a_group_that_loses_nobody(service: Service) -> None:
     """Those who did not come along may have had something before it."""
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", BLUE)
     assert signals(desk.signal((ME, NEAR), 3)) == []
@@ -352,7 +352,7 @@ def test_behind_the_signal_a_message_in_order_closes_also_a_group_that_loses_nob
 
 
 def test_requests_wait_from_the_signal_until_all_groups_are_told_and_keep_their_order() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.signal((ME,), 3)
     desk.send(1, Service.RELIABLE, "red")
@@ -370,7 +370,7 @@ def test_requests_wait_from_the_signal_until_all_groups_are_told_and_keep_their_
 
 
 def test_a_merge_shows_a_group_that_both_sides_have_and_leaves_alone_one_that_only_one_has() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", BLUE)
     assert signals(desk.move((ME, NEAR), ALL, 3)) == []
@@ -388,7 +388,7 @@ def test_a_merge_shows_a_group_that_both_sides_have_and_leaves_alone_one_that_on
 
 
 def test_groups_in_parts_are_one_unit() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.move((ME,), (ME, FAR), 3)
     desk.delivered(ME, desk.taken())
@@ -404,7 +404,7 @@ def test_groups_in_parts_are_one_unit() -> None:
 
 
 def test_groups_of_an_older_view_count_for_nothing() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.move((ME,), (ME, FAR), 3)
     desk.delivered(ME, desk.taken())
 
@@ -415,7 +415,7 @@ def test_groups_of_an_older_view_count_for_nothing() -> None:
 
 def test_two_sides_that_both_lost_members_of_one_view_are_no_companions() -> None:
     """Trap: overwritten with the new membership and -1, their ids would look alike."""
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.deliver(FAR, 7, GroupJoin("far", "red"))
     last = GroupViewId(view_id(2), (), 2)
@@ -432,7 +432,7 @@ def test_two_sides_that_both_lost_members_of_one_view_are_no_companions() -> Non
 
 
 def test_a_join_after_the_signal_is_shown_with_an_id_of_this_side_and_closed_at_once() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.deliver(FAR, 7, GroupJoin("far", "red"))
     desk.signal((ME, NEAR), 3)
@@ -450,7 +450,7 @@ def test_a_join_after_the_signal_is_shown_with_an_id_of_this_side_and_closed_at_
 
 
 def test_a_leave_after_the_signal_is_not_undone_by_the_view_that_follows() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.join(2, "bob", RED)
     desk.deliver(FAR, 7, GroupJoin("far", "red"))
@@ -469,7 +469,7 @@ def test_a_leave_after_the_signal_is_not_undone_by_the_view_that_follows() -> No
 
 
 def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.deliver(NEAR, 5, GroupJoin("near", "red"))
     desk.move((ME, NEAR), ALL, 3)
@@ -495,7 +495,7 @@ def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() ->
 
 
 def test_a_second_change_before_groups_are_complete_begins_the_exchange_again() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.deliver(NEAR, 5, GroupJoin("near", "red"))
     desk.move((ME, NEAR), ALL, 3)
@@ -514,7 +514,7 @@ def test_a_second_change_before_groups_are_complete_begins_the_exchange_again() 
 
 
 def test_a_join_before_groups_are_complete_is_a_peers_mistake() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.move((ME,), (ME, FAR), 3)
 
     assert desk.deliver(FAR, 7, GroupJoin("far", "red")) == []
@@ -524,7 +524,7 @@ def test_a_join_before_groups_are_complete_is_a_peers_mistake() -> None:
 @pytest.mark.parametrize("service", [Service.RELIABLE, Service.FIFO])
 def test_messages_of_daemons_that_have_all_groups_wait_for_the_view_that_groups_bring(service: Service) -> None:
     """Otherwise they came in the view before, where companions may never get them (clients, seed 2490)."""
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.move((ME, NEAR), ALL, 3)
 
@@ -533,7 +533,7 @@ def test_messages_of_daemons_that_have_all_groups_wait_for_the_view_that_groups_
 
 
 def test_messages_that_wait_for_groups_that_never_come_are_delivered_before_the_next_view() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     desk.join(1, "ann", RED)
     desk.move((ME, NEAR), ALL, 3)
     desk.message(FAR, Service.RELIABLE, "red")

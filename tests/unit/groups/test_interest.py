@@ -1,6 +1,6 @@
 """Announce, then join; and where a bundle goes."""
 
-from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, view_id
+from tests.unit.groups.one_daemon import ALL, BLUE, FAR, ME, NEAR, RED, FedGroups, view_id
 
 from hopring.engine.events import SubmitMessage
 from hopring.groups.events import (
@@ -201,7 +201,7 @@ def test_who_joins_again_in_that_while_announces_nothing() -> None:
 
 
 def test_the_first_join_is_announced_safe_and_sent_when_that_is_delivered() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
 
@@ -214,7 +214,7 @@ def test_the_first_join_is_announced_safe_and_sent_when_that_is_delivered() -> N
 
 
 def test_later_joins_of_the_group_need_no_announcement() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.step(Connect(2, "bob"))
     desk.step(JoinGroup(2, RED))
@@ -223,7 +223,7 @@ def test_later_joins_of_the_group_need_no_announcement() -> None:
 
 
 def test_what_a_session_asks_for_waits_behind_its_join_and_others_go_on() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.step(Connect(1, "ann"))
     desk.step(Connect(2, "bob"))
     desk.step(JoinGroup(1, RED))
@@ -238,7 +238,7 @@ def test_what_a_session_asks_for_waits_behind_its_join_and_others_go_on() -> Non
 
 
 def test_a_leave_behind_a_join_that_waits_is_two_events_in_their_order() -> None:
-    desk = Desk(ME, NEAR, FAR)
+    desk = FedGroups(ME, NEAR, FAR)
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
     desk.step(LeaveGroup(1, RED))
@@ -257,7 +257,7 @@ def test_a_leave_behind_a_join_that_waits_is_two_events_in_their_order() -> None
 
 
 def test_groups_announce_what_was_under_way() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
     (announcement,) = desk.taken()
@@ -276,7 +276,7 @@ def test_groups_announce_what_was_under_way() -> None:
 
 
 def test_an_announcement_that_is_delivered_after_the_signal_counts_if_nobody_new_comes() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
     submits = desk.taken()
@@ -291,7 +291,7 @@ def test_an_announcement_that_is_delivered_after_the_signal_counts_if_nobody_new
 
 
 def test_the_last_leave_ends_the_interest_after_a_while_but_not_while_a_join_is_under_way() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.step(LeaveGroup(1, RED))
     desk.delivered(ME, desk.taken())
@@ -309,7 +309,7 @@ def test_the_last_leave_ends_the_interest_after_a_while_but_not_while_a_join_is_
 
 
 def test_a_join_that_was_given_up_leaves_no_interest_for_ever() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
     announcement = desk.taken()

@@ -1,7 +1,7 @@
 """Members that left one view different ways meet again: each side is shown itself first, by an own id."""
 
-from tests.unit.groups.acts import broken, members, receive, send, split, stamp
-from tests.unit.groups.world import World
+from tests.unit.groups.ideal_daemons import World
+from tests.unit.groups.scripted_events import broken, members, receive, send, split, stamp
 
 from hopring.groups.events import JoinGroup
 from hopring.ids import GroupName

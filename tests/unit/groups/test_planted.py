@@ -4,8 +4,8 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from tests.unit.groups.play import play
-from tests.unit.groups.world import DaemonView, Host, Plan, World
+from tests.unit.groups.ideal_daemons import DaemonView, Host, Plan, World
+from tests.unit.groups.random_runs import play
 
 from hopring.engine.events import TransitionalSignal
 from hopring.groups.delivery import EarlyMessages, Gets

@@ -1,6 +1,6 @@
 """Daemons tell for receipts which of their sessions were there when a message to a private group came."""
 
-from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk, view_id
+from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups, view_id
 from tests.unit.groups.submissions import words
 
 from hopring.engine.events import Delivered
@@ -14,7 +14,7 @@ from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
 
 
-def message(desk: Desk, at: int, *groups: str, ticket: int = 1, sender: Process = FAR) -> list[Output]:
+def message(desk: FedGroups, at: int, *groups: str, ticket: int = 1, sender: Process = FAR) -> list[Output]:
     """A message of session 9 of that daemon."""
     run = Run(sender.daemon, 9, Service.AGREED, tuple([GroupName(name) for name in groups]))
     payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "sender")
@@ -23,7 +23,7 @@ def message(desk: Desk, at: int, *groups: str, ticket: int = 1, sender: Process 
 
 
 def test_a_daemon_tells_who_was_there_when_a_message_with_a_ticket_came() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.step(Connect(2, "bob"))
     message(desk, 20, "red", "#bob#d0", "#nobody#d0", "#ann#d0", "#ann#d1")
@@ -40,7 +40,7 @@ def test_a_daemon_tells_who_was_there_when_a_message_with_a_ticket_came() -> Non
 
 
 def test_it_says_so_at_once_and_only_once() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.step(Connect(2, "bob"))
     message(desk, 20, "red", "#bob#d0")
     (word,) = desk.taken()
@@ -51,7 +51,7 @@ def test_it_says_so_at_once_and_only_once() -> None:
 
 
 def test_nothing_is_told_of_messages_without_tickets_to_other_groups_or_of_its_own() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.step(Connect(9, "bob"))
     message(desk, 20, "#bob#d0", ticket=0)
     message(desk, 21, "red")
@@ -62,7 +62,7 @@ def test_nothing_is_told_of_messages_without_tickets_to_other_groups_or_of_its_o
 
 
 def test_many_go_in_several_words_and_none_beyond_the_view() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     for at in range(TOLD_MAX + 1):
         message(desk, 20 + at, "#bob#d0")
     told = [one for one in words(desk.taken()) if isinstance(one, GroupPresence)]
@@ -75,7 +75,7 @@ def test_many_go_in_several_words_and_none_beyond_the_view() -> None:
 
 
 def test_the_sender_takes_what_is_for_it_in_this_view() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     answers = (BundlePresence(0, 5, 20, 0, ((1, 7),)), BundlePresence(2, 5, 21, 0, ()))
 
     assert desk.deliver(NEAR, CONTROL_SESSION, GroupPresence(desk.view, answers)) == [

@@ -1,7 +1,7 @@
 """Another configuration: what a daemon's groups keep when all daemons get other numbers."""
 
 import pytest
-from tests.unit.groups.literal import ALL, ME, RED, Desk, member, views
+from tests.unit.groups.one_daemon import ALL, ME, RED, FedGroups, member, views
 
 from hopring.engine.events import Delivered, Installed, TransitionalSignal
 from hopring.groups.events import DeliverBundle
@@ -19,15 +19,15 @@ NAMES = ["a0", "b0", "d0"]
 SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(1), DaemonId(2): SiteId(1)}
 
 
-def alone() -> Desk:
+def alone() -> FedGroups:
     """With ann in red, whose message waits."""
-    desk = Desk()
+    desk = FedGroups()
     desk.join(1, "ann", RED)
     desk.send(1, Service.AGREED, "red")
     return desk
 
 
-def go_on(desk: Desk, members: tuple[Process, ...], counter: int) -> list[object]:
+def go_on(desk: FedGroups, members: tuple[Process, ...], counter: int) -> list[object]:
     view = desk.view._replace(counter=counter, representative=THEN.daemon)
     signal = TransitionalSignal(desk.view, (THEN,), view)
     desk.view = view
@@ -76,6 +76,6 @@ def test_those_who_come_then_are_merged_under_their_new_names() -> None:
 
 def test_only_a_daemon_that_is_alone_can_change_its_number() -> None:
     with pytest.raises(AssertionError, match="nobody else"):
-        renumber(Desk(*ALL).groups, THEN, SITES, NAMES)
+        renumber(FedGroups(*ALL).groups, THEN, SITES, NAMES)
     with pytest.raises(AssertionError, match="its name"):
         renumber(alone().groups, THEN, SITES, ["a0", "b0", "other"])

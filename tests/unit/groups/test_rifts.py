@@ -1,6 +1,18 @@
 """Groups that close at a rift, before the daemons' signal: daemons ME and NEAR in site 0, FAR in site 1."""
 
-from tests.unit.groups.literal import ALL, BLUE, FAR, ME, NEAR, RED, Desk, member, signals, view_id, views
+from tests.unit.groups.one_daemon import (
+    ALL,
+    BLUE,
+    FAR,
+    ME,
+    NEAR,
+    RED,
+    FedGroups,
+    member,
+    signals,
+    view_id,
+    views,
+)
 
 from hopring.engine.events import Installed, Rift
 from hopring.errors import Drop
@@ -19,9 +31,9 @@ RIFT = ViewId(0, DaemonId(0), Incarnation(50))
 ASIDE = (view_id(3), RIFT, RIFT)
 
 
-def at_work() -> Desk:
+def at_work() -> FedGroups:
     """Red has members in site 0 only, blue in both, and green only here."""
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(1, "ann", RED)
     desk.deliver(NEAR, 5, GroupJoin("near", "red"))
     desk.join(2, "bob", BLUE)
@@ -31,17 +43,17 @@ def at_work() -> Desk:
     return desk
 
 
-def rift(desk: Desk, mask: SiteMask = SITE_0, lost: bool = False) -> list[Output]:
+def rift(desk: FedGroups, mask: SiteMask = SITE_0, lost: bool = False) -> list[Output]:
     desk.at = 50
     return desk.step(Rift(desk.view, Position(50, 0), mask, TOGETHER, view_id(3), lost))
 
 
-def installed(desk: Desk) -> list[Output]:
+def installed(desk: FedGroups) -> list[Output]:
     desk.view = view_id(3)
     return desk.step(Installed(desk.view, TOGETHER, TOGETHER, "test", uneven=True))
 
 
-def told(desk: Desk) -> GroupsPart:
+def told(desk: FedGroups) -> GroupsPart:
     (word,) = [decode_group_message(one.payload, one.service) for one in desk.taken()]
     assert isinstance(word, GroupsPart)
     return word

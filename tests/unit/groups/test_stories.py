@@ -1,7 +1,7 @@
 """Random stories of clients and daemons, judged by what clients are promised."""
 
 import pytest
-from tests.unit.groups.play import play, play_sparse
+from tests.unit.groups.random_runs import play, play_sparse
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -24,7 +24,7 @@ MS = 1_000
 
 
 @dataclass
-class Daemon:
+class RingDaemon:
     """A member and its layer above: stamps in visits, and reports how far it has everything."""
 
     ring: Ring
@@ -70,7 +70,7 @@ class Daemon:
             self.line += 1
 
 
-class Wire:
+class RingWire:
     """Carries real datagrams between the members, in virtual time."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Wire:
     ) -> None:
         self.options = options or RingOptions()
         ids = tuple(DaemonId(10 + at) for at in range(members))
-        self.daemons = {me: Daemon(open_ring(me, ids, self.options, initial_seq, 0)) for me in ids}
+        self.daemons = {me: RingDaemon(open_ring(me, ids, self.options, initial_seq, 0)) for me in ids}
         self.random = Random(seed)
         self.loss = loss
         self.repeat = repeat
@@ -98,11 +98,11 @@ class Wire:
         self.frames: Counter[type] = Counter()
         self.flow_control_max = 0
 
-    def __getitem__(self, at: int) -> Daemon:
+    def __getitem__(self, at: int) -> RingDaemon:
         return self.daemons[DaemonId(10 + at)]
 
     @property
-    def all(self) -> list[Daemon]:
+    def all(self) -> list[RingDaemon]:
         return list(self.daemons.values())
 
     def run(self, until_us: int) -> None:
@@ -136,7 +136,7 @@ class Wire:
         for output in daemon.ring.step(event, self.now_us):
             self._carry_out(daemon, output)
 
-    def _carry_out(self, daemon: Daemon, output: Output) -> None:
+    def _carry_out(self, daemon: RingDaemon, output: Output) -> None:
         me = daemon.ring.me
         match output:
             case Transmit(frames=frames):
@@ -156,7 +156,7 @@ class Wire:
             case LinkFailed(reason=reason):
                 daemon.failures.append(reason)
 
-    def _count_segments(self, daemon: Daemon, frames: tuple[Frame, ...]) -> None:
+    def _count_segments(self, daemon: RingDaemon, frames: tuple[Frame, ...]) -> None:
         chunk = self.options.chunk_bytes
         for frame in frames:
             if isinstance(frame, Data):
@@ -187,7 +187,7 @@ class Wire:
             heappush(self.flying, (at_us, self.order, sender, member, datagram))
 
 
-def assert_all_delivered_once(wire: Wire) -> None:
+def assert_all_delivered_once(wire: RingWire) -> None:
     for daemon in wire.all:
         others = [body for other in wire.all if other is not daemon for body in other.sent]
         assert Counter(daemon.delivered) == Counter(others)

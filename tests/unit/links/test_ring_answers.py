@@ -1,7 +1,7 @@
 """A member that waits with the token for an answer: packet by packet, and two that talk on a wire."""
 
 import pytest
-from tests.unit.links.ring_wire import MS, Wire, assert_all_delivered_once
+from tests.unit.links.ring_wire import MS, RingWire, assert_all_delivered_once
 from tests.unit.links.rings import A, B, C, make_ring, passed_token, token
 
 from hopring.links.events import Tick, Transmit
@@ -133,7 +133,7 @@ def test_nobody_waits_while_something_is_to_be_done(reason: str) -> None:
 # Among others.
 
 
-def talk(wire: Wire, rounds: range) -> None:
+def talk(wire: RingWire, rounds: range) -> None:
     """The first and the second answer each other, each 100 us after it heard; the third is only there."""
     for number in range(2 * rounds.start, 2 * rounds.stop):
         one, other = wire[number % 2], wire[1 - number % 2]
@@ -148,7 +148,7 @@ def talk(wire: Wire, rounds: range) -> None:
 
 
 def test_two_that_talk_let_the_token_go_round_once_for_both() -> None:
-    wire = Wire(3)
+    wire = RingWire(3)
     wire.run(200 * MS)
     talk(wire, range(10))
     wire.frames.clear()
@@ -163,7 +163,7 @@ def test_two_that_talk_let_the_token_go_round_once_for_both() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_two_that_talk_get_all_of_it_whatever_is_lost(seed: int) -> None:
-    wire = Wire(3, seed=seed, loss=0.05, repeat=0.05, delay_us=(20, 400))
+    wire = RingWire(3, seed=seed, loss=0.05, repeat=0.05, delay_us=(20, 400))
     wire.run(200 * MS)
     talk(wire, range(60))
     wire.run(wire.now_us + 400 * MS)

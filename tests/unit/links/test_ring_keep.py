@@ -1,7 +1,7 @@
 """A member that keeps the token: packet by packet, and among others on a lossy wire."""
 
 import pytest
-from tests.unit.links.ring_wire import MS, Wire, assert_all_delivered_once, bodies
+from tests.unit.links.ring_wire import MS, RingWire, assert_all_delivered_once, bodies
 from tests.unit.links.rings import A, B, C, make_ring, passed_token, token
 
 from hopring.ids import NOBODY, DaemonId
@@ -225,7 +225,7 @@ def test_what_was_sent_while_it_was_kept_counts_in_the_window() -> None:
 
 
 def test_a_lone_sender_does_not_wait_for_rotations() -> None:
-    wire = Wire(5)
+    wire = RingWire(5)
     wire.run(200 * MS)
     wire.frames.clear()
 
@@ -240,7 +240,7 @@ def test_a_lone_sender_does_not_wait_for_rotations() -> None:
 
 
 def test_two_who_answer_each_other_do_not_keep_it() -> None:
-    wire = Wire(3)
+    wire = RingWire(3)
     wire.run(200 * MS)
 
     for number in range(40):
@@ -253,7 +253,7 @@ def test_two_who_answer_each_other_do_not_keep_it() -> None:
 
 
 def test_who_wants_it_while_another_keeps_it_waits_for_one_question_only() -> None:
-    wire = Wire(3)
+    wire = RingWire(3)
     wire.run(200 * MS)
     for body in bodies("chatter", 10):
         wire.multicast(1, body)
@@ -268,7 +268,7 @@ def test_who_wants_it_while_another_keeps_it_waits_for_one_question_only() -> No
 
 @pytest.mark.parametrize("seed", range(20))
 def test_nothing_is_lost_or_called_safe_too_soon_when_packets_are_lost(seed: int) -> None:
-    wire = Wire(4, seed=seed, loss=0.08, repeat=0.05, delay_us=(20, 400))
+    wire = RingWire(4, seed=seed, loss=0.08, repeat=0.05, delay_us=(20, 400))
     wire.run(100 * MS)
     for number in range(150):
         wire.multicast(number // 30 % 4, b"body %d" % number)

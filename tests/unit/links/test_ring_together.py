@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from tests.unit.links.ring_wire import MS, OBJECT, Wire, assert_all_delivered_once, bodies
+from tests.unit.links.ring_wire import MS, OBJECT, RingWire, assert_all_delivered_once, bodies
 
 from hopring.ids import NEVER
 from hopring.links.ring_options import RingOptions
@@ -11,7 +11,7 @@ from hopring.wire.ring import Held, Hurry, Token
 
 
 def test_what_one_member_sends_all_the_others_get() -> None:
-    wire = Wire(3)
+    wire = RingWire(3)
 
     wire.multicast(1, b"one", b"two")
     wire.run(2 * MS)
@@ -29,7 +29,7 @@ def test_with_five_per_cent_loss_all_get_everything_exactly_once_within_the_wind
         unstable_packets_max=40,
         urgent_packets_reserve=5,
     )
-    wire = Wire(5, seed, loss=0.05, repeat=0.02, delay_us=(20, 200), options=options)
+    wire = RingWire(5, seed, loss=0.05, repeat=0.02, delay_us=(20, 200), options=options)
 
     for burst in range(4):
         for at in range(5):
@@ -52,7 +52,7 @@ def test_with_five_per_cent_loss_all_get_everything_exactly_once_within_the_wind
 def test_no_visit_sends_more_than_a_small_window_and_all_is_delivered(window: int, members: int) -> None:
     for seed in range(4):
         options = RingOptions(personal_window_segments=window)
-        wire = Wire(members, seed, loss=0.05, repeat=0.02, delay_us=(20, 200), options=options)
+        wire = RingWire(members, seed, loss=0.05, repeat=0.02, delay_us=(20, 200), options=options)
         longest = wire[0].ring.packet_bytes - OBJECT.size
 
         for burst in range(3):
@@ -69,7 +69,7 @@ def test_no_visit_sends_more_than_a_small_window_and_all_is_delivered(window: in
 
 
 def test_a_small_window_is_used_to_the_last_segment_and_the_global_one_is_kept() -> None:
-    wire = Wire(4, options=RingOptions(personal_window_segments=3, global_window_segments=8))
+    wire = RingWire(4, options=RingOptions(personal_window_segments=3, global_window_segments=8))
     for at in range(4):
         wire.multicast(at, *bodies(f"of {at}", 60, 1_000))
 
@@ -82,7 +82,7 @@ def test_a_small_window_is_used_to_the_last_segment_and_the_global_one_is_kept()
 
 @pytest.mark.parametrize("seed", range(10))
 def test_duplicates_and_reordering_are_invisible(seed: int) -> None:
-    wire = Wire(4, seed, repeat=0.5, delay_us=(10, 2_000))
+    wire = RingWire(4, seed, repeat=0.5, delay_us=(10, 2_000))
 
     for at in range(4):
         wire.multicast(at, *bodies(f"from {at}", 20, 3_000))
@@ -93,7 +93,7 @@ def test_duplicates_and_reordering_are_invisible(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_big_packet_with_lost_segments_is_made_whole_by_segments(seed: int) -> None:
-    wire = Wire(3, seed, loss=0.1)
+    wire = RingWire(3, seed, loss=0.1)
 
     wire.multicast(0, *bodies("big", 10, 60_000))
     wire.run(400 * MS)
@@ -105,7 +105,7 @@ def test_a_big_packet_with_lost_segments_is_made_whole_by_segments(seed: int) ->
 
 @pytest.mark.parametrize("initial_seq", [2**32 - 3, 2**63 - 3])
 def test_sequences_go_on_where_32_and_63_bits_end(initial_seq: int) -> None:
-    wire = Wire(3, seed=1, loss=0.05, initial_seq=initial_seq)
+    wire = RingWire(3, seed=1, loss=0.05, initial_seq=initial_seq)
 
     for at in range(3):
         wire.multicast(at, *bodies(f"from {at}", 30, 8_000))
@@ -116,7 +116,7 @@ def test_sequences_go_on_where_32_and_63_bits_end(initial_seq: int) -> None:
 
 
 def test_an_idle_ring_of_five_is_below_200_tokens_a_second_all_included() -> None:
-    wire = Wire(5)
+    wire = RingWire(5)
     wire.run(100 * MS)
     wire.frames.clear()
 
@@ -127,7 +127,7 @@ def test_an_idle_ring_of_five_is_below_200_tokens_a_second_all_included() -> Non
 
 
 def test_a_ring_that_may_rest_longer_goes_round_half_as_often_and_wakes_at_once() -> None:
-    wire = Wire(5, options=RingOptions(rest_us_max=100 * MS))
+    wire = RingWire(5, options=RingOptions(rest_us_max=100 * MS))
     wire.run(200 * MS)
     wire.frames.clear()
 
@@ -140,14 +140,14 @@ def test_a_ring_that_may_rest_longer_goes_round_half_as_often_and_wakes_at_once(
 
 
 def test_a_ring_that_may_rest_longer_loses_no_token_on_a_lossy_wire() -> None:
-    wire = Wire(5, seed=3, loss=0.05, options=RingOptions(rest_us_max=100 * MS))
+    wire = RingWire(5, seed=3, loss=0.05, options=RingOptions(rest_us_max=100 * MS))
     wire.run(20_000 * MS)
 
     assert not any(daemon.failures for daemon in wire.all)
 
 
 def test_an_idle_ring_on_a_lossy_wire_is_below_200_tokens_a_second_too() -> None:
-    wire = Wire(5, seed=3, loss=0.05)
+    wire = RingWire(5, seed=3, loss=0.05)
     wire.run(100 * MS)
     wire.frames.clear()
 
@@ -159,7 +159,7 @@ def test_an_idle_ring_on_a_lossy_wire_is_below_200_tokens_a_second_too() -> None
 
 @pytest.mark.parametrize("at", range(5))
 def test_an_idle_ring_wakes_at_once(at: int) -> None:
-    wire = Wire(5)
+    wire = RingWire(5)
     wire.run(130 * MS)
 
     wire.multicast(at, b"good morning")
@@ -170,7 +170,7 @@ def test_an_idle_ring_wakes_at_once(at: int) -> None:
 
 
 def test_a_busy_ring_is_not_hurried() -> None:
-    wire = Wire(5)
+    wire = RingWire(5)
     wire.run(100)
 
     wire.multicast(3, b"while the first token goes round")
@@ -181,7 +181,7 @@ def test_a_busy_ring_is_not_hurried() -> None:
 
 
 def test_a_lost_hurry_is_repeated() -> None:
-    wire = Wire(5)
+    wire = RingWire(5)
     wire.run(130 * MS)
     wire.multicast(3, b"hello")
     wire.loss = 1.0
@@ -195,7 +195,7 @@ def test_a_lost_hurry_is_repeated() -> None:
 
 
 def test_the_token_does_not_stop_while_a_promise_is_owed() -> None:
-    wire = Wire(3)
+    wire = RingWire(3)
     wire[1].busy = True
     wire.run(50 * MS)
     busy_visits = wire[2].visits
@@ -208,7 +208,7 @@ def test_the_token_does_not_stop_while_a_promise_is_owed() -> None:
 
 def test_the_token_stops_only_after_the_last_message_is_known_to_be_with_all() -> None:
     for seed in range(30):
-        wire = Wire(4, seed, loss=0.2)
+        wire = RingWire(4, seed, loss=0.2)
         wire.multicast(2, b"last words")
         wire.run(250 * MS)
 
@@ -216,7 +216,7 @@ def test_the_token_stops_only_after_the_last_message_is_known_to_be_with_all() -
 
 
 def test_a_lost_token_is_sent_again_and_nobody_above_notices() -> None:
-    wire = Wire(3)
+    wire = RingWire(3)
     wire.run(60)  # The token is on its way from the second to the third.
     wire.flying.clear()
 
@@ -231,7 +231,7 @@ def test_a_lost_token_is_sent_again_and_nobody_above_notices() -> None:
 
 @pytest.mark.parametrize("dead", range(5))
 def test_a_dead_member_fails_the_ring_once_at_all_the_others(dead: int) -> None:
-    wire = Wire(5)
+    wire = RingWire(5)
     wire.run(20 * MS)
     wire.cut_off.add(wire[dead].ring.me)
 
@@ -244,7 +244,7 @@ def test_a_dead_member_fails_the_ring_once_at_all_the_others(dead: int) -> None:
 
 def test_members_that_all_want_everything_get_equal_shares() -> None:
     options = RingOptions(segment_bytes=9_000, personal_window_segments=50, global_window_segments=60)
-    wire = Wire(4, options=options)
+    wire = RingWire(4, options=options)
     for at in range(4):
         wire[at].to_stamp = bodies(f"from {at}", 1_000, 8_000)
 
@@ -258,7 +258,7 @@ def test_members_that_all_want_everything_get_equal_shares() -> None:
 
 
 def test_a_local_burst_does_not_starve_transit_nor_transit_a_local_burst() -> None:
-    wire = Wire(2, options=RingOptions(personal_window_segments=200))
+    wire = RingWire(2, options=RingOptions(personal_window_segments=200))
     wire.carry_in(0, *bodies("from far away", 2_000, 1_000))
     wire.multicast(0, *bodies("local", 2_000, 1_000))
 
@@ -270,7 +270,7 @@ def test_a_local_burst_does_not_starve_transit_nor_transit_a_local_burst() -> No
 
 
 def test_urgent_objects_overtake_those_that_wait() -> None:
-    wire = Wire(2)
+    wire = RingWire(2)
     wire.carry_in(0, *bodies("transit", 2_000, 1_000))
     wire.carry_in(0, b"urgent", urgent=True)
 
@@ -281,7 +281,7 @@ def test_urgent_objects_overtake_those_that_wait() -> None:
 
 def test_a_member_that_hears_nothing_but_tokens_holds_the_others_back() -> None:
     options = RingOptions(segment_bytes=400, unstable_packets_max=30, urgent_packets_reserve=5)
-    wire = Wire(3, options=options)
+    wire = RingWire(3, options=options)
     wire.deaf.add(wire[2].ring.me)
 
     wire.multicast(0, *bodies("endless", 100, 10_000))
@@ -293,7 +293,7 @@ def test_a_member_that_hears_nothing_but_tokens_holds_the_others_back() -> None:
 
 
 def test_a_packet_that_does_not_come_in_k_visits_fails_the_ring() -> None:
-    wire = Wire(3, options=RingOptions(asked_visits_max=5))
+    wire = RingWire(3, options=RingOptions(asked_visits_max=5))
     wire.deaf.add(wire[2].ring.me)
 
     wire.multicast(0, b"nobody gets through to the third")
@@ -308,7 +308,7 @@ def test_a_packet_that_does_not_come_in_k_visits_fails_the_ring() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_the_site_aru_is_never_above_what_every_member_reported(seed: int) -> None:
     # The check itself is in Wire, at every Passed; here the members' lines keep moving apart.
-    wire = Wire(5, seed, loss=0.1, delay_us=(20, 2_000))
+    wire = RingWire(5, seed, loss=0.1, delay_us=(20, 2_000))
 
     for _ in range(40):
         wire.multicast(wire.random.randrange(5), *bodies("more", 3))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.decoding import Tally
-from tests.unit.membership.states import A, B, C, D, body, meta, site, sites, state
+from tests.unit.membership.state_reports import A, B, C, D, body, meta, site, sites, state
 
 from hopring.config.model import WEIGHT_MAX
 from hopring.errors import Drop, PeerError

@@ -5,7 +5,7 @@ Unless said otherwise, daemons a, b and c make up sites 0, 1 and 2.
 
 from itertools import permutations
 
-from tests.unit.membership.states import (
+from tests.unit.membership.state_reports import (
     ELSEWHERE,
     OLD,
     A,

@@ -1,4 +1,4 @@
-from tests.unit.membership.states import A, B
+from tests.unit.membership.state_reports import A, B
 
 from hopring.ids import Incarnation, Process, SiteId
 from hopring.membership.suspicions import Suspicions

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.membership.states import ATTEMPT, OLD, A, B, C, holes
+from tests.unit.membership.state_reports import ATTEMPT, OLD, A, B, C, holes
 
 from hopring.engine.events import Delivered, Rift
 from hopring.ids import DaemonId, Process, SiteId, SiteMask

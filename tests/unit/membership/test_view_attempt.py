@@ -1,6 +1,6 @@
 import pytest
 from msgspec.structs import replace
-from tests.unit.membership.states import ATTEMPT, ELSEWHERE, OLD, A, B, C, body, site, sites, state
+from tests.unit.membership.state_reports import ATTEMPT, ELSEWHERE, OLD, A, B, C, body, site, sites, state
 
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId

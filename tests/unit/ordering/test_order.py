@@ -1,5 +1,5 @@
 import pytest
-from tests.unit.ordering.orders import EVERYWHERE, deliver, hold, hold_meta, order_of, promise
+from tests.unit.ordering.small_views import EVERYWHERE, deliver, hold, hold_meta, order_of, promise
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, SiteId

@@ -1,6 +1,6 @@
 """Credits: clients are told what has gone out, in time, and are not woken for that alone."""
 
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Message
@@ -10,7 +10,7 @@ from hopring.services import Service
 from hopring.session.options import CREDIT_DELAY_US, SessionOptions
 
 
-def joined(front: Front, number: int, name: str) -> ClientCore:
+def joined(front: FakeDaemon, number: int, name: str) -> ClientCore:
     """A client in a group of its name, which owes nothing and is owed nothing."""
     core = front.client(number, name)
     core.join(name)
@@ -25,14 +25,14 @@ def joined(front: Front, number: int, name: str) -> ClientCore:
     return core
 
 
-def send(front: Front, number: int, core: ClientCore, group: str, data: bytes) -> None:
+def send(front: FakeDaemon, number: int, core: ClientCore, group: str, data: bytes) -> None:
     """A message that has come to the daemon."""
     core.outgoing.send(core.outgoing.run([group], Service.AGREED, False), data, 0)
     front.say(number, core.output())
 
 
 def test_little_is_told_a_while_later_if_nothing_else_goes_to_the_client() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
     send(front, 1, anna, "others", b"x")
 
@@ -48,7 +48,7 @@ def test_little_is_told_a_while_later_if_nothing_else_goes_to_the_client() -> No
 
 
 def test_it_rides_with_the_next_event() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna, bert = joined(front, 1, "anna"), joined(front, 2, "bert")
     send(front, 1, anna, "bert", b"ping")
     send(front, 2, bert, "anna", b"pong")
@@ -63,7 +63,7 @@ def test_it_rides_with_the_next_event() -> None:
 
 def test_a_quarter_of_the_window_is_told_at_once() -> None:
     options = SessionOptions()
-    front = Front(options)
+    front = FakeDaemon(options)
     anna = joined(front, 1, "anna")
     for _ in range(3):
         send(front, 1, anna, "others", bytes(70_000))
@@ -76,7 +76,7 @@ def test_a_quarter_of_the_window_is_told_at_once() -> None:
 
 
 def test_who_has_to_go_is_told_before() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
     send(front, 1, anna, "others", b"x")
     doubtful = anna.outgoing
@@ -88,7 +88,7 @@ def test_who_has_to_go_is_told_before() -> None:
 
 
 def test_a_client_that_takes_nothing_is_not_looked_at_again_and_again() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
     send(front, 1, anna, "others", b"x")
     front.now_us = front.desk.wake_at_us
@@ -98,7 +98,7 @@ def test_a_client_that_takes_nothing_is_not_looked_at_again_and_again() -> None:
 
 
 def test_an_end_behind_a_message_that_waits_takes_nothing_back() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna, bert = joined(front, 1, "anna"), joined(front, 2, "bert")
     front.stopped = True
     send(front, 1, anna, "others", b"x")
@@ -113,7 +113,7 @@ def test_an_end_behind_a_message_that_waits_takes_nothing_back() -> None:
 
 
 def test_what_passes_a_message_that_waits_is_not_taken_for_it() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
     front.stopped = True
     send(front, 1, anna, "others", b"x")
@@ -131,7 +131,7 @@ def test_what_passes_a_message_that_waits_is_not_taken_for_it() -> None:
 
 
 def test_who_breaks_the_protocol_is_told_before() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
     send(front, 1, anna, "others", b"x")
     doubtful = anna.outgoing
@@ -143,14 +143,14 @@ def test_who_breaks_the_protocol_is_told_before() -> None:
 
 
 def test_a_small_window_is_never_kept_from_the_next_message() -> None:
-    front = Front(SessionOptions(window_bytes=64 * 1024))
+    front = FakeDaemon(SessionOptions(window_bytes=64 * 1024))
     anna = joined(front, 1, "anna")
     send(front, 1, anna, "others", b"little")
     assert front.ready == {1}
 
 
 def test_questions_are_answered_at_once_while_others_send() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna, bert = joined(front, 1, "anna"), joined(front, 2, "bert")
     send(front, 1, anna, "others", b"x")
     front.now_us += CREDIT_DELAY_US

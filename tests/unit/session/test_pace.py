@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Message
@@ -22,7 +22,7 @@ from hopring.session.pace import (
 )
 
 
-def client(front: Front, number: int, name: str, *, priority: bool) -> ClientCore:
+def client(front: FakeDaemon, number: int, name: str, *, priority: bool) -> ClientCore:
     core = ClientCore("hop://test", name, priority=priority)
     core.hello()
     front.open(number)
@@ -39,7 +39,7 @@ def send(core: ClientCore, group: str, *bodies: bytes) -> None:
         core.outgoing.seal()
 
 
-def order(front: Front, reader: int, core: ClientCore) -> list[bytes]:
+def order(front: FakeDaemon, reader: int, core: ClientCore) -> list[bytes]:
     front.exchange(reader, core)
     seen = []
     while (event := core.take()) is not None:
@@ -50,7 +50,7 @@ def order(front: Front, reader: int, core: ClientCore) -> list[bytes]:
 
 
 def test_requests_with_priority_go_first_in_their_order_and_others_are_not_starved() -> None:
-    front = Front()
+    front = FakeDaemon()
     bulk, high = client(front, 1, "bulk", priority=False), client(front, 2, "high", priority=True)
     watch = client(front, 3, "watch", priority=False)
     front.stopped = True
@@ -70,7 +70,7 @@ def test_requests_with_priority_go_first_in_their_order_and_others_are_not_starv
 
 
 def test_bulk_waits_while_too_much_is_under_way_and_priority_does_not() -> None:
-    front = Front()
+    front = FakeDaemon()
     bulk, high = client(front, 1, "bulk", priority=False), client(front, 2, "high", priority=True)
     front.stopped = True
     send(bulk, "g1", *[bytes(100_000)] * 8)
@@ -87,7 +87,7 @@ def test_bulk_waits_while_too_much_is_under_way_and_priority_does_not() -> None:
 
 
 def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
-    front = Front()
+    front = FakeDaemon()
     bulk, high = client(front, 1, "bulk", priority=False), client(front, 2, "high", priority=True)
     front.stopped = True
     send(bulk, "g1", b"b")

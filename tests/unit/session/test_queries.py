@@ -1,8 +1,8 @@
 """Questions of clients: pages, turns, and what a flood of them costs."""
 
 import pytest
-from tests.unit.session.front import ME, VIEW, Front
-from tests.unit.session.joined import joined
+from tests.unit.session.fake_daemon import ME, VIEW, FakeDaemon
+from tests.unit.session.joined_sessions import joined
 
 from hopring.client import queries
 from hopring.client.core import ClientCore
@@ -20,13 +20,13 @@ NEXT = ViewId(2, ME.daemon, ME.incarnation)
 PAGE = 8
 
 
-def small_pages() -> Front:
-    front = Front()
+def small_pages() -> FakeDaemon:
+    front = FakeDaemon()
     front.desk.queries.page_items = PAGE
     return front
 
 
-def turn(front: Front, number: int, core: ClientCore) -> None:
+def turn(front: FakeDaemon, number: int, core: ClientCore) -> None:
     """The client speaks, and the daemon gets to what is due."""
     front.exchange(number, core)
     front.now_us = max(front.now_us, min(front.desk.wake_at_us, front.now_us + 1_000_000))
@@ -34,7 +34,7 @@ def turn(front: Front, number: int, core: ClientCore) -> None:
     front.exchange(number, core)
 
 
-def ask(front: Front, number: int, core: ClientCore, query: Query[Result]) -> Result:
+def ask(front: FakeDaemon, number: int, core: ClientCore, query: Query[Result]) -> Result:
     question = next(query)
     while True:
         serial = core.ask(*question)
@@ -62,7 +62,7 @@ def test_groups_come_in_pages_with_their_members_counted() -> None:
 
 
 def test_no_groups_is_an_answer_too() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
 
     assert ask(front, 1, anna, queries.groups()) == ()
@@ -100,7 +100,7 @@ def test_a_group_that_changes_between_two_pages_is_read_again() -> None:
 
 
 def test_the_view_is_told_with_its_age_and_cause_and_who_watches_misses_none() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
     front.now_us += 2_000_000
     first = ask(front, 1, anna, queries.view(None))
@@ -124,7 +124,7 @@ def test_the_view_is_told_with_its_age_and_cause_and_who_watches_misses_none() -
 
 
 def test_what_it_does_not_know_is_refused_and_the_session_goes_on() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g")
 
     with pytest.raises(RequestRefused, match="unknown question"):
@@ -138,7 +138,7 @@ def flood(count: int, what: str = "groups") -> bytes:
 
 
 def test_a_flood_is_answered_one_by_one_with_pauses_and_others_have_their_turn() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g")
     bert = joined(front, 2, "bert")
     front.say(1, flood(1000))
@@ -164,7 +164,7 @@ def test_a_flood_is_answered_one_by_one_with_pauses_and_others_have_their_turn()
 
 
 def test_more_questions_than_the_window_holds_are_the_end_of_that_session_only() -> None:
-    front = Front(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
+    front = FakeDaemon(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
     joined(front, 1, "anna")
     bert = joined(front, 2, "bert")
     front.say(1, flood(9))
@@ -174,7 +174,7 @@ def test_more_questions_than_the_window_holds_are_the_end_of_that_session_only()
 
 
 def test_questions_are_credited_when_they_are_answered() -> None:
-    front = Front(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
+    front = FakeDaemon(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
     anna = joined(front, 1, "anna")
     for _ in range(50):
         ask(front, 1, anna, queries.view(None))
@@ -182,7 +182,7 @@ def test_questions_are_credited_when_they_are_answered() -> None:
 
 
 def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
-    front = Front()
+    front = FakeDaemon()
     joined(front, 1, "anna", *[f"g{number}" for number in range(300)])
     front.say(1, flood(1000))
     for _ in range(200):
@@ -194,7 +194,7 @@ def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
 
 
 def test_a_session_that_goes_leaves_no_questions_behind() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
     front.say(1, flood(5))
     anna.ask("view", "", view_text(VIEW))
@@ -209,7 +209,7 @@ def test_a_session_that_goes_leaves_no_questions_behind() -> None:
 
 
 def test_an_answer_that_is_none_ends_the_clients_session() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna")
     serial = anna.ask("groups")
     anna.receive(encode_frame(FrameKind.ANSWER, b"\x92\x01\xc4\x01\xc1"))

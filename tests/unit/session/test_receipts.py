@@ -1,6 +1,6 @@
 """Receipts at the sender's daemon: what other daemons have to tell is waited for while the view is open."""
 
-from tests.unit.groups.literal import ALL, FAR, ME, NEAR, RED, Desk
+from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups
 
 from hopring.engine.events import Delivered
 from hopring.groups.events import PresenceReport
@@ -16,7 +16,7 @@ from hopring.wire.bundle import Run, encode_bundle
 AT = Position(50, 0)
 
 
-def delivered(desk: Desk, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
+def delivered(desk: FedGroups, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
     """A message of session 5 of this daemon."""
     run = Run(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
     payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "me")
@@ -25,12 +25,12 @@ def delivered(desk: Desk, *groups: str, ticket: int = 3, service: Service = Serv
     return event
 
 
-def receipt(desk: Desk, members: int | None, closing: bool = False) -> ReceiptNotice:
+def receipt(desk: FedGroups, members: int | None, closing: bool = False) -> ReceiptNotice:
     return ReceiptNotice((3,), Place(desk.view, 50, 0), closing, (members,))
 
 
 def test_members_elsewhere_are_known_and_counted_at_once() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.join(5, "me", RED)
     desk.deliver(FAR, 8, GroupJoin("far", "red"))
     receipts = Receipts(desk.groups)
@@ -42,7 +42,7 @@ def test_members_elsewhere_are_known_and_counted_at_once() -> None:
 
 
 def test_daemons_of_private_groups_are_waited_for_and_joins_meanwhile_do_not_count() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     desk.deliver(FAR, 8, GroupJoin("far", "red"))
     receipts = Receipts(desk.groups)
     groups = ("red", "#far#d2", "#other#d2", "#near#d1", "#x#nowhere")
@@ -57,7 +57,7 @@ def test_daemons_of_private_groups_are_waited_for_and_joins_meanwhile_do_not_cou
 
 
 def test_when_the_view_closes_the_count_is_unknown_and_the_receipt_waits_no_longer() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     receipts = Receipts(desk.groups)
 
     assert receipts.delivered(delivered(desk, "#far#d2")) is None
@@ -68,7 +68,7 @@ def test_when_the_view_closes_the_count_is_unknown_and_the_receipt_waits_no_long
 
 
 def test_what_others_may_never_get_is_not_waited_for() -> None:
-    desk = Desk(*ALL)
+    desk = FedGroups(*ALL)
     receipts = Receipts(desk.groups)
 
     event = delivered(desk, "#far#d2", service=Service.UNRELIABLE)
@@ -77,7 +77,7 @@ def test_what_others_may_never_get_is_not_waited_for() -> None:
 
 
 def test_a_daemon_that_is_not_in_the_view_has_nobody() -> None:
-    desk = Desk(ME, NEAR)
+    desk = FedGroups(ME, NEAR)
     receipts = Receipts(desk.groups)
 
     assert receipts.delivered(delivered(desk, "#far#d2")) == receipt(desk, 0)

@@ -1,8 +1,8 @@
 """Sessions that were welcomed when their daemon had another number."""
 
 import pytest
-from tests.unit.session.front import ME, Front
-from tests.unit.session.joined import joined, send
+from tests.unit.session.fake_daemon import ME, FakeDaemon
+from tests.unit.session.joined_sessions import joined, send
 
 from hopring.groups.payloads import unseal
 from hopring.ids import DaemonId, GroupName, Process, SiteId
@@ -13,13 +13,13 @@ from hopring.wire.bundle import Run, decode_bundle, encode_bundle
 SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(0)}
 
 
-def renumbered(front: Front, number: int) -> None:
+def renumbered(front: FakeDaemon, number: int) -> None:
     names = ["eu0", "eu0"]
     names[number] = "eu1"
     front.desk.renumber(Process(DaemonId(number), ME.incarnation), SITES, names)
 
 
-def taken(front: Front) -> tuple[int, int]:
+def taken(front: FakeDaemon) -> tuple[int, int]:
     """Whose the next message is."""
     submit = front.desk.take(True, front.now_us)
     assert submit is not None
@@ -28,7 +28,7 @@ def taken(front: Front) -> tuple[int, int]:
 
 
 def test_what_they_send_goes_out_under_the_present_number() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "red")
     front.stopped = True
     renumbered(front, 1)
@@ -42,7 +42,7 @@ def test_what_they_send_goes_out_under_the_present_number() -> None:
 
 
 def test_twice_another_number_is_none_of_their_affair() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "red")
     front.stopped = True
     renumbered(front, 1)
@@ -55,7 +55,7 @@ def test_twice_another_number_is_none_of_their_affair() -> None:
 
 @pytest.mark.parametrize("daemon", [1, 7])
 def test_another_number_than_the_one_they_were_told_is_refused(daemon: int) -> None:
-    front = Front()
+    front = FakeDaemon()
     joined(front, 1, "anna", "red")
     front.stopped = True
     renumbered(front, 1)

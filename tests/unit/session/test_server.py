@@ -4,8 +4,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.unit.session.front import Front
-from tests.unit.session.joined import data, events, joined, send
+from tests.unit.session.fake_daemon import FakeDaemon
+from tests.unit.session.joined_sessions import data, events, joined, send
 
 from hopring.client.errors import (
     AlreadyMember,
@@ -35,7 +35,7 @@ from hopring.wire.bundle import (
 
 
 def test_a_member_sees_its_view_first_and_then_messages_in_one_order() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "trades")
     bert = joined(front, 2, "bert", "trades")
     send(anna, b"one", "trades")
@@ -55,7 +55,7 @@ def test_a_member_sees_its_view_first_and_then_messages_in_one_order() -> None:
 
 
 def test_messages_that_differ_in_their_one_group_at_most_share_a_frame() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g")
     for number in range(10):
         send(anna, b"%d" % number, "g")
@@ -71,7 +71,7 @@ def test_messages_that_differ_in_their_one_group_at_most_share_a_frame() -> None
 
 
 def test_who_wants_no_membership_gets_messages_only() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g", membership=False)
     bert = joined(front, 2, "bert", "g")
     send(bert, b"one", "g")
@@ -85,7 +85,7 @@ def test_who_wants_no_membership_gets_messages_only() -> None:
 
 
 def test_a_name_that_is_taken_is_refused_until_its_holder_has_ended() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = front.client(1, "anna")
     other = front.client(2, "anna")
     assert isinstance(other.ended, NameInUse)
@@ -99,14 +99,14 @@ def test_a_name_that_is_taken_is_refused_until_its_holder_has_ended() -> None:
 
 @pytest.mark.parametrize("name", ["", "a#b", "x" * 65, "a\0b"])
 def test_an_illegal_name_is_refused(name: str) -> None:
-    refused = Front().client(1, name)
+    refused = FakeDaemon().client(1, name)
 
     assert isinstance(refused.ended, ConnectError)
     assert "choose a name" in str(refused.ended)
 
 
 def test_requests_that_nothing_comes_of_are_refused_and_cost_no_window() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g")
     anna.join("g")
     anna.join("#private")
@@ -120,7 +120,7 @@ def test_requests_that_nothing_comes_of_are_refused_and_cost_no_window() -> None
 
 
 def test_a_session_may_be_in_so_many_groups_and_leaving_makes_room() -> None:
-    front = Front(SessionOptions(groups_max=2))
+    front = FakeDaemon(SessionOptions(groups_max=2))
     anna = joined(front, 1, "anna", "g", "h")
     anna.join("i")
     front.exchange(1, anna)
@@ -134,7 +134,7 @@ def test_a_session_may_be_in_so_many_groups_and_leaving_makes_room() -> None:
 
 
 def test_leave_has_its_place_behind_what_was_sent_before() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g")
     send(anna, b"one", "g")
     anna.leave("g")
@@ -147,7 +147,7 @@ def test_leave_has_its_place_behind_what_was_sent_before() -> None:
 
 
 def test_a_private_group_needs_no_join() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna, bert = front.client(1, "anna"), front.client(2, "bert")
     send(bert, b"psst", "#anna#eu1")
     front.exchange(2, bert)
@@ -157,7 +157,7 @@ def test_a_private_group_needs_no_join() -> None:
 
 
 def test_a_lost_connection_is_a_disconnect_and_half_a_frame_is_nothing() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna, bert = joined(front, 1, "anna", "g"), joined(front, 2, "bert", "g")
     events(bert)
     send(anna, b"whole", "g")
@@ -207,7 +207,7 @@ def with_mark(mark: bytes) -> bytes:
     ],
 )
 def test_what_a_client_does_wrong_costs_that_client_only(said: bytes, reason: str) -> None:
-    front = Front()
+    front = FakeDaemon()
     anna, bert = joined(front, 1, "anna", "g"), joined(front, 2, "bert", "g")
     events(bert)
     front.say(1, said)
@@ -226,7 +226,7 @@ def test_what_a_client_does_wrong_costs_that_client_only(said: bytes, reason: st
 
 
 def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused() -> None:
-    front = Front()
+    front = FakeDaemon()
     name = "n" * 64
     front.client(1, name)
     limit = front.desk.message_bytes_max
@@ -247,7 +247,7 @@ def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused(
 
 
 def test_requests_beyond_the_window_cost_the_session() -> None:
-    front = Front(SessionOptions(window_bytes=200_000))
+    front = FakeDaemon(SessionOptions(window_bytes=200_000))
     anna = front.client(1, "anna")
     front.stopped = True
     front.say(1, bundle(1, size=100_000) * 2)
@@ -257,7 +257,7 @@ def test_requests_beyond_the_window_cost_the_session() -> None:
 
 
 def test_the_library_waits_for_credit() -> None:
-    front = Front(SessionOptions(window_bytes=200_000))
+    front = FakeDaemon(SessionOptions(window_bytes=200_000))
     anna = joined(front, 1, "anna", "g")
     front.stopped = True
     run = anna.outgoing.run(["g"], Service.AGREED, False)
@@ -277,7 +277,7 @@ def test_the_library_waits_for_credit() -> None:
 
 
 def test_a_client_gets_no_more_than_its_window_until_it_takes_events() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g", window_bytes=10_000)
     bert = joined(front, 2, "bert")
     for _ in range(50):
@@ -295,7 +295,7 @@ def test_a_client_gets_no_more_than_its_window_until_it_takes_events() -> None:
 
 
 def test_a_client_owes_credits_for_a_quarter_of_its_window_and_that_counts_as_nothing() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g", window_bytes=10_000)
     bert = joined(front, 2, "bert")
     send(bert, bytes(2_000), "g")
@@ -318,7 +318,7 @@ def test_a_client_owes_credits_for_a_quarter_of_its_window_and_that_counts_as_no
 
 
 def test_a_slow_receiver_has_to_go_and_the_others_stay() -> None:
-    front = Front(SessionOptions(backlog_bytes_max=100_000))
+    front = FakeDaemon(SessionOptions(backlog_bytes_max=100_000))
     anna = joined(front, 1, "anna", "g", window_bytes=10_000)
     bert = joined(front, 2, "bert", "g")
     events(bert)
@@ -339,7 +339,7 @@ def test_a_slow_receiver_has_to_go_and_the_others_stay() -> None:
 
 
 def test_credit_reaches_a_client_that_takes_nothing() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g", window_bytes=4096)
     for _ in range(100):
         run = anna.outgoing.run(["g"], Service.AGREED, False)
@@ -349,7 +349,7 @@ def test_credit_reaches_a_client_that_takes_nothing() -> None:
 
 
 def test_who_says_nothing_has_to_go_in_time() -> None:
-    front = Front(SessionOptions(hello_us=3_000_000))
+    front = FakeDaemon(SessionOptions(hello_us=3_000_000))
     front.open(1)
     front.say(1, PREAMBLE + b"\x05")
     assert front.desk.wake_at_us == 3_000_000
@@ -360,7 +360,7 @@ def test_who_says_nothing_has_to_go_in_time() -> None:
 
 
 def test_the_oldest_stranger_makes_room_and_too_many_clients_are_refused() -> None:
-    front = Front(SessionOptions(strangers_max=2, sessions_max=3))
+    front = FakeDaemon(SessionOptions(strangers_max=2, sessions_max=3))
     for number in (1, 2, 3):
         front.open(number)
     assert list(front.closed) == [1]
@@ -375,7 +375,7 @@ def test_the_oldest_stranger_makes_room_and_too_many_clients_are_refused() -> No
 
 def test_random_bytes_never_hurt_anybody_else() -> None:
     dice = Random(4711)
-    front = Front()
+    front = FakeDaemon()
     bert = joined(front, 1_000_000, "bert", "g")
     good = PREAMBLE + encode_control(HelloRequest("eve", 1 << 20)) + encode_control(JoinRequest("g"))
     for number in range(1, 400):
@@ -399,7 +399,7 @@ def test_random_bytes_never_hurt_anybody_else() -> None:
 
 
 def test_the_daemons_end_is_told_to_everybody() -> None:
-    front = Front()
+    front = FakeDaemon()
     anna = joined(front, 1, "anna", "g")
     front.end("the daemon ends", "connect to another daemon")
     front.exchange(1, anna)

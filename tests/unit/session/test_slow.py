@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.errors import ConnectError, SlowConsumer
@@ -18,7 +18,7 @@ SMALL = SessionOptions(backlog_bytes_max=20_000, spill_memory_bytes=20_000, spil
 BODY_BYTES = 1000
 
 
-def joined(front: Front, number: int, name: str, group: str, *, slow: SlowPolicy = "kick") -> ClientCore:
+def joined(front: FakeDaemon, number: int, name: str, group: str, *, slow: SlowPolicy = "kick") -> ClientCore:
     """A client with a small window that has taken its view."""
     core = front.client(number, name, 4096, slow=slow)
     core.join(group)
@@ -29,7 +29,7 @@ def joined(front: Front, number: int, name: str, group: str, *, slow: SlowPolicy
     return core
 
 
-def send(front: Front, number: int, core: ClientCore, group: str, *bodies: int) -> None:
+def send(front: FakeDaemon, number: int, core: ClientCore, group: str, *bodies: int) -> None:
     """Messages that begin with these numbers, each in a frame of its own."""
     for body in bodies:
         data = b"%d" % body + bytes(BODY_BYTES)
@@ -41,7 +41,7 @@ def numbers(events: Sequence[Event]) -> list[int]:
     return [int(one.data.partition(b"\0")[0]) for one in events if isinstance(one, Message)]
 
 
-def drain(front: Front, number: int, core: ClientCore) -> list[Event]:
+def drain(front: FakeDaemon, number: int, core: ClientCore) -> list[Event]:
     """Takes all that there is, as a client that has woken up."""
     seen: list[Event] = []
     while True:
@@ -54,7 +54,7 @@ def drain(front: Front, number: int, core: ClientCore) -> list[Event]:
 
 @pytest.mark.parametrize("slow", ["kick", "drop", "spill", "block"])
 def test_a_slow_receiver_is_warned_at_half_of_the_limit_and_once(slow: SlowPolicy, tmp_path: Path) -> None:
-    front = Front(SMALL, SpillPlace(tmp_path))
+    front = FakeDaemon(SMALL, SpillPlace(tmp_path))
     anna = joined(front, 1, "anna", "g", slow=slow)
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(18))
@@ -70,7 +70,7 @@ def test_a_slow_receiver_is_warned_at_half_of_the_limit_and_once(slow: SlowPolic
 
 
 def test_a_policy_that_the_daemon_does_not_have_is_refused() -> None:
-    front = Front(SessionOptions(slow_allowed=frozenset({Slow.KICK, Slow.SPILL})))
+    front = FakeDaemon(SessionOptions(slow_allowed=frozenset({Slow.KICK, Slow.SPILL})))
     policies: tuple[SlowPolicy, ...] = ("drop", "spill")
     for number, slow in enumerate(policies, 1):  # There is no place to spill to.
         core = front.client(number, "anna", slow=slow)
@@ -84,7 +84,7 @@ def test_a_policy_that_the_daemon_does_not_have_is_refused() -> None:
 
 
 def test_messages_are_dropped_and_counted_where_they_are_missing_and_views_are_not() -> None:
-    front = Front(SMALL)
+    front = FakeDaemon(SMALL)
     anna = joined(front, 1, "anna", "g", slow="drop")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(30))
@@ -110,7 +110,7 @@ def test_messages_are_dropped_and_counted_where_they_are_missing_and_views_are_n
 
 
 def test_a_gap_grows_until_the_backlog_is_half_as_big() -> None:
-    front = Front(SMALL)
+    front = FakeDaemon(SMALL)
     anna = joined(front, 1, "anna", "g", slow="drop")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(30))
@@ -125,7 +125,7 @@ def test_a_gap_grows_until_the_backlog_is_half_as_big() -> None:
 
 
 def test_who_drops_still_has_to_go_when_views_alone_are_too_much() -> None:
-    front = Front(SMALL)
+    front = FakeDaemon(SMALL)
     anna = joined(front, 1, "anna", "g", slow="drop")
     number = 2
     while 1 in front.desk.sessions:
@@ -141,7 +141,7 @@ def test_who_drops_still_has_to_go_when_views_alone_are_too_much() -> None:
 
 
 def test_what_is_spilled_comes_back_in_order_and_nothing_is_left_on_disk(tmp_path: Path) -> None:
-    front = Front(SMALL, place := SpillPlace(tmp_path))
+    front = FakeDaemon(SMALL, place := SpillPlace(tmp_path))
     anna = joined(front, 1, "anna", "g", slow="spill")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(400))
@@ -163,7 +163,7 @@ def test_what_is_spilled_comes_back_in_order_and_nothing_is_left_on_disk(tmp_pat
 
 
 def test_who_spills_is_warned_of_the_disks_limit_too_and_has_to_go_beyond_it(tmp_path: Path) -> None:
-    front = Front(SMALL, SpillPlace(tmp_path))
+    front = FakeDaemon(SMALL, SpillPlace(tmp_path))
     anna = joined(front, 1, "anna", "g", slow="spill")
     bert = joined(front, 2, "bert", "h")
     sent = 0
@@ -180,7 +180,7 @@ def test_who_spills_is_warned_of_the_disks_limit_too_and_has_to_go_beyond_it(tmp
 
 def test_a_disk_that_does_not_take_it_costs_the_session_and_nobody_else(tmp_path: Path) -> None:
     place = SpillPlace(tmp_path / "spill")
-    front = Front(SMALL, place)
+    front = FakeDaemon(SMALL, place)
     anna = joined(front, 1, "anna", "g", slow="spill")
     bert = joined(front, 2, "bert", "h")
     place.directory.rmdir()
@@ -193,7 +193,7 @@ def test_a_disk_that_does_not_take_it_costs_the_session_and_nobody_else(tmp_path
 
 
 def test_what_cannot_be_read_back_costs_the_session(tmp_path: Path) -> None:
-    front = Front(SMALL, SpillPlace(tmp_path))
+    front = FakeDaemon(SMALL, SpillPlace(tmp_path))
     anna = joined(front, 1, "anna", "g", slow="spill")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(400))
@@ -209,7 +209,7 @@ def test_what_cannot_be_read_back_costs_the_session(tmp_path: Path) -> None:
 
 
 def test_who_quits_is_told_what_is_left_on_disk(tmp_path: Path) -> None:
-    front = Front(SMALL, SpillPlace(tmp_path))
+    front = FakeDaemon(SMALL, SpillPlace(tmp_path))
     anna = joined(front, 1, "anna", "g", slow="spill")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(400))
@@ -228,7 +228,7 @@ def test_who_quits_is_told_what_is_left_on_disk(tmp_path: Path) -> None:
 
 
 def test_senders_here_wait_for_a_blocked_receiver_and_other_groups_go_on() -> None:
-    front = Front(SMALL)
+    front = FakeDaemon(SMALL)
     front.at_once = 1  # While senders wait, their messages come together: each may be sixteen of them.
     anna = joined(front, 1, "anna", "g", slow="block")
     bert, carl = joined(front, 2, "bert", "h"), joined(front, 3, "carl", "h")
@@ -254,7 +254,7 @@ def test_senders_here_wait_for_a_blocked_receiver_and_other_groups_go_on() -> No
 
 
 def test_a_group_that_a_blocked_receiver_asks_for_waits_for_it_too() -> None:
-    front = Front(SMALL)
+    front = FakeDaemon(SMALL)
     anna = joined(front, 1, "anna", "g", slow="block")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(21))
@@ -270,7 +270,7 @@ def test_a_group_that_a_blocked_receiver_asks_for_waits_for_it_too() -> None:
 
 
 def test_who_takes_nothing_while_others_wait_has_to_go() -> None:
-    front = Front(SMALL)
+    front = FakeDaemon(SMALL)
     anna = joined(front, 1, "anna", "g", slow="block")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "g", *range(100))
@@ -298,7 +298,7 @@ def test_who_takes_nothing_while_others_wait_has_to_go() -> None:
 
 
 def test_when_all_backlogs_are_too_big_the_biggest_has_to_go() -> None:
-    front = Front(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
+    front = FakeDaemon(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
     anna, carl = joined(front, 1, "anna", "g"), joined(front, 3, "carl", "i")
     bert = joined(front, 2, "bert", "h")
     send(front, 2, bert, "i", *range(25))
@@ -312,7 +312,7 @@ def test_when_all_backlogs_are_too_big_the_biggest_has_to_go() -> None:
 
 
 def test_when_all_backlogs_are_too_big_who_drops_loses_messages_instead() -> None:
-    front = Front(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
+    front = FakeDaemon(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
     anna = joined(front, 1, "anna", "g", slow="drop")
     carl, bert = joined(front, 3, "carl", "i"), joined(front, 2, "bert", "h")
     send(front, 2, bert, "i", *range(25))
@@ -325,7 +325,7 @@ def test_when_all_backlogs_are_too_big_who_drops_loses_messages_instead() -> Non
 
 
 def test_a_frame_that_many_wait_for_counts_once() -> None:
-    front = Front(SessionOptions(backlogs_bytes_max=60_000))
+    front = FakeDaemon(SessionOptions(backlogs_bytes_max=60_000))
     many = {number: joined(front, number, f"s{number}", "g") for number in range(10, 30)}
     bert = joined(front, 2, "bert", "h")
     for number, core in many.items():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.unit.spool.drawn_runs import some_runs
-from tests.unit.spool.making import FailingDisk, messages
+from tests.unit.spool.spool_samples import FailingDisk, messages
 
 from hopring.services import Service
 from hopring.spool.archive import archive

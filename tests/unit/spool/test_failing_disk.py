@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.spool.making import FailingDisk, bodies_in, messages
+from tests.unit.spool.spool_samples import FailingDisk, bodies_in, messages
 
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull, SyncFailed, WriterClosed

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.spool.making import FailingDisk, bodies_in, messages
+from tests.unit.spool.spool_samples import FailingDisk, bodies_in, messages
 
 from hopring.spool.encode import AppendMark
 from hopring.spool.layout import bases, directory_of

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.spool.making import bodies_in, messages
+from tests.unit.spool.spool_samples import bodies_in, messages
 
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import SpoolDamaged

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.unit.spool.making import VIEW, bodies_in, messages
+from tests.unit.spool.spool_samples import VIEW, bodies_in, messages
 from tests.waiting import until
 
 from hopring.spool.encode import AppendMark

@@ -3,17 +3,17 @@
 from tests.spread.client import (
     Client,
 )
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.links.events import Tick
 from hopring.session.options import SessionOptions
 
 
-class Desk:
+class SpreadConnections:
     """Connections of Spread clients that are byte strings."""
 
     def __init__(self, options: SessionOptions | None = None) -> None:
-        self.front = Front(options)
+        self.front = FakeDaemon(options)
         self.left: dict[int, bytes] = {}  # Fetched, and not read.
 
     def open(self, number: int, order: str = "<", address: str = "") -> Client:

@@ -18,8 +18,8 @@ from tests.spread.client import (
     hello,
     padded,
 )
-from tests.unit.session.front import ME, VIEW
-from tests.unit.spread.spread_connections import Desk
+from tests.unit.session.fake_daemon import ME, VIEW
+from tests.unit.spread.spread_connections import SpreadConnections
 
 from hopring import Message
 from hopring.groups.events import Cause, GroupView, ShowView
@@ -33,7 +33,7 @@ from hopring.spread.dialect import may_come, shown_groups, shown_session
 
 
 def test_the_first_client_of_the_wire_notes() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     alice = desk.client(1, "alice")
     assert alice.welcome == bytes.fromhex("01 05 00 01 0a") + b"#alice#eu1"
     alice.write(frame("<", JOIN, "#alice#eu1", ("grp",)))
@@ -48,7 +48,7 @@ def test_the_first_client_of_the_wire_notes() -> None:
 
 
 def test_a_message_to_a_client_in_the_middle_of_its_handshake_waits_for_the_end_of_it() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     other = desk.client(1, "other")
     late = desk.open(2)
     late.write(hello("late"))
@@ -62,7 +62,7 @@ def test_a_message_to_a_client_in_the_middle_of_its_handshake_waits_for_the_end_
 
 
 def test_a_handshake_that_ends_in_the_middle_frees_the_name() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     desk.open(1).write(hello("anna"))
     desk.front.lose(1)
 
@@ -71,7 +71,7 @@ def test_a_handshake_that_ends_in_the_middle_frees_the_name() -> None:
 
 @pytest.mark.parametrize("part", [b"", hello("anna")[:2], hello("anna"), hello("anna") + NULL[:89]])
 def test_a_slow_connector_has_its_time(part: bytes) -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     slow = desk.open(1)
     slow.write(part)
     desk.pass_time(2_999_999)
@@ -83,7 +83,7 @@ def test_a_slow_connector_has_its_time(part: bytes) -> None:
 
 
 def test_one_client_too_many_is_told_the_quota() -> None:
-    desk = Desk(SessionOptions(sessions_max=1))
+    desk = SpreadConnections(SessionOptions(sessions_max=1))
     desk.client(1, "anna")
     other = desk.open(2)
 
@@ -91,7 +91,7 @@ def test_one_client_too_many_is_told_the_quota() -> None:
 
 
 def test_who_has_no_name_gets_one_that_nobody_has() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     desk.client(1, "r2")
 
     assert desk.client(2, "").name == "#r3#eu1"
@@ -118,7 +118,7 @@ def test_an_access_list(address: str, networks: tuple[str, ...], welcome: bool) 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 15, 0), (5, 0, 1)])
 def test_who_may_not_come_is_told_so_after_the_handshake(version: tuple[int, ...]) -> None:
-    desk = Desk(SessionOptions(spread_access=("10.0.0.0/8",)))
+    desk = SpreadConnections(SessionOptions(spread_access=("10.0.0.0/8",)))
     one = desk.open(1, address="192.168.1.1")
     one.write(hello("anna", version))
     if version >= (3, 16):
@@ -130,7 +130,7 @@ def test_who_may_not_come_is_told_so_after_the_handshake(version: tuple[int, ...
 
 
 def test_ip_may_be_chosen_where_there_is_an_access_list() -> None:
-    desk = Desk(SessionOptions(spread_access=("10.0.0.0/8",)))
+    desk = SpreadConnections(SessionOptions(spread_access=("10.0.0.0/8",)))
     one = desk.open(1, address="10.9.9.9")
     one.write(hello("anna") + b"IP".ljust(90, b"\0"))
 
@@ -138,7 +138,7 @@ def test_ip_may_be_chosen_where_there_is_an_access_list() -> None:
 
 
 def test_who_may_not_do_what_it_wants_is_told_so() -> None:
-    spread = Desk().front.spread.converse(1)
+    spread = SpreadConnections().front.spread.converse(1)
     spread.feed(hello("anna", priority=True))
     said = spread.next()
 
@@ -148,7 +148,7 @@ def test_who_may_not_do_what_it_wants_is_told_so() -> None:
 
 
 def test_requests_with_priority_go_before_those_of_others() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     bulk, high = desk.client(1, "bulk"), desk.client(2, "high", priority=True)
     watch = desk.client(3, "watch")
     watch.join("g")
@@ -172,7 +172,7 @@ def test_requests_with_priority_go_before_those_of_others() -> None:
 
 
 def test_who_sends_too_much_is_not_read_until_it_has_gone_out() -> None:
-    desk = Desk(SessionOptions(window_bytes=10_000))
+    desk = SpreadConnections(SessionOptions(window_bytes=10_000))
     front, one = desk.front, desk.client(1, "anna")
     one.join("g")
     one.view()
@@ -191,7 +191,7 @@ def test_who_sends_too_much_is_not_read_until_it_has_gone_out() -> None:
 
 
 def test_many_tiny_requests_are_held_back_too() -> None:
-    desk = Desk(SessionOptions(window_bytes=10_000))
+    desk = SpreadConnections(SessionOptions(window_bytes=10_000))
     front, one = desk.front, desk.client(1, "anna", membership=False)
     front.stopped = True
     one.write(b"".join([frame("<", JOIN, one.name, (f"g{at}",)) for at in range(500)]))
@@ -204,7 +204,7 @@ def test_many_tiny_requests_are_held_back_too() -> None:
 
 
 def test_nothing_behind_a_kill_counts() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     one, other = desk.client(1, "anna"), desk.client(2, "bert")
     other.join("g")
     other.view()
@@ -227,14 +227,14 @@ def flood(sender: Client, count: int, size: int = 10) -> None:
     sender.write(frame("<", AGREED, sender.name, ("g",), bytes(size)) * count)
 
 
-def members(desk: Desk) -> tuple[Client, Client]:
+def members(desk: SpreadConnections) -> tuple[Client, Client]:
     lazy, sender = desk.client(1, "lazy", membership=False), desk.client(2, "sender")
     lazy.join("g")
     return lazy, sender
 
 
 def test_a_reader_that_takes_nothing_may_have_so_many_messages_waiting() -> None:
-    desk = Desk(SessionOptions(spread_messages_max=100))
+    desk = SpreadConnections(SessionOptions(spread_messages_max=100))
     _, sender = members(desk)
     flood(sender, 100)
     desk.pass_time(10 * STALLED_US)
@@ -251,7 +251,7 @@ def test_a_reader_that_takes_nothing_may_have_so_many_messages_waiting() -> None
 
 
 def test_a_reader_that_takes_something_may_stay() -> None:
-    desk = Desk(SessionOptions(spread_messages_max=100))
+    desk = SpreadConnections(SessionOptions(spread_messages_max=100))
     lazy, sender = members(desk)
     flood(sender, 150)
     flood(sender, 1)
@@ -268,7 +268,7 @@ def test_a_reader_that_takes_something_may_stay() -> None:
 
 
 def test_too_many_bytes_are_the_end_at_once() -> None:
-    desk = Desk(SessionOptions(backlog_bytes_max=5_000))
+    desk = SpreadConnections(SessionOptions(backlog_bytes_max=5_000))
     _, sender = members(desk)
     flood(sender, 10, size=1000)
 
@@ -276,7 +276,7 @@ def test_too_many_bytes_are_the_end_at_once() -> None:
 
 
 def test_with_the_policy_drop_messages_are_missing_and_views_are_not() -> None:
-    desk = Desk(SessionOptions(backlog_bytes_max=5_000, spread_slow="drop"))
+    desk = SpreadConnections(SessionOptions(backlog_bytes_max=5_000, spread_slow="drop"))
     lazy, sender = desk.client(1, "lazy"), desk.client(2, "sender")
     lazy.join("g")
     for _ in range(30):
@@ -293,7 +293,7 @@ def test_with_the_policy_drop_messages_are_missing_and_views_are_not() -> None:
 
 
 def test_with_the_policy_block_senders_here_wait() -> None:
-    desk = Desk(SessionOptions(backlog_bytes_max=20_000, spread_slow="block"))
+    desk = SpreadConnections(SessionOptions(backlog_bytes_max=20_000, spread_slow="block"))
     desk.front.at_once = 1
     lazy, sender = members(desk)
     for _ in range(60):
@@ -322,7 +322,7 @@ def test_names_that_fit_are_shown_and_others_have_one_that_stands_for_them() -> 
 
 
 def test_members_are_in_the_order_of_the_configuration_file() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     groups = desk.front.desk.groups
     groups.names = ("a", "b", "c")
     spread = type(desk.front.spread)(groups, 200_000, SessionOptions, ["c", "a", "b"])
@@ -342,7 +342,7 @@ def test_members_are_in_the_order_of_the_configuration_file() -> None:
 
 
 def test_a_join_while_the_daemons_view_closes_is_a_change_of_network() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     old, new = (GroupMember(ME.daemon, name, ME.incarnation, at) for at, name in enumerate(["old", "new"]))
     closing = GroupViewId(VIEW, (ViewId(2, ME.daemon, ME.incarnation),), 1)
     views = [
@@ -358,7 +358,7 @@ def test_a_join_while_the_daemons_view_closes_is_a_change_of_network() -> None:
 
 
 def test_without_membership_not_even_the_own_join_is_shown() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     quiet = desk.client(1, "quiet", membership=False)
     quiet.join("g")
     quiet.leave("g")
@@ -368,7 +368,7 @@ def test_without_membership_not_even_the_own_join_is_shown() -> None:
 
 @pytest.mark.parametrize("joined", [("one",), ("one", "two")])
 def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple[str, ...]) -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     alice = desk.client(1, "alice", membership=False)
     for group in joined:
         alice.write(frame("<", JOIN, "#alice#eu1", (group,)))
@@ -387,7 +387,7 @@ def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_free_bits_reach_spread_clients_and_do_not_disturb_native_ones(order: str) -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     alice, bob = desk.client(1, "alice", order), desk.client(2, "bob", membership=False)
     native = desk.front.client(3, "native", membership=False)
     bob.join("g")
@@ -414,7 +414,7 @@ def test_free_bits_reach_spread_clients_and_do_not_disturb_native_ones(order: st
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_the_list_of_groups_comes_as_it_was_written(order: str) -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     alice, bob = desk.client(1, "alice", order), desk.client(2, "bob", membership=False)
     native = desk.front.client(3, "native", membership=False)
     bob.join("g")
@@ -455,7 +455,7 @@ def test_the_list_of_groups_comes_as_it_was_written(order: str) -> None:
 
 @pytest.mark.parametrize("name", [b"\xe4\xff", b"x" * 32, b"", b"#alice#eu1"])
 def test_requests_for_what_is_no_group_are_ignored(name: bytes) -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     alice = desk.client(1, "alice")
     alice.say(JOIN, name)
     alice.say(LEAVE, name)
@@ -466,7 +466,7 @@ def test_requests_for_what_is_no_group_are_ignored(name: bytes) -> None:
 
 
 def test_a_group_may_be_called_anything_that_is_text_and_fits() -> None:
-    desk = Desk()
+    desk = SpreadConnections()
     alice = desk.client(1, "alice")
     for name in ("grüße", "a b", "ü" * 15):
         alice.join(name)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.unit.groups.book import Book, Trace
+from tests.unit.groups.session_histories import Book, Trace
 
 from hopring.engine.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.groups.events import (

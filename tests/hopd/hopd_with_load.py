@@ -1,4 +1,4 @@
-"""A hopd with a load, for tests: `python -m tests.hopd.loaded FILE --name NAME ...`, as hopd is called.
+"""A hopd with a load, for tests: `python -m tests.hopd.hopd_with_load FILE --name NAME ...`, as hopd is called.
 
 It stands where groups and sessions will stand: over the seam of `hopd.run`. Lines on stdin say how many
 messages to send per second, of all services in turn; it ends with its stdin, so it never outlives the test.

@@ -148,7 +148,7 @@ class Lab:
     def wan(self, one: tuple[str, str, str], other: tuple[str, str, str], shape: Shape, back: Shape) -> "Wan":
         """A wide-area link between two (host, device, address with prefix length), shaped each way."""
         words = [f"{self.namespace(host)}:{device}" for host, device, _ in (one, other)]
-        command = [sys.executable, "-m", "tests.netns.wanemu", *words, repr(shape), repr(back)]
+        command = [sys.executable, "-m", "tests.netns.wan_emulator", *words, repr(shape), repr(back)]
         emulator = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._emulators.append(emulator)
         assert emulator.stdout is not None

@@ -29,7 +29,7 @@ ME = Process(DaemonId(0), Incarnation(7))
 VIEW = ViewId(1, ME.daemon, ME.incarnation)
 
 
-class Front:
+class FakeDaemon:
     """One daemon, with connections that are byte strings."""
 
     def __init__(self, options: SessionOptions | None = None, spills: Spills | None = None) -> None:

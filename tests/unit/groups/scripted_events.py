@@ -1,7 +1,7 @@
 """Acts of stories that are written by hand, in the ideal world."""
 
-from tests.unit.groups.judge import judge
-from tests.unit.groups.world import Host, World
+from tests.unit.groups.ideal_daemons import Host, World
+from tests.unit.groups.judged_histories import judge
 
 from hopring.groups.events import JoinGroup
 from hopring.ids import GroupName

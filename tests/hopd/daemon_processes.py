@@ -20,15 +20,15 @@ LOOK_SECONDS = 0.2
 GOODBYE_SECONDS = 20.0
 
 
-class Lives:
-    """The daemons of one configuration; use it as `with Lives(...) as lives`."""
+class DaemonProcesses:
+    """The daemons of one configuration; use it as `with DaemonProcesses(...) as lives`."""
 
     def __init__(
         self,
         config: Config,
         directory: Path,
         around: Callable[[str], Sequence[str]] = lambda _: (),
-        module: str = "tests.hopd.loaded",
+        module: str = "tests.hopd.hopd_with_load",
         words: Sequence[str] = (),
     ) -> None:
         """`around` gives the words that a daemon's command line has before it; the module is run."""
@@ -43,7 +43,7 @@ class Lives:
         self._file.write_text(dump_toml(config))
         self._decoder = msgspec.json.Decoder(TraceRow)
 
-    def __enter__(self) -> "Lives":
+    def __enter__(self) -> "DaemonProcesses":
         return self
 
     def __exit__(

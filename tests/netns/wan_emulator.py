@@ -1,6 +1,6 @@
 """A wide-area link between two namespaces, in user space: for kernels without netem.
 
-Usage: wanemu NAMESPACE:DEVICE NAMESPACE:DEVICE SHAPE SHAPE
+Usage: wan_emulator NAMESPACE:DEVICE NAMESPACE:DEVICE SHAPE SHAPE
 
 Each end is a TUN device, which hands over whole IP packets with finished checksums, cut to the MTU. What is
 read from one is written to the other when the lane of that direction says so. A line on stdin with two shapes,
@@ -16,7 +16,7 @@ import struct
 import sys
 from random import Random
 
-from tests.netns.lab import die_with_parent, inside
+from tests.netns.namespace_lab import die_with_parent, inside
 
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import Lane, Shape

@@ -5,8 +5,8 @@ import socket
 import subprocess
 
 import pytest
-from tests.netns.lab import Lab
-from tests.netns.wanemu import shape_of
+from tests.netns.namespace_lab import Lab
+from tests.netns.wan_emulator import shape_of
 
 from hopring.daemon.net.shaper import Shape
 

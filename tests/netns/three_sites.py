@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.hopd.lives import Lives
-from tests.netns.lab import Lab, Wan
+from tests.hopd.daemon_processes import DaemonProcesses
+from tests.netns.namespace_lab import Lab, Wan
 
 from hopring.config import (
     Config,
@@ -147,13 +147,15 @@ class World:
 
 
 @contextmanager
-def everybody(lab: Lab, directory: Path, config: Config, module: str = "tests.hopd.loaded") -> Iterator[Lives]:
+def everybody(
+    lab: Lab, directory: Path, config: Config, module: str = "tests.hopd.hopd_with_load"
+) -> Iterator[DaemonProcesses]:
     """All daemons, in one view."""
 
     def around(name: str) -> list[str]:
         return ["ip", "netns", "exec", lab.namespace(name)]
 
-    with Lives(config, directory, around, module) as lives:
+    with DaemonProcesses(config, directory, around, module) as lives:
         lives.start()
         lives.wait(lives.together)
         yield lives

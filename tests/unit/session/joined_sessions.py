@@ -1,6 +1,6 @@
 """Sessions that have joined a group, and messages from them."""
 
-from tests.unit.session.front import Front
+from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Event, Message
@@ -8,7 +8,12 @@ from hopring.services import Service
 
 
 def joined(
-    front: Front, number: int, name: str, *groups: str, window_bytes: int = 1 << 20, membership: bool = True
+    front: FakeDaemon,
+    number: int,
+    name: str,
+    *groups: str,
+    window_bytes: int = 1 << 20,
+    membership: bool = True,
 ) -> ClientCore:
     core = front.client(number, name, window_bytes, membership)
     for group in groups:

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from tests.unit.groups.judge import judge
-from tests.unit.groups.world import World
+from tests.unit.groups.ideal_daemons import World
+from tests.unit.groups.judged_histories import judge
 
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
 from hopring.ids import GroupName

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.hopd.lives import Lives
-from tests.netns.players import Player
-from tests.netns.world import HOSTS, World, everybody, make_config
+from tests.hopd.daemon_processes import DaemonProcesses
+from tests.netns.recording_clients import Player
+from tests.netns.three_sites import HOSTS, World, everybody, make_config
 from tests.waiting import comes
 
 from hopring import ConnectError, connect
@@ -55,7 +55,7 @@ def messages(short: int, full: int) -> int:
 class Scene:
     """Six daemons with two clients each: `a` is in all and red, `b` in all and blue."""
 
-    def __init__(self, world: World, lives: Lives, directory: Path) -> None:
+    def __init__(self, world: World, lives: DaemonProcesses, directory: Path) -> None:
         self.world = world
         self.lives = lives
         self.players: list[Player] = []  # All that there ever were.

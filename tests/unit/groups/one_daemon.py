@@ -24,7 +24,7 @@ def view_id(counter: int) -> ViewId:
     return ViewId(counter, DaemonId(0), Incarnation(10))
 
 
-class Desk:
+class FedGroups:
     """A daemon's groups with literal times; what is taken is remembered."""
 
     def __init__(self, *members: Process, options: GroupsOptions = OPTIONS) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tests.unit.groups.book import Book
+from tests.unit.groups.session_histories import Book
 
 from hopring.check.judge import check_evs_c
 from hopring.groups.groups import Groups

@@ -13,7 +13,7 @@ from hopring.config import Config, dump_toml
 SECONDS_MAX = 30.0
 
 
-class Alone:
+class OneDaemon:
     """A daemon that runs."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path, file: Path) -> None:
@@ -42,7 +42,7 @@ class Alone:
 @contextmanager
 def alone(
     config: Config, directory: Path, name: str, *words: str, module: str = "hopring.daemon.hopd"
-) -> Iterator[Alone]:
+) -> Iterator[OneDaemon]:
     """Runs a daemon."""
     file, log = directory / "hop.toml", directory / f"{name}.log"
     if not file.exists():
@@ -51,7 +51,7 @@ def alone(
     with log.open("wb") as stderr:
         process = subprocess.Popen([*command, "--state", str(directory), *words], stderr=stderr)
     try:
-        yield Alone(process, log, file)
+        yield OneDaemon(process, log, file)
     finally:
         process.terminate()
         try:
