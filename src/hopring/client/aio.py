@@ -5,8 +5,8 @@
         await group.multicast(b"EURUSD 1.0842")
         async for event in session: ...
 
-All of a session belongs to one event loop and its thread. Every wait may be cancelled; a request that has gone
-out is carried out nevertheless. Behind it is one timer and, while a connection is made, one task.
+A session belongs to one event loop and its thread. Every wait may be cancelled; a request that was sent is
+carried out nevertheless. A session uses one timer and, while it connects, one task.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from hopring.client.calls import MANY_MESSAGES, BatchItem, Call, batch_of, multi
 from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, ClientCore
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
-from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights
+from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.reconnect import Reconnect
 from hopring.client.sequence import EventSequence
 from hopring.client.shell import SessionProperties, core_of, message_of, now_us, series_of
@@ -53,13 +53,13 @@ class Session(SessionProperties):
         """Becomes a member: `await` it, or use it as `async with`, which leaves in the end.
 
         With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
-        first, and then the live ones, without a gap between them.
+        first, then the live ones, without a gap between them.
         """
         check_join(self._core, group, since, spool)
         return Joining(self, group, since, spool)
 
     async def leave(self, group: str) -> None:
-        """Is a member no longer when this returns."""
+        """Leaves a group; the session is no member when this returns."""
         check_plain_group(group)
         await self._run(calls.leave(self._core, group, now_us()))
 
@@ -116,7 +116,7 @@ class Session(SessionProperties):
         self_discard: bool = False,
         timeout_seconds: float | None = None,
     ) -> Receipt:
-        """Sends a message and waits until it is delivered at the session's daemon; tells its place.
+        """Sends a message and waits until it is delivered at the session's daemon; returns its place.
 
         No membership is needed. For a Safe message it means that all daemons of the view have it. NoReceipt
         and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
@@ -136,12 +136,12 @@ class Session(SessionProperties):
         service: Service = Service.SAFE,
         timeout_seconds: float | None = None,
     ) -> Receipt | None:
-        """Sends messages, of which each may have a type, as a batch of an application that counts once.
+        """Sends messages, each with an optional type, as a batch of an application that counts once.
 
-        Returns the receipt of the last one (None if there is none) when the session's daemon has delivered all.
+        Returns the last receipt (None for an empty batch) when the session's daemon has delivered all messages.
         BatchInDoubt says that the connection was lost, or that nothing moved for `timeout_seconds`: the same
-        messages may then be sent again under the same number, by whichever session, and receivers drop those
-        that they have had.
+        messages may then be sent again under the same number, by any session, and receivers drop those that
+        they have had.
         """
         which = batch_of(group, app, batch, service)
         check_messages(messages)
@@ -149,7 +149,7 @@ class Session(SessionProperties):
         return await self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
     async def receive(self) -> Event:
-        """The next event of all; SessionClosed if there will be none."""
+        """The next event of any group; SessionClosed if none can arrive."""
         return await self._receive(None)
 
     async def receive_many(
@@ -157,43 +157,43 @@ class Session(SessionProperties):
     ) -> EventSequence:
         """Up to `max_messages` messages and the other events among them, in their order.
 
-        With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
-        it waits for a first event and returns all that is there. SessionClosed if there will be none.
+        With `max_wait_seconds` it waits up to that time and returns the events so far, perhaps none; without,
+        it waits for a first event and returns all that are there. SessionClosed if none can arrive.
         """
         return await self._receive_many(None, max_messages, max_wait_seconds)
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """All events until the session is closed here; an error if it ends in another way."""
+        """All events until the session is closed; an error if it ends in another way."""
         return self._iterate(None)
 
     async def messages(self) -> AsyncIterator[Message]:
-        """The messages of all groups, for those who do not care for views."""
+        """The messages of all groups, without views and other events."""
         async for event in self:
             if isinstance(event, Message):
                 yield event
 
     async def groups(self) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
-        return await self._run(calls.query(self._core, queries.groups(), now_us()))
+        return await self._query(queries.groups())
 
     async def members(self, group: str) -> GroupMembers:
-        """Who is in a group."""
-        return await self._run(calls.query(self._core, queries.members(group), now_us()))
+        """The members of a group."""
+        return await self._query(queries.members(group))
 
     async def view(self, after: DaemonView | None = None) -> DaemonView:
         """The daemons' present view; with `after`, waits for the one that follows."""
-        return await self._run(calls.query(self._core, queries.view(after), now_us()))
+        return await self._query(queries.view(after))
 
     async def daemon_facts(self) -> DaemonFacts:
-        """What the daemon tells of itself and of its links."""
-        return await self._run(calls.query(self._core, queries.daemon(), now_us()))
+        """The daemon's description of itself and its links."""
+        return await self._query(queries.daemon())
 
     async def link_weights(self) -> LinkWeights:
-        """What each link between sites weighs: as configured, as measured here, as all daemons route by."""
-        return await self._run(calls.query(self._core, queries.weights(), now_us()))
+        """The weights of each link between sites: configured, measured here, and agreed for routing."""
+        return await self._query(queries.weights())
 
     async def close(self) -> None:
-        """Ends the session when all that it asked for is done."""
+        """Ends the session after all its requests are done."""
         try:
             await self._run(calls.close(self._core, now_us()))
         finally:
@@ -206,11 +206,14 @@ class Session(SessionProperties):
     # Within the library.
 
     def _abort(self, cause: BaseException | None) -> None:
-        """Ends it at once; an error of the application is the cause of what calls that wait will raise."""
+        """Ends it at once; an error of the application becomes the cause of errors in waiting calls."""
         self._core.close(cause)
         if self._dialing is not None:
             self._dialing.cancel()
         self._look()
+
+    async def _query(self, query: Query[T]) -> T:
+        return await self._run(calls.query(self._core, query, now_us()))
 
     async def _receive(self, group: str | None) -> Event:
         core = self._core
@@ -224,10 +227,9 @@ class Session(SessionProperties):
         return event
 
     async def _next(self, group: str | None) -> Event | None:
-        """The next event, by a short way: as long as events come, no more of what verbs do is needed.
+        """Waits for the next event on the fast path of most messages; check first that there is none.
 
-        Look first whether there is one. It waits like `_until`, but without a condition: this is done for most
-        messages.
+        It waits like `_until`, but without a condition. None if the general call has to take over.
         """
         core = self._core
         event = None
@@ -237,7 +239,7 @@ class Session(SessionProperties):
             try:
                 await waiter
             except BaseException:
-                if waiter in self._waiters:  # Nobody has woken it.
+                if waiter in self._waiters:  # It was not woken.
                     self._waiters.remove(waiter)
                 raise
             event = core.take(group)
@@ -248,7 +250,7 @@ class Session(SessionProperties):
         check_seconds("max_wait_seconds", seconds)
         core = self._core
         if seconds is None and not core.replays:
-            # The short way of what the verb does: as long as events come, no more than this is needed.
+            # The fast path of the call: enough as long as events arrive.
             if not core.has_news(group):
                 await self._until(lambda: core.has_news(group), NEVER)
             if core.stream.waits(group) and not core.replays:
@@ -262,7 +264,7 @@ class Session(SessionProperties):
         while True:
             entry = core.entry(group)
             while entry is not None and entry.end - entry.at > 1:
-                # All but the last message of a bundle: nothing else has to be done for them.
+                # All but the last message of a bundle need nothing else.
                 yield entry.message()
             event = core.take(group)
             if event is None:
@@ -294,7 +296,7 @@ class Session(SessionProperties):
             verb.close()
             self._flush_soon()
             if self._waiters:
-                self._wake()  # What it held up, or what it took away, may be what others wait for.
+                self._wake()  # Other calls may wait for the end of this one.
 
     async def _until(self, condition: Callable[[], bool], until_us: int) -> None:
         while not condition() and (until_us == NEVER or now_us() < until_us):
@@ -346,7 +348,7 @@ class Session(SessionProperties):
             raise self._core.ended
 
     def _look(self) -> None:
-        """After anything that happened: lets go of what has ended, and connects if it is time."""
+        """After any event: drops an ended connection, connects if it is time, and sets the timer."""
         core = self._core
         core.tick(now_us())
         if core.connection.ended is not None and self._wire is not None:
@@ -428,11 +430,11 @@ class Group:
         )
 
     async def members(self) -> GroupMembers:
-        """Who is in the group, as the daemon knows it now; views among the events tell it in their order."""
+        """The members of the group as the daemon knows them now; views tell them in the order of events."""
         return await self.session.members(self.name)
 
     async def leave(self) -> None:
-        """Is a member no longer when this returns."""
+        """Leaves the group; the session is no member when this returns."""
         await self.session.leave(self.name)
 
     async def receive(self) -> Event:
@@ -450,7 +452,7 @@ class Group:
         return self.session._iterate(self.name)
 
     async def messages(self) -> AsyncIterator[Message]:
-        """The group's messages, for those who do not care for views."""
+        """The group's messages, without views and other events."""
         async for event in self:
             if isinstance(event, Message):
                 yield event
@@ -522,15 +524,15 @@ def connect(
 ) -> Connecting:
     """Connects to a daemon: `await connect(...)` or `async with connect(...) as session`.
 
-    Several daemons may be named, in a list or with commas between them; the first that answers within
-    `timeout_seconds` it is. The name is the session's at its daemon; without one it gets one.
-    `membership=False` does without views and transitions. `window_bytes` is how much of what the daemon sends
-    may wait here; what the application does not take beyond that waits at the daemon. `slow` is what that does
-    when too much waits there: "kick" ends the session (SlowConsumer), "drop" drops messages (Gap), "spill" puts
-    them on disk, "block" lets senders wait. With `priority` what the session sends and receives goes first.
+    `url` may name several daemons, in a list or separated by commas; the first that answers within
+    `timeout_seconds` is used. `name` is the session's name at its daemon; without one, a unique name is made.
+    `membership=False` omits views and transitions. `window_bytes` limits the events that wait in this process;
+    further ones wait at the daemon. `slow` is the daemon's policy when that backlog is too long: "kick" ends
+    the session (SlowConsumer), "drop" drops messages (Gap), "spill" writes them to disk, "block" lets senders
+    wait. With `priority` the session's messages and events go first.
 
-    When the connection is lost the session connects again, joins its groups again, and says so with a
-    `Reconnected` among its events; meanwhile calls wait. `reconnect=False` ends it with SessionClosed instead,
-    and a `Reconnect` says how long it tries. A first connection is tried once at each daemon.
+    When the connection is lost the session reconnects, joins its groups again, and puts a `Reconnected` among
+    its events; meanwhile calls wait. `reconnect=False` ends it with SessionClosed instead, and a `Reconnect`
+    sets how long it tries. The first connection is tried once at each daemon.
     """
     return Connecting(core_of(url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect))

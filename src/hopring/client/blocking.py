@@ -1,7 +1,7 @@
 """The client library for programs without an event loop: the same names, and every call waits.
 
-A session belongs to one thread at a time. It reads from its daemon, and comes back to it, only while a call
-waits, so a program that calls nothing for long is a slow receiver.
+A session belongs to one thread at a time. It reads from its daemon, and reconnects, only while a call waits, so
+a program that makes no call for long is a slow receiver.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from hopring.client.calls import MANY_MESSAGES, BatchItem, Call, batch_of, multi
 from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, ClientCore
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
-from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights
+from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.reconnect import Reconnect
 from hopring.client.sequence import EventSequence
 from hopring.client.shell import SessionProperties, core_of, message_of, now_us, series_of
@@ -47,7 +47,7 @@ class Session(SessionProperties):
         """Becomes a member.
 
         With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
-        first, and then the live ones, without a gap between them.
+        first, then the live ones, without a gap between them.
         """
         check_join(self._core, group, since, spool)
         check_seconds("timeout_seconds", timeout_seconds)
@@ -55,7 +55,7 @@ class Session(SessionProperties):
         return Group(self, group)
 
     def leave(self, group: str, *, timeout_seconds: float | None = None) -> None:
-        """Is a member no longer when this returns."""
+        """Leaves a group; the session is no member when this returns."""
         check_plain_group(group)
         check_seconds("timeout_seconds", timeout_seconds)
         self._run(calls.leave(self._core, group, now_us(), timeout_seconds))
@@ -105,7 +105,7 @@ class Session(SessionProperties):
         self_discard: bool = False,
         timeout_seconds: float | None = None,
     ) -> Receipt:
-        """Sends a message and waits until it is delivered at the session's daemon; tells its place.
+        """Sends a message and waits until it is delivered at the session's daemon; returns its place.
 
         No membership is needed. For a Safe message it means that all daemons of the view have it. NoReceipt
         and InDoubt say that the message was sent and may be delivered or not; after any other error it was not
@@ -125,12 +125,12 @@ class Session(SessionProperties):
         service: Service = Service.SAFE,
         timeout_seconds: float | None = None,
     ) -> Receipt | None:
-        """Sends messages, of which each may have a type, as a batch of an application that counts once.
+        """Sends messages, each with an optional type, as a batch of an application that counts once.
 
-        Returns the receipt of the last one (None if there is none) when the session's daemon has delivered all.
+        Returns the last receipt (None for an empty batch) when the session's daemon has delivered all messages.
         BatchInDoubt says that the connection was lost, or that nothing moved for `timeout_seconds`: the same
-        messages may then be sent again under the same number, by whichever session, and receivers drop those
-        that they have had.
+        messages may then be sent again under the same number, by any session, and receivers drop those that
+        they have had.
         """
         which = batch_of(group, app, batch, service)
         check_messages(messages)
@@ -138,7 +138,7 @@ class Session(SessionProperties):
         return self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
-        """The next event of all; SessionClosed if there will be none, TimedOut if it does not come in time."""
+        """The next event of any group; SessionClosed if none can arrive, TimedOut if none arrives in time."""
         return self._receive(None, timeout_seconds)
 
     def receive_many(
@@ -146,58 +146,53 @@ class Session(SessionProperties):
     ) -> EventSequence:
         """Up to `max_messages` messages and the other events among them, in their order.
 
-        With `max_wait_seconds` it waits so long for them and returns what is there, perhaps nothing; without,
-        it waits for a first event and returns all that is there. SessionClosed if there will be none.
+        With `max_wait_seconds` it waits up to that time and returns the events so far, perhaps none; without,
+        it waits for a first event and returns all that are there. SessionClosed if none can arrive.
         """
         return self._receive_many(None, max_messages, max_wait_seconds)
 
     def __iter__(self) -> Iterator[Event]:
-        """All events until the session is closed here; an error if it ends in another way."""
+        """All events until the session is closed; an error if it ends in another way."""
         return self._iterate(None)
 
     def messages(self) -> Iterator[Message]:
-        """The messages of all groups, for those who do not care for views."""
+        """The messages of all groups, without views and other events."""
         return (event for event in self if isinstance(event, Message))
 
     def groups(self, *, timeout_seconds: float | None = None) -> tuple[GroupInfo, ...]:
         """All groups that have members, as this daemon knows them; no join is needed."""
-        check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(calls.query(self._core, queries.groups(), now_us(), timeout_seconds))
+        return self._query(queries.groups(), timeout_seconds)
 
     def members(self, group: str, *, timeout_seconds: float | None = None) -> GroupMembers:
-        """Who is in a group."""
-        check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(calls.query(self._core, queries.members(group), now_us(), timeout_seconds))
+        """The members of a group."""
+        return self._query(queries.members(group), timeout_seconds)
 
     def view(self, after: DaemonView | None = None, *, timeout_seconds: float | None = None) -> DaemonView:
         """The daemons' present view; with `after`, waits for the one that follows."""
-        check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(calls.query(self._core, queries.view(after), now_us(), timeout_seconds))
+        return self._query(queries.view(after), timeout_seconds)
 
     def daemon_facts(self, *, timeout_seconds: float | None = None) -> DaemonFacts:
-        """What the daemon tells of itself and of its links."""
-        check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(calls.query(self._core, queries.daemon(), now_us(), timeout_seconds))
+        """The daemon's description of itself and its links."""
+        return self._query(queries.daemon(), timeout_seconds)
 
     def link_weights(self, *, timeout_seconds: float | None = None) -> LinkWeights:
-        """What each link between sites weighs: as configured, as measured here, as all daemons route by."""
-        check_seconds("timeout_seconds", timeout_seconds)
-        return self._run(calls.query(self._core, queries.weights(), now_us(), timeout_seconds))
+        """The weights of each link between sites: configured, measured here, and agreed for routing."""
+        return self._query(queries.weights(), timeout_seconds)
 
     def fileno(self) -> int:
         """For `select`: when it is readable, `poll` may find an event.
 
-        Ask for it each time: another connection has another number, and while there is none it is -1.
+        Call it each time: another connection has another number, and without one it is -1.
         """
         return self._line.fileno()
 
     def poll(self) -> bool:
-        """Whether an event is here, without waiting."""
+        """Whether an event has arrived, without waiting."""
         self._line.exchange(now_us())
         return self._core.stream.waits()
 
     def close(self) -> None:
-        """Ends the session when all that it asked for is done."""
+        """Ends the session after all its requests are done."""
         try:
             self._run(calls.close(self._core, now_us()))
         finally:
@@ -221,9 +216,13 @@ class Session(SessionProperties):
     # Within the library.
 
     def _abort(self, cause: BaseException | None) -> None:
-        """Ends it at once; an error of the application is the cause of what calls that wait will raise."""
+        """Ends it at once; an error of the application becomes the cause of errors in waiting calls."""
         self._core.close(cause)
         self._line.close()
+
+    def _query(self, query: Query[T], seconds: float | None) -> T:
+        check_seconds("timeout_seconds", seconds)
+        return self._run(calls.query(self._core, query, now_us(), seconds))
 
     def _receive(self, group: str | None, seconds: float | None) -> Event:
         check_seconds("timeout_seconds", seconds)
@@ -232,7 +231,7 @@ class Session(SessionProperties):
     def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
         check_number("max_messages", messages, 1)
         check_seconds("max_wait_seconds", seconds)
-        self._line.exchange(now_us())  # What has come meanwhile is there, too.
+        self._line.exchange(now_us())  # Reads what has arrived meanwhile.
         return self._run(calls.receive_many(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:
@@ -240,7 +239,7 @@ class Session(SessionProperties):
         while True:
             entry = core.entry(group)
             while entry is not None and entry.end - entry.at > 1:
-                # All but the last message of a bundle: nothing else has to be done for them.
+                # All but the last message of a bundle need nothing else.
                 yield entry.message()
             event = core.take(group) or self._run(calls.following(core, group, now_us()))
             if event is None:
@@ -341,11 +340,11 @@ class Group:
         )
 
     def members(self, *, timeout_seconds: float | None = None) -> GroupMembers:
-        """Who is in the group, as the daemon knows it now; views among the events tell it in their order."""
+        """The members of the group as the daemon knows them now; views tell them in the order of events."""
         return self.session.members(self.name, timeout_seconds=timeout_seconds)
 
     def leave(self, *, timeout_seconds: float | None = None) -> None:
-        """Is a member no longer when this returns."""
+        """Leaves the group; the session is no member when this returns."""
         self.session.leave(self.name, timeout_seconds=timeout_seconds)
 
     def receive(self, *, timeout_seconds: float | None = None) -> Event:
@@ -363,7 +362,7 @@ class Group:
         return self.session._iterate(self.name)
 
     def messages(self) -> Iterator[Message]:
-        """The group's messages, for those who do not care for views."""
+        """The group's messages, without views and other events."""
         return (event for event in self if isinstance(event, Message))
 
     def __enter__(self) -> "Group":

@@ -1,8 +1,12 @@
-"""What applications ask for, written once for both shells: verbs that wait, without saying how.
+"""The calls of applications, written once for both shells, without a way of waiting.
 
-A verb is a generator. It yields what it waits for, with the time at which it no longer wants to wait, and is
-told the time when it goes on; in the end it returns its result.
-Closing a verb at any yield is safe: that is how a cancelled call ends.
+A call is a generator. It yields the condition that it waits for, with a deadline, gets the time when it
+continues, and returns its result in the end. Closing it at any yield is safe: that is how a cancelled call
+ends.
+
+A batch that counts once goes by one connection: half by one and half by another could leave a hole. If that
+connection is lost, BatchInDoubt says so, and any session may send the batch again, from the beginning.
+Receivers drop the messages that they have had (dedup.py).
 """
 
 from collections import deque
@@ -42,7 +46,7 @@ T = TypeVar("T")
 
 
 class Wait(NamedTuple):
-    """Until the condition holds, or until that time."""
+    """A wait until the condition holds, or until a time."""
 
     condition: Callable[[], bool]
     until_us: int
@@ -52,12 +56,12 @@ Call = Generator[Wait, int, T]
 
 
 def until_us(now_us: int, seconds: float | None) -> int:
-    """When so many seconds are over."""
+    """The time after this many seconds; NEVER for None."""
     return NEVER if seconds is None else now_us + int(seconds * 1_000_000)
 
 
 def join(core: ClientCore, group: str, now_us: int, seconds: float | None = None) -> Call[None]:
-    """Is a member when it returns."""
+    """Joins a group; the session is a member when it returns."""
     return _ask(core, ("join", group), core.join, now_us, seconds)
 
 
@@ -69,7 +73,7 @@ def join_from(
     now_us: int,
     seconds: float | None = None,
 ) -> Call[None]:
-    """The same; with an offset, the events of a spool come first. `check_join` has looked at the arguments."""
+    """Joins a group; with an offset, events of a spool precede the live ones. `check_join` has checked them."""
     if since is None or spool is None:
         yield from join(core, group, now_us, seconds)
         return
@@ -84,7 +88,7 @@ def join_from(
 
 
 def leave(core: ClientCore, group: str, now_us: int, seconds: float | None = None) -> Call[None]:
-    """Is a member no longer when it returns."""
+    """Leaves a group; the session is no member when it returns."""
     yield from _ask(core, ("leave", group), core.leave, now_us, seconds)
     core.replays.pop(group, None)
 
@@ -92,7 +96,7 @@ def leave(core: ClientCore, group: str, now_us: int, seconds: float | None = Non
 def multicast(
     core: ClientCore, sending: OutgoingMessage, now_us: int, seconds: float | None = None
 ) -> Call[None]:
-    """Has handed the message to the window when it returns."""
+    """Waits for room in the window and sends a message."""
     yield from _until(lambda: core.has_room(sending), now_us, seconds, "multicast")
     core.send(sending)
 
@@ -100,7 +104,7 @@ def multicast(
 def multicast_many(
     core: ClientCore, many: OutgoingSeries, now_us: int, seconds: float | None = None
 ) -> Call[None]:
-    """Has handed all the messages to the window when it returns."""
+    """Sends a series of messages, waiting for room in the window."""
     end_us = until_us(now_us, seconds)
     while many.left:
         yield from _wait(lambda: core.has_room_for_some(many), end_us, seconds, "multicast_many")
@@ -110,7 +114,7 @@ def multicast_many(
 def multicast_wait(
     core: ClientCore, sending: OutgoingMessage, now_us: int, seconds: float | None = None
 ) -> Call[Receipt]:
-    """The receipt of the message; an error says whether it was sent."""
+    """Sends a message and waits for its receipt; an error says whether it was sent."""
     if sending.service.loose:
         reason = "an Unreliable message has no place in the order, so it has no receipt"
         raise WrongValue("service", reason, "use multicast, or Service.RELIABLE or above")
@@ -128,7 +132,7 @@ def multicast_wait(
 
 
 def receive(core: ClientCore, group: str | None, now_us: int, seconds: float | None = None) -> Call[Event]:
-    """The next event; an error if there will be none."""
+    """Waits for the next event; an error if none can arrive."""
     replayed = yield from _replayed(core, group, now_us, until_us(now_us, seconds))
     if replayed is not None:
         return replayed
@@ -142,7 +146,7 @@ def receive(core: ClientCore, group: str | None, now_us: int, seconds: float | N
 def receive_many(
     core: ClientCore, group: str | None, messages: int, now_us: int, seconds: float | None
 ) -> Call[EventSequence]:
-    """Many events. Nothing is taken before the last wait is over: a cancelled call loses none."""
+    """Waits for many events. None is taken before the last wait is over: a cancelled call loses none."""
     replayed = yield from _replayed(core, group, now_us, until_us(now_us, seconds))
     if replayed is not None or core.replay(group) is not None:
         return _replayed_many(core, group, replayed, messages)
@@ -159,7 +163,7 @@ def receive_many(
 
 
 def following(core: ClientCore, group: str | None, now_us: int) -> Call[Event | None]:
-    """The next event for a loop over all: None where the loop ends, an error where it breaks."""
+    """The next event for a loop: None if the loop ends normally, an error otherwise."""
     replayed = yield from _replayed(core, group, now_us, NEVER)
     if replayed is not None:
         return replayed
@@ -172,7 +176,7 @@ def following(core: ClientCore, group: str | None, now_us: int) -> Call[Event | 
 
 
 def _replayed(core: ClientCore, group: str | None, now_us: int, end_us: int) -> Call[Event | None]:
-    """The next event of a spool, None if nothing is left to replay, or not in time."""
+    """The next event of a replay; None if there is none left, or not in time."""
     behind_us = now_us + int(BEHIND_SECONDS * 1_000_000)
     while (replay := core.replay(group)) is not None:
         if replay.upto is None:
@@ -193,7 +197,7 @@ def _replayed(core: ClientCore, group: str | None, now_us: int, end_us: int) -> 
 
 
 def _replayed_many(core: ClientCore, group: str | None, first: Event | None, messages: int) -> EventSequence:
-    """What can be had of a spool without waiting; events of the past have no number in the session."""
+    """The events of a replay that need no waiting; they have no number in the session."""
     taken: list[Taken] = []
     replay = core.replay(group)
     event = first
@@ -205,7 +209,7 @@ def _replayed_many(core: ClientCore, group: str | None, first: Event | None, mes
 
 
 def query(core: ClientCore, asked: Query[T], now_us: int, seconds: float | None = None) -> Call[T]:
-    """What the daemon tells; asked again if the connection was lost meanwhile."""
+    """Runs a query; repeats a question if the connection was lost meanwhile."""
     end_us = until_us(now_us, seconds)
     question = next(asked)
     while True:
@@ -223,7 +227,7 @@ def query(core: ClientCore, asked: Query[T], now_us: int, seconds: float | None 
 
 
 def close(core: ClientCore, now_us: int) -> Call[None]:
-    """Ends the session behind all that it asked for; an error if messages are left in doubt."""
+    """Ends the session after all its requests; an error if messages are left in doubt."""
     if core.ended is not None:
         return
     core.quit()
@@ -267,14 +271,14 @@ def _wait(condition: Callable[[], bool], end_us: int, seconds: float | None, wha
 
 BUNDLE_BYTES: Final = 64 * 1024
 BUNDLE_MESSAGES: Final = 1024
-"""A bundle of a batch is closed when it has about so much."""
+"""The limits at which a bundle of a batch is closed."""
 
 BatchItem = bytes | tuple[bytes, int]
-"""A message of a batch, or a message and its type."""
+"""A message of a batch: its body, or its body and type."""
 
 
 class OutgoingBatch(NamedTuple):
-    """Which batch it is, and how it goes; `batch_of` has checked it."""
+    """A batch that counts once, checked by `batch_of`."""
 
     group: GroupName
     app: str
@@ -282,12 +286,12 @@ class OutgoingBatch(NamedTuple):
     service: Service
 
     def in_doubt(self, reason: str) -> BatchInDoubt:
-        """The error for this batch."""
+        """The error that leaves this batch in doubt."""
         return BatchInDoubt(self.group, self.app, self.number, reason)
 
 
 def batch_of(group: str, app: str, number: int, service: Service) -> OutgoingBatch:
-    """A batch as an application describes it, checked."""
+    """Checks the arguments of `multicast_batch`."""
     name = group_named(group)
     remedy = f"name the application with a str of 1 to {APP_BYTES_MAX} bytes of UTF-8 without NUL"
     if not isinstance(app, str):
@@ -308,14 +312,14 @@ def multicast_batch(
     now_us: int,
     seconds: float | None = None,
 ) -> Call[Receipt | None]:
-    """Returns the receipt of the last message when all are delivered; `seconds` may pass without progress."""
+    """Sends a batch; returns the last receipt when all messages are delivered. `seconds` limits each pause."""
     now_us = yield from _moved(batch, core.may_ask, now_us, seconds)
     sender = _BatchSender(core, batch, core.connection)
     for bodies, types in _bundles(messages, core.welcomed.message_bytes_max):
         room = partial(sender.has_room, len(bodies), sum(map(len, bodies)))
         now_us = yield from _moved(batch, room, now_us, seconds)
         sender.send(bodies, types)
-        sender.settle()  # So that as many tickets are kept as can be out, however long the batch.
+        sender.settle()  # Bounds the number of tickets, however long the batch.
     while not sender.settle():
         now_us = yield from _moved(batch, sender.has_news, now_us, seconds)
     return sender.last
@@ -323,7 +327,7 @@ def multicast_batch(
 
 @dataclass(slots=True)
 class _BatchSender:
-    """A batch on its way, by one connection."""
+    """Sends one batch by one connection."""
 
     core: ClientCore
     batch: OutgoingBatch
@@ -333,13 +337,13 @@ class _BatchSender:
     last: Receipt | None = None
 
     def has_room(self, messages: int, bodies_bytes: int) -> bool:
-        """Whether a bundle may go, or none will."""
+        """Whether there is room for a bundle, or the connection has ended."""
         if self.connection.ended is not None:
             return True
         return self.core.has_room_for_bundle(self.batch.group, messages, bodies_bytes)
 
     def send(self, bodies: list[bytes], types: list[int]) -> None:
-        """The next bundle; look at `has_room` first."""
+        """Sends the next bundle; check `has_room` first."""
         its = self.batch
         if self.connection.ended is not None:
             raise self._lost()
@@ -351,11 +355,11 @@ class _BatchSender:
         self.index += len(bodies)
 
     def has_news(self) -> bool:
-        """Whether the receipt of the oldest bundle has come, or will not."""
+        """Whether the receipt of the oldest bundle has arrived, or is lost."""
         return self.tickets[0].receipt is not None or self.tickets[0].lost
 
     def settle(self) -> bool:
-        """Takes receipts; whether all have come."""
+        """Takes receipts; whether all have arrived."""
         while self.tickets and self.tickets[0].receipt is not None:
             self.last = self.tickets.popleft().receipt
         if self.tickets and self.tickets[0].lost:
@@ -370,10 +374,10 @@ class _BatchSender:
 def _moved(
     batch: OutgoingBatch, condition: Callable[[], bool], now_us: int, seconds: float | None
 ) -> Call[int]:
-    """Until the condition holds; BatchInDoubt if that takes too long. Returns the time, as far as known."""
+    """Waits for a condition; BatchInDoubt if that takes too long. Returns the latest known time."""
     if condition():
         return now_us
-    now_us = yield Wait(condition, now_us)  # Tells the time; much may have passed since the last wait.
+    now_us = yield Wait(condition, now_us)  # Returns the time; much may have passed since the last wait.
     end_us = until_us(now_us, seconds)
     while not condition():
         if now_us >= end_us:
@@ -383,7 +387,7 @@ def _moved(
 
 
 def _bundles(messages: Iterable[BatchItem], limit_bytes: int) -> Iterator[tuple[list[bytes], list[int]]]:
-    """The messages in portions, each for a bundle."""
+    """Divides the messages into bundles."""
     bodies: list[bytes] = []
     types: list[int] = []
     size_bytes = 0

@@ -1,10 +1,10 @@
-"""What can go wrong for an application: each error says what happened and what to do, and carries fields."""
+"""Errors for applications: each says what happened and what to do, and carries fields."""
 
 from hopring.errors import HopError
 
 
 class BadArgument(HopError):
-    """A call with an argument that it cannot take; nothing was done, and the session is as it was before."""
+    """A call with an invalid argument; nothing was done, and the session is unchanged."""
 
     def __init__(self, argument: str, reason: str, remedy: str) -> None:
         super().__init__(f"{argument}: {reason}; {remedy}")
@@ -22,7 +22,7 @@ class WrongValue(BadArgument, ValueError):
 
 
 class ConnectError(HopError, ConnectionError):
-    """There is no session: the daemon is not there, or refuses."""
+    """No session could be made: the daemon does not answer, or refuses."""
 
     def __init__(self, url: str, reason: str, remedy: str) -> None:
         super().__init__(f"{url}: {reason}; {remedy}")
@@ -45,7 +45,7 @@ class TimedOut(HopError, TimeoutError):
 
 
 class SessionClosed(HopError, ConnectionError):
-    """The session has ended. Of messages in doubt nobody knows whether they went out; none went out twice."""
+    """The session has ended. Messages in doubt may have been sent or not; none was sent twice."""
 
     def __init__(self, reason: str, remedy: str = "connect again", in_doubt: int = 0) -> None:
         doubt = f"; messages in doubt: {in_doubt}" if in_doubt else ""
@@ -56,11 +56,11 @@ class SessionClosed(HopError, ConnectionError):
 
 
 class SlowConsumer(SessionClosed):
-    """The daemon ended the session because too much waited for it."""
+    """The daemon ended the session because its backlog was too long."""
 
 
 class InDoubt(HopError):
-    """Nobody knows whether the message of a `multicast_wait` is or will be delivered. It is not sent again."""
+    """It is unknown whether the message of a `multicast_wait` is or will be delivered. It is not sent again."""
 
     def __init__(self, groups: tuple[str, ...], reason: str) -> None:
         super().__init__(
@@ -83,7 +83,7 @@ class NoReceipt(InDoubt, TimedOut):
 
 
 class BatchInDoubt(InDoubt):
-    """A batch that was not sent to its end, or whose receipts did not all come. It may be sent again."""
+    """A batch that was not sent completely, or lacks receipts. It may be sent again."""
 
     def __init__(self, group: str, app: str, batch: int, reason: str) -> None:
         self.groups = (group,)
@@ -114,7 +114,7 @@ class MissingExtra(HopError, ImportError):
 
 
 class RequestRefused(HopError, ValueError):
-    """A join or leave that nothing comes of."""
+    """A join or leave that was refused."""
 
     def __init__(self, group: str, reason: str, remedy: str) -> None:
         super().__init__(f"group {group!r}: {reason}; {remedy}")
@@ -128,4 +128,4 @@ class NotMember(RequestRefused):
 
 
 class AlreadyMember(RequestRefused):
-    """The session is in the group already, or soon will be."""
+    """The session is in the group already, or is about to be."""

@@ -1,7 +1,7 @@
-"""What a client can ask of its daemon: groups, their members, the daemons' view, the daemon itself, its links.
+"""Queries of a client to its daemon: groups, their members, the daemons' view, the daemon itself, its links.
 
-A query is a generator: it yields what is to be asked, gets what was told, and returns the result. So both
-shells ask in the same way, and long lists come in pages.
+A query is a generator: it yields questions, gets answers, and returns the result. So both shells share it, and
+long lists come in pages.
 """
 
 from collections.abc import Generator, Mapping
@@ -30,7 +30,7 @@ from hopring.session.protocol import (
 )
 
 Question = tuple[str, str, str]
-"""What, which group, and after what."""
+"""The subject, the group, and the last item of the page before."""
 
 Result = TypeVar("Result")
 Query = Generator[Question, Answer | None, Result]
@@ -42,12 +42,12 @@ class GroupInfo:
 
     name: str
     members: int
-    here: int  # Of them at this daemon.
+    here: int  # Members at this daemon.
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """Who is in a group; nobody, and no id, if there is no such group."""
+    """The members of a group; none, and no id, if there is no such group."""
 
     group: str
     id: GroupViewId | None
@@ -56,7 +56,7 @@ class GroupMembers:
 
 @dataclass(frozen=True, slots=True)
 class DaemonView:
-    """The view of the daemons."""
+    """A view of the daemons."""
 
     id: ViewId
     members: tuple[str, ...]
@@ -65,13 +65,13 @@ class DaemonView:
 
     @property
     def text(self) -> str:
-        """The id as logs have it."""
+        """The id in the form of the logs."""
         return f"{self.id.counter}.{self.id.representative}.{self.id.nonce:016x}"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """A link of the daemon to another site, as its end sees it; counts of packets since the view began."""
+    """A link of the daemon to another site, as seen from its end; packets are counted since the view began."""
 
     daemon: str  # At the other end.
     protocol: LinkProtocolName
@@ -86,17 +86,17 @@ class LinkFacts:
 
 @dataclass(frozen=True, slots=True)
 class DaemonFacts:
-    """A daemon, as it describes itself."""
+    """A daemon's description of itself."""
 
     daemon: str
     cluster: str
-    hash: str  # Of the configuration, what has to be alike.
+    hash: str  # Of the part of the configuration that all daemons share.
     version: str
     phase: DaemonPhase
     uptime_seconds: float
     sessions: int
     groups: int
-    ring: tuple[str, ...]  # The daemons of its own site that it has a ring with, itself too.
+    ring: tuple[str, ...]  # The daemons on the ring of its site, itself included.
     links: tuple[LinkFacts, ...]
     dropped: Mapping[str, int]  # Packets refused, by reason.
     unsent: Mapping[str, int]
@@ -106,7 +106,7 @@ class DaemonFacts:
 
 @dataclass(frozen=True, slots=True)
 class WeighedLink:
-    """A link between two sites: what it weighs, and what the daemon has measured of it.
+    """A link between two sites: its weights, and the daemon's measurements of it.
 
     Only the representative of a site measures, and only the links of its site; elsewhere `measured`,
     `round_trip_seconds` and `loss` are None.
@@ -124,16 +124,16 @@ class WeighedLink:
 
 @dataclass(frozen=True, slots=True)
 class LinkWeights:
-    """What the links between sites weigh, by their sites."""
+    """The weights of the links between sites, sorted by sites."""
 
     daemon: str
     weights: WeightsName  # As configured.
-    representative: str  # Of the daemon's site: it has the links. Empty if there is no network.
+    representative: str  # Of the daemon's site, which has the links. Empty if there is no network.
     links: tuple[WeighedLink, ...]
 
 
 def groups() -> Query[tuple[GroupInfo, ...]]:
-    """All groups that have members, by name."""
+    """All groups that have members, sorted by name."""
     out: list[GroupInfo] = []
     more, after = True, ""
     while more:
@@ -144,7 +144,7 @@ def groups() -> Query[tuple[GroupInfo, ...]]:
 
 
 def members(group: str) -> Query[GroupMembers]:
-    """The members of a group, by daemon and name. If it changes meanwhile, it is read again from the start."""
+    """The members of a group, sorted by daemon and name. If it changes meanwhile, it is read again."""
     group_named(group)
     out: list[Member] = []
     view: GroupViewId | None = None
@@ -162,7 +162,7 @@ def members(group: str) -> Query[GroupMembers]:
 
 
 def view(after: DaemonView | None) -> Query[DaemonView]:
-    """The present view; or, once there is one, the view that followed another."""
+    """The present view; or the view that followed another, once there is one."""
     if after is not None and not isinstance(after, DaemonView):
         raise WrongType("after", got(after), "give a DaemonView that `view` has returned, or None")
     answer = _expect(ViewAnswer, (yield "view", "", "" if after is None else after.text))
@@ -170,7 +170,7 @@ def view(after: DaemonView | None) -> Query[DaemonView]:
 
 
 def daemon() -> Query[DaemonFacts]:
-    """What the daemon knows of itself and of its links."""
+    """The daemon's description of itself and its links."""
     answer = _expect(DaemonAnswer, (yield "daemon", "", ""))
     return DaemonFacts(
         answer.daemon,

@@ -1,8 +1,8 @@
 """Many events at once, in their order, and as a table of Arrow.
 
-A row is an event of whatever kind, so that a view stands between the messages that it came between. The schema
-is in docs/api.md. Bodies of a bundle lie in Arrow's layout already: long runs are mapped where they are, and
-not copied; the others are copied together. Arrow is the extra `arrow`.
+A row is an event of any kind, so that a view stands between the messages before and after it. The schema is in
+docs/api.md. Bodies of a bundle are in Arrow's layout already: long runs are not copied; the others are copied
+together. Arrow is the extra `arrow`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from hopring.ids import Place
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An event as it came."""
+    """An event with its number and time of arrival."""
 
     event: Event
     order: int  # Its number among all events of the session, from 1.
@@ -66,7 +66,7 @@ class EventSequence:
 
     @property
     def runs(self) -> tuple[MessageRun, ...]:
-        """The messages in columns, no object for any of them; those that come out of a spool are not here."""
+        """The messages in columns, without an object for each; those from a spool are not included."""
         return tuple([part for part in self.parts if isinstance(part, MessageRun)])
 
     def to_arrow(self) -> Any:
@@ -97,7 +97,7 @@ COLUMNS: Final = (
 NEVER_NULL: Final = frozenset({"order", "received_at", "kind", "groups"})
 ALIGNED_BYTES: Final = 8
 MAPPED_MIN: Final = 16
-"""Messages of one bundle in a row that are worth a chunk of their own."""
+"""The least number of consecutive messages of one bundle that are worth a chunk of their own."""
 
 
 def _bodies(arrow: Any, parts: Sequence[Part]) -> Any:
@@ -120,7 +120,7 @@ def _bodies(arrow: Any, parts: Sequence[Part]) -> Any:
 
 def _mapped(arrow: Any, run: MessageRun) -> Any:
     offsets = arrow.py_buffer(run._bundle.offsets)
-    if offsets.address % ALIGNED_BYTES:  # A frame that was mapped in its chunk may lie anywhere.
+    if offsets.address % ALIGNED_BYTES:  # A frame that is a view of its chunk may have any address.
         offsets = arrow.py_buffer(run._bundle.offsets.tobytes())
     buffers = [None, offsets, arrow.py_buffer(run._bundle.bodies)]
     return arrow.Array.from_buffers(arrow.binary(), len(run), buffers, offset=run.start)
@@ -152,7 +152,7 @@ def _types(arrow: Any) -> dict[str, Any]:
 
 
 def _rows(part: Part) -> list[tuple[object, ...]]:
-    """A row for each event; bodies are put in by themselves."""
+    """A row for each event, without its body."""
     if isinstance(part, Taken):
         return [_row(part)]
     at_us = microseconds(part.received_at_seconds)
@@ -188,7 +188,7 @@ def _row(one: Taken) -> tuple[object, ...]:
 
 
 def microseconds(seconds: float) -> int:
-    """Since 1970, exactly as it was read."""
+    """Microseconds since 1970, exactly as the clock was read."""
     return round(seconds * 1_000_000)
 
 

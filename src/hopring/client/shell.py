@@ -1,4 +1,4 @@
-"""What both shells' sessions share: the facts of a session, and how one is described before it is there."""
+"""Common parts of the two shells: session properties, checked arguments, socket options, clock, memory."""
 
 import random
 import socket
@@ -31,11 +31,11 @@ from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, Sl
 SILENT_SECONDS: Final = 10
 PROBE_SECONDS: Final = 3
 PROBES_MAX: Final = 3
-"""After so long a silence TCP asks the daemon's host whether it is there, so often, that many times."""
+"""TCP probes a silent daemon's host after SILENT_SECONDS, every PROBE_SECONDS, up to PROBES_MAX times."""
 
 
 class SessionProperties:
-    """What is known of a session."""
+    """Properties of a session, in both shells."""
 
     _core: ClientCore
 
@@ -46,32 +46,32 @@ class SessionProperties:
 
     @property
     def daemon(self) -> str:
-        """The daemon's name; while there is no connection, of the last one."""
+        """The daemon's name; without a connection, that of the last one."""
         return self._core.welcomed.daemon
 
     @property
     def private_group(self) -> str:
-        """The group that only this session is in; messages sent there reach it without a join."""
+        """The group of this session alone; messages to it need no join."""
         return self._core.welcomed.private_group
 
     @property
     def message_bytes_max(self) -> int:
-        """The largest message that the daemon takes."""
+        """The largest message that the daemon accepts."""
         return self._core.welcomed.message_bytes_max
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """The groups that the session is in; while there is no connection, those that it will join again."""
+        """The groups of the session; without a connection, those that it will join again."""
         return tuple(sorted(self._core.groups))
 
     @property
     def dropped_again(self) -> int:
-        """Messages of batches that came again and that the session had had, so that it dropped them."""
+        """The number of dropped messages: those of repeated batches that the session had received already."""
         return self._core.state.dedup.dropped
 
     @property
     def connected(self) -> bool:
-        """Whether there is a daemon at the other end now."""
+        """Whether there is a connection to a daemon now."""
         return self._core.connected
 
     @property
@@ -96,7 +96,7 @@ def core_of(
     timeout_seconds: float,
     reconnect: bool | Reconnect,
 ) -> ClientCore:
-    """The core for what an application asks of `connect`, checked."""
+    """Checks the arguments of `connect`, and makes the core of the session."""
     urls = parse_urls(url)
     if name is not None:
         check_session_name(name)
@@ -130,7 +130,7 @@ def core_of(
 def message_of(
     groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
 ) -> OutgoingMessage:
-    """A message as an application gave it, checked; several buffers become one."""
+    """Checks the arguments of a message, and joins several buffers."""
     names = groups_named(groups)
     check_service(service)
     check_type(message_type)
@@ -145,7 +145,7 @@ def series_of(
     message_type: int,
     self_discard: bool,
 ) -> OutgoingSeries:
-    """Messages as an application gave them, checked."""
+    """Checks the arguments of `multicast_many`."""
     names = groups_named(groups)
     check_service(service)
     check_type(message_type)
@@ -156,7 +156,7 @@ def series_of(
 
 
 def tune(sock: socket.socket) -> None:
-    """What is written goes at once, and a host that has vanished without a word is noticed all the same."""
+    """Sets TCP options: output is sent at once, and a host that vanished silently is noticed."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS)
@@ -167,20 +167,26 @@ def tune(sock: socket.socket) -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """What a socket's error says, without its number."""
+    """The text of a socket error, without its number."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def now_us() -> int:
-    """The shells' clock."""
+    """The clock of the shells."""
     return time.monotonic_ns() // 1000
 
 
 LONGEST_BYTES: Final = 8 * 1024 * 1024
-"""Twice as much is kept then. It is never touched, so it takes no memory itself."""
+"""The C library then keeps up to twice this size. The block is never touched, so it takes no memory itself."""
 
 
 @cache
 def expect_blocks() -> None:
-    """Once for a process; where the application has set the C library otherwise, that stays as it is."""
+    """Makes the C library keep freed blocks, once for each process; settings of the application take
+    precedence.
+
+    Frames are blocks of up to some hundred kilobytes that come and go. By default the C library of Linux
+    returns such memory to the kernel at once, which clears each page again for the next frame: three tenths of
+    a receiver's time in a flood. It adapts how much it keeps to the longest block freed so far.
+    """
     bytearray(LONGEST_BYTES)
