@@ -1,18 +1,20 @@
-"""The present network: the stack of the attempt or view that a daemon is in, from its NEWMEMB to its end.
+"""The current network: the stack of a daemon's attempt or view, from its NEWMEMB to its end.
 
 Below       the stack, one for each attempt.
-Above       the membership, which takes what comes out and decides when it is over.
-Invariants  an event that comes up while the outputs of another are taken in waits its turn; of a network that
-            has ended nothing is heard again.
+Above       the membership, which handles the outputs and decides when the network is over.
+Invariants  an event that arises while the outputs of another are handled waits in a queue until they are
+            handled; nothing is received from a network that has ended.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
 
 from hopring.engine.snapshot import NetworkSnapshot
+from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
 from hopring.links import hop, tcp
 from hopring.membership.events import NetworkStarted
@@ -25,23 +27,26 @@ from hopring.ordering.entry import Message, decode_message
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
 from hopring.stack import Stack
-from hopring.stack_events import Identity, Multicast, MulticastLoose, PingLinks, StackOptions
+from hopring.stack_events import Identity, Multicast, MulticastLoose, PingLinks, Receive, StackOptions, Told
 from hopring.stack_events import Input as StackInput
 from hopring.stack_events import Output as StackOutput
 
 ROUTING_BYTES: Final = 512
-"""What routing and links add to a bundle, at most."""
+"""Upper bound of the bytes that routing and links add to a bundle."""
 
 LIFE_IN_ROUND_TRIPS: Final = 8
-"""A round trip is believed if the network that measured it lived at least so many times as long."""
+"""A measured round trip is kept if its network lasted longer than this many of it."""
 
 STEADY_ROUND_TRIPS: Final = 2
-"""A smoothed round trip is kept for the next network if it is at most so many times the least one."""
+"""A smoothed round trip is kept for the next network if it is at most this many times the least one."""
+
+STALL_PATIENCES: Final = 2
+"""A loss is attributed to a stall of this daemon for this many times the longest patience of its links."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalDaemon:
-    """What a daemon knows of itself and of the cluster."""
+    """A daemon's own process and its cluster."""
 
     me: Process
     cluster: int
@@ -49,14 +54,17 @@ class LocalDaemon:
 
 
 def generation_of(view: ViewId) -> Generation:
-    """The same at all members; unlike that of any other attempt, but for a chance of one in 2**64."""
+    """The generation of an attempt's network: its view id hashed to the 64 bits that a header has for it.
+
+    It is the same at all members; two attempts have the same with a probability of 2**-64.
+    """
     text = b"%d/%d/%d" % view
     return Generation(int.from_bytes(blake2b(text, digest_size=8).digest(), "little"))
 
 
 @dataclass(slots=True)
 class CurrentNetwork:
-    """A daemon's network, or none, and what it has learned of the paths."""
+    """A daemon's network, or none, and the measurements of paths that outlive it."""
 
     local: LocalDaemon
     options: MembershipOptions
@@ -66,29 +74,31 @@ class CurrentNetwork:
     stack: Stack | None = None
     started_at_us: int = 0
     measuring: Measuring = field(init=False)
-    round_trips_us: dict[Pair, int] = field(default_factory=dict)  # Half as much again as the least seen.
-    learned: dict[Process, hop.HopLearned] = field(default_factory=dict)  # By neighbour, of earlier links.
-    pending: deque[StackInput] = field(default_factory=deque)
+    round_trips_us: dict[Pair, int] = field(default_factory=dict)  # One and a half times the least measured.
+    learned: dict[Process, hop.HopLearned] = field(default_factory=dict)  # By neighbour, from earlier links.
+    pending: deque[StackInput] = field(default_factory=deque)  # The event that is handled, and those behind it.
+    stall_us: int = 0  # Duration of the last stall of this daemon.
+    stall_until_us: int = 0  # A loss until then is attributed to it.
     _neighbours: dict[DaemonId, Process] = field(default_factory=dict)
-    last_network: NetworkSnapshot | None = None  # The one before, as it ended.
-    _progress: int = 0  # What the network had carried when it was last looked at.
+    last_network: NetworkSnapshot | None = None  # The network before, as it ended.
+    _progress: int = 0  # The progress of the stack at the last call of `moves`.
 
     def __post_init__(self) -> None:
         mine = self.site_of[self.local.me.daemon]
         self.measuring = Measuring(self.local.topology, mine, self.options.measure_us)
 
-    # From the beginning to the end.
+    # Start and end.
 
-    def start(self, word: NewMemb, now_us: int) -> NetworkStarted:
-        """The network of this attempt begins."""
+    def start(self, message: NewMemb, now_us: int) -> NetworkStarted:
+        """Starts the network of an attempt."""
         me = self.local.me
-        members = {one.daemon: one.incarnation for one in word.members}
-        own = Identity(me.daemon, me.incarnation, self.local.cluster, generation_of(word.view))
-        cut = frozenset(pairs(word.cut))
+        members = {one.daemon: one.incarnation for one in message.members}
+        own = Identity(me.daemon, me.incarnation, self.local.cluster, generation_of(message.view))
+        cut = frozenset(pairs(message.cut))
         options = self._roomy(len(members))
-        topology = self.measuring.begin(word.weights)
+        topology = self.measuring.begin(message.weights)
         stack = Stack(own, topology, members, cut, options, now_us, self.destinations)
-        self._resume_links(stack, word.members, now_us)
+        self._resume_links(stack, message.members, now_us)
         self.stack = stack
         self.started_at_us = now_us
         self._progress = stack.progress
@@ -97,14 +107,14 @@ class CurrentNetwork:
         return NetworkStarted(own, streams, stack.network.ring)
 
     def _roomy(self, members: int) -> StackOptions:
-        """What all windows together let through must find room on every way between two links."""
+        """Stack options with room for all members' windows in the queues between two links."""
         largest = self.stack_options.bundle_bytes_max
         window = self.options.window_bytes + largest + self.options.window_bundles * ROUTING_BYTES
         bundles = members * self.options.window_bundles
         return replace(self.stack_options, transit_bytes=members * window, transit_bundles=bundles)
 
     def end(self, now_us: int) -> list[Message]:
-        """The network is over; returns what was multicast and is not stamped, the oldest first."""
+        """Ends the network; returns the messages that were multicast and are not stamped, the oldest first."""
         stack = self.stack
         if stack is None:
             return []
@@ -117,37 +127,20 @@ class CurrentNetwork:
         self.stack = None
         return [decode_message(bundle) for bundle in [*[one for _, one in stack.take_back()], *queued]]
 
-    # In between.
-
-    def put(self, event: StackInput) -> bool:
-        """Queues an event; returns whether the caller has to run it, and all that follow."""
-        if self.stack is None:
-            return False
-        self.pending.append(event)
-        return len(self.pending) == 1
-
-    def run(self, now_us: int) -> list[StackOutput]:
-        """Runs the first event; it stays in the queue until its outputs are taken in, see `ran`."""
-        assert self.stack is not None, "events go to a network"
-        return self.stack.step(self.pending[0], now_us)
-
-    def ran(self) -> bool:
-        """The outputs of the first event are taken in; returns whether there is another."""
-        self.pending.popleft()
-        return bool(self.pending)
+    # Operation.
 
     @property
-    def word_room(self) -> bool:
-        """Whether a control word may be told; what is told during a step does not show in the queues yet."""
+    def control_room(self) -> bool:
+        """Whether a control message may be sent; pending ones are not in the stack's queues yet."""
         return not self.pending and self.stack is not None and self.stack.word_room
 
     def moves(self) -> bool:
-        """Whether the network has carried anything since this was last asked."""
+        """Whether the network has carried anything since the last call."""
         before, self._progress = self._progress, 0 if self.stack is None else self.stack.progress
         return self._progress > before
 
     def suspects(self, late: bool) -> tuple[list[Pair], DaemonId | None]:
-        """The links that failed, or are stuck if that is why it is late, and the silent member of the ring."""
+        """The links that failed or, if the attempt is late, are stuck; and the silent member of the ring."""
         if self.stack is None:
             return [], None
         failed = [daemon for daemon, link in self.stack.links.items() if link.state.failure]
@@ -156,17 +149,40 @@ class CurrentNetwork:
         links = {pair(mine, self.site_of[one]) for one in [*failed, *stuck]}
         return sorted(links), self.stack.ring.suspect
 
+    # Stalls of this daemon.
+
+    def stalled(self, for_us: int, now_us: int) -> None:
+        """Notes a stall that may cost the view: of at least half the shortest patience of a link or the ring.
+
+        Half, because a neighbour counts from the last packet it heard, and the driver from the missed deadline.
+        """
+        if self.stack is None:
+            return
+        self.stack.stalled(now_us)
+        patiences_us = self.stack.patiences_us
+        if not patiences_us or 2 * for_us < min(patiences_us):
+            return
+        again = now_us <= self.stall_until_us
+        self.stall_us = max(for_us, self.stall_us) if again else for_us
+        self.stall_until_us = now_us + STALL_PATIENCES * max(patiences_us)
+
+    def cause_of_absence(self, reason: str, now_us: int) -> str:
+        """The cause of a loss because a member was not heard or gave up: a stall here, or this reason."""
+        if now_us > self.stall_until_us:
+            return reason
+        return f"this daemon did not run for {self.stall_us / 1e6:.1f} s"
+
     # Paths.
 
     def sample(self, now_us: int) -> PingLinks:
-        """Takes what was measured on the links; returns the event that measures them again."""
+        """Takes the samples of the links; returns the event that measures them again."""
         assert self.stack is not None, "a network is measured"
         samples = self.stack.samples()
         self.measuring.sample({self.site_of[daemon]: one for daemon, one in samples.items()}, now_us)
         return PingLinks()
 
     def _resume_links(self, stack: Stack, members: Iterable[Process], now_us: int) -> None:
-        """A view makes new links; those to neighbours that stayed what they were begin with what is known."""
+        """Initializes new links to known neighbours with the measurements of earlier links."""
         fresh_us = now_us - hop.RESUME_US_MAX
         for one in [one for one, learned in self.learned.items() if learned.at_us < fresh_us]:
             del self.learned[one]
@@ -177,10 +193,10 @@ class CurrentNetwork:
                 link.resume(self.learned[neighbour], now_us)
 
     def _learn(self, stack: Stack, now_us: int) -> None:
-        """Keeps what the links know of their paths for the next network.
+        """Keeps the links' measurements of their paths for the next network.
 
-        A link whose host was paused has measured the pause. A new link with such a round trip would wait for
-        answers, and before it repeats anything, longer than one that knows nothing.
+        A link whose host was paused has measured the pause. A new link with such a round trip would wait longer
+        for answers, and before it resends, than one without measurements.
         """
         life_us = now_us - self.started_at_us
         for daemon, neighbour in self._neighbours.items():
@@ -196,9 +212,9 @@ class CurrentNetwork:
                 self.learned.pop(neighbour, None)
 
     def _measure(self, stack: Stack, now_us: int) -> None:
-        """Takes the links' least round trips: the smoothed ones include pauses and queues.
+        """Takes the links' least round trips: the smoothed ones include pauses and queueing.
 
-        In a network that ended soon after a pause of this host, even the least may be that pause.
+        In a network that ended soon after a pause of this host, even the least one may be that pause.
         """
         mine = self.site_of[self.local.me.daemon]
         for daemon, link in stack.links.items():
@@ -208,11 +224,11 @@ class CurrentNetwork:
 
     @property
     def round_trip_us(self) -> int:
-        """The longest round trip to another site that was measured, or the guess."""
+        """The longest measured round trip to another site, or the estimate of the options."""
         return max(self.round_trips_us.values(), default=self.options.round_trip_us)
 
     def round_trip_to_us(self, members: Iterable[Process]) -> int:
-        """The same for these members; a path that nobody has measured is taken to be long."""
+        """The longest round trip to the sites of these members; an unmeasured path counts as long."""
         mine = self.site_of[self.local.me.daemon]
         sites = {self.site_of[one.daemon] for one in members} - {mine}
         unknown_us = max(self.round_trip_us, self.options.round_trip_us)
@@ -220,5 +236,15 @@ class CurrentNetwork:
 
 
 def pairs(cut: Iterable[SitePair]) -> tuple[Pair, ...]:
-    """The cut links of a word."""
+    """The cut links of a message, as pairs of sites."""
     return tuple([(SiteId(one), SiteId(other)) for one, other in cut])
+
+
+def sender_of(output: StackOutput) -> DaemonId | None:
+    """The daemon that sent a control message or bundle, as far as it is known."""
+    if isinstance(output, Told):
+        return output.daemon
+    if isinstance(output, Receive) and output.bundle is not None:
+        with suppress(PeerError):
+            return decode_message(output.bundle).daemon
+    return None

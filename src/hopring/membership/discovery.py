@@ -1,27 +1,30 @@
-"""Searching: when a daemon looks around, for whom it speaks, and what it remembers from one search to the next.
+"""Discovery: when a daemon searches for others, and the knowledge that outlives a single search.
 
 Below       one `Gather` for each search.
-Above       the membership, which carries out what a search wants said, and forms the view that it finds.
-Invariants  a record is never newer than another because a later search heard of it; whoever failed again and
-            again is left out for a while, by this search and by those of the others.
+Above       the membership, which sends the messages of a search and forms the view that it finds.
+Invariants  records keep the time at which they were heard, so a later search does not take them for new; links
+            and daemons that failed repeatedly are left out for a while, by this daemon's searches and, since
+            its records say so, by those of others.
 """
 
 from itertools import count
 
-from hopring.ids import DaemonId, Process, SiteId
+from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.connectivity import SiteConnectivity
 from hopring.membership.current_network import CurrentNetwork, LocalDaemon
+from hopring.membership.events import SendControl
 from hopring.membership.gather import Gather, GatherOutput, KnownRecord, is_news
-from hopring.membership.messages import DaemonAlive, DaemonJoin, GatherRecord, SitePair
+from hopring.membership.messages import DaemonAlive, DaemonJoin, DaemonRefer, GatherRecord, SitePair
 from hopring.membership.suspicions import Suspicions
 from hopring.membership.view import DaemonView
 from hopring.routing.trees import pair
 
 RECORDS_PER_DAEMON_MAX = 4
+"""Limit of the records that are kept, for each configured daemon."""
 
 
 class Discovery:
-    """One daemon's searches, one after the other; `gather` is the present one, or None."""
+    """One daemon's searches, one after the other; `gather` is the current one, or None."""
 
     def __init__(self, local: LocalDaemon, site_of: dict[DaemonId, SiteId], network: CurrentNetwork) -> None:
         options = network.options
@@ -31,8 +34,8 @@ class Discovery:
         self.options = options
         self.gather: Gather | None = None
         self.suspicions = Suspicions(options.back_off_us, options.back_off_us_max)
-        site = site_of[local.me.daemon]
-        near = [one for one in sorted(site_of) if site_of[one] == site and one != local.me.daemon]
+        self.site = site_of[local.me.daemon]
+        near = [one for one in sorted(site_of) if site_of[one] == self.site and one != local.me.daemon]
         self.connectivity = SiteConnectivity(local.me, tuple(near), options.represented_us)
         self._known: dict[Process, KnownRecord] = {}
         self._heard_at_us: dict[DaemonId, int] = {}
@@ -40,44 +43,54 @@ class Discovery:
         self._numbers = count(1)
         self._dismissed: dict[Process, object] = {}
         self._dismissed_until_us = 0
-        self._began_at_us = 0  # The present search, or the last.
+        self._began_at_us = 0  # The current search, or the last one.
+        self.probe_at_us = NEVER
+        self.report_at_us = (
+            NEVER  # The next ALIVE of a whole view, which reports the daemons that this one hears.
+        )
+        self._report_until_us = 0
 
-    # The ways in, and out.
+    # Begin and end of a search.
 
     def seek(self, counter: int, now_us: int) -> list[GatherOutput]:
-        """The view is broken."""
+        """The view is broken: begins a search for all others."""
+        self.probe_at_us = NEVER
         gather = self._new_gather(counter, now_us)
         return gather.seek(now_us)
 
     def probe(self, counter: int, view: DaemonView, now_us: int, wide: bool = False) -> list[GatherOutput]:
-        """The view is whole, and looks for others, and whether the links work again that it does without."""
+        """A whole view looks for daemons outside, and whether its cut links work again."""
         gather = self._new_gather(counter, now_us)
         gather.view_cut = view.cut
         self.refresh(now_us)
         return gather.probe(view.members, now_us, wide or bool(view.cut))
 
-    def rest(self, now_us: int) -> None:
-        """The search found nobody to take in: what it heard is no reason to search again, for a while.
+    def rest(self, view: DaemonView, now_us: int) -> None:
+        """The view is whole and the search ends: for `probe_us` the records that it heard start no new one.
 
-        Only what it heard: two views whose searches miss each other would dismiss each other for ever.
+        Only the records that it heard: two views whose searches miss each other would dismiss each other for
+        ever. The lowest daemon of the view probes again after that time.
         """
         heard = [(one, known) for one, known in self._known.items() if known.at_us >= self._began_at_us]
         self._dismissed = {one: _sense(known.record) for one, known in heard}
         self._dismissed_until_us = now_us + self.options.probe_us
         self.gather = None
+        lowest = view.members[0] == self.local.me
+        self.probe_at_us = now_us + self.options.probe_us if lowest else NEVER
 
     def stop(self) -> None:
-        """There is nothing to look for."""
+        """An attempt begins, or this daemon stops: no search goes on."""
         self.gather = None
+        self.probe_at_us = NEVER
 
     def refresh(self, now_us: int) -> None:
-        """Suspicions come and end while a search goes on."""
+        """Updates the current search with the suspicions of this moment."""
         gather = self.gather
         if gather is None:
             return
         gather.excluded = self._left_out(now_us)
         gather.suspects = self.suspicions.suspects(now_us)
-        # A link that was suspect may carry words and still lose data; where there is another way it stays out.
+        # A suspect link may carry control messages and still lose data; with another route it stays cut.
         kept = [ends for ends in gather.view_cut if self._remembers(ends, now_us)]
         gather.cut = tuple(sorted({*self.suspicions.cut(now_us), *kept}))
 
@@ -109,20 +122,53 @@ class Discovery:
         return self.gather
 
     def _forget_oldest(self) -> None:
-        """Of daemons that start again and again, old lives are forgotten."""
+        """Drops the oldest records: of daemons that restart often there are many incarnations."""
         if len(self._known) > RECORDS_PER_DAEMON_MAX * len(self.site_of):
             latest = sorted(self._known.items(), key=lambda item: item[1].at_us)[-len(self.site_of) :]
             self._known.clear()
             self._known.update(latest)
 
     def follow(self, earlier: "Discovery") -> None:
-        """The same process searches with another configuration: its records go on to rise."""
+        """Continues the record numbers of the same process under another configuration."""
         self._numbers = earlier._numbers
 
-    # What is heard.
+    # A whole view and daemons that search.
+
+    def searched_by(self, sender: Process, now_us: int) -> None:
+        """A daemon outside of the whole view searches: if it is of this site, reports to it begin."""
+        if self.site_of[sender.daemon] == self.site:
+            self._report_until_us = now_us + self.options.represented_us
+            self.report_at_us = min(self.report_at_us, now_us)
+
+    def report(self, counter: int, view: DaemonView | None, now_us: int) -> list[GatherOutput]:
+        """An ALIVE that reports which daemons this one hears, while daemons of the site search a whole view."""
+        if view is None or now_us >= self._report_until_us:
+            self.report_at_us = NEVER
+            return []
+        self.report_at_us = now_us + self.options.alive_us
+        outside = [one for one in self.connectivity.others if one not in view.processes]
+        to = tuple(sorted({*outside, self._lowest_of_site(view)} - {self.local.me.daemon}))
+        hears = self.connectivity.hears(now_us)
+        return [SendControl(to, DaemonAlive(self.local.me, counter, hears=hears, active=True))]
+
+    def answer(self, message: DaemonJoin, counter: int, view: DaemonView, now_us: int) -> list[GatherOutput]:
+        """A JOIN reaches a whole view: refers its sender to the representative, or begins a wide probe."""
+        lowest = self._lowest_of_site(view)
+        if lowest != self.local.me.daemon:
+            if self.site_of[message.sender.daemon] == self.site:
+                return []  # A daemon of the site must be heard by all of its daemons.
+            return [SendControl((message.sender.daemon,), DaemonRefer(self.local.me, lowest))]
+        if self.gather is None and self.concerns(message, view, now_us):
+            return self.probe(counter, view, now_us, wide=True)
+        return []
+
+    def _lowest_of_site(self, view: DaemonView) -> DaemonId:
+        return min(one for one in view.processes if self.site_of[one] == self.site)
+
+    # Messages of others.
 
     def forget(self, process: Process) -> None:
-        """This one is gone."""
+        """Drops the records of a process that is gone."""
         self._known.pop(process, None)
         self._heard_at_us.pop(process.daemon, None)
         self.connectivity.forget(process.daemon)
@@ -130,41 +176,41 @@ class Discovery:
             self.gather.forget(process)
 
     def is_left_out(self, process: Process, now_us: int) -> bool:
-        """Whether this one is not to be listened to now."""
+        """Whether this process is left out now, so that its messages are ignored."""
         return process in self.suspicions.left_out(now_us)
 
-    def accused(self, word: DaemonAlive | DaemonJoin, now_us: int) -> None:
-        """Some do not hear others of their site; a search that is under way leaves them out too."""
-        if isinstance(word, DaemonAlive):
-            self.suspicions.told(word.sender, word.suspects, now_us)
+    def accused(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
+        """Takes the suspects that a message names; the current search leaves them out too."""
+        if isinstance(message, DaemonAlive):
+            self.suspicions.told(message.sender, message.suspects, now_us)
         if self.gather is not None:
             self.gather.excluded = self._left_out(now_us)
 
-    def concerns(self, word: DaemonJoin, view: DaemonView, now_us: int) -> bool:
-        """Whether a word says anything new of somebody outside, or the view's lowest asks for cut links."""
-        if view.cut and word.sender == view.members[0]:
+    def concerns(self, message: DaemonJoin, view: DaemonView, now_us: int) -> bool:
+        """Whether a JOIN has news of daemons outside, or is the view's own probe for cut links."""
+        if view.cut and message.sender == view.members[0]:
             return True
-        left_out = self._said_to_be_left_out(word, now_us)
+        left_out = self._said_to_be_left_out(message, now_us)
         if self.local.me in left_out:
             return False
-        others = [one for one in word.records if one.rep not in view.members and one.rep not in left_out]
+        others = [one for one in message.records if one.rep not in view.members and one.rep not in left_out]
         dismissed = self._dismissed if now_us < self._dismissed_until_us else {}
         return any(is_news(one, self._known) and dismissed.get(one.rep) != _sense(one) for one in others)
 
-    def _said_to_be_left_out(self, word: DaemonJoin, now_us: int) -> set[Process]:
-        """Whom anybody left out lately: a search would find the same again."""
+    def _said_to_be_left_out(self, message: DaemonJoin, now_us: int) -> set[Process]:
+        """Processes that anybody left out lately: a search would have the same result again."""
         lately = [
             known.record for known in self._known.values() if now_us - known.at_us < self.options.probe_us
         ]
-        return {one for record in (*lately, *word.records) for one in record.left_out}
+        return {one for record in (*lately, *message.records) for one in record.left_out}
 
     def _left_out(self, now_us: int) -> frozenset[Process]:
         return self.suspicions.left_out(now_us) - {self.local.me}
 
-    # What fails.
+    # Failures.
 
     def blame(self, members: tuple[Process, ...], now_us: int, late: bool) -> None:
-        """Remembers what made a network fail that had hardly begun; if it was late, what it was waiting for."""
+        """Blames the links and the process that made a network fail soon after its start."""
         if now_us - self.network.started_at_us > self.options.flap_us:
             return
         links, silent = self.network.suspects(late)
@@ -175,11 +221,11 @@ class Discovery:
                 self.suspicions.accuse(process, now_us)
 
     def leave_out(self, process: Process, now_us: int) -> None:
-        """This one breaks the protocol."""
+        """Leaves out a process that breaks the protocol."""
         if process != self.local.me:
             self.suspicions.leave_out([process], now_us)
 
 
 def _sense(record: GatherRecord) -> object:
-    """What a record says, whenever it says it."""
+    """The content of a record, without its number and time."""
     return (record.members, record.hears, record.cut, record.left_out)

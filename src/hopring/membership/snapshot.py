@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class MembershipPhase(Enum):
-    """The states of the thesis; SEG, REP and GATHER are the search's own."""
+    """The states of the thesis. SEARCH stands for SEG, REP and GATHER, which `GatherPhase` distinguishes."""
 
     OP = "op"
     SEARCH = "search"

@@ -1,10 +1,10 @@
-"""An attempt to form a view: STATETRANS, in which all tell their state, and EVS, in which they even it out.
+"""An attempt to form a view: members exchange their states (STATETRANS), then missing bundles (EVS).
 
 Implements  thesis 6.1.9 and 6.1.10. An explicit DONE of every member replaces WaitLTS.
-Below       the attempt's own network, on which words reach all its members.
+Below       the attempt's own network, whose control messages reach all its members.
 Above       the membership, which installs the view or gives the attempt up.
-Invariants  an attempt changes the broken view only by adding recovered bundles, and by binding it when all that
-            can be had is there.
+Invariants  an attempt changes the broken view only by adding recovered bundles, and by binding it when all
+            bundles that can be recovered are there.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId
+from hopring.membership.connectivity import lowest_of_sites
 from hopring.membership.messages import (
     NewMemb,
     RecoveryDone,
@@ -27,48 +28,64 @@ from hopring.ordering.order import STAMP_AHEAD_MAX
 
 @dataclass(slots=True)
 class ViewAttempt:
-    """One NEWMEMB on its way to become a view."""
+    """One attempt, from its NEWMEMB until the view can be installed."""
 
     new: NewMemb
     old: DaemonView
     site_of: Mapping[DaemonId, SiteId]
     counter: int  # The highest view counter that any member has seen.
-    counter_max: int = NUMBER_MAX  # One that says it has seen a higher one is wrong.
+    counter_max: int = NUMBER_MAX  # A member that claims a higher counter breaks the protocol.
     states: dict[Process, StateTrans] = field(default_factory=dict)
     done: set[Process] = field(default_factory=set)
     decision: Decision | None = None
-    missing: dict[Key, bool] = field(default_factory=dict)  # Owed to this daemon, and with a body or not.
+    missing: dict[Key, bool] = field(default_factory=dict)  # Bundles owed to this daemon; whether with a body.
 
     def start(self) -> list[RecoveryMessage]:
-        """What to tell first."""
+        """Begins the attempt; returns the messages for the other members."""
         state = self.old.state(self.new.view, self.counter)
         self.states[self.old.me] = state
         return [state, *self._advance()]
 
-    def told(self, daemon: DaemonId, word: RecoveryMessage) -> list[RecoveryMessage]:
-        """A word of another member; returns what to tell because of it."""
+    def take(self, daemon: DaemonId, message: RecoveryMessage) -> list[RecoveryMessage]:
+        """Takes a message of another member; returns the messages to send in response."""
         sender = next((one for one in self.new.members if one.daemon == daemon), None)
-        if sender is None or word.view != self.new.view:
+        if sender is None or message.view != self.new.view:
             return []
-        if isinstance(word, StateTrans) and word.sender == sender:
-            check_state(word, self.old.order.sites if word.installed == self.old.id else None)
-            if word.clock > min(self.old.order.clock + STAMP_AHEAD_MAX, NUMBER_MAX):
-                raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {word.clock}")
-            if word.counter > self.counter_max:
-                raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} has seen view counter {word.counter}")
-            self.states.setdefault(sender, word)
-            self.counter = max(self.counter, word.counter)
-        elif isinstance(word, RecoveryResend) and word.installed == self.old.id:
-            self.old.recover(word)
-            self._recovered((SiteId(word.source), word.seq))
-        elif isinstance(word, RecoveryDone):
+        if isinstance(message, StateTrans) and message.sender == sender:
+            check_state(message, self.old.order.sites if message.installed == self.old.id else None)
+            if message.clock > min(self.old.order.clock + STAMP_AHEAD_MAX, NUMBER_MAX):
+                raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {message.clock}")
+            if message.counter > self.counter_max:
+                raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} has seen view counter {message.counter}")
+            self.states.setdefault(sender, message)
+            self.counter = max(self.counter, message.counter)
+        elif isinstance(message, RecoveryResend) and message.installed == self.old.id:
+            self.old.recover(message)
+            self._recovered((SiteId(message.source), message.seq))
+        elif isinstance(message, RecoveryDone):
             self.done.add(sender)
         return self._advance()
 
     @property
     def silent(self) -> list[Process]:
-        """Those whose state has not come."""
+        """The members whose state has not arrived."""
         return [one for one in self.new.members if one not in self.states]
+
+    @property
+    def newmemb_targets(self) -> list[DaemonId]:
+        """The silent members that this daemon sends NEWMEMB to.
+
+        The representative sends to all of them. The lowest of each site passes NEWMEMB on to its own site and
+        to the lowest of the other sites, in case the direct path is cut.
+        """
+        me = self.old.me.daemon
+        lowest = lowest_of_sites([one.daemon for one in self.new.members], self.site_of)
+        silent = [one.daemon for one in self.silent if one.daemon != me]
+        if self.new.view.representative == me:
+            return silent
+        if me not in lowest:
+            return []
+        return [one for one in silent if self.site_of[one] == self.site_of[me] or one in lowest]
 
     @property
     def complete(self) -> bool:
@@ -77,7 +94,7 @@ class ViewAttempt:
 
     @property
     def bound(self) -> bool:
-        """Whether this daemon is."""
+        """Whether this daemon is bound to the decision."""
         return self.old.me in self.done
 
     @property
@@ -100,7 +117,7 @@ class ViewAttempt:
         return out
 
     def _decide(self) -> list[RecoveryMessage]:
-        """All states are here: what is to be had, and what of it falls to me to send again."""
+        """All states have arrived: decides, and returns the bundles that this daemon resends."""
         self.decision = decide(self.states.values(), self.old.id, self.site_of)
         owed = self.decision.owed(self.site_of[self.old.me.daemon])
         self.missing = {key: body for key, body in owed.items() if self.old.lacks(key, body)}

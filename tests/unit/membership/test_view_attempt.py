@@ -48,11 +48,11 @@ def test_nothing_is_decided_before_all_states_have_come() -> None:
     attempt = attempt_of(A, B, C)
     attempt.start()
 
-    assert attempt.told(B.daemon, old_view(B).state(ATTEMPT, 9)) == []
+    assert attempt.take(B.daemon, old_view(B).state(ATTEMPT, 9)) == []
     assert attempt.silent == [C]
     assert not attempt.bound
 
-    assert kinds(attempt.told(C.daemon, old_view(C).state(ATTEMPT, 9))) == ["RecoveryDone"]
+    assert kinds(attempt.take(C.daemon, old_view(C).state(ATTEMPT, 9))) == ["RecoveryDone"]
     assert attempt.bound
     assert not attempt.complete
 
@@ -61,10 +61,10 @@ def test_it_is_complete_when_all_are_done_in_whatever_order_the_words_come() -> 
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.told(B.daemon, RecoveryDone(ATTEMPT))
+    attempt.take(B.daemon, RecoveryDone(ATTEMPT))
     assert not attempt.complete
 
-    attempt.told(B.daemon, old_view(B).state(ATTEMPT, 9))
+    attempt.take(B.daemon, old_view(B).state(ATTEMPT, 9))
     assert attempt.complete
 
 
@@ -72,9 +72,9 @@ def test_words_of_another_attempt_or_of_strangers_do_not_count() -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.told(B.daemon, old_view(B).state(ANOTHER_ATTEMPT, 9))
-    attempt.told(B.daemon, RecoveryDone(ANOTHER_ATTEMPT))
-    attempt.told(C.daemon, old_view(C).state(ATTEMPT, 9))
+    attempt.take(B.daemon, old_view(B).state(ANOTHER_ATTEMPT, 9))
+    attempt.take(B.daemon, RecoveryDone(ANOTHER_ATTEMPT))
+    attempt.take(C.daemon, old_view(C).state(ATTEMPT, 9))
 
     assert attempt.silent == [B]
     assert attempt.done == set()
@@ -85,7 +85,7 @@ def test_another_life_of_a_member_does_not_speak_for_it() -> None:
     attempt.start()
     other_life = Process(B.daemon, Incarnation(9))
 
-    attempt.told(B.daemon, state(other_life))
+    attempt.take(B.daemon, state(other_life))
 
     assert attempt.silent == [B]
 
@@ -95,8 +95,8 @@ def test_the_first_state_counts_and_a_second_changes_nothing() -> None:
     attempt.start()
     first = old_view(B).state(ATTEMPT, 9)
 
-    attempt.told(B.daemon, first)
-    attempt.told(B.daemon, state(B, installed=ELSEWHERE))
+    attempt.take(B.daemon, first)
+    attempt.take(B.daemon, state(B, installed=ELSEWHERE))
 
     assert attempt.states[B] == first
 
@@ -111,13 +111,13 @@ def test_a_daemon_is_bound_only_when_it_has_what_it_lacked() -> None:
     (told,) = theirs.start()
     assert isinstance(told, StateTrans)
 
-    assert mine.told(B.daemon, told) == []
+    assert mine.take(B.daemon, told) == []
     assert not mine.bound
 
-    words = theirs.told(A.daemon, asked)
+    words = theirs.take(A.daemon, asked)
     assert kinds(words) == ["RecoveryResend", "RecoveryDone"]
-    assert kinds(mine.told(B.daemon, words[0])) == ["RecoveryDone"]
-    mine.told(B.daemon, words[1])
+    assert kinds(mine.take(B.daemon, words[0])) == ["RecoveryDone"]
+    mine.take(B.daemon, words[1])
     assert mine.complete
 
 
@@ -126,7 +126,7 @@ def test_a_resend_of_another_view_is_not_taken() -> None:
     attempt = attempt_of(A, B, view=view)
     attempt.start()
 
-    attempt.told(
+    attempt.take(
         B.daemon, RecoveryResend(ATTEMPT, ELSEWHERE, 2, 1, 5, 0b111, 0, b"\x05\x02\x00\x01\x00\x00\x00m")
     )
 
@@ -138,7 +138,7 @@ def test_a_failed_attempt_leaves_the_old_view_as_it_was() -> None:
     before = view.state(ATTEMPT, 9)
     attempt = attempt_of(A, B, C, view=view)
     attempt.start()
-    attempt.told(B.daemon, old_view(B).state(ATTEMPT, 9))
+    attempt.take(B.daemon, old_view(B).state(ATTEMPT, 9))
 
     assert view.state(ATTEMPT, 9) == before
 
@@ -147,7 +147,7 @@ def test_the_clock_of_the_new_view_is_the_highest_of_all_members() -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.told(B.daemon, state(B, installed=ELSEWHERE, clock=77))
+    attempt.take(B.daemon, state(B, installed=ELSEWHERE, clock=77))
 
     assert attempt.clock == 77
 
@@ -157,7 +157,7 @@ def test_a_clock_far_ahead_is_refused_and_changes_nothing() -> None:
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.told(B.daemon, state(B, clock=STAMP_AHEAD_MAX + 1))
+        attempt.take(B.daemon, state(B, clock=STAMP_AHEAD_MAX + 1))
 
     assert attempt.silent == [B]
 
@@ -176,7 +176,7 @@ def test_a_state_that_cannot_be_is_refused_and_changes_nothing(impossible: SiteS
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.told(B.daemon, state(B, impossible))
+        attempt.take(B.daemon, state(B, impossible))
 
     assert attempt.silent == [B]
 
@@ -196,7 +196,7 @@ def test_a_resend_that_cannot_be_is_refused_and_changes_nothing(resend: Recovery
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.told(B.daemon, resend)
+        attempt.take(B.daemon, resend)
 
     assert not view.order.entries
 
@@ -206,7 +206,7 @@ def test_a_clock_just_below_a_limit_is_taken(clock: int) -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.told(B.daemon, state(B, installed=ELSEWHERE, clock=clock))
+    attempt.take(B.daemon, state(B, installed=ELSEWHERE, clock=clock))
 
     assert attempt.clock == clock
 
@@ -217,9 +217,9 @@ def test_a_view_counter_out_of_reach_is_refused_and_changes_nothing() -> None:
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.told(B.daemon, replace(state(B), counter=101))
+        attempt.take(B.daemon, replace(state(B), counter=101))
     assert attempt.silent == [B]
     assert attempt.counter == 9
 
-    attempt.told(B.daemon, replace(state(B), counter=100))
+    attempt.take(B.daemon, replace(state(B), counter=100))
     assert attempt.counter == 100
