@@ -32,9 +32,9 @@ for seed in {seeds}:
 STRUCTS = """
 from pickle import dumps, loads
 from hopring.ids import NOBODY
-from hopring.links.aru import Aru
-from hopring.links.ring_events import Release
-from hopring.links.ring_token import first_token, next_token
+from hopring.links.ring.token import Aru
+from hopring.links.ring.events import Release
+from hopring.links.ring.token import first_token, next_token
 assert type(next_token).__name__ == "builtin_function_or_method"
 assert Aru(1) == Aru(1) and hash(Aru(1)) == hash(Aru(1)) and Aru(1) != Aru(2)
 assert repr(Aru(1, 2)) == "Aru(value=1, modifier=2)" and Aru(1).replace(value=2) == Aru(2)

@@ -28,7 +28,16 @@ sys.path.insert(0, str(SOURCE.parent))
 from hopring import compiled  # noqa: E402
 
 HOT = (
-    *("wire/*.py", "links/*.py", "routing/*.py", "ordering/*.py", "stack.py", "stack_events.py", "value.py"),
+    *(
+        "wire/*.py",
+        "links/*.py",
+        "links/*/*.py",
+        "routing/*.py",
+        "ordering/*.py",
+        "stack.py",
+        "stack_events.py",
+        "value.py",
+    ),
     "services.py",
     *("engine/*.py", "membership/*.py"),
     *(

@@ -19,13 +19,14 @@ from typing import Final, assert_never
 from hopring.config.model import LinkProtocol
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId, Incarnation, SiteMask
-from hopring.links import hop, tcp
-from hopring.links import ring as rings
+from hopring.links import tcp
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
-from hopring.links.pinging import LinkSample, Pinging
-from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
-from hopring.links.ring_options import RingOptions
-from hopring.links.ring_packing import Room
+from hopring.links.hop import hop
+from hopring.links.ring import ring as rings
+from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.packing import Room
+from hopring.links.timing import LinkSample, Pinging
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.stamps import Stamped, Stamps
 from hopring.ordering.unreliable import LooseReceiver, LooseSender
@@ -73,21 +74,22 @@ from hopring.stack_events import (
     WriteTo,
 )
 from hopring.wire.bundle import BUNDLE_BYTES_MAX
-from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment
-from hopring.wire.flood import (
+from hopring.wire.control import (
     Control,
     Update,
     cut_control,
     decode_control,
+    decode_ping,
     decode_update,
     encode_control,
+    encode_ping,
     encode_update,
 )
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment
 from hopring.wire.fragments import FRAGMENT_OVERHEAD_BYTES, WORD_HEAD_BYTES_MAX, Reassembly
 from hopring.wire.header import Family, Header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
-from hopring.wire.ping import decode_ping, encode_ping
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 from hopring.wire.train import Frame, Packet

@@ -4,14 +4,15 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from hopring.ids import NUMBER_MAX, DaemonId, Generation, Incarnation, SiteId, SiteMask
-from hopring.links import hop, tcp
+from hopring.links import tcp
 from hopring.links.events import Tick
-from hopring.links.ring_options import RingOptions
+from hopring.links.hop import hop
+from hopring.links.ring.options import RingOptions
 from hopring.routing.network import NetworkFailed
 from hopring.value import Value
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT
+from hopring.wire.control import Update
 from hopring.wire.data import PACKET_BYTES_MAX
-from hopring.wire.flood import Update
 from hopring.wire.header import Family, Header
 from hopring.wire.routed import Meta
 from hopring.wire.train import Frame, Packet

@@ -27,9 +27,8 @@ from typing import Final, assert_never, final
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
-from hopring.links.heartbeat import SILENCES_MAX, beat_us, ride_us, silence_limit_us
-from hopring.links.loose_queue import LOOSE_BYTES_MAX
-from hopring.links.send_queue import SendQueue
+from hopring.links.queues import LOOSE_BYTES_MAX, SendQueue
+from hopring.links.timing import SILENCES_MAX, beat_us, ride_us, silence_limit_us
 from hopring.value import Value
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header

@@ -19,7 +19,7 @@ from typing import Final
 from hopring.ids import NEVER, SiteId, SiteMask, mask_of
 from hopring.membership.options import MembershipOptions
 from hopring.stack_events import Visited
-from hopring.wire.flood import Update
+from hopring.wire.control import Update
 
 SAMPLES: Final = 8
 """The distance is the least of the last samples: of this many, up to twice as many."""

@@ -16,7 +16,8 @@ from typing import Final
 from hopring.engine.snapshot import NetworkSnapshot
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
-from hopring.links import hop, tcp
+from hopring.links import tcp
+from hopring.links.hop import hop
 from hopring.membership.events import NetworkStarted
 from hopring.membership.measuring import Measuring
 from hopring.membership.messages import NewMemb, SitePair

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.ids import NEVER, SiteId
-from hopring.links.pinging import LinkSample
+from hopring.links.timing import LinkSample
 from hopring.membership.messages import LinkWeight
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair

@@ -15,7 +15,7 @@ from hopring.engine.snapshot import (
     Snapshot,
     WindowSnapshot,
 )
-from hopring.links.hop import Hop
+from hopring.links.hop.hop import Hop
 from hopring.membership.view_attempt import ViewAttempt
 from hopring.routing.network import Network
 from hopring.routing.trees import Pair, edges_used

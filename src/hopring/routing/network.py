@@ -25,7 +25,7 @@ from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
 from hopring.value import Value
-from hopring.wire.flood import Control, Update
+from hopring.wire.control import Control, Update
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.unreliable import Unreliable
 

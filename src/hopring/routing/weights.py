@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.config.model import WEIGHT_MAX
-from hopring.links.pinging import LinkSample
+from hopring.links.timing import LinkSample
 
 REPORT_DELAY_US: Final = 5_000
 DELIVERY_US_MIN: Final = 500

@@ -57,9 +57,8 @@ from hopring.stack_events import (
     WriteTo,
 )
 from hopring.wire.header import Family, Header, encode_header
-from hopring.wire.train import Frame, decode
+from hopring.wire.train import WORD_DATAGRAM_BYTES_MAX, Frame, Word, decode
 from hopring.wire.train import encode as encode_frames
-from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
 
 TreeParents = tuple[Mapping[SiteId, SiteId], ...]
 CLUSTER: Final = 0x51AB1E

@@ -13,10 +13,12 @@ from typing import Final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Incarnation
-from hopring.links import hop, ring, tcp
+from hopring.links import tcp
 from hopring.links.events import Deliver, LinkFailed, Submit, Transmit
-from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
-from hopring.links.ring_packing import Room
+from hopring.links.hop import hop
+from hopring.links.ring import ring
+from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.links.ring.packing import Room
 from hopring.sim.driver import Driver
 from hopring.sim.host import Address
 from hopring.sim.network import SimNetwork

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from hopring.check.verdict import Verdict
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.links.hop import Hop, HopOptions
-from hopring.links.ring import open_ring
-from hopring.links.ring_options import RingOptions
+from hopring.links.hop.hop import Hop, HopOptions
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.ring import open_ring
 from hopring.links.tcp import Tcp, TcpOptions
 from hopring.sim.engine import EVENTS_MAX_DEFAULT, Engine, generator
 from hopring.sim.host import Address, HostState

@@ -2,7 +2,7 @@
 
 A train is a run of datagrams of one size, laid end to end in one buffer, so that the kernel can send it in
 one call (UDP_SEGMENT) and hand it over in one read (UDP_GRO). A receive buffer may hold segments of several
-trains.
+trains. WORD frames, which carry the messages of the membership protocol outside all links, are defined here.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,16 @@ from hopring.wire.data import (
     encode_segment,
     segment_count,
 )
-from hopring.wire.header import FRAMES_MAX, HEAD_BYTES, Family, FrameType, Header, decode_header, split_frames
+from hopring.wire.header import (
+    FRAMES_MAX,
+    HEAD_BYTES,
+    Family,
+    FrameType,
+    Header,
+    decode_header,
+    encode_frame,
+    split_frames,
+)
 from hopring.wire.hop import Ack, Nack, decode_ack, decode_nack, encode_ack, encode_nack
 from hopring.wire.ring import (
     Held,
@@ -38,7 +47,30 @@ from hopring.wire.ring import (
     encode_token,
 )
 from hopring.wire.unreliable import Loose, decode_loose, encode_loose
-from hopring.wire.word import Word, decode_word, encode_word
+
+WORD_DATAGRAM_BYTES_MAX = 60_000
+"""Most that a word may take; above the path's MTU, IP cuts it."""
+
+
+@final
+class Word(Value):
+    """What one daemon says to another about membership; the membership room knows what it means."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.payload: Final = payload
+
+
+def encode_word(word: Word) -> bytes:
+    """The word as a frame."""
+    return encode_frame(FrameType.WORD, word.payload)
+
+
+def decode_word(body: memoryview) -> Word:
+    """A WORD frame's body; nobody says nothing."""
+    if not len(body):
+        raise PeerError(Drop.TRUNCATED, "an empty word")
+    return Word(bytes(body))
+
 
 Frame = Data | Segment | Ack | Nack | Token | Hurry | Held | Word | Loose
 

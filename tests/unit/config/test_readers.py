@@ -26,8 +26,8 @@ from hopring.config import (
 from hopring.config.tuning import LINK_SETTINGS, MEMBERSHIP_SETTINGS, RING_SETTINGS
 from hopring.daemon.engines.membership_host import membership_options, stack_options
 from hopring.ids import DaemonId
-from hopring.links.hop import HopOptions
-from hopring.links.ring_options import RingOptions
+from hopring.links.hop.hop import HopOptions
+from hopring.links.ring.options import RingOptions
 from hopring.links.tcp import TcpOptions
 from hopring.membership.options import MembershipOptions
 from hopring.session.options import SessionOptions

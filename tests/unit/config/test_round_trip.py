@@ -43,8 +43,8 @@ from hopring.config.tuning import (
     Order,
     Setting,
 )
-from hopring.links.hop import HopOptions
-from hopring.links.ring_options import RingOptions
+from hopring.links.hop.hop import HopOptions
+from hopring.links.ring.options import RingOptions
 from hopring.links.tcp import TcpOptions
 from hopring.membership.options import MembershipOptions
 

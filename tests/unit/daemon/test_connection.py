@@ -8,7 +8,7 @@ from tests.unit.daemon.waiting import run_until
 from hopring.daemon.clients.connection import TOO_FAST, ClientConnection, ClientListener
 from hopring.daemon.clients.listening import open_unix
 from hopring.daemon.loop.event_loop import Loop
-from hopring.links.bucket import Bucket
+from hopring.links.hop.pacing import Bucket
 
 
 def test_who_comes_too_fast_waits_and_is_accepted_later(loop: Loop, tmp_path: Path) -> None:

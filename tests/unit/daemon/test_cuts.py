@@ -23,8 +23,7 @@ from hopring.daemon.net.shaper import DatagramShaper, Shape
 from hopring.ids import DaemonId, Incarnation, Process
 from hopring.links.tcp import Closed
 from hopring.services import Service
-from hopring.wire.train import Packet, Train
-from hopring.wire.word import Word
+from hopring.wire.train import Packet, Train, Word
 
 TRAIN = Train(b"abc", 3)
 

@@ -8,8 +8,8 @@ from hopring.config import Config, cluster_hash, local_config
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.datagrams import Datagrams
 from hopring.ids import DaemonId, Generation, Incarnation, Process
-from hopring.links.ring_options import RingOptions
-from hopring.links.ring_token import first_token
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.token import first_token
 from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.data import Data
 from hopring.wire.header import Family

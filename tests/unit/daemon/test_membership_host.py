@@ -17,8 +17,7 @@ from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.services import Service
 from hopring.wire.data import Data
 from hopring.wire.header import Family, Header, encode_header
-from hopring.wire.train import Frame, Train, encode
-from hopring.wire.word import Word
+from hopring.wire.train import Frame, Train, Word, encode
 
 ORDERED = [service for service in Service if service is not Service.UNRELIABLE]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
-from hopring.links.hop import Hop
+from hopring.links.hop.hop import Hop
 from hopring.wire.data import Data, Segment, chunk_bytes_of, cut
 from hopring.wire.train import Frame
 

@@ -8,10 +8,10 @@ from struct import Struct
 
 from hopring.ids import NEVER, DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
-from hopring.links.ring import Input, Output, Ring, open_ring
-from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
-from hopring.links.ring_options import RingOptions
-from hopring.links.ring_packing import Room
+from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.packing import Room
+from hopring.links.ring.ring import Input, Output, Ring, open_ring
 from hopring.wire.data import Data, Segment, segment_count
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.ring import Held, Hurry, Token

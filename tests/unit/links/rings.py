@@ -1,9 +1,9 @@
 """Rings and tokens for tests of the Ring protocol."""
 
 from hopring.ids import NOBODY, DaemonId
-from hopring.links.ring import Output, Ring, open_ring
-from hopring.links.ring_events import Release, TransmitTo
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.events import Release, TransmitTo
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.ring import Output, Ring, open_ring
 from hopring.wire.ring import Token
 
 A, B, C, STRANGER = DaemonId(1), DaemonId(2), DaemonId(3), DaemonId(9)

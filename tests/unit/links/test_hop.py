@@ -6,7 +6,7 @@ from tests.unit.links.fake_wire import FakeWire
 from hopring.errors import PeerError
 from hopring.ids import NEVER
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
-from hopring.links.hop import Hop, HopOptions
+from hopring.links.hop.hop import Hop, HopOptions
 from hopring.wire.data import Data, Missing, Segment, chunk_bytes_of, cut
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.train import Frame

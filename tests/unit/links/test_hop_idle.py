@@ -6,7 +6,7 @@ import pytest
 from tests.unit.links.fake_wire import FakeWire
 
 from hopring.links.events import Tick
-from hopring.links.hop import Hop, HopOptions
+from hopring.links.hop.hop import Hop, HopOptions
 from hopring.wire.hop import Ack
 
 MS = 1_000

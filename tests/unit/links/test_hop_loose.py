@@ -3,7 +3,7 @@
 from tests.unit.links.loose_objects import an_object
 
 from hopring.links.events import Submit, Tick, Transmit
-from hopring.links.hop import Hop, HopOptions
+from hopring.links.hop.hop import Hop, HopOptions
 from hopring.wire.data import Data
 from hopring.wire.hop import Ack
 from hopring.wire.train import Frame

@@ -3,10 +3,10 @@
 from tests.unit.links.fake_wire import FakeWire
 
 from hopring.ids import NEVER
-from hopring.links.congestion import Congestion
 from hopring.links.events import Tick
-from hopring.links.hop import Hop, HopOptions
-from hopring.links.round_trip import RoundTrip
+from hopring.links.hop.hop import Hop, HopOptions
+from hopring.links.hop.pacing import Congestion
+from hopring.links.timing import RoundTrip
 
 SEGMENT_BYTES = 1_000
 OPTIONS = HopOptions(segment_bytes=SEGMENT_BYTES)

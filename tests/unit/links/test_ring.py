@@ -8,9 +8,9 @@ from tests.unit.links.rings import NOTHING_NEW, STRANGER, A, B, C, make_ring, pa
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
-from hopring.links.ring import Ring, open_ring
-from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.ring import Ring, open_ring
 from hopring.wire.data import Data, Missing, Segment, cut
 from hopring.wire.ring import Held, Hurry, Token
 

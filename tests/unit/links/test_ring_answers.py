@@ -5,10 +5,10 @@ from tests.unit.links.ring_wire import MS, RingWire, assert_all_delivered_once
 from tests.unit.links.rings import A, B, C, make_ring, passed_token, token
 
 from hopring.links.events import Tick, Transmit
-from hopring.links.ring import Output, Ring
-from hopring.links.ring_events import FromMember, Release, Visit, Wish
-from hopring.links.ring_keep import ANSWERS_MISSED, ANSWERS_SURE
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.events import FromMember, Release, Visit, Wish
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.ring import Output, Ring
+from hopring.links.ring.state import ANSWERS_MISSED, ANSWERS_SURE
 from hopring.wire.data import Data, Missing
 from hopring.wire.ring import Hurry, Token
 

@@ -6,10 +6,10 @@ from tests.unit.links.rings import A, B, C, make_ring, passed_token, token
 
 from hopring.ids import NOBODY, DaemonId
 from hopring.links.events import Submit, Tick, Transmit
-from hopring.links.ring import Output, Ring
-from hopring.links.ring_events import FromMember, Passed, Release, TransmitTo, Visit, Wish
-from hopring.links.ring_keep import KEPT_SEGMENTS_MAX
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.ring import Output, Ring
+from hopring.links.ring.state import KEPT_SEGMENTS_MAX
 from hopring.wire.data import Data
 from hopring.wire.ring import Held, Hurry, Token
 

@@ -4,9 +4,9 @@ from tests.unit.links.loose_objects import an_object
 from tests.unit.links.rings import NOTHING_NEW, A, B, make_ring, passed_token, token
 
 from hopring.links.events import Submit, Transmit
-from hopring.links.ring import Output, Ring, open_ring
-from hopring.links.ring_events import FromMember, Passed, Release
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.events import FromMember, Passed, Release
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.ring import Output, Ring, open_ring
 from hopring.wire.data import Data
 from hopring.wire.unreliable import Loose
 

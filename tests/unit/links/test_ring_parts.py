@@ -5,16 +5,24 @@ from random import Random
 import pytest
 
 from hopring.ids import NOBODY, DaemonId
-from hopring.links.aru import Aru, updated, usable
-from hopring.links.ring_idle import QUIET_MAX, may_be_stopped, may_stop, quiet_after, rest_us
-from hopring.links.ring_options import RingOptions
-from hopring.links.ring_packing import Fill, ObjectQueue, Packing, Room
-from hopring.links.ring_requests import collapse, expand
-from hopring.links.ring_token import first_token
-from hopring.links.ring_window import (
+from hopring.links.ring.options import (
+    RingOptions,
     allowance_segments,
     unstable_room_segments,
     urgent_room_segments,
+)
+from hopring.links.ring.packing import Fill, ObjectQueue, Packing, Room
+from hopring.links.ring.store import collapse, expand
+from hopring.links.ring.token import (
+    QUIET_MAX,
+    Aru,
+    first_token,
+    may_be_stopped,
+    may_stop,
+    quiet_after,
+    rest_us,
+    updated,
+    usable,
 )
 from hopring.wire.data import MISSING_MAX, Missing
 from hopring.wire.header import HEAD_BYTES

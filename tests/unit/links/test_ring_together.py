@@ -6,7 +6,7 @@ import pytest
 from tests.unit.links.ring_wire import MS, OBJECT, RingWire, assert_all_delivered_once, bodies
 
 from hopring.ids import NEVER
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.options import RingOptions
 from hopring.wire.ring import Held, Hurry, Token
 
 

@@ -2,7 +2,7 @@ from hopring.ids import NEVER, SiteId, SiteMask, mask_of
 from hopring.membership.aru_updates import DELTA_US_MIN, SAMPLES, AruUpdates, Distance, aru_updates
 from hopring.membership.options import MembershipOptions
 from hopring.stack_events import Visited
-from hopring.wire.flood import Update
+from hopring.wire.control import Update
 
 SITE = SiteId(1)
 OTHERS = mask_of(SiteId(0), SiteId(2))

@@ -1,7 +1,7 @@
 """What a daemon makes of its measurements, and what a decider makes of reports. Sites 0, 1 and 2."""
 
 from hopring.ids import NEVER, SiteId
-from hopring.links.pinging import LinkSample
+from hopring.links.timing import LinkSample
 from hopring.membership.measuring import REPORTED_US, Measuring, worst
 from hopring.routing.topology import LinkPlan, Topology
 from hopring.routing.trees import Pair

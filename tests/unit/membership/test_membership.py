@@ -8,7 +8,7 @@ from hopring.config.local import local_config
 from hopring.engine.events import Stalled, Stop, SubmitMessage
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.options import RingOptions
 from hopring.membership.current_network import ROUTING_BYTES
 from hopring.membership.events import ControlReceived, SendControl
 from hopring.membership.membership import LEAVE_COPIES

@@ -34,7 +34,7 @@ from hopring.membership.messages import (
     newmemb,
 )
 from hopring.routing.topology import LinkPlan, Topology
-from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX
+from hopring.wire.train import WORD_DATAGRAM_BYTES_MAX
 
 WHERE = sites(0, 0, 1)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hopring.config.model import WEIGHT_MAX
-from hopring.links.pinging import LinkSample
+from hopring.links.timing import LinkSample
 from hopring.routing.weights import (
     PACKETS_KEPT,
     TRIPS_KEPT,

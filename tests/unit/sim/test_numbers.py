@@ -7,7 +7,7 @@ from hopring.check.judge import check_evs
 from hopring.config.local import local_config
 from hopring.config.model import Config
 from hopring.ids import NUMBER_MAX, DaemonId, SiteId, SiteMask
-from hopring.links.ring_state import Phase as RingPhase
+from hopring.links.ring.state import Phase as RingPhase
 from hopring.membership.events import PacketReceived
 from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hopring.links.hop import HopOptions
+from hopring.links.hop.hop import HopOptions
 from hopring.sim.path import Quality
 from hopring.testing.link_world import LinkWorld
 from hopring.testing.trace import LinkEndFailed, ObjectReceived

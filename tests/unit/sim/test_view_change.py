@@ -5,7 +5,7 @@ import pytest
 from hopring.bench.suite.view_change import Trial
 from hopring.config.local import local_config
 from hopring.config.model import LinkProtocol
-from hopring.links.hop import Hop
+from hopring.links.hop.hop import Hop
 from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 

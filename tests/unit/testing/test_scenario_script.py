@@ -1,6 +1,6 @@
 import pytest
 
-from hopring.links.hop import HopOptions
+from hopring.links.hop.hop import HopOptions
 from hopring.testing.scenario.script import ScriptError, parse, replay
 from hopring.testing.scenario.values import BadValue, duration_us, number, settings
 

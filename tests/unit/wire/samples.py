@@ -6,16 +6,15 @@ from typing import Final
 from hopring.ids import DaemonId, Generation, GroupName, Incarnation, SiteId, SiteMask
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.control import Control, Update
 from hopring.wire.data import SEGMENTS_MAX, Data, Missing, Segment, cut
-from hopring.wire.flood import Control, Update
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.stream import encode_greeting, encode_packet
-from hopring.wire.train import Frame, encode
+from hopring.wire.train import Frame, Word, encode
 from hopring.wire.unreliable import Loose, Unreliable, encode_unreliable
-from hopring.wire.word import Word
 
 CLUSTER: Final = 0x5EED_CAFE
 EDGES: Final = [

@@ -37,6 +37,15 @@ from tests.unit.wire.samples import (
 )
 
 from hopring.wire.bundle import decode_bundle, encode_bundle
+from hopring.wire.control import (
+    Ping,
+    decode_control,
+    decode_ping,
+    decode_update,
+    encode_control,
+    encode_ping,
+    encode_update,
+)
 from hopring.wire.data import (
     Data,
     Segment,
@@ -46,7 +55,6 @@ from hopring.wire.data import (
     encode_missing,
     encode_segment,
 )
-from hopring.wire.flood import decode_control, decode_update, encode_control, encode_update
 from hopring.wire.header import (
     FRAME_HEAD_BYTES,
     HEAD_BYTES,
@@ -59,7 +67,6 @@ from hopring.wire.header import (
 )
 from hopring.wire.hop import Nack, decode_ack, decode_nack, encode_ack, encode_nack
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object, split_objects
-from hopring.wire.ping import Ping, decode_ping, encode_ping
 from hopring.wire.ring import (
     Held,
     decode_held,
@@ -71,9 +78,8 @@ from hopring.wire.ring import (
 )
 from hopring.wire.routed import Meta, decode_routed, encode_meta, encode_routed
 from hopring.wire.stream import StreamReader, encode_greeting, encode_packet
-from hopring.wire.train import decode, encode
+from hopring.wire.train import decode, decode_word, encode, encode_word
 from hopring.wire.unreliable import decode_loose, decode_unreliable, encode_loose, encode_unreliable
-from hopring.wire.word import decode_word, encode_word
 
 CASES: Final = {
     "header": 20_000,

@@ -1,8 +1,8 @@
 import pytest
 
 from hopring.errors import Drop, PeerError
+from hopring.wire.control import Ping, decode_ping, encode_ping
 from hopring.wire.objects import ObjectType, split_objects
-from hopring.wire.ping import Ping, decode_ping, encode_ping
 
 
 def test_a_ping_is_an_object_of_its_own_kind() -> None:

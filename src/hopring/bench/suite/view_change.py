@@ -18,7 +18,7 @@ from statistics import median
 from hopring.check import trace
 from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
 from hopring.ids import Process
-from hopring.links.hop import HopLearned
+from hopring.links.hop.hop import HopLearned
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality

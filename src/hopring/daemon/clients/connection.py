@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from hopring.daemon.loop.event_loop import BROKEN, READABLE, WRITABLE, Loop
 from hopring.ids import NEVER
-from hopring.links.bucket import Bucket
+from hopring.links.hop.pacing import Bucket
 
 READ_BYTES: Final = 1 << 17
 FETCH_BYTES: Final = 1 << 17

@@ -18,8 +18,8 @@ from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.engine.events import EngineOutput, Resume, Withdraw
 from hopring.groups.groups import Groups
-from hopring.links.bucket import Bucket
 from hopring.links.events import Tick
+from hopring.links.hop.pacing import Bucket
 from hopring.session.backlog import Spills
 from hopring.session.dialect import Dialect
 from hopring.session.events import (

@@ -30,7 +30,7 @@ from hopring.engine.events import (
 )
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.options import RingOptions
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
     ControlReceived,
@@ -51,8 +51,7 @@ from hopring.routing.topology import topology_of
 from hopring.stack_events import Sending, StackOptions
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, packet_bytes_of
 from hopring.wire.header import Family
-from hopring.wire.train import Packet
-from hopring.wire.word import Word
+from hopring.wire.train import Packet, Word
 
 _LIMITS: Final = {setting.key: (setting.low, setting.high) for setting in RING_SETTINGS}
 BYTES_MIN: Final = 64 * 1024

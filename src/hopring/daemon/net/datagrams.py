@@ -16,14 +16,13 @@ from hopring.daemon.net.shaper import DatagramShaper
 from hopring.daemon.net.udp import Address, SocketCounters, UdpEndpoint
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process
-from hopring.links.hop import HopOptions
+from hopring.links.hop.hop import HopOptions
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import pair
 from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.ring import Token
-from hopring.wire.train import Packet, Train, decode_train, encode, with_riders
-from hopring.wire.word import WORD_DATAGRAM_BYTES_MAX, Word
+from hopring.wire.train import WORD_DATAGRAM_BYTES_MAX, Packet, Train, Word, decode_train, encode, with_riders
 
 _FAMILIES: Final = (Family.HOP, Family.RING)
 

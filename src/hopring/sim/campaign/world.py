@@ -6,7 +6,7 @@ from typing import Final
 
 from hopring.config.local import local_config
 from hopring.config.model import Config, Link, LinkProtocol, LinkTuning, Weights
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
 from hopring.sim.campaign.fault_schedule import (

@@ -11,7 +11,7 @@ from typing import Any, Final
 from hopring.check.trace import Event, MessageId
 from hopring.config.local import local_config
 from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
-from hopring.links.ring_options import RingOptions
+from hopring.links.ring.options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.services import Service

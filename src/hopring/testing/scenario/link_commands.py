@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
-from hopring.links.hop import HopOptions
-from hopring.links.ring_options import RingOptions
+from hopring.links.hop.hop import HopOptions
+from hopring.links.ring.options import RingOptions
 from hopring.links.tcp import TcpOptions
 from hopring.sim.host import HostState
 from hopring.testing.link_ends import LinkEnd

@@ -24,15 +24,14 @@ from hopring.testing.trace import (
     ObjectSubmitted,
     TraceEvent,
 )
+from hopring.wire.control import decode_control
 from hopring.wire.data import Data, Missing, Segment
-from hopring.wire.flood import decode_control
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, decode_routed
-from hopring.wire.train import Frame, decode
+from hopring.wire.train import Frame, Word, decode
 from hopring.wire.unreliable import Loose
-from hopring.wire.word import Word
 
 KINDS: Final = frozenset(
     ("DATA", "ACK", "NACK", "TOKEN", "HURRY", "HELD", "LOOSE", "SYN", "FIN", "RST", "BYTES")

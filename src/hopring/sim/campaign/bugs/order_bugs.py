@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, SITES_MAX, SiteId
-from hopring.links.ring_events import Release
-from hopring.links.ring_state import RingState
+from hopring.links.ring.events import Release
+from hopring.links.ring.state import RingState
 from hopring.membership.message_flow import MessageFlow
 from hopring.membership.view import DaemonView
 from hopring.ordering.entry import Entry, Message, Position
@@ -16,7 +16,7 @@ from hopring.ordering.stamps import Stamps
 from hopring.sim.campaign.bugs.planting import Bug, bug
 from hopring.stack import Stack
 from hopring.stack_events import Promise, WishVisit
-from hopring.wire.flood import Update
+from hopring.wire.control import Update
 from hopring.wire.header import Header
 from hopring.wire.routed import Meta
 
@@ -198,7 +198,7 @@ def _unstamped_lost(take_back: Callable[[Stamps], list[tuple[int, bytes]]]) -> A
 
 LINES: Final = "hopring.ordering.lines:SiteLine"
 ORDER: Final = "hopring.ordering.order:Order"
-STORE: Final = "hopring.links.ring_store:RingStore"
+STORE: Final = "hopring.links.ring.store:RingStore"
 STAMPS: Final = "hopring.ordering.stamps:Stamps"
 STACK: Final = "hopring.stack:Stack"
 
@@ -263,13 +263,13 @@ BUGS: Final[tuple[Bug, ...]] = (
         "one-value-aru",
         "rule 15, trap 9",
         "the value just written on the token counts as what all have, without that of the visit before",
-        ("hopring.links.ring_visit:usable", _one_value_aru),
+        ("hopring.links.ring.visit:usable", _one_value_aru),
     ),
     bug(
         "kept-counts",
         "rule 15",
         "a visit after which the token stays counts as one of the two that bracket a rotation",
-        ("hopring.links.ring:keep_token", _kept_counts),
+        ("hopring.links.ring.ring:keep_token", _kept_counts),
     ),
     bug(
         "clock-not-raised",

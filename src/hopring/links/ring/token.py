@@ -1,14 +1,56 @@
-"""The token by itself: the first one, what makes one believable, and what a visit writes on it."""
+"""The token: the first one, the checks of one that arrives, and the values that a visit writes on it.
+
+Implements  Amir, Stanton (1998) 3.2 and the thesis 4.1, the update of link_aru and site_aru.
+Deviations  each ARU has a modifier of its own; with one for both, as in the papers, the member that lowered
+            the one could be overwritten by the member that lowered the other. The token stops in an idle ring.
+
+ARU: a member lowers the value to its own, and names itself as modifier. Only the one who lowered it may raise
+it again, which also clears the modifier; without a modifier anybody may. After every visit the value is at most
+the visitor's own, but a later visitor may raise it again before everybody has seen it. The values that a member
+wrote in two visits in a row bracket a whole rotation: the lesser of the two is at most what each member had.
+
+Idle: the token carries `quiet`, the number of visits in a row that found nothing to do. Only the representative
+may keep it, and only by state: two whole rotations in which nobody sent, asked, changed a value or owed a
+promise. Time alone never stops the token, or the last messages would never become stable.
+"""
+
+from typing import Final, final
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NOBODY, NUMBER_MAX, DaemonId
-from hopring.links.aru import Aru, updated
-from hopring.links.ring_events import Release
-from hopring.links.ring_idle import quiet_after
-from hopring.links.ring_store import RingStore
-from hopring.links.ring_window import VISIT_SEGMENTS_BELIEVED_MAX
+from hopring.links.ring.events import Release
+from hopring.links.ring.options import VISIT_SEGMENTS_BELIEVED_MAX
+from hopring.links.ring.store import RingStore
+from hopring.value import Value
 from hopring.wire.data import Missing
 from hopring.wire.ring import Token
+
+
+@final
+class Aru(Value):
+    """A value as the token carries it, and who lowered it."""
+
+    def __init__(self, value: int, modifier: DaemonId = NOBODY) -> None:
+        self.value: Final = value
+        self.modifier: Final = modifier
+
+
+def updated(aru: Aru, local: int, me: DaemonId) -> Aru:
+    """What a member whose own value is `local` writes on the token."""
+    if local < aru.value:
+        return Aru(local, me)
+    if aru.modifier in (me, NOBODY):
+        return Aru(local)
+    return aru
+
+
+def usable(written_now: int, written_last: int) -> int:
+    """What a member may rely on: every member had all up to here."""
+    return min(written_now, written_last)
+
+
+QUIET_MAX = 0xFFFF
+"""The field has 16 bits; more silence than this looks the same."""
 
 
 def first_token(initial_seq: int) -> Token:
@@ -92,3 +134,30 @@ def next_token(
         missing=missing,
         quiet=quiet_after(token.quiet, active or bool(missing) or not level),
     )
+
+
+def quiet_after(quiet: int, active: bool) -> int:
+    """The count that a visit writes on the token."""
+    return 0 if active else min(quiet + 1, QUIET_MAX)
+
+
+def may_stop(quiet: int, members: int) -> bool:
+    """Whether a token that reaches the representative with this count has seen two silent rotations."""
+    return quiet >= 2 * members
+
+
+def rest_us(hold_us: int, rest_us_max: int, quiet: int, members: int) -> int:
+    """How long the token is held: the longer, the longer nothing has happened, if that is wished.
+
+    Whoever wants it gets it at once all the same.
+    """
+    silent_rotations = quiet // members
+    return max(hold_us, min(hold_us * (silent_rotations - 1), rest_us_max))
+
+
+def may_be_stopped(quiet: int, index: int, members: int) -> bool:
+    """Whether the token that member `index` passed with this count may be waiting at the representative.
+
+    If not, it is certain to come round by itself, and nobody needs to hurry it.
+    """
+    return may_stop(quiet + members - 1 - index, members)

@@ -1,12 +1,11 @@
 """The two halves of a token visit: what happens to the state before and after the layer above has the word."""
 
 from hopring.ids import DaemonId
-from hopring.links.aru import usable
-from hopring.links.ring_events import Release
-from hopring.links.ring_requests import collapse, want
-from hopring.links.ring_state import Phase, RingState, Timers
-from hopring.links.ring_token import next_token
-from hopring.links.ring_turn import Turn, begin_turn, pack
+from hopring.links.ring.events import Release
+from hopring.links.ring.state import Phase, RingState, Timers
+from hopring.links.ring.store import collapse, want
+from hopring.links.ring.token import next_token, usable
+from hopring.links.ring.turn import Turn, begin_turn, pack
 from hopring.wire.data import Data, Missing
 from hopring.wire.ring import Token
 from hopring.wire.unreliable import Loose

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import final
 
-from hopring.links.loose_queue import LooseQueue
+from hopring.links.queues import LooseQueue
 from hopring.value import Mutable
 from hopring.wire.data import segment_count
 

@@ -2,7 +2,7 @@ import pytest
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId
-from hopring.wire.flood import (
+from hopring.wire.control import (
     Control,
     Update,
     cut_control,

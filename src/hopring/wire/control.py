@@ -1,4 +1,9 @@
-"""Objects that go to every daemon of the network: a site's promise, and the control words of higher layers."""
+"""Objects of the daemons themselves: UPDATE and CONTROL for every daemon, and PING, which crosses one link.
+
+UPDATE is a site's promise, CONTROL a fragment of a message of higher layers. Both ends of a link send a PING in
+turn; each carries its sender's clock, and the last clock that came from the other end with the time since. So
+either end knows a round trip, whatever protocol the link has.
+"""
 
 from struct import Struct
 from typing import Final, final
@@ -89,3 +94,29 @@ def _site(source: int) -> SiteId:
     if source >= SITES_MAX:
         raise PeerError(Drop.LIMIT, f"site {source}, the limit is {SITES_MAX}")
     return SiteId(source)
+
+
+# stamp, echo, echo delay
+_PING: Final = Struct("<III")
+
+
+@final
+class Ping(Value):
+    """Stamps as those of an ACK: the low 32 bits of a microsecond clock, and a zero echo means none yet."""
+
+    def __init__(self, stamp_us: int, echo_us: int, echo_delay_us: int) -> None:
+        self.stamp_us: Final = stamp_us
+        self.echo_us: Final = echo_us
+        self.echo_delay_us: Final = echo_delay_us
+
+
+def encode_ping(ping: Ping) -> bytes:
+    """The ping as an object."""
+    return encode_object(ObjectType.PING, _PING.pack(ping.stamp_us, ping.echo_us, ping.echo_delay_us))
+
+
+def decode_ping(body: memoryview) -> Ping:
+    """A PING object's body."""
+    if len(body) != _PING.size:
+        raise PeerError(Drop.LENGTH, f"PING of {len(body)} bytes, not {_PING.size}")
+    return Ping(*_PING.unpack(body))

@@ -1,14 +1,20 @@
-"""How much may be on its way: a congestion window that is fair to TCP.
+"""How much may be on its way: a congestion window that is fair to TCP, and a token bucket that paces it.
 
 Implements  CUBIC (RFC 9438), which is what a TCP flow beside us runs: growth by the cubic of the time since the
             last loss, never below what Reno would have; multiplicative decrease once per round trip of losses;
             slow start that grows four times slower while the round trip is above its least (the
-            conservative phase of HyStart++, RFC 9406) and ends at the first loss.
+            conservative phase of HyStart++, RFC 9406) and ends at the first loss. The bucket is the papers'
+            leaky bucket (thesis 4.3).
+Invariant   over any time t at most rate * t + burst + one packet is sent: a packet goes when any credit is left
+            and may overdraw it, so that a packet larger than the burst is never stuck.
 Deviation   the window limits bytes beyond the highest packet the neighbour has reported, so a missing packet
             does not block the link; retransmissions are not counted in it, but the pacing rate counts them.
 """
 
 from dataclasses import dataclass
+
+_US_PER_SECOND = 1_000_000
+
 
 _CUBIC = 0.4  # Segments per second cubed.
 _DECREASE = 0.7
@@ -94,3 +100,33 @@ class Congestion:
         self.window_bytes = max(self.window_bytes * _DECREASE, float(_LEAST_SEGMENTS * self.segment_bytes))
         self.threshold_bytes = self.window_bytes
         self._start_cubic(now_us)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Credit in millionths of a byte, so that it stays an integer at any rate."""
+
+    rate_bytes_per_second: int
+    burst_bytes: int
+    credit: int = 0
+    filled_at_us: int = -1  # Before the first look the bucket is full.
+
+    def fill(self, now_us: int) -> None:
+        """Adds what has flowed in since the last look."""
+        full = self.burst_bytes * _US_PER_SECOND
+        if self.filled_at_us < 0:
+            self.credit = full
+        else:
+            self.credit = min(full, self.credit + (now_us - self.filled_at_us) * self.rate_bytes_per_second)
+        self.filled_at_us = now_us
+
+    @property
+    def ready_at_us(self) -> int:
+        """When the next packet may go."""
+        if self.credit > 0 or self.filled_at_us < 0:
+            return max(0, self.filled_at_us)
+        return self.filled_at_us + 1 + -self.credit // self.rate_bytes_per_second
+
+    def take(self, size_bytes: int) -> None:
+        """Spends what a packet costs."""
+        self.credit -= size_bytes * _US_PER_SECOND

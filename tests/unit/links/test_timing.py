@@ -1,8 +1,8 @@
 """Two ends that ping each other, on clocks that have nothing to do with each other."""
 
 from hopring.links.events import LinkCounters
-from hopring.links.pinging import LinkSample, Pinging
-from hopring.wire.ping import Ping
+from hopring.links.timing import LinkSample, Pinging
+from hopring.wire.control import Ping
 
 
 def counters(received: int, lost: int) -> LinkCounters:

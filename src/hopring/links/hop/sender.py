@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.links.hop_receiver import Patience
-from hopring.links.loose_queue import LooseQueue
-from hopring.links.send_queue import SendQueue
+from hopring.links.hop.receiver import Patience
+from hopring.links.queues import LooseQueue, SendQueue
 from hopring.value import Mutable, Value
 from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, segment_count
 

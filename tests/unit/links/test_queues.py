@@ -1,6 +1,6 @@
 from tests.unit.links.loose_objects import an_object
 
-from hopring.links.loose_queue import LooseQueue
+from hopring.links.queues import LooseQueue
 
 
 def test_objects_share_a_frame_up_to_a_datagram() -> None:

@@ -10,21 +10,19 @@ Deviations  ranges of missing packets run from the expected one to the one befor
             train; every ACK carries both the receiver's aru and the sender's highest sequence, and is the
             heartbeat too, because a dead link shows no gap; all waiting times come from the measured round
             trip; a packet number is never reused: a link of another generation is another link. Objects of
-            Unreliable bundles share the pace and nothing else (loose_queue).
+            Unreliable bundles share the pace and nothing else (queues).
 """
 
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from hopring.ids import NEVER, NUMBER_MAX
-from hopring.links.bucket import Bucket
-from hopring.links.congestion import Congestion
 from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
-from hopring.links.heartbeat import beat_us, ride_us, silence_limit_us
-from hopring.links.hop_receiver import Patience, Receiver
-from hopring.links.hop_sender import RESERVE_PACKETS, Crossing, Sender
-from hopring.links.loose_queue import LOOSE_BYTES_MAX, LooseQueue
-from hopring.links.round_trip import RoundTrip, clamp, stamp_of
+from hopring.links.hop.pacing import Bucket, Congestion
+from hopring.links.hop.receiver import Patience, Receiver
+from hopring.links.hop.sender import RESERVE_PACKETS, Crossing, Sender
+from hopring.links.queues import LOOSE_BYTES_MAX, LooseQueue
+from hopring.links.timing import RoundTrip, beat_us, clamp, ride_us, silence_limit_us, stamp_of
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment, chunk_bytes_of, packet_bytes_of
 from hopring.wire.hop import STAMP_MASK, Ack, Nack
 from hopring.wire.train import Frame
@@ -55,7 +53,7 @@ class HopOptions:
     ack_every_segments: int = 16
     nacks_max: int = 16
     lazy_us: int = 5_000
-    heartbeat_us: int = 0  # 0: as it fits the silence (heartbeat.py).
+    heartbeat_us: int = 0  # 0: as it fits the silence (timing.py).
     silence_us: int = 1_200_000
     initial_round_trip_us: int = 100_000
 

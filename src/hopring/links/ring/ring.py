@@ -7,10 +7,10 @@ Above       ordering, which stamps during a visit; routing, which submits what c
 Invariants  only the token's holder numbers packets; a member keeps each packet until all members have it; a
             payload is delivered at most once; no packet is numbered further above what all have than
             unstable_packets_max; a visit sends at most the personal window, and urgent objects in a window
-            of their own (ring_window has the exceptions).
+            of their own (options has the exceptions).
 Deviations  tokens are numbered, and sent again until there is a sign that they arrived; the token stops in an
-            idle ring (ring_idle), and stays a moment with a lone sender (ring_keep); each ARU has its own
-            modifier (aru); every member has a fair share of the global window (ring_window); requests stay on
+            idle ring, and stays a moment with a lone sender (state); each ARU has its own
+            modifier (token); every member has a fair share of the global window (options); requests stay on
             the token until somebody can answer them, and name segments where only some are missing; Unreliable
             bundles go with the token, unnumbered. The reasons are in docs/protocols/ring.md.
 """
@@ -21,13 +21,12 @@ from typing import assert_never
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
-from hopring.links.ring_events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
-from hopring.links.ring_idle import may_be_stopped, may_stop, rest_us
-from hopring.links.ring_options import RingOptions
-from hopring.links.ring_packing import Room
-from hopring.links.ring_state import Phase, RingState, Timers, initial_state
-from hopring.links.ring_token import check_token
-from hopring.links.ring_visit import ask, begin_visit, keep_token, send, send_loose, write_token
+from hopring.links.ring.events import FromMember, Passed, Release, RingFrame, TransmitTo, Visit, Wish
+from hopring.links.ring.options import RingOptions
+from hopring.links.ring.packing import Room
+from hopring.links.ring.state import Phase, RingState, Timers, initial_state
+from hopring.links.ring.token import check_token, may_be_stopped, may_stop, rest_us
+from hopring.links.ring.visit import ask, begin_visit, keep_token, send, send_loose, write_token
 from hopring.wire.data import SEGMENTS_MAX, Data, Segment
 from hopring.wire.ring import Held, Hurry, Token
 

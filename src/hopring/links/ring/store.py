@@ -1,4 +1,7 @@
-"""The packets that a member of a ring keeps, because another member may still lack them.
+"""The packets that a member of a ring keeps because another member may still lack them, and requests for them.
+
+While a visit works on them, the requests of the token are a dict from the sequence of a packet to a bit for
+each segment asked for; no bits ask for the whole packet.
 
 Invariants  `discarded <= aru`; every packet in (discarded, aru] is kept, and none at or below `discarded`;
             packet aru + 1 is not here; nothing is kept beyond aru + unstable_packets_max.
@@ -8,8 +11,8 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.links.assembly import Assembly
-from hopring.links.ring_options import RingOptions
-from hopring.wire.data import Data, Segment, cut, segment_count
+from hopring.links.ring.options import RingOptions
+from hopring.wire.data import Data, Missing, Segment, cut, segment_count
 
 
 @dataclass(slots=True)
@@ -102,3 +105,35 @@ def _in_the_cut(segment: Segment, chunk_bytes: int) -> bool:
     return segment.count == segment_count(segment.packet_bytes, chunk_bytes) and len(segment.chunk) == min(
         rest, chunk_bytes
     )
+
+
+def expand(missing: tuple[Missing, ...], above: int, upto: int) -> dict[int, int]:
+    """What the list asks for among the packets above the one and up to the other sequence.
+
+    The bounds keep the work small, whatever a peer writes on the token.
+    """
+    wanted: dict[int, int] = {}
+    for one in missing:
+        for seq in range(max(one.seq, above + 1), min(one.seq + one.count, upto + 1)):
+            want(wanted, seq, one.segments)
+    return wanted
+
+
+def want(wanted: dict[int, int], seq: int, segments: int) -> None:
+    """Adds a request to those of others for the same packet."""
+    before = wanted.get(seq, segments)
+    wanted[seq] = before | segments if before and segments else 0
+
+
+def collapse(wanted: dict[int, int], requests_max: int) -> tuple[Missing, ...]:
+    """The list for the token, lowest first, as far as it has room: the rest is asked for later."""
+    requests: list[Missing] = []
+    for seq in sorted(wanted):
+        last = requests[-1] if requests else None
+        if last and not last.segments and not wanted[seq] and seq == last.seq + last.count:
+            requests[-1] = Missing(last.seq, last.count + 1)
+        elif len(requests) < requests_max:
+            requests.append(Missing(seq, 1, wanted[seq]))
+        else:
+            break
+    return tuple(requests)

@@ -2,16 +2,15 @@
 
 from typing import Final, final
 
-from hopring.links.ring_options import RingOptions
-from hopring.links.ring_packing import Fill, Kind, Outbox, Packing
-from hopring.links.ring_requests import expand
-from hopring.links.ring_store import RingStore
-from hopring.links.ring_window import (
+from hopring.links.ring.options import (
+    RingOptions,
     allowance_segments,
     loose_share_segments,
     unstable_room_segments,
     urgent_room_segments,
 )
+from hopring.links.ring.packing import Fill, Kind, Outbox, Packing
+from hopring.links.ring.store import RingStore, expand
 from hopring.value import Value
 from hopring.wire.data import Data, Segment, segment_count
 from hopring.wire.ring import Token

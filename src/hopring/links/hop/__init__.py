@@ -1,0 +1,1 @@
+"""Hop: a reliable, unordered link between two sites over datagrams."""

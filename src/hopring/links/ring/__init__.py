@@ -1,0 +1,1 @@
+"""Ring: reliable multicast inside a site by a rotating token."""
