@@ -14,7 +14,7 @@ from tests.waiting import until
 
 from hopring import sync
 from hopring.cli.main import cli
-from hopring.cli.monitor.admin_client import Channels
+from hopring.cli.monitor.admin_client import AdminClient
 from hopring.config import (
     AdminTuning,
     Config,
@@ -134,7 +134,7 @@ class Fleet:
 
     def views(self) -> dict[str, list[str]]:
         """Who is with whom, as far as it is settled."""
-        sight = Channels([self.directory], SECONDS_MAX).look()
+        sight = AdminClient([self.directory], SECONDS_MAX).look()
         return {
             one.name: one.status["members"]
             for one in sight.seen

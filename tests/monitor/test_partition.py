@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from hopring.cli.monitor.actions import cuts_of, in_force, read_sides, show_sides
-from hopring.cli.monitor.admin_client import Seen, Sight
+from hopring.cli.monitor.admin_client import Fleet, ReachedDaemon
 
 SITES = {"eu": ["eu1", "eu2"], "us": ["us1"]}
 
 
-def sight(cuts: dict[str, list[str]]) -> Sight:
-    seen = [Seen(Path(name), {"daemon": name, "sites": SITES, "cut": cut}) for name, cut in cuts.items()]
-    return Sight(tuple(seen), ())
+def sight(cuts: dict[str, list[str]]) -> Fleet:
+    seen = [
+        ReachedDaemon(Path(name), {"daemon": name, "sites": SITES, "cut": cut}) for name, cut in cuts.items()
+    ]
+    return Fleet(tuple(seen), ())
 
 
 @pytest.mark.parametrize(

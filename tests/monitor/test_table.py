@@ -2,7 +2,15 @@
 
 import pytest
 
-from hopring.cli.monitor.table import HEADS, Counts, cut_of, heads_that_fit, plain_table, rates, state_of
+from hopring.cli.monitor.table import (
+    HEADS,
+    StatusCounters,
+    cut_of,
+    heads_that_fit,
+    plain_table,
+    rates,
+    state_of,
+)
 
 ROW = [
     "eu1",
@@ -42,10 +50,16 @@ def test_a_narrow_screen_does_without_some_columns(width: int) -> None:
 
 
 def test_rates_are_told_within_a_view_only() -> None:
-    before = Counts(1.0, "3.0.aa", (10, 0, 0, 5, 7))
+    before = StatusCounters(1.0, "3.0.aa", (10, 0, 0, 5, 7))
 
-    assert rates(Counts(3.0, "3.0.aa", (30, 2, 0, 5, 8)), before) == ["10/s", "1/s", "0/s", "0/s", "0/s"]
-    assert rates(Counts(3.0, "4.0.aa", (30, 2, 0, 5, 8)), before) == ["-"] * 5
+    assert rates(StatusCounters(3.0, "3.0.aa", (30, 2, 0, 5, 8)), before) == [
+        "10/s",
+        "1/s",
+        "0/s",
+        "0/s",
+        "0/s",
+    ]
+    assert rates(StatusCounters(3.0, "4.0.aa", (30, 2, 0, 5, 8)), before) == ["-"] * 5
     assert rates(before, None) == ["-"] * 5
 
 

@@ -45,7 +45,7 @@ _fork = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class FairnessSetting:
     """What is shared, for how long, and with whom."""
 
     seconds: int = 60
@@ -130,7 +130,7 @@ def tcp_sender(namespace: str, port: int, congestion: str) -> None:
             sock.sendall(bytes(1 << 16))
 
 
-def build(lab: Lab, setting: Setting) -> None:
+def build(lab: Lab, setting: FairnessSetting) -> None:
     """A host, a router with the bottleneck, and a host far away."""
     lab.host("near", "far")
     lab.host("router", forwarding=True)
@@ -142,7 +142,7 @@ def build(lab: Lab, setting: Setting) -> None:
     lab.ip("far", "route", "add", "default", "via", ROUTER_FAR)
 
 
-def start(lab: Lab, setting: Setting, hop: Meter, tcp: Meter) -> "list[multiprocessing.Process]":
+def start(lab: Lab, setting: FairnessSetting, hop: Meter, tcp: Meter) -> "list[multiprocessing.Process]":
     """Both ends of both flows."""
     near, far = lab.namespace("near"), lab.namespace("far")
     jobs: list[tuple[Callable[..., None], tuple[object, ...]]] = [
@@ -169,7 +169,7 @@ def _quiet(job: Callable[..., None], arguments: tuple[object, ...]) -> None:
         job(*arguments)
 
 
-def measure(setting: Setting, hop: Meter, tcp: Meter) -> tuple[float, float]:
+def measure(setting: FairnessSetting, hop: Meter, tcp: Meter) -> tuple[float, float]:
     """Mbit/s of both, from the moment at which both run; a line on stderr every five seconds."""
     deadline = time.monotonic() + 10
     while not (hop.total.value and tcp.total.value):
@@ -193,7 +193,7 @@ def _rates(before: tuple[int, int], after: tuple[int, int], seconds: float) -> t
     return hop, tcp
 
 
-def run(setting: Setting) -> dict[str, object]:
+def run(setting: FairnessSetting) -> dict[str, object]:
     """The whole experiment."""
     hop = Meter(_fork.Value("q", 0))
     tcp = Meter(_fork.Value("q", 0))
@@ -227,7 +227,7 @@ def main() -> None:
     parser.add_argument("--congestion", default="", help="TCP's congestion control; default: the kernel's")
     parser.add_argument("--control", default="", help="instead of Hop, a TCP flow with this congestion control")
     arguments = parser.parse_args()
-    print(json.dumps(run(Setting(**vars(arguments)))))
+    print(json.dumps(run(FairnessSetting(**vars(arguments)))))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,16 @@ import random
 
 import pytest
 
-from hopring.bench.suite.order import HOP_US, LOAD_BYTES, Load, chain, deliver_us, mesh, promises, round_trips
+from hopring.bench.suite.order import (
+    HOP_US,
+    LOAD_BYTES,
+    SteadyLoad,
+    chain,
+    deliver_us,
+    mesh,
+    promises,
+    round_trips,
+)
 from hopring.config import Config, Daemon, Link, LinkProtocol, Site
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
@@ -71,8 +80,8 @@ def loaded(cluster: SimCluster, service: Service, per_second: int, duration_us: 
     before = promises(cluster)
     first, second = sorted(cluster.hosts)[:2]
     loads = [
-        Load(cluster.hosts[first], service, per_second, random.Random(1)),
-        Load(cluster.hosts[second], service, per_second, random.Random(2)),
+        SteadyLoad(cluster.hosts[first], service, per_second, random.Random(1)),
+        SteadyLoad(cluster.hosts[second], service, per_second, random.Random(2)),
     ]
     for load in loads:
         load.send()
@@ -120,7 +129,7 @@ def test_between_near_sites_a_round_trip_takes_a_few_distances(protocol: LinkPro
 def test_the_bounds_of_table_5_1_hold_with_the_delta_in_force(delay_us: int) -> None:
     cluster = mesh(delay_us)
     chance = random.Random(1)
-    Load(cluster.hosts["a1"], Service.SAFE, 20, chance).send()
+    SteadyLoad(cluster.hosts["a1"], Service.SAFE, 20, chance).send()
     for _ in range(60):
         cluster.run_for(chance.randrange(60_000))
         delta = max(delta_us(cluster, name) for name in cluster.hosts)
@@ -134,7 +143,7 @@ def test_the_bounds_of_table_5_1_hold_with_the_delta_in_force(delay_us: int) -> 
 def test_agreed_messages_keep_the_bound_of_table_5_1_with_the_delta_in_force(delay_us: int) -> None:
     cluster = mesh(delay_us)
     chance = random.Random(1)
-    Load(cluster.hosts["a1"], Service.AGREED, 20, chance).send()
+    SteadyLoad(cluster.hosts["a1"], Service.AGREED, 20, chance).send()
     for _ in range(60):
         cluster.run_for(chance.randrange(60_000))
         delta = max(delta_us(cluster, name) for name in cluster.hosts)

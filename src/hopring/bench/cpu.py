@@ -17,12 +17,12 @@ import click
 import msgspec
 
 from hopring import compiled
-from hopring.bench.harness.daemons import Daemons
-from hopring.bench.harness.process_stats import read
-from hopring.bench.harness.processes import Say, of_runs, unsaid
-from hopring.bench.harness.workload import Case
+from hopring.bench.harness.daemons import BenchDaemons
+from hopring.bench.harness.process_stats import read_cpu
+from hopring.bench.harness.processes import ReportStep, no_progress, with_run_number
+from hopring.bench.harness.workload import Workload
 from hopring.bench.options import seconds_option
-from hopring.bench.throughput import Throughput, measure_throughput
+from hopring.bench.throughput import ThroughputResult, measure_throughput
 from hopring.cli.daemon_session import json_option
 from hopring.cli.exits import Failure
 from hopring.cli.progress import Steps
@@ -37,7 +37,7 @@ GATED: Final = ("sending_ratio", "receiving_ratio")
 _PLAIN: Final = ("sending_us", "receiving_us", "calibration_us", "idle_percent")
 
 
-class Cpu(msgspec.Struct, frozen=True):
+class CpuResult(msgspec.Struct, frozen=True):
     """Of 1 KB messages in bundles, at three daemons of one site."""
 
     sending_us: float  # At the daemon of the sender.
@@ -63,7 +63,9 @@ def calibrate() -> float:
     return (time.process_time_ns() - begin) / 1000 / _LOOPS
 
 
-def measure_cpu(daemons: Daemons, case: Case, runs: int, idle_seconds: float, say: Say = unsaid) -> Cpu:
+def measure_cpu(
+    daemons: BenchDaemons, workload: Workload, runs: int, idle_seconds: float, say: ReportStep = no_progress
+) -> CpuResult:
     """Medians of some runs, over the least of the calibrations that were made all the while.
 
     The least calibration hardly moves and tells how fast the machine is; their median doubles now and then, on
@@ -71,17 +73,19 @@ def measure_cpu(daemons: Daemons, case: Case, runs: int, idle_seconds: float, sa
     """
     say(f"measuring idle daemons for {idle_seconds:g} s")
     idle_percent = _idle_percent(daemons, idle_seconds)
-    results: list[Throughput] = []
+    results: list[ThroughputResult] = []
     calibrations: list[float] = []
     for number in range(runs):
-        group, told = f"cpu-{time.monotonic_ns()}", of_runs(say, number, runs)
-        results.append(measure_throughput(daemons, case, group, partial(_calibrate_for, calibrations), told))
+        group, told = f"cpu-{time.monotonic_ns()}", with_run_number(say, number, runs)
+        results.append(
+            measure_throughput(daemons, workload, group, partial(_calibrate_for, calibrations), told)
+        )
     first, *others = daemons.names
     cpu_us = [one.daemon_cpu_us_per_message for one in results]
     sending_us = median([one[first] for one in cpu_us])
     receiving_us = median([fmean([one[name] for name in others]) for one in cpu_us])
     calibration_us = min(calibrations)
-    return Cpu(
+    return CpuResult(
         sending_us=round(sending_us, 3),
         receiving_us=round(receiving_us, 3),
         calibration_us=round(calibration_us, 4),
@@ -102,7 +106,7 @@ def _calibrate_for(calibrations: list[float], seconds: float) -> None:
         time.sleep(min(left_s, CALIBRATE_EVERY_SECONDS))
 
 
-def least(one: Cpu, other: Cpu) -> Cpu:
+def least(one: CpuResult, other: CpuResult) -> CpuResult:
     """Of two measurements the lesser of each figure; losses stay losses."""
     lesser = {name: min(getattr(one, name), getattr(other, name)) for name in (*GATED, *_PLAIN)}
     return msgspec.structs.replace(
@@ -110,16 +114,16 @@ def least(one: Cpu, other: Cpu) -> Cpu:
     )
 
 
-def _idle_percent(daemons: Daemons, seconds: float) -> float:
+def _idle_percent(daemons: BenchDaemons, seconds: float) -> float:
     time.sleep(SETTLE_SECONDS)
-    before = read(daemons.servers())
+    before = read_cpu(daemons.servers())
     time.sleep(seconds)
-    after = read(daemons.servers())
+    after = read_cpu(daemons.servers())
     taken = [after.taken_s[name] - before.taken_s[name] for name in after.taken_s]
     return max(taken) / (after.at_s - before.at_s) * 100
 
 
-def too_dear(cpu: Cpu, baseline: dict[str, dict[str, float]]) -> list[str]:
+def above_baseline(cpu: CpuResult, baseline: dict[str, dict[str, float]]) -> list[str]:
     """What takes more than the baseline and its head-room, in words; none if all is well."""
     kind = _kind(cpu)
     if not set(GATED) <= set(baseline.get(kind, {})):
@@ -135,14 +139,14 @@ def too_dear(cpu: Cpu, baseline: dict[str, dict[str, float]]) -> list[str]:
     return out
 
 
-def record(cpu: Cpu, file: Path) -> None:
+def record(cpu: CpuResult, file: Path) -> None:
     """Makes these figures the baseline of their kind; the other kind stays."""
     baseline = json.loads(file.read_text()) if file.exists() else {}
     baseline[_kind(cpu)] = {name: getattr(cpu, name) for name in GATED}
     file.write_text(json.dumps(baseline, indent=2, sort_keys=True) + "\n")
 
 
-def _kind(cpu: Cpu) -> str:
+def _kind(cpu: CpuResult) -> str:
     return "compiled" if cpu.compiled else "interpreted"
 
 
@@ -196,14 +200,14 @@ def cpu(
         raise click.BadParameter(
             f"there is no directory {into.parent}; choose another file", param_hint="--record"
         )
-    with Steps(plain=True) as steps, Daemons({"a": 3}, say=steps.say) as daemons:
-        seen = measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds, steps.say)
+    with Steps(plain=True) as steps, BenchDaemons({"a": 3}, say=steps.say) as daemons:
+        seen = measure_cpu(daemons, Workload(seconds=seconds), runs, idle_seconds, steps.say)
         problems = _problems(seen, known)
         tries = AGAIN
         while problems and tries:
             tries -= 1
             steps.say(f"too much CPU; measuring again, {tries + 1} times at most")
-            seen = least(seen, measure_cpu(daemons, Case(seconds=seconds), runs, idle_seconds, steps.say))
+            seen = least(seen, measure_cpu(daemons, Workload(seconds=seconds), runs, idle_seconds, steps.say))
             problems = _problems(seen, known)
     click.echo(json.dumps({"bench": "cpu", **msgspec.to_builtins(seen)}) if as_json else _text(seen))
     if seen.lost or not seen.order_ok:
@@ -214,8 +218,8 @@ def cpu(
         raise Failure("\n".join(problems))
 
 
-def _problems(seen: Cpu, baseline: Baseline | None) -> list[str]:
-    return [] if baseline is None else too_dear(seen, baseline)
+def _problems(seen: CpuResult, baseline: Baseline | None) -> list[str]:
+    return [] if baseline is None else above_baseline(seen, baseline)
 
 
 def _read_baseline(file: Path | None) -> Baseline | None:
@@ -226,7 +230,7 @@ def _read_baseline(file: Path | None) -> Baseline | None:
         raise Failure(f"{file}: not a baseline ({error}); make one with --record") from None
 
 
-def _text(seen: Cpu) -> str:
+def _text(seen: CpuResult) -> str:
     return "\n".join(
         [
             f"daemon of the sender: {seen.sending_us:.2f} us of CPU each, {seen.sending_ratio} calibrations",

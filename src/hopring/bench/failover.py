@@ -10,12 +10,18 @@ import click
 import msgspec
 
 from hopring.bench.harness import shared_counters as slots
-from hopring.bench.harness.daemons import Daemons, sites_of
+from hopring.bench.harness.daemons import BenchDaemons, sites_of
 from hopring.bench.harness.figures import Figures, summary
-from hopring.bench.harness.processes import READY_SECONDS, Crew, Say, of_runs, unsaid
-from hopring.bench.harness.workload import Case, Job
+from hopring.bench.harness.processes import (
+    READY_SECONDS,
+    ReportStep,
+    WorkerProcesses,
+    no_progress,
+    with_run_number,
+)
+from hopring.bench.harness.workload import WorkerTask, Workload
 from hopring.bench.options import runs_option, seconds_option, size_option
-from hopring.bench.throughput import order_is_ok, set_board, start_flood, stop_flood
+from hopring.bench.throughput import counters_for, order_is_ok, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
 from hopring.cli.exits import Exit
 from hopring.cli.progress import Steps
@@ -23,7 +29,7 @@ from hopring.cli.progress import Steps
 VIEW_SECONDS_MAX: Final = 30.0
 
 
-class Failover(msgspec.Struct, frozen=True):
+class FailoverResult(msgspec.Struct, frozen=True):
     """What one crash has shown, at the slowest of the clients at daemons that live on."""
 
     view_ms: float  # From the kill to the group's new view.
@@ -34,36 +40,38 @@ class Failover(msgspec.Struct, frozen=True):
     sent: int
 
 
-def measure_failover(daemons: Daemons, case: Case, group: str, say: Say = unsaid) -> Failover:
+def measure_failover(
+    daemons: BenchDaemons, workload: Workload, group: str, say: ReportStep = no_progress
+) -> FailoverResult:
     """Kills the last daemon, at which a member is, and starts it again in the end."""
     victim = daemons.names[-1]
-    case = msgspec.structs.replace(case, receivers=len(daemons.names) - 1)
-    with TemporaryDirectory(prefix="hop-bench-") as name, Crew(daemons, Path(name)) as crew:
+    workload = msgspec.structs.replace(workload, receivers=len(daemons.names) - 1)
+    with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(daemons, Path(name)) as workers:
         file = Path(name) / "board"
-        board = set_board(file, case)
-        job = Job("receive", case.receivers, str(file), group, case, watch=True)
-        crew.start(job)  # Of the victim; nobody counts what it gets.
-        ready = slots.RECEIVER_READY + case.receivers
-        crew.wait(lambda: bool(board[ready]), READY_SECONDS, "the receiver at the victim is not ready")
-        start_flood(crew, daemons, board, job, say)
-        time.sleep(case.warm_seconds)
+        counters = counters_for(file, workload)
+        task = WorkerTask("receive", workload.receivers, str(file), group, workload, watch_views=True)
+        workers.start(task)  # Of the victim; nobody counts what it gets.
+        ready = slots.RECEIVER_READY + workload.receivers
+        workers.wait(lambda: bool(counters[ready]), READY_SECONDS, "the receiver at the victim is not ready")
+        start_flood(workers, daemons, counters, task, say)
+        time.sleep(workload.warm_seconds)
         say(f"killing {victim}; waiting for the new view and messages in it")
-        board[slots.FAULT_AT] = time.monotonic_ns()
+        counters[slots.FAULT_AT] = time.monotonic_ns()
         daemons.kill(victim)
-        resumed = slice(slots.RESUMED_AT, slots.RESUMED_AT + case.receivers)
-        crew.wait(lambda: all(board[resumed]), VIEW_SECONDS_MAX, "no messages in a new view")
-        time.sleep(case.seconds)
-        sent, lost = stop_flood(crew, board)
-        order_ok = order_is_ok(board, sent)
-        views = slice(slots.VIEW_AT, slots.VIEW_AT + case.receivers)
-        view_ns, resumed_ns = max(board[views]), max(board[resumed])
-        fault_ns = board[slots.FAULT_AT]
+        resumed = slice(slots.RESUMED_AT, slots.RESUMED_AT + workload.receivers)
+        workers.wait(lambda: all(counters[resumed]), VIEW_SECONDS_MAX, "no messages in a new view")
+        time.sleep(workload.seconds)
+        sent, lost = stop_flood(workers, counters)
+        order_ok = order_is_ok(counters, sent)
+        views = slice(slots.VIEW_AT, slots.VIEW_AT + workload.receivers)
+        view_ns, resumed_ns = max(counters[views]), max(counters[resumed])
+        fault_ns = counters[slots.FAULT_AT]
     say(f"starting {victim} again")
     begin = time.monotonic()
     daemons.start(victim)
     daemons.wait()
     rejoined_s = time.monotonic() - begin
-    return Failover(
+    return FailoverResult(
         view_ms=round((view_ns - fault_ns) / 1e6, 1),
         resumed_ms=round((resumed_ns - fault_ns) / 1e6, 1),
         rejoined_ms=round(rejoined_s * 1000, 1),
@@ -99,13 +107,21 @@ def failover(
     All figures are those of the slowest client at a daemon that lives on. The daemon then starts again; that
     takes from the start of its process to a view of all. Exit code 1 means that a message was lost or swapped.
     """
-    case = msgspec.convert(wishes, Case)
-    with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:
+    workload = msgspec.convert(wishes, Workload)
+    with (
+        Steps(plain=True) as steps,
+        BenchDaemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system,
+    ):
         results = []
         for number in range(runs):
-            say = of_runs(steps.say, number, runs)
-            results.append(msgspec.to_builtins(measure_failover(system, case, f"fault{number}", say)))
-    figures: Figures = {"bench": "failover", "daemons": daemons, "sites": sites, **msgspec.to_builtins(case)}
+            say = with_run_number(steps.say, number, runs)
+            results.append(msgspec.to_builtins(measure_failover(system, workload, f"fault{number}", say)))
+    figures: Figures = {
+        "bench": "failover",
+        "daemons": daemons,
+        "sites": sites,
+        **msgspec.to_builtins(workload),
+    }
     figures |= summary(results) | {"runs": results}
     click.echo(json.dumps(figures) if as_json else _text(figures))
     if figures["lost"] or not figures["order_ok"]:

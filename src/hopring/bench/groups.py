@@ -14,10 +14,10 @@ from typing import Final
 
 import click
 
-from hopring.bench.harness.daemons import AT_ONCE, HOLDERS, Daemons, held_session, join_all
+from hopring.bench.harness.daemons import AT_ONCE, HOLDERS, BenchDaemons, idle_session, join_all
 from hopring.bench.harness.process_stats import memory_bytes
-from hopring.bench.harness.processes import Say, part_of, unsaid
-from hopring.cli.daemon_session import json_option, talking
+from hopring.bench.harness.processes import ReportStep, no_progress, with_prefix
+from hopring.cli.daemon_session import client_errors, json_option
 from hopring.cli.progress import Steps
 from hopring.client.aio import Group, Session
 from hopring.client.events import Message
@@ -43,7 +43,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class GroupsWork:
     """How much is measured in each round."""
 
     joins: int = 200
@@ -53,7 +53,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GroupsRow:
     """What was seen beside so many groups and sessions."""
 
     groups: int
@@ -67,11 +67,15 @@ class Row:
 
 
 async def beside_groups(
-    daemons: Daemons, counts: list[int], work: Work, tell: Callable[[Row], None], say: Say = unsaid
+    daemons: BenchDaemons,
+    counts: list[int],
+    work: GroupsWork,
+    tell: Callable[[GroupsRow], None],
+    say: ReportStep = no_progress,
 ) -> None:
     """Rows with ever more groups."""
     async with AsyncExitStack() as stack:
-        holders = [await stack.enter_async_context(held_session(daemons.urls[at % 2])) for at in range(HOLDERS)]
+        holders = [await stack.enter_async_context(idle_session(daemons.urls[at % 2])) for at in range(HOLDERS)]
         measured = await stack.enter_async_context(_measured(daemons))
         made = 0
         say("warming up")
@@ -84,7 +88,11 @@ async def beside_groups(
 
 
 async def beside_sessions(
-    daemons: Daemons, counts: list[int], work: Work, tell: Callable[[Row], None], say: Say = unsaid
+    daemons: BenchDaemons,
+    counts: list[int],
+    work: GroupsWork,
+    tell: Callable[[GroupsRow], None],
+    say: ReportStep = no_progress,
 ) -> None:
     """Rows with ever more sessions, each in a group of its own."""
     async with AsyncExitStack() as stack:
@@ -95,7 +103,7 @@ async def beside_sessions(
         for count in counts:
             say(f"making {count - made} sessions")
             new = range(made, count)
-            holders = [await stack.enter_async_context(held_session(daemons.urls[at % 2])) for at in new]
+            holders = [await stack.enter_async_context(idle_session(daemons.urls[at % 2])) for at in new]
             await join_all([(one, f"own{at}") for at, one in zip(new, holders, strict=True)])
             made = count
             tell(await _row(measured, daemons, count, count, work, say))
@@ -112,10 +120,10 @@ class _Measured:
 
 
 @asynccontextmanager
-async def _measured(daemons: Daemons) -> AsyncIterator[_Measured]:
+async def _measured(daemons: BenchDaemons) -> AsyncIterator[_Measured]:
     async with AsyncExitStack() as stack:
         joiner, one, other = [
-            await stack.enter_async_context(held_session(daemons.urls[at % 2])) for at in (0, 0, 1)
+            await stack.enter_async_context(idle_session(daemons.urls[at % 2])) for at in (0, 0, 1)
         ]
         sender, receiver = await one.join("bench"), await other.join("bench")
         await sender.multicast(b"first")
@@ -124,7 +132,9 @@ async def _measured(daemons: Daemons) -> AsyncIterator[_Measured]:
         yield _Measured(joiner, sender, receiver)
 
 
-async def _row(measured: _Measured, daemons: Daemons, groups: int, sessions: int, work: Work, say: Say) -> Row:
+async def _row(
+    measured: _Measured, daemons: BenchDaemons, groups: int, sessions: int, work: GroupsWork, say: ReportStep
+) -> GroupsRow:
     rounds = []
     for number in range(work.rounds):
         say(f"{groups} groups, {sessions} sessions: round {number + 1} of {work.rounds}")
@@ -133,7 +143,7 @@ async def _row(measured: _Measured, daemons: Daemons, groups: int, sessions: int
     join_s, join_cpu_s = min([one[0] for one in rounds]), min([one[1] for one in rounds])
     flood_s, flood_cpu_s = min([one[2] for one in rounds]), min([one[3] for one in rounds])
     taken = [one for _, _, _, _, latencies in rounds for one in latencies]
-    return Row(
+    return GroupsRow(
         groups,
         sessions,
         round(work.joins / join_s, 1),
@@ -146,7 +156,7 @@ async def _row(measured: _Measured, daemons: Daemons, groups: int, sessions: int
 
 
 async def _round(
-    measured: _Measured, daemons: Daemons, work: Work
+    measured: _Measured, daemons: BenchDaemons, work: GroupsWork
 ) -> tuple[float, float, float, float, list[float]]:
     names = [f"new{measured.serial + at}" for at in range(work.joins)]
     measured.serial += work.joins
@@ -187,7 +197,7 @@ async def _receive(group: Group, count: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class MemoryGrowth:
     """Of daemons by so many more groups or sessions, for each of them."""
 
     what: str
@@ -197,22 +207,22 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DaemonMemory:
     """Of daemons that do nothing."""
 
     rss_bytes: int  # Of the first, before there was any client.
     pss_bytes: int
-    growths: tuple[Growth, ...]
+    growths: tuple[MemoryGrowth, ...]
 
 
-async def measure_memory(daemons: Daemons, groups: int, sessions: int) -> Memory:
+async def measure_memory(daemons: BenchDaemons, groups: int, sessions: int) -> DaemonMemory:
     """Of two daemons that nobody has used yet."""
     pid = daemons.servers()[daemons.names[0]]
     rss_bytes, pss_bytes = [memory_bytes(pid, kind) for kind in ("Rss", "Pss")]
     async with AsyncExitStack() as stack:
 
         async def come(count: int) -> list[Session]:
-            return [await stack.enter_async_context(held_session(daemons.urls[0])) for _ in range(count)]
+            return [await stack.enter_async_context(idle_session(daemons.urls[0])) for _ in range(count)]
 
         holders = await come(HOLDERS)
         serial = iter(range(groups + WARM))
@@ -225,18 +235,20 @@ async def measure_memory(daemons: Daemons, groups: int, sessions: int) -> Memory
             await _growth(daemons, "group", groups, make_groups),
             await _growth(daemons, "session", sessions, come),
         ]
-    return Memory(rss_bytes, pss_bytes, tuple(growths))
+    return DaemonMemory(rss_bytes, pss_bytes, tuple(growths))
 
 
-async def _growth(daemons: Daemons, what: str, count: int, add: Callable[[int], Awaitable[object]]) -> Growth:
+async def _growth(
+    daemons: BenchDaemons, what: str, count: int, add: Callable[[int], Awaitable[object]]
+) -> MemoryGrowth:
     await add(WARM)
     before = await _settled(daemons)
     await add(count)
     here, there = [(now - then) // count for now, then in zip(await _settled(daemons), before, strict=True)]
-    return Growth(what, count, here, there)
+    return MemoryGrowth(what, count, here, there)
 
 
-async def _settled(daemons: Daemons) -> list[int]:
+async def _settled(daemons: BenchDaemons) -> list[int]:
     """What is their own, of each."""
     await asyncio.sleep(SETTLE_SECONDS)
     pids = daemons.servers()
@@ -293,7 +305,7 @@ def groups(
     first row. CPU is that of both daemons, for each join or message: it tells more than time on a busy machine.
     In the end, what as many groups and sessions as in the last rows add to the memory of a daemon.
     """
-    work = Work(joins, probes, messages, rounds)
+    work = GroupsWork(joins, probes, messages, rounds)
     allow_descriptors(sessions[-1] + WARM)
     with Steps(plain=True) as steps:
         for title, measure, counts in (
@@ -302,20 +314,20 @@ def groups(
         ):
             if not as_json:
                 click.echo("".join([name.rjust(width) + " " * 7 for name, width in _COLUMNS]).rstrip())
-            say = part_of(steps.say, title)
-            with talking(), Daemons(say=say) as daemons:
+            say = with_prefix(steps.say, title)
+            with client_errors(), BenchDaemons(say=say) as daemons:
                 asyncio.run(measure(daemons, counts, work, _teller(title, as_json), say))
-        say = part_of(steps.say, "memory")
-        with talking(), Daemons(say=say) as daemons:
+        say = with_prefix(steps.say, "memory")
+        with client_errors(), BenchDaemons(say=say) as daemons:
             say(f"of {groups[-1]} groups and {sessions[-1]} sessions that do nothing")
             memory = asyncio.run(measure_memory(daemons, groups[-1], sessions[-1]))
     click.echo(json.dumps({"beside": "memory", **asdict(memory)}) if as_json else _memory_text(memory))
 
 
-def _teller(title: str, as_json: bool) -> Callable[[Row], None]:
-    first: list[Row] = []
+def _teller(title: str, as_json: bool) -> Callable[[GroupsRow], None]:
+    first: list[GroupsRow] = []
 
-    def tell(row: Row) -> None:
+    def tell(row: GroupsRow) -> None:
         first.append(row)
         if as_json:
             click.echo(json.dumps({"beside": title, **asdict(row), "ratios": _ratios(row, first[0])}))
@@ -325,12 +337,12 @@ def _teller(title: str, as_json: bool) -> Callable[[Row], None]:
     return tell
 
 
-def _ratios(row: Row, first: Row) -> dict[str, float]:
+def _ratios(row: GroupsRow, first: GroupsRow) -> dict[str, float]:
     ours, base = asdict(row), asdict(first)
     return {key: round(ours[key] / base[key], 2) for key in list(ours)[2:]}
 
 
-def _line(row: Row, first: Row) -> str:
+def _line(row: GroupsRow, first: GroupsRow) -> str:
     units = ["", "", "", " us", " ms", " ms", "", " us"]
     cells = []
     for (key, value), (_, width), unit in zip(asdict(row).items(), _COLUMNS, units, strict=True):
@@ -340,7 +352,7 @@ def _line(row: Row, first: Row) -> str:
     return "".join(cells).rstrip()
 
 
-def _memory_text(memory: Memory) -> str:
+def _memory_text(memory: DaemonMemory) -> str:
     lines = [
         f"a daemon without clients has {memory.rss_bytes / 1e6:.1f} MB in memory,"
         f" {memory.pss_bytes / 1e6:.1f} MB with only its share of what others use too"

@@ -11,12 +11,20 @@ import click
 import msgspec
 
 from hopring.bench.harness import shared_counters as slots
-from hopring.bench.harness.daemons import Daemons, sites_of
+from hopring.bench.harness.daemons import BenchDaemons, sites_of
 from hopring.bench.harness.figures import Figures, spread_percent, summary
-from hopring.bench.harness.processes import READY_SECONDS, Crew, Say, System, of_runs, part_of, unsaid
-from hopring.bench.harness.workload import Case, Job
+from hopring.bench.harness.processes import (
+    READY_SECONDS,
+    BenchSystem,
+    ReportStep,
+    WorkerProcesses,
+    no_progress,
+    with_prefix,
+    with_run_number,
+)
+from hopring.bench.harness.workload import WorkerTask, Workload
 from hopring.bench.options import receivers_option, runs_option, size_option, topology_options
-from hopring.bench.throughput import measure_throughput, set_board, start_flood, stop_flood
+from hopring.bench.throughput import counters_for, measure_throughput, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
 from hopring.cli.exits import Failure
 from hopring.cli.progress import Steps
@@ -25,7 +33,7 @@ PROBE_SECONDS_MAX: Final = 0.2
 """So long a probe may take on the average, before the bench gives up."""
 
 
-class RoundTrip(msgspec.Struct, frozen=True):
+class BenchRoundTrip(msgspec.Struct, frozen=True):
     """What some probes took."""
 
     p50_us: float
@@ -34,45 +42,56 @@ class RoundTrip(msgspec.Struct, frozen=True):
     probes: int
 
 
-class Probing(msgspec.Struct, frozen=True):
+class ProbeOptions(msgspec.Struct, frozen=True):
     """How it is probed."""
 
     probes: int = 2000
     pause_us: int = 0
     to_itself: bool = False
-    load: Case | None = None  # What flows meanwhile, in another group.
+    load: Workload | None = None  # What flows meanwhile, in another group.
 
 
-def measure_latency(system: System, case: Case, probing: Probing, group: str, say: Say = unsaid) -> RoundTrip:
+def measure_latency(
+    system: BenchSystem, workload: Workload, probing: ProbeOptions, group: str, say: ReportStep = no_progress
+) -> BenchRoundTrip:
     """One run, at servers that are there; `group` has not been used before."""
-    with TemporaryDirectory(prefix="hop-bench-") as name, Crew(system, Path(name)) as crew:
+    with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(system, Path(name)) as workers:
         if probing.load is None:
-            return _probe(crew, Path(name), case, probing, group, say)
+            return _probe(workers, Path(name), workload, probing, group, say)
         file = Path(name) / "load"
-        board = set_board(file, probing.load)
-        start_flood(crew, system, board, Job("", 0, str(file), f"{group}-load", probing.load), say)
+        counters = counters_for(file, probing.load)
+        start_flood(workers, system, counters, WorkerTask("", 0, str(file), f"{group}-load", probing.load), say)
         time.sleep(probing.load.warm_seconds)
-        trip = _probe(crew, Path(name), case, probing, group, say)
-        sent, lost = stop_flood(crew, board)
+        trip = _probe(workers, Path(name), workload, probing, group, say)
+        sent, lost = stop_flood(workers, counters)
         if lost:
             raise Failure(f"{system.name}: {lost} of {sent} messages of the load are lost")
         return trip
 
 
-def _probe(crew: Crew, directory: Path, case: Case, probing: Probing, group: str, say: Say) -> RoundTrip:
-    answering = 0 if probing.to_itself else case.receivers
+def _probe(
+    workers: WorkerProcesses,
+    directory: Path,
+    workload: Workload,
+    probing: ProbeOptions,
+    group: str,
+    say: ReportStep,
+) -> BenchRoundTrip:
+    answering = 0 if probing.to_itself else workload.receivers
     file = directory / "board"
-    board = set_board(file, msgspec.structs.replace(case, receivers=answering))
-    job = Job("answer", 0, str(file), group, case, probing.probes, probing.pause_us, probing.to_itself)
+    counters = counters_for(file, msgspec.structs.replace(workload, receivers=answering))
+    task = WorkerTask(
+        "answer", 0, str(file), group, workload, probing.probes, probing.pause_us, probing.to_itself
+    )
     for number in range(answering):
-        crew.start(msgspec.structs.replace(job, number=number))
+        workers.start(msgspec.structs.replace(task, number=number))
     ready = slots.RECEIVER_READY
-    crew.wait(lambda: all(board[ready : ready + answering]), READY_SECONDS, "who answers is not ready")
+    workers.wait(lambda: all(counters[ready : ready + answering]), READY_SECONDS, "who answers is not ready")
     say(f"sending {probing.probes} probes, one at a time")
-    name = crew.start(msgspec.structs.replace(job, role="ping"))
+    name = workers.start(msgspec.structs.replace(task, role="ping"))
     seconds = READY_SECONDS + (PROBE_SECONDS_MAX + probing.pause_us / 1e6) * probing.probes
-    taken_us: list[float] = json.loads(crew.result(name, seconds))
-    return RoundTrip(
+    taken_us: list[float] = json.loads(workers.result(name, seconds))
+    return BenchRoundTrip(
         p50_us=round(median(taken_us), 1),
         p99_us=round(quantiles(taken_us, n=100)[-1], 1),
         max_us=round(max(taken_us), 1),
@@ -80,7 +99,7 @@ def _probe(crew: Crew, directory: Path, case: Case, probing: Probing, group: str
     )
 
 
-LOAD = Case(size_bytes=1024, seconds=1.0, warm_seconds=0.5)
+LOAD = Workload(size_bytes=1024, seconds=1.0, warm_seconds=0.5)
 
 
 @click.command()
@@ -120,10 +139,13 @@ def latency(
     pong: to a client of another daemon that answers. own: until a member receives its own message. p50_us and
     p99_us are those of pong.
     """
-    case = Case(size_bytes=size_bytes, service=service, receivers=receivers)
-    with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:
+    workload = Workload(size_bytes=size_bytes, service=service, receivers=receivers)
+    with (
+        Steps(plain=True) as steps,
+        BenchDaemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system,
+    ):
         if half_load:
-            most = measure_throughput(system, LOAD, "most", say=part_of(steps.say, "full load"))
+            most = measure_throughput(system, LOAD, "most", say=with_prefix(steps.say, "full load"))
             load_per_second = int(most.messages_per_second / 2)
         # The flood itself at a lower rate: sent as it comes, in smaller bundles, it would be another load.
         load = (
@@ -133,10 +155,10 @@ def latency(
         )
         results: list[Figures] = []
         for number in range(runs):
-            trips, say = {}, of_runs(steps.say, number, runs)
+            trips, say = {}, with_run_number(steps.say, number, runs)
             for kind in ("pong", "own"):
-                probing = Probing(probes, int(every_ms * 1000), kind == "own", load)
-                trip = measure_latency(system, case, probing, f"{kind}{number}", say)
+                probing = ProbeOptions(probes, int(every_ms * 1000), kind == "own", load)
+                trip = measure_latency(system, workload, probing, f"{kind}{number}", say)
                 trips[kind] = msgspec.to_builtins(trip)
             results.append(trips)
     figures: Figures = {

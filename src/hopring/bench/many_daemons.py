@@ -17,12 +17,12 @@ from typing import Final
 
 import click
 
-from hopring.bench.harness.daemons import Daemons, held_session, sites_of
+from hopring.bench.harness.daemons import BenchDaemons, idle_session, sites_of
 from hopring.bench.harness.figures import table
-from hopring.bench.harness.process_stats import Reading, memory_bytes, others_share, read, wakes
-from hopring.bench.harness.processes import Say, part_of, unsaid
+from hopring.bench.harness.process_stats import CpuReading, memory_bytes, others_share, read_cpu, wakes
+from hopring.bench.harness.processes import ReportStep, no_progress, with_prefix
 from hopring.bench.options import seconds_option
-from hopring.cli.daemon_session import json_option, talking
+from hopring.cli.daemon_session import client_errors, json_option
 from hopring.cli.exits import Failure
 from hopring.cli.progress import Steps
 from hopring.client.aio import Group
@@ -38,7 +38,7 @@ _CLIENTS: Final = "clients"  # We ourselves; no daemon has such a name.
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ClusterShape:
     """So many sites with so many daemons each."""
 
     sites: int
@@ -51,7 +51,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class DaemonsWork:
     """How much is measured in each row."""
 
     seconds: float = 5.0  # Of silence, and of a steady pace.
@@ -61,7 +61,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class OneWayLatency:
     """From a member to the other one, Agreed, one message at a time."""
 
     p50_ms: float
@@ -69,7 +69,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DaemonsRow:
     """What so many daemons showed."""
 
     daemons: int
@@ -79,8 +79,8 @@ class Row:
     idle_percent: float  # Of a processor, all daemons together.
     idle_percent_each: float  # The mean.
     idle_percent_most: float  # The busiest one.
-    near: Latency | None  # Within a site; None if it has one daemon.
-    far: Latency | None  # Between sites.
+    near: OneWayLatency | None  # Within a site; None if it has one daemon.
+    far: OneWayLatency | None  # Between sites.
     message_cpu_us: float  # Of all daemons together, above silence; likewise below.
     message_cpu_us_each: float
     message_cpu_us_most: float
@@ -92,10 +92,10 @@ class Row:
     others_cpu_share: float  # What the machine did besides; above a tenth, do not trust times.
 
 
-def measure_daemons(shape: Shape, work: Work, say: Say = unsaid) -> Row:
+def measure_daemons(shape: ClusterShape, work: DaemonsWork, say: ReportStep = no_progress) -> DaemonsRow:
     """One cluster, from its start to its end."""
     begin = time.monotonic()
-    with Daemons(sites_of(shape.daemons, shape.sites), work.patience, say) as daemons:
+    with BenchDaemons(sites_of(shape.daemons, shape.sites), work.patience, say) as daemons:
         together_s, together_cpu_s = time.monotonic() - begin, daemons.cpu_seconds()
         views = daemons.views()
         say(f"measuring idle daemons for {work.seconds:g} s, after {SETTLE_SECONDS:g} s of rest")
@@ -106,7 +106,7 @@ def measure_daemons(shape: Shape, work: Work, say: Say = unsaid) -> Row:
         near, far, paced = asyncio.run(_with_clients(daemons, shape, work, say))
         pids = daemons.servers().values()
         each_us = [(paced.cpu[name] - idle.cpu[name]) / work.pace_per_second * 1e6 for name in daemons.names]
-        return Row(
+        return DaemonsRow(
             daemons=shape.daemons,
             sites=shape.sites,
             together_s=round(together_s, 2),
@@ -132,7 +132,7 @@ def measure_daemons(shape: Shape, work: Work, say: Say = unsaid) -> Row:
 class _Look:
     """At one moment."""
 
-    reading: Reading  # Of the daemons and of ourselves.
+    reading: CpuReading  # Of the daemons and of ourselves.
     wakes: int  # Of all daemons.
 
 
@@ -146,9 +146,9 @@ class _Rates:
     lost: int = 0
 
 
-def _look(daemons: Daemons) -> _Look:
+def _look(daemons: BenchDaemons) -> _Look:
     pids = daemons.servers()
-    return _Look(read({**pids, _CLIENTS: os.getpid()}), sum([wakes(pid) for pid in pids.values()]))
+    return _Look(read_cpu({**pids, _CLIENTS: os.getpid()}), sum([wakes(pid) for pid in pids.values()]))
 
 
 def _rates(before: _Look, after: _Look, lost: int = 0) -> _Rates:
@@ -160,13 +160,13 @@ def _rates(before: _Look, after: _Look, lost: int = 0) -> _Rates:
 
 
 async def _with_clients(
-    daemons: Daemons, shape: Shape, work: Work, say: Say
-) -> tuple[Latency | None, Latency | None, _Rates]:
+    daemons: BenchDaemons, shape: ClusterShape, work: DaemonsWork, say: ReportStep
+) -> tuple[OneWayLatency | None, OneWayLatency | None, _Rates]:
     async with AsyncExitStack() as stack:
 
         async def pair(name: str, other: int) -> tuple[Group, Group]:
             urls = daemons.urls[-1], daemons.urls[other]
-            one, two = [await (await stack.enter_async_context(held_session(url))).join(name) for url in urls]
+            one, two = [await (await stack.enter_async_context(idle_session(url))).join(name) for url in urls]
             return one, two
 
         near = await pair("near", -shape.each) if shape.each > 1 else None
@@ -177,7 +177,7 @@ async def _with_clients(
         return latencies[0], latencies[1], await _pace(*(far or near or await pair("own", -1)), daemons, work)
 
 
-async def _probe(sender: Group, receiver: Group, probes: int) -> Latency:
+async def _probe(sender: Group, receiver: Group, probes: int) -> OneWayLatency:
     taken_ms = []
     for _ in range(WARM_PROBES + probes):
         begin = time.monotonic()
@@ -187,10 +187,10 @@ async def _probe(sender: Group, receiver: Group, probes: int) -> Latency:
         await _receive(sender, 1)
         await asyncio.sleep(PROBE_EVERY_SECONDS)
     taken_ms = taken_ms[WARM_PROBES:]
-    return Latency(round(median(taken_ms), 2), round(quantiles(taken_ms, n=100)[-1], 2))
+    return OneWayLatency(round(median(taken_ms), 2), round(quantiles(taken_ms, n=100)[-1], 2))
 
 
-async def _pace(sender: Group, receiver: Group, daemons: Daemons, work: Work) -> _Rates:
+async def _pace(sender: Group, receiver: Group, daemons: BenchDaemons, work: DaemonsWork) -> _Rates:
     """Messages at a steady pace."""
     messages = int(work.seconds * work.pace_per_second)
     got = [0, 0]
@@ -234,9 +234,9 @@ _HEAD = (
 )
 
 
-def _shapes(_context: click.Context, _parameter: click.Parameter, value: str) -> list[Shape]:
+def _shapes(_context: click.Context, _parameter: click.Parameter, value: str) -> list[ClusterShape]:
     try:
-        shapes = [Shape(*map(int, one.split("x"))) for one in value.split(",")]
+        shapes = [ClusterShape(*map(int, one.split("x"))) for one in value.split(",")]
     except (ValueError, TypeError):
         raise click.BadParameter(f"{value!r} is no list of shapes, as 1x3,2x3") from None
     for one in shapes:
@@ -275,7 +275,9 @@ def _patience(_context: click.Context, _parameter: click.Parameter, value: str) 
     help='How long a daemon may be silent before others give it up; "" is the default of configurations.',
 )
 @json_option
-def daemons(shapes: list[Shape], seconds: float, probes: int, pace: int, patience: str, as_json: bool) -> None:
+def daemons(
+    shapes: list[ClusterShape], seconds: float, probes: int, pace: int, patience: str, as_json: bool
+) -> None:
     """Cost and latency with more and more daemons.
 
     Each daemon is a process on loopback. It measures the time to one view, latency, CPU and memory.
@@ -284,12 +286,12 @@ def daemons(shapes: list[Shape], seconds: float, probes: int, pace: int, patienc
     the first one (far). CPU per message is that of all daemons, of the mean and of the busiest one, above what
     silence takes; measure it at a slow pace, at which messages share little.
     """
-    work = Work(seconds, probes, pace, patience)
+    work = DaemonsWork(seconds, probes, pace, patience)
     rows = []
     with Steps(plain=True) as steps:
         for shape in shapes:
-            with talking():
-                rows.append(measure_daemons(shape, work, part_of(steps.say, f"{shape.sites}x{shape.each}")))
+            with client_errors():
+                rows.append(measure_daemons(shape, work, with_prefix(steps.say, f"{shape.sites}x{shape.each}")))
             if as_json:
                 click.echo(json.dumps({"bench": "daemons", **asdict(rows[-1])}))
     if not as_json:
@@ -303,7 +305,7 @@ def daemons(shapes: list[Shape], seconds: float, probes: int, pace: int, patienc
         raise Failure(f"{lost} messages were lost")
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: DaemonsRow) -> list[str]:
     return [
         *(str(row.daemons), str(row.sites)),
         *(f"{row.together_s:.1f} s", f"{row.together_cpu_s:.1f} s"),
@@ -315,5 +317,5 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _latency(seen: Latency | None) -> tuple[str, str]:
+def _latency(seen: OneWayLatency | None) -> tuple[str, str]:
     return ("-", "-") if seen is None else (f"{seen.p50_ms:.1f} ms", f"{seen.p99_ms:.1f} ms")

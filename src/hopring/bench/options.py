@@ -5,14 +5,14 @@ from typing import Any, TypeVar
 
 import click
 
-from hopring.bench.harness.shared_counters import MARK_BYTES, PLACES
+from hopring.bench.harness.shared_counters import CLIENTS_MAX, TAG_BYTES
 
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _MESSAGE_BYTES_MAX = 144 * 1024
 
 
-def topology_options(verb: Verb) -> Verb:
+def topology_options(command: Command) -> Command:
     """How many daemons, and where."""
     daemons = click.option(
         "--daemons", type=click.IntRange(1, 26), default=3, show_default=True, help="Number of daemons."
@@ -24,14 +24,14 @@ def topology_options(verb: Verb) -> Verb:
         show_default=True,
         help="Number of sites; with as many sites as daemons, all traffic is over Hop links.",
     )
-    return daemons(sites(verb))
+    return daemons(sites(command))
 
 
-def size_option(default: int) -> Callable[[Verb], Verb]:
+def size_option(default: int) -> Callable[[Command], Command]:
     """How long a message is."""
 
-    def add(verb: Verb) -> Verb:
-        size = click.IntRange(MARK_BYTES, _MESSAGE_BYTES_MAX)
+    def add(command: Command) -> Command:
+        size = click.IntRange(TAG_BYTES, _MESSAGE_BYTES_MAX)
         return click.option(
             "--size",
             "size_bytes",
@@ -40,27 +40,27 @@ def size_option(default: int) -> Callable[[Verb], Verb]:
             default=default,
             show_default=True,
             help="Size of a message.",
-        )(verb)
+        )(command)
 
     return add
 
 
-def receivers_option(default: int) -> Callable[[Verb], Verb]:
+def receivers_option(default: int) -> Callable[[Command], Command]:
     """How many receive."""
 
-    def add(verb: Verb) -> Verb:
+    def add(command: Command) -> Command:
         return click.option(
             "--receivers",
-            type=click.IntRange(1, PLACES),
+            type=click.IntRange(1, CLIENTS_MAX),
             default=default,
             show_default=True,
             help="Receiving processes, spread over the daemons.",
-        )(verb)
+        )(command)
 
     return add
 
 
-def runs_option(verb: Verb) -> Verb:
+def runs_option(command: Command) -> Command:
     """How often."""
     return click.option(
         "--runs",
@@ -68,19 +68,19 @@ def runs_option(verb: Verb) -> Verb:
         default=1,
         show_default=True,
         help="Number of runs; figures are their medians.",
-    )(verb)
+    )(command)
 
 
-def seconds_option(default: float) -> Callable[[Verb], Verb]:
+def seconds_option(default: float) -> Callable[[Command], Command]:
     """How long a run is."""
 
-    def add(verb: Verb) -> Verb:
+    def add(command: Command) -> Command:
         return click.option(
             "--seconds",
             type=click.FloatRange(min=0.05),
             default=default,
             show_default=True,
             help="Length of each run, after the warm-up.",
-        )(verb)
+        )(command)
 
     return add

@@ -13,12 +13,19 @@ import click
 import msgspec
 
 from hopring.bench.harness import shared_counters as slots
-from hopring.bench.harness.daemons import Daemons, sites_of
+from hopring.bench.harness.daemons import BenchDaemons, sites_of
 from hopring.bench.harness.figures import Figures, spread_percent, summary
-from hopring.bench.harness.process_stats import Reading, others_share, read
-from hopring.bench.harness.processes import READY_SECONDS, Crew, Say, System, of_runs, unsaid
-from hopring.bench.harness.shared_counters import Slots
-from hopring.bench.harness.workload import Case, Job
+from hopring.bench.harness.process_stats import CpuReading, others_share, read_cpu
+from hopring.bench.harness.processes import (
+    READY_SECONDS,
+    BenchSystem,
+    ReportStep,
+    WorkerProcesses,
+    no_progress,
+    with_run_number,
+)
+from hopring.bench.harness.shared_counters import Counters
+from hopring.bench.harness.workload import WorkerTask, Workload
 from hopring.bench.options import (
     receivers_option,
     runs_option,
@@ -35,7 +42,7 @@ SETTLE_SECONDS: Final = 0.2
 """After the last message, for one too many."""
 
 
-class Throughput(msgspec.Struct, frozen=True):
+class ThroughputResult(msgspec.Struct, frozen=True):
     """What one run has shown."""
 
     messages_per_second: float
@@ -50,89 +57,103 @@ class Throughput(msgspec.Struct, frozen=True):
     others_cpu_share: float  # What the machine did besides; above a tenth, do not trust the rate.
 
 
-def set_board(file: Path, case: Case) -> Slots:
+def counters_for(file: Path, workload: Workload) -> Counters:
     """A board for this workload."""
-    board = slots.make_board(file)
-    board[slots.WINDOW], board[slots.BURST] = case.in_flight, case.at_once
-    board[slots.SIZE] = case.size_bytes
-    board[slots.SENDERS], board[slots.RECEIVERS] = case.senders, case.receivers
-    return board
+    counters = slots.create_counters(file)
+    counters[slots.WINDOW], counters[slots.BURST] = workload.in_flight, workload.at_once
+    counters[slots.SIZE] = workload.size_bytes
+    counters[slots.SENDERS], counters[slots.RECEIVERS] = workload.senders, workload.receivers
+    return counters
 
 
-def start_flood(crew: Crew, system: System, board: Slots, job: Job, say: Say = unsaid) -> None:
+def start_flood(
+    workers: WorkerProcesses,
+    system: BenchSystem,
+    counters: Counters,
+    task: WorkerTask,
+    say: ReportStep = no_progress,
+) -> None:
     """Starts receivers and senders, and says go when all are ready."""
-    case = job.case
-    say(f"starting receivers ({case.receivers}) and senders ({case.senders})")
-    for number in range(case.receivers):
-        crew.start(msgspec.structs.replace(job, role="receive", number=number))
+    workload = task.workload
+    say(f"starting receivers ({workload.receivers}) and senders ({workload.senders})")
+    for number in range(workload.receivers):
+        workers.start(msgspec.structs.replace(task, role="receive", number=number))
     ready = slots.RECEIVER_READY
-    crew.wait(lambda: all(board[ready : ready + case.receivers]), READY_SECONDS, "receivers are not ready")
+    workers.wait(
+        lambda: all(counters[ready : ready + workload.receivers]), READY_SECONDS, "receivers are not ready"
+    )
     if not system.members_send:
-        for number in range(case.senders):
-            crew.start(msgspec.structs.replace(job, role="send", number=number))
+        for number in range(workload.senders):
+            workers.start(msgspec.structs.replace(task, role="send", number=number))
         at = slots.SENDER_READY
-        crew.wait(lambda: all(board[at : at + case.senders]), READY_SECONDS, "senders are not ready")
-    board[slots.GO] = 1
+        workers.wait(lambda: all(counters[at : at + workload.senders]), READY_SECONDS, "senders are not ready")
+    counters[slots.GO] = 1
 
 
-def stop_flood(crew: Crew, board: Slots) -> tuple[int, int]:
+def stop_flood(workers: WorkerProcesses, counters: Counters) -> tuple[int, int]:
     """Stops senders and lets receivers have all; how much was sent, and how much of it is lost."""
-    board[slots.STOP] = 1
+    counters[slots.STOP] = 1
     end = time.monotonic() + DRAIN_SECONDS
-    receivers = slice(slots.RECEIVED, slots.RECEIVED + board[slots.RECEIVERS])
+    receivers = slice(slots.RECEIVED, slots.RECEIVED + counters[slots.RECEIVERS])
     sent = 0
     while time.monotonic() < end:
-        sent_before, sent = sent, sum(board[slots.SENT : slots.SENT + slots.PLACES])
+        sent_before, sent = sent, sum(counters[slots.SENT : slots.SENT + slots.CLIENTS_MAX])
         time.sleep(SETTLE_SECONDS)
-        crew.check()
-        if sent == sent_before and min(board[receivers]) >= sent:
+        workers.check()
+        if sent == sent_before and min(counters[receivers]) >= sent:
             break
-    return sent, sent - min(board[receivers])
+    return sent, sent - min(counters[receivers])
 
 
-def order_is_ok(board: Slots, sent: int) -> bool:
+def order_is_ok(counters: Counters, sent: int) -> bool:
     """Whether all receivers have seen the same; of one sender, just what it sent."""
-    count = board[slots.RECEIVERS]
-    orders = set(board[slots.ORDER : slots.ORDER + count])
-    received = set(board[slots.RECEIVED : slots.RECEIVED + count])
-    if board[slots.SENDERS] == 1:
-        return orders == {slots.order_of_one(sent)}
+    count = counters[slots.RECEIVERS]
+    orders = set(counters[slots.ORDER : slots.ORDER + count])
+    received = set(counters[slots.RECEIVED : slots.RECEIVED + count])
+    if counters[slots.SENDERS] == 1:
+        return orders == {slots.order_checksum(sent)}
     return len(orders) == 1 and received == {sent}
 
 
 def measure_throughput(
-    system: System,
-    case: Case,
+    system: BenchSystem,
+    workload: Workload,
     group: str,
     meanwhile: Callable[[float], object] = time.sleep,
-    say: Say = unsaid,
-) -> Throughput:
+    say: ReportStep = no_progress,
+) -> ThroughputResult:
     """One run, at servers that are there; `group` has not been used before.
 
     `meanwhile` is called with the seconds that are measured, and returns when they are over.
     """
-    with TemporaryDirectory(prefix="hop-bench-") as name, Crew(system, Path(name)) as crew:
+    with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(system, Path(name)) as workers:
         file = Path(name) / "board"
-        board = set_board(file, case)
-        start_flood(crew, system, board, Job("", 0, str(file), group, case), say)
-        say(f"warming up for {case.warm_seconds:g} s")
-        time.sleep(case.warm_seconds)
-        crew.check()
-        pids = {**crew.pids(), **system.servers()}
-        receivers = slice(slots.RECEIVED, slots.RECEIVED + case.receivers)
-        before, had = read(pids), list(board[receivers])
-        say(f"measuring for {case.seconds:g} s")
-        meanwhile(case.seconds)
-        after, has = read(pids), list(board[receivers])
+        counters = counters_for(file, workload)
+        start_flood(workers, system, counters, WorkerTask("", 0, str(file), group, workload), say)
+        say(f"warming up for {workload.warm_seconds:g} s")
+        time.sleep(workload.warm_seconds)
+        workers.check()
+        pids = {**workers.pids(), **system.servers()}
+        receivers = slice(slots.RECEIVED, slots.RECEIVED + workload.receivers)
+        before, had = read_cpu(pids), list(counters[receivers])
+        say(f"measuring for {workload.seconds:g} s")
+        meanwhile(workload.seconds)
+        after, has = read_cpu(pids), list(counters[receivers])
         say("waiting for the last messages")
-        sent, lost = stop_flood(crew, board)
+        sent, lost = stop_flood(workers, counters)
         got = min([one - other for one, other in zip(has, had, strict=True)])
-        return _result(system, case, board, before, after, got, (sent, lost))
+        return _result(system, workload, counters, before, after, got, (sent, lost))
 
 
 def _result(
-    system: System, case: Case, board: Slots, before: Reading, after: Reading, got: int, ends: tuple[int, int]
-) -> Throughput:
+    system: BenchSystem,
+    workload: Workload,
+    counters: Counters,
+    before: CpuReading,
+    after: CpuReading,
+    got: int,
+    ends: tuple[int, int],
+) -> ThroughputResult:
     sent, lost = ends
     rate = got / (after.at_s - before.at_s)
 
@@ -142,11 +163,11 @@ def _result(
     def mean_us(role: str) -> float:
         return round(fmean([each_us(name) for name in after.taken_s if name.startswith(role)] or [0.0]), 3)
 
-    return Throughput(
+    return ThroughputResult(
         messages_per_second=round(rate, 1),
-        megabytes_per_second=round(rate * case.size_bytes / 1e6, 2),
+        megabytes_per_second=round(rate * workload.size_bytes / 1e6, 2),
         lost=lost,
-        order_ok=order_is_ok(board, sent),
+        order_ok=order_is_ok(counters, sent),
         daemon_cpu_us_per_message={name: each_us(name) for name in system.servers()},
         sender_cpu_us_per_message=mean_us("send"),
         receiver_cpu_us_per_message=mean_us("receive"),
@@ -193,15 +214,23 @@ def throughput(
     Senders send as fast as they can. It is checked that nothing is lost and that all receive in one order.
     Each daemon and client is a process on this machine. Exit code 1 means that a message was lost or swapped.
     """
-    case = msgspec.convert(wishes, Case)
-    if case.bundle and not case.many:
+    workload = msgspec.convert(wishes, Workload)
+    if workload.bundle and not workload.many:
         raise click.UsageError("many at once go to one group: --bundle is not for --single, --by-one, --groups")
-    with Steps(plain=True) as steps, Daemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system:
+    with (
+        Steps(plain=True) as steps,
+        BenchDaemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system,
+    ):
         results = []
         for number in range(runs):
-            say = of_runs(steps.say, number, runs)
-            results.append(msgspec.to_builtins(measure_throughput(system, case, f"flood{number}", say=say)))
-    figures: Figures = {"bench": "throughput", "daemons": daemons, "sites": sites, **msgspec.to_builtins(case)}
+            say = with_run_number(steps.say, number, runs)
+            results.append(msgspec.to_builtins(measure_throughput(system, workload, f"flood{number}", say=say)))
+    figures: Figures = {
+        "bench": "throughput",
+        "daemons": daemons,
+        "sites": sites,
+        **msgspec.to_builtins(workload),
+    }
     figures |= summary(results)
     rates = [one["messages_per_second"] for one in results]
     figures |= {"spread_percent": spread_percent(rates), "runs": rates}

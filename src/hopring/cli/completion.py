@@ -43,12 +43,12 @@ def completion(context: click.Context, shell: str | None) -> None:
 
 def group_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Groups that have members, asked of the daemon."""
-    from hopring.cli.daemon_session import asking  # noqa: PLC0415  Only when names are wanted.
+    from hopring.cli.daemon_session import query_session  # noqa: PLC0415  Only when names are wanted.
     from hopring.client.url import URL_DEFAULT  # noqa: PLC0415
 
     url = context.params.get("url") or os.environ.get("HOP_URL") or URL_DEFAULT
     try:
-        with asking(url, None, ASK_SECONDS) as session:
+        with query_session(url, None, ASK_SECONDS) as session:
             names = [one.name for one in session.groups(timeout_seconds=ASK_SECONDS)]
     except (click.ClickException, OSError, ValueError):
         return []
@@ -94,11 +94,11 @@ def site_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def _sites(context: click.Context) -> dict[str, list[str]]:
-    from hopring.cli.monitor.admin_client import Channels, default_places  # noqa: PLC0415
+    from hopring.cli.monitor.admin_client import AdminClient, default_places  # noqa: PLC0415
 
     places = context.parent.params.get("places") if context.parent is not None else None
     try:
-        return Channels(list(places or default_places()), ASK_SECONDS).look().sites
+        return AdminClient(list(places or default_places()), ASK_SECONDS).look().sites
     except click.ClickException:
         return {}
 

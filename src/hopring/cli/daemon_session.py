@@ -16,7 +16,7 @@ from hopring.client.url import URL_DEFAULT, parse_urls
 from hopring.errors import HopError
 from hopring.services import Service
 
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 LOOK_SECONDS: Final = 0.5
@@ -45,7 +45,7 @@ def checked_url(_context: click.Context, _parameter: click.Parameter, value: str
     return value
 
 
-def at_daemon(verb: Verb) -> Verb:
+def at_daemon(command: Command) -> Command:
     """The options that say which daemon, and under which name."""
     at = click.option(
         "--at",
@@ -59,19 +59,19 @@ def at_daemon(verb: Verb) -> Verb:
         help="The daemon: hop://host:port, or hop+unix:///path; several with commas, the first that answers.",
     )
     name = click.option("--name", metavar="NAME", help="Name of the session; without it, one is made up.")
-    return at(name(verb))
+    return at(name(command))
 
 
-def service_option(verb: Verb) -> Verb:
+def service_option(command: Command) -> Command:
     """The option that names a service."""
     choice = click.Choice([service.name.lower() for service in Service], case_sensitive=False)
     return click.option(
         "--service", type=choice, default="agreed", show_default=True, help="Delivery service."
-    )(verb)
+    )(command)
 
 
 @contextmanager
-def talking() -> Iterator[None]:
+def client_errors() -> Iterator[None]:
     """Turns the library's errors into the ends of the command."""
     try:
         yield
@@ -86,9 +86,9 @@ def talking() -> Iterator[None]:
 
 
 @contextmanager
-def asking(url: str, name: str | None, seconds: float) -> Iterator[Session]:
+def query_session(url: str, name: str | None, seconds: float) -> Iterator[Session]:
     """A session for questions; its end needs no answer, so it is over at once even if no view comes about."""
-    with talking():
+    with client_errors():
         session = connect(url, name=name, membership=False, timeout_seconds=seconds, reconnect=False)
         try:
             yield session
@@ -96,7 +96,7 @@ def asking(url: str, name: str | None, seconds: float) -> Iterator[Session]:
             session.abort()
 
 
-def timeout_option(verb: Verb) -> Verb:
+def timeout_option(command: Command) -> Command:
     """How long an answer may take."""
     return click.option(
         "--timeout",
@@ -106,15 +106,15 @@ def timeout_option(verb: Verb) -> Verb:
         default=5.0,
         show_default=True,
         help="Time to wait for an answer.",
-    )(verb)
+    )(command)
 
 
-def json_option(verb: Verb) -> Verb:
+def json_option(command: Command) -> Command:
     """For scripts."""
-    return click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(verb)
+    return click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(command)
 
 
-def give_up_option(default: float | None) -> Callable[[Verb], Verb]:
+def give_up_option(default: float | None) -> Callable[[Command], Command]:
     """How long to try to come back after the connection is lost; None is always."""
     shown = f"{default:g}" if default is not None else "never"
     return click.option(
@@ -134,7 +134,7 @@ def reconnect_of(give_up_seconds: float | None) -> Reconnect | bool:
     return Reconnect(give_up_seconds=SECONDS_MAX if give_up_seconds is None else give_up_seconds)
 
 
-class Presence:
+class ConnectionWatch:
     """Whether a session is connected, told on stderr when that changes."""
 
     def __init__(self, session: Session) -> None:
@@ -160,7 +160,7 @@ class Presence:
         click.echo(f"hop: {text}", err=True)
 
 
-def events_of(session: Session, presence: Presence) -> Iterator[Event]:
+def events_of(session: Session, presence: ConnectionWatch) -> Iterator[Event]:
     """All events, until the session ends for good, which is an error."""
     while True:
         try:

@@ -13,7 +13,7 @@ from hopring import __version__
 from hopring.cli.exits import BadConfiguration, Exit, Failure
 from hopring.config.error import ConfigError
 
-VERBS: Final = {
+COMMANDS: Final = {
     "config": "hopring.cli.config:config",
     "routes": "hopring.cli.routes:routes",
     "pub": "hopring.cli.pubsub:pub",
@@ -35,18 +35,18 @@ VERBS: Final = {
 }
 
 
-class Verbs(click.Group):
+class LazyCommands(click.Group):
     """Loads a verb by its name, and turns what ends a verb early into the exit code for it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs as help lists them."""
-        return [*VERBS, *super().list_commands(ctx)]
+        return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The verb, or None if there is none of that name."""
-        if cmd_name not in VERBS:
+        if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        module, _, name = VERBS[cmd_name].partition(":")
+        module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
 
@@ -79,7 +79,7 @@ class Verbs(click.Group):
 
 
 @click.group(
-    cls=Verbs,
+    cls=LazyCommands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong command line, 3 no daemon reached, 4 not in time, "
     "6 not permitted, 7 wrong configuration, 130 interrupted.",

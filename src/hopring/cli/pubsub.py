@@ -9,13 +9,13 @@ import click
 
 from hopring.cli.completion import group_names
 from hopring.cli.daemon_session import (
-    Presence,
+    ConnectionWatch,
     at_daemon,
+    client_errors,
     events_of,
     give_up_option,
     reconnect_of,
     service_option,
-    talking,
 )
 from hopring.client.blocking import Session, connect
 from hopring.client.calls import GOODBYE_SECONDS
@@ -46,7 +46,7 @@ def sub(
     on stderr for how long messages are missing; with --json also as an object among the others.
     """
     reconnect = reconnect_of(give_up_seconds)
-    with talking(), connect(url, name=name, membership=views, reconnect=reconnect) as session:
+    with client_errors(), connect(url, name=name, membership=views, reconnect=reconnect) as session:
         for group in groups:
             session.join(group)
         click.echo(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
@@ -55,7 +55,7 @@ def sub(
 
 def _print_events(session: Session, as_json: bool, count: int | None) -> None:
     seen = 0
-    for event in events_of(session, Presence(session)):
+    for event in events_of(session, ConnectionWatch(session)):
         if as_json:
             click.echo(json.dumps(_event_fields(event)))
         elif not isinstance(event, Reconnected):
@@ -155,7 +155,7 @@ def pub(group: str, data: str, url: str, name: str | None, service: str, message
     It ends when all messages have their place in the order, and warns on stderr if nobody was in GROUP at the
     place of the first. Unreliable messages have no such place.
     """
-    with talking(), connect(url, name=name, membership=False, reconnect=False) as session:
+    with client_errors(), connect(url, name=name, membership=False, reconnect=False) as session:
         messages = _lines() if data == "-" else iter([data.encode()])
         promise = Service[service.upper()]
         first = None if promise.loose else next(messages, None)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from hopring.cli.completion import group_names
-from hopring.cli.daemon_session import asking, at_daemon, json_option, timeout_option
+from hopring.cli.daemon_session import at_daemon, json_option, query_session, timeout_option
 from hopring.client.queries import DaemonView, GroupMembers
 
 
@@ -19,7 +19,7 @@ def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
 
     HERE is how many of them are clients of this daemon. Empty groups and private groups are not listed.
     """
-    with asking(url, name, seconds) as session:
+    with query_session(url, name, seconds) as session:
         found = session.groups(timeout_seconds=seconds)
     if as_json:
         click.echo(json.dumps([{"group": one.name, "members": one.members, "here": one.here} for one in found]))
@@ -40,7 +40,7 @@ def members(group: str, url: str, name: str | None, seconds: float, as_json: boo
 
     They are sorted by daemon and name. A group without members gives no rows.
     """
-    with asking(url, name, seconds) as session:
+    with query_session(url, name, seconds) as session:
         found = session.members(group, timeout_seconds=seconds)
     if as_json:
         click.echo(json.dumps(_facts(found)))
@@ -85,7 +85,7 @@ def view(url: str, name: str | None, seconds: float, as_json: bool, watch: bool,
 
     It shows since when, and why the view was installed.
     """
-    with asking(url, name, seconds) as session:
+    with query_session(url, name, seconds) as session:
         shown = session.view(timeout_seconds=seconds)
         _print_view(shown, session.daemon, as_json)
         seen = 1

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from hopring.cli.completion import site_names
-from hopring.cli.daemon_session import asking, checked_url, timeout_option
+from hopring.cli.daemon_session import checked_url, query_session, timeout_option
 from hopring.client.queries import LinkWeights, WeighedLink
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
@@ -45,7 +45,7 @@ def routes(
     if url is not None:
         if source is not None or cuts:
             raise click.UsageError("--from and --cut are for trees of FILE")
-        with asking(url, None, seconds) as session:
+        with query_session(url, None, seconds) as session:
             _show_weights(session.link_weights(timeout_seconds=seconds), as_json)
     elif file is not None:
         _show_trees(load_config(file), source, cuts, as_json)

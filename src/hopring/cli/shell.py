@@ -10,11 +10,11 @@ from typing import Final
 import click
 
 from hopring.cli.daemon_session import (
-    Presence,
+    ConnectionWatch,
     at_daemon,
+    client_errors,
     give_up_option,
     reconnect_of,
-    talking,
     timeout_option,
 )
 from hopring.cli.exits import Exit
@@ -44,16 +44,16 @@ quit                    or the end of the input; all that was asked for is done 
 )
 
 
-class Wrong(Exception):
+class CommandError(Exception):
     """A line that is no command, or that nothing came of."""
 
 
-class Shell:
+class InteractiveShell:
     """One session, and the words for it."""
 
     def __init__(self, session: Session, seconds: float) -> None:
         self._session = session
-        self._presence = Presence(session)
+        self._presence = ConnectionWatch(session)
         self._seconds = seconds
         self._service = Service.AGREED
         self._commands: dict[str, Callable[[list[str]], None]] = {
@@ -72,13 +72,13 @@ class Shell:
         """Carries a line out."""
         name, _, rest = line.strip().partition(" ")
         if name not in self._commands:
-            raise Wrong(f"{name}: unknown; help lists the commands")
+            raise CommandError(f"{name}: unknown; help lists the commands")
         try:
             # Text is sent as it stands; names may be quoted.
             words = rest.strip().split(" ", 1) if name == "send" else shlex.split(rest)
             self._commands[name](words)
         except (RequestRefused, MessageTooLarge, TimedOut, ValueError) as error:
-            raise Wrong(str(error)) from None
+            raise CommandError(str(error)) from None
 
     def show_all(self) -> None:
         """What has come by now; an error if nothing more will."""
@@ -103,7 +103,7 @@ class Shell:
 
     def _send(self, words: list[str]) -> None:
         if len(words) != 2:
-            raise Wrong("send GROUP[,GROUP..] TEXT")
+            raise CommandError("send GROUP[,GROUP..] TEXT")
         groups, data = words[0].split(","), words[1].encode()
         self._session.multicast(groups, data, service=self._service, timeout_seconds=self._seconds)
 
@@ -113,7 +113,7 @@ class Shell:
                 self._service = Service[_one(words, "service NAME").upper()]
             except KeyError:
                 names = ", ".join(one.name.lower() for one in Service)
-                raise Wrong(f"{words[0]}: choose one of {names}") from None
+                raise CommandError(f"{words[0]}: choose one of {names}") from None
         click.echo(f"service {self._service.name.lower()}")
 
     def _who(self, words: list[str]) -> None:
@@ -151,8 +151,8 @@ def shell(
     typed = sys.stdin.isatty()
     failed = False
     reconnect = reconnect_of(give_up_seconds)
-    with talking(), connect(url, name=name, timeout_seconds=seconds, reconnect=reconnect) as session:
-        one = Shell(session, seconds)
+    with client_errors(), connect(url, name=name, timeout_seconds=seconds, reconnect=reconnect) as session:
+        one = InteractiveShell(session, seconds)
         click.echo(f"hop: {session.private_group} at {session.daemon}; help lists the commands", err=True)
         for line in _lines(session, one.show_all, typed):
             if line.strip() in ("quit", "exit"):
@@ -160,7 +160,7 @@ def shell(
             try:
                 if line.strip():
                     one.obey(line)
-            except Wrong as wrong:
+            except CommandError as wrong:
                 failed = True
                 click.echo(f"hop: {wrong}", err=True)
             one.show_all()
@@ -204,5 +204,5 @@ def line_of(event: Event) -> str:
 
 def _one(words: list[str], usage: str) -> str:
     if len(words) != 1:
-        raise Wrong(usage)
+        raise CommandError(usage)
     return words[0]

@@ -137,7 +137,7 @@ def _campaign(seeds: range, jobs: int, clients: bool, bug: Bug | None, as_json: 
     began_s = time.monotonic()
     tally = CampaignTotals()
     many = run_many(seeds, jobs, bug.name if bug else None, clients)
-    with Progress(len(seeds)) as progress, closing(many) as reports:
+    with CampaignProgress(len(seeds)) as progress, closing(many) as reports:
         try:
             for report in reports:
                 tally.add(report)
@@ -170,7 +170,7 @@ def _replay(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_js
 
 def _shrink(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
-    with plant(bug), Progress(None) as progress:
+    with plant(bug), CampaignProgress(None) as progress:
         shrunk = Shrinker(draw_world(seed, clients), progress.shrinking).shrink()
     seconds = time.monotonic() - began_s
     if shrunk is None:
@@ -203,7 +203,7 @@ def _write_trace(directory: Path | None, outcome: WorldOutcome) -> list[str]:
     return files
 
 
-class Progress(ProgressLine):
+class CampaignProgress(ProgressLine):
     """The worlds of a campaign, or the runs that make one smaller."""
 
     def __init__(self, total: int | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from hopring.cli.completion import spool_names
-from hopring.cli.daemon_session import at_daemon, json_option, talking
+from hopring.cli.daemon_session import at_daemon, client_errors, json_option
 from hopring.cli.exits import Failure
 from hopring.cli.progress import Amounts
 from hopring.client.blocking import connect
@@ -38,7 +38,7 @@ from hopring.spool.verify import SpoolFinding, log_bytes, verify
 from hopring.spool.writer import SpoolOptions
 from hopring.spooler import Spooler
 
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 POLL_SECONDS: Final = 0.2
@@ -47,7 +47,7 @@ WINDOW_BYTES: Final = 8 * 1024 * 1024
 SYNC_HELP: Final = "When records are safe on disk, and can be read; 0s: every batch at once."
 
 
-def spool_option(verb: Verb) -> Verb:
+def spool_option(command: Command) -> Command:
     """Where the spools are."""
     return click.option(
         "--spool",
@@ -58,17 +58,17 @@ def spool_option(verb: Verb) -> Verb:
         required=True,
         type=click.Path(file_okay=False, path_type=Path),
         help="Directory of the spools; each group has a directory in it.",
-    )(verb)
+    )(command)
 
 
-def group_argument(verb: Verb) -> Verb:
+def group_argument(command: Command) -> Command:
     """Which spools; none means all."""
-    return click.argument("groups", metavar="[GROUP]...", nargs=-1, shell_complete=spool_names)(verb)
+    return click.argument("groups", metavar="[GROUP]...", nargs=-1, shell_complete=spool_names)(command)
 
 
-def skip_option(verb: Verb) -> Verb:
+def skip_option(command: Command) -> Command:
     """For reading what is left of a damaged spool."""
-    return click.option("--skip-damaged", is_flag=True, help="Pass over records that are damaged.")(verb)
+    return click.option("--skip-damaged", is_flag=True, help="Pass over records that are damaged.")(command)
 
 
 def chosen(root: Path, groups: tuple[str, ...]) -> Iterator[Path]:
@@ -83,7 +83,7 @@ def chosen(root: Path, groups: tuple[str, ...]) -> Iterator[Path]:
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def spool_errors() -> Iterator[None]:
     """Turns errors of spools into the end of the command."""
     try:
         yield
@@ -120,7 +120,7 @@ def replay(
     There is one line per message, in the order in which they were delivered.
     """
     directory = directory_of(root, group)
-    with telling():
+    with spool_errors():
         for record in _records(directory, start, end, follow, skip_damaged):
             if as_json:
                 click.echo(json.dumps(facts_of(record)))
@@ -285,8 +285,8 @@ def run(
     options = SpoolOptions(sync_us / 1e6, segment_bytes, segment_us / 1e6, retention)
     comes_back = Reconnect(give_up_seconds=GIVE_UP_SECONDS)
     with (
-        telling(),
-        talking(),
+        spool_errors(),
+        client_errors(),
         connect(url, name=name, slow=slow, window_bytes=WINDOW_BYTES, reconnect=comes_back) as session,
     ):
         spooler = Spooler(session, root, patterns, options, lambda line: click.echo(f"hop: {line}", err=True))
@@ -312,7 +312,7 @@ def ls_(root: Path, as_json: bool) -> None:
 
     It shows group, offsets, size, time of the last record, and the offsets up to which consumers are done.
     """
-    with telling():
+    with spool_errors():
         rows = [_facts(directory) for directory in spools(root)]
     if as_json:
         click.echo(json.dumps(rows))
@@ -350,10 +350,10 @@ def verify_(groups: tuple[str, ...], root: Path, as_json: bool) -> None:
     Exit code 1 means that there is some. Progress is on stderr.
     """
     damaged = 0
-    with telling():
+    with spool_errors():
         directories = list(chosen(root, groups))
         total_bytes = sum([log_bytes(directory) for directory in directories])
-    with telling(), Amounts("verifying", total_bytes) as amounts:
+    with spool_errors(), Amounts("verifying", total_bytes) as amounts:
         for directory in directories:
             verdict = verify(directory, amounts.done)
             damaged += len(verdict.findings)
@@ -383,10 +383,10 @@ def archive_(groups: tuple[str, ...], root: Path, skip_damaged: bool) -> None:
 
     Each segment that is not in the archive yet becomes one file. Progress is on stderr.
     """
-    with telling():
+    with spool_errors():
         directories = list(chosen(root, groups))
         total_bytes = sum([waiting_bytes(directory) for directory in directories])
-    with telling(), Amounts("archiving", total_bytes) as amounts:
+    with spool_errors(), Amounts("archiving", total_bytes) as amounts:
         for directory in directories:
             for done in archive(directory, skip_damaged=skip_damaged, progress=amounts.done):
                 click.echo(f"{done.path}  {done.base}..{done.end}  {done.size_bytes} B")

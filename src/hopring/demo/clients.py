@@ -15,10 +15,10 @@ from hopring.services import AGREED, SAFE, Service
 NAME: Final = "player"
 _BOTH_EVERY: Final = 10  # So many messages, of which one goes to all groups.
 
-Seen = Callable[["Player", Event], None]
+Seen = Callable[["DemoClient", Event], None]
 
 
-class Player:
+class DemoClient:
     """One client."""
 
     def __init__(self, session: Session, seen: Seen) -> None:
@@ -32,7 +32,7 @@ class Player:
         self._seen = seen
 
     @classmethod
-    async def connect(cls, url: str, seen: Seen) -> "Player":
+    async def connect(cls, url: str, seen: Seen) -> "DemoClient":
         """A new client."""
         return cls(await connect(url, name=NAME, timeout_seconds=20.0, reconnect=False), seen)
 
@@ -44,7 +44,7 @@ class Player:
         """Whether the clients of just these daemons are in its views of all groups."""
         return all(set(self.members(group)) == daemons for group in GROUPS)
 
-    def has_all_of(self, other: "Player") -> bool:
+    def has_all_of(self, other: "DemoClient") -> bool:
         """Whether the last message of another came here; what was before it came before."""
         return other.recorder.process is not None and self.last.get(other.recorder.process, 0) == other.sent
 

@@ -14,14 +14,14 @@ from hopring.check.trace_files import TraceError
 from hopring.cli.exits import Exit, Failure
 from hopring.cli.up import hold, where
 from hopring.demo import summary
-from hopring.demo.figures import Demo, Figures, changes
+from hopring.demo.figures import DemoFigures, DemoResult, changes
 from hopring.demo.scenario import DELAYS, PATIENCE, SITES
-from hopring.demo.screen import Screen
-from hopring.demo.story import Story
+from hopring.demo.screen import DemoScreen
+from hopring.demo.story import DemoStory
 from hopring.demo.verdict import (
     LEFT_OUT,
     TRACE_FILE,
-    Recorded,
+    DemoRecord,
     judge,
     judge_again,
     lacking,
@@ -98,7 +98,7 @@ def demo(
     directory = _directory(out)
     began_seconds = time.monotonic()
     limit = limit or LIMIT_SECONDS_DEFAULT + 3 * max(0.0, seconds - PHASE_SECONDS_DEFAULT)
-    with Screen(quiet=as_json) as screen:
+    with DemoScreen(quiet=as_json) as screen:
         screen.show(summary.opening())
         screen.doing("starting six daemons")
         port = CLIENT_PORT_DEFAULT if holds and tcp_free(CLIENT_PORT_DEFAULT) else None
@@ -117,18 +117,20 @@ def demo(
     ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
 
 
-def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: float, limit: float) -> Demo:
-    story = Story(cluster, screen, seconds, began_seconds + limit - time.monotonic())
+def _perform(
+    cluster: Cluster, screen: DemoScreen, seconds: float, began_seconds: float, limit: float
+) -> DemoResult:
+    story = DemoStory(cluster, screen, seconds, began_seconds + limit - time.monotonic())
     try:
         asyncio.run(story.perform())
     except* HopError as errors:
         _tell(cluster, errors)
     screen.doing("judging what was recorded")
-    recorded = Recorded(cluster.daemons, story.quiet, story.marks)
+    recorded = DemoRecord(cluster.daemons, story.quiet, story.marks)
     file = write_down(cluster.directory, story.history, recorded)
     judged = judge(story.history, story.quiet, cluster.daemons)
-    figures = Figures(story.heard_by_players, story.marks)
-    return Demo(
+    figures = DemoFigures(story.seen_by_clients, story.marks)
+    return DemoResult(
         ok=all(one.good for one in judged) and not story.problems,
         version=__version__,
         seconds=round(time.monotonic() - began_seconds, 1),
@@ -144,7 +146,7 @@ def _perform(cluster: Cluster, screen: Screen, seconds: float, began_seconds: fl
     )
 
 
-def _report(facts: Demo, screen: Screen, no_spark: bool, as_json: bool) -> Demo:
+def _report(facts: DemoResult, screen: DemoScreen, no_spark: bool, as_json: bool) -> DemoResult:
     """The pipeline, if it is wanted and can be had, and the last lines."""
     why_not = LEFT_OUT if no_spark else lacking()
     facts = _with_report(facts, screen) if why_not is None else replace(facts, pipeline=why_not)
@@ -154,7 +156,7 @@ def _report(facts: Demo, screen: Screen, no_spark: bool, as_json: bool) -> Demo:
     return facts
 
 
-def _with_report(facts: Demo, screen: Screen) -> Demo:
+def _with_report(facts: DemoResult, screen: DemoScreen) -> DemoResult:
     daemons = frozenset(one.daemon for one in facts.clients)
     ends = Ends(quiet=True, components=(daemons,)) if not facts.problems else Ends()
     spools = {site: Path(directory) for site, directory in facts.spools.items()}
@@ -188,7 +190,7 @@ def _judge_again(directory: Path, as_json: bool) -> Exit:
     if as_json:
         click.echo(msgspec.json.encode(judged))
     else:
-        with Screen(quiet=False) as screen:
+        with DemoScreen(quiet=False) as screen:
             screen.show(*[line for one in judged for line in summary.judged(one)])
     return Exit.OK if all(one.good for one in judged) else Exit.FAILURE
 

@@ -15,7 +15,7 @@ Marks = Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class DemoFlow:
     """What passed in a calm phase, on one side."""
 
     phase: str
@@ -28,7 +28,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class DemoLatency:
     """From multicast to delivery at a client, of what was sent in a calm phase on one side."""
 
     service: str
@@ -41,7 +41,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class DeliveryReach:
     """Where the messages of a phase and a side came: by site, how many all clients got, and how many some."""
 
     phase: str
@@ -52,7 +52,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientSummary:
     """What the client of one daemon did and saw."""
 
     daemon: str
@@ -65,7 +65,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ViewChangeTimes:
     """How long it took until all clients of a side had the view that they should have."""
 
     phase: str
@@ -73,7 +73,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedHistory:
     """A history, and what is to be said of it."""
 
     name: str
@@ -87,18 +87,18 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Demo:
+class DemoResult:
     """The whole of it."""
 
     ok: bool
     version: str
     seconds: float
-    flows: list[Flow]
-    latencies: list[Latency]
-    changes: list[Change]
-    reached: list[Reached]
-    clients: list[Client]
-    judged: list[Judged]
+    flows: list[DemoFlow]
+    latencies: list[DemoLatency]
+    changes: list[ViewChangeTimes]
+    reached: list[DeliveryReach]
+    clients: list[ClientSummary]
+    judged: list[JudgedHistory]
     trace: str  # The file.
     spools: dict[str, str] = field(default_factory=dict)  # By site: the directory.
     problems: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Demo:
     pipeline: str = ""  # What came of it, or why there was none.
 
 
-class Figures:
+class DemoFigures:
     """The messages of a run by phase and side, and where they came."""
 
     def __init__(self, events: Iterable[trace.Event], marks: Marks) -> None:
@@ -124,7 +124,7 @@ class Figures:
             if isinstance(event, trace.SessionConnected):
                 self._clients[site_of(event.process.daemon)].add(event.process)
 
-    def flows(self) -> list[Flow]:
+    def flows(self) -> list[DemoFlow]:
         """Calm phases."""
         found = []
         for phase, sites, sent in self._parts(CALM):
@@ -132,10 +132,10 @@ class Figures:
             copies = sum(len(self.got[one.message]) for one in sent)
             if seconds > 0:
                 rates = round(len(sent) / seconds, 1), round(copies / seconds, 1)
-                found.append(Flow(phase, sites, round(seconds, 2), len(sent), copies, *rates))
+                found.append(DemoFlow(phase, sites, round(seconds, 2), len(sent), copies, *rates))
         return found
 
-    def latencies(self) -> list[Latency]:
+    def latencies(self) -> list[DemoLatency]:
         """Calm phases, by service."""
         found = []
         for phase, sites, sent in self._parts(CALM):
@@ -150,10 +150,10 @@ class Figures:
                     shown = [
                         round(value, 1) for value in (fmean(waits), *(_share(waits, at) for at in (50, 99)))
                     ]
-                    found.append(Latency(service.name.lower(), phase, sites, len(waits), *shown))
+                    found.append(DemoLatency(service.name.lower(), phase, sites, len(waits), *shown))
         return found
 
-    def reached(self) -> list[Reached]:
+    def reached(self) -> list[DeliveryReach]:
         """All phases."""
         found = []
         for phase, sites, sent in self._parts(PHASES):
@@ -163,10 +163,10 @@ class Figures:
                 for site, clients in self._clients.items():
                     all_got[site] += bool(clients) and clients <= receivers
                     some_got[site] += bool(clients & receivers) and not clients <= receivers
-            found.append(Reached(phase, sites, len(sent), all_got, some_got))
+            found.append(DeliveryReach(phase, sites, len(sent), all_got, some_got))
         return found
 
-    def clients(self) -> list[Client]:
+    def clients(self) -> list[ClientSummary]:
         """Each for itself."""
         lines: dict[trace.ProcessName, list[trace.Event]] = defaultdict(list)
         for event in self._events:
@@ -193,20 +193,20 @@ class Figures:
         return 0.0
 
 
-def changes(arrivals: dict[str, dict[str, int]]) -> list[Change]:
+def changes(arrivals: dict[str, dict[str, int]]) -> list[ViewChangeTimes]:
     """How long views took, in seconds."""
     return [
-        Change(phase, {side: round(wait_us / 1e6, 2) for side, wait_us in sides.items()})
+        ViewChangeTimes(phase, {side: round(wait_us / 1e6, 2) for side, wait_us in sides.items()})
         for phase, sides in arrivals.items()
         if sides
     ]
 
 
-def _client(process: trace.ProcessName, events: list[trace.Event]) -> Client:
+def _client(process: trace.ProcessName, events: list[trace.Event]) -> ClientSummary:
     views = [event for event in events if isinstance(event, trace.GroupInstalled)]
     got = [event.service for event in events if isinstance(event, trace.ClientDelivered)]
     last = [event for event in views if event.group == GROUPS[0]][-1:]
-    return Client(
+    return ClientSummary(
         process.daemon,
         sum(isinstance(event, trace.ClientSent) for event in events),
         got.count(AGREED),

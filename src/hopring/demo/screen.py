@@ -22,7 +22,7 @@ from hopring.services import AGREED, SAFE, Service
 _STYLES = dict(zip(SITES, ("cyan", "magenta", "yellow"), strict=True))
 
 
-class Shown(Protocol):
+class ShownClient(Protocol):
     """What is shown of a client."""
 
     daemon: str
@@ -36,7 +36,7 @@ class Shown(Protocol):
         """Who is in its view."""
 
 
-class Screen:
+class DemoScreen:
     """Use it as a context manager, so that the terminal gets its cursor back."""
 
     def __init__(self, quiet: bool, console: Console | None = None) -> None:
@@ -109,7 +109,7 @@ class Screen:
             words.append("; came together  ").append_text(_daemons(together))
         self._line(words)
 
-    def show_clients(self, clients: Sequence[Shown]) -> None:
+    def show_clients(self, clients: Sequence[ShownClient]) -> None:
         """Moves the table."""
         if self._live is not None and self._live.is_started:
             self._live.update(_table(clients), refresh=True)
@@ -139,7 +139,7 @@ def _daemons(names: Sequence[str]) -> Text:
     return words
 
 
-def _table(clients: Sequence[Shown]) -> Table:
+def _table(clients: Sequence[ShownClient]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
     table.add_column("client at")
     table.add_column(f"its view of {TRADES}", min_width=24)

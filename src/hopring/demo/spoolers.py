@@ -12,7 +12,7 @@ from hopring.check.trace import ClientEvent, ProcessName
 from hopring.client.blocking import Session, connect
 from hopring.client.events import Message, View
 from hopring.client.sequence import EventSequence
-from hopring.demo.clients import Player
+from hopring.demo.clients import DemoClient
 from hopring.demo.scenario import GROUPS, SITES
 from hopring.errors import HopError
 from hopring.local.blocking import Cluster
@@ -73,10 +73,10 @@ class SiteSpooler:
         """Whether members at just these daemons are in its views of all groups."""
         return all(self._views.get(group) == daemons for group in GROUPS)
 
-    def has_all_of(self, player: Player) -> bool:
+    def has_all_of(self, client: DemoClient) -> bool:
         """Whether the last message of a player came here."""
-        sender = player.recorder.process
-        return sender is not None and self._last.get(sender, 0) == player.sent
+        sender = client.recorder.process
+        return sender is not None and self._last.get(sender, 0) == client.sent
 
     def _run(self) -> None:
         try:

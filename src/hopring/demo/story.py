@@ -7,7 +7,7 @@ from typing import Final
 
 from hopring.check import trace
 from hopring.client.events import Event, Transition, View
-from hopring.demo.clients import Player, daemons_of
+from hopring.demo.clients import DemoClient, daemons_of
 from hopring.demo.scenario import (
     AGAIN,
     APART,
@@ -20,7 +20,7 @@ from hopring.demo.scenario import (
     TRADES,
     side_of,
 )
-from hopring.demo.screen import Screen
+from hopring.demo.screen import DemoScreen
 from hopring.demo.spoolers import SiteSpooler, site_spoolers
 from hopring.local.blocking import Cluster
 from hopring.local.recorder import now_us
@@ -35,15 +35,15 @@ Marks = list[tuple[str, int]]
 """The phases, each with the moment when it began."""
 
 
-class TooLate(Exception):
+class DemoTimeout(Exception):
     """Something did not come in the time that the demonstration has."""
 
 
-class Story:
+class DemoStory:
     """One performance."""
 
-    def __init__(self, cluster: Cluster, screen: Screen, phase_seconds: float, seconds_max: float) -> None:
-        self.players: list[Player] = []
+    def __init__(self, cluster: Cluster, screen: DemoScreen, phase_seconds: float, seconds_max: float) -> None:
+        self.clients: list[DemoClient] = []
         self.spoolers = site_spoolers(cluster)  # By site.
         self.marks: Marks = []
         self.arrivals: dict[str, dict[str, int]] = {SPLITTING: {}, MERGING: {}}  # When each side had its view.
@@ -70,11 +70,11 @@ class Story:
                 spooler.leave()
 
     @property
-    def _receivers(self) -> list[Player | SiteSpooler]:
-        return [*self.players, *self.spoolers.values()]
+    def _receivers(self) -> list[DemoClient | SiteSpooler]:
+        return [*self.clients, *self.spoolers.values()]
 
     @property
-    def heard_by_players(self) -> list[trace.Event]:
+    def seen_by_clients(self) -> list[trace.Event]:
         """The history without what spoolers saw: they are members too, and no clients to be counted."""
         spooling = {one.process for one in self.spoolers.values()}
         return [event for event in self.history if event.process not in spooling]
@@ -84,14 +84,14 @@ class Story:
         for spooler in self.spoolers.values():
             spooler.start()
         for daemon in self._cluster.daemons:
-            self.players.append(await Player.connect(self._cluster.url(daemon), self._seen))
+            self.clients.append(await DemoClient.connect(self._cluster.url(daemon), self._seen))
         async with asyncio.TaskGroup() as tasks:
-            others = [tasks.create_task(player.listen()) for player in self.players]
+            others = [tasks.create_task(client.listen()) for client in self.clients]
             others.append(tasks.create_task(self._keep_showing()))
             loads: list[asyncio.Task[None]] = []
             with self._in_time():
                 await self._meet()
-                loads += [tasks.create_task(player.play(stop)) for player in self.players]
+                loads += [tasks.create_task(client.play(stop)) for client in self.clients]
                 await self._phases()
             stop.set()
             with self._in_time():
@@ -108,16 +108,16 @@ class Story:
         until_us = now_us()
         told = await asyncio.to_thread(self._cluster.traces)
         self.history = [event for event in told if event.at_us <= until_us]
-        for player in self.players:
-            self.history += player.recorder.events
-            player.leave()
+        for client in self.clients:
+            self.history += client.recorder.events
+            client.leave()
         for spooler in self.spoolers.values():
             self.history += spooler.events
 
     async def _meet(self) -> None:
         self._screen.doing("clients join")
-        for player in self.players:
-            joining = asyncio.create_task(player.join())
+        for client in self.clients:
+            joining = asyncio.create_task(client.join())
             await self._until(joining.done, "all clients have joined")
             await joining
         everybody = set(self._cluster.daemons)
@@ -128,7 +128,7 @@ class Story:
 
     async def _phases(self) -> None:
         self._mark(TOGETHER)
-        self._screen.say(f"{len(self.players)} clients are in one view of each group, and send")
+        self._screen.say(f"{len(self.clients)} clients are in one view of each group, and send")
         await self._calm(calm_phases_left=3)
         self._mark(SPLITTING)
         self._screen.cut(" | ".join(" ".join(side) for side in SIDES))
@@ -152,7 +152,7 @@ class Story:
 
         def complete() -> bool:
             for name, daemons in sides.items():
-                there = [one for one in self.players if one.daemon in daemons]
+                there = [one for one in self.clients if one.daemon in daemons]
                 if all(one.is_with(daemons) for one in there):
                     self.arrivals[phase].setdefault(" ".join(name), now_us() - began_us)
             return len(self.arrivals[phase]) == len(sides)
@@ -165,8 +165,8 @@ class Story:
         everybody = set(self._cluster.daemons)
 
         def at_rest() -> bool:
-            complete = all(one.has_all_of(other) for one in self._receivers for other in self.players)
-            return complete and all(one.is_with(everybody) for one in self.players)
+            complete = all(one.has_all_of(other) for one in self._receivers for other in self.clients)
+            return complete and all(one.is_with(everybody) for one in self.clients)
 
         await self._until(at_rest, "everything is delivered everywhere")
 
@@ -186,7 +186,7 @@ class Story:
     def _in_time(self) -> Iterator[None]:
         try:
             yield
-        except TooLate as late:
+        except DemoTimeout as late:
             self.problems.append(str(late))
             self._screen.say(f"! {late}")
 
@@ -195,12 +195,14 @@ class Story:
             for error in [one.error for one in self.spoolers.values() if one.error is not None]:
                 raise error
             if now_us() >= self._end_us:
-                raise TooLate(f"waited in vain until {what}; a busy machine may need a longer --limit-seconds")
+                raise DemoTimeout(
+                    f"waited in vain until {what}; a busy machine may need a longer --limit-seconds"
+                )
             await asyncio.sleep(LOOK_SECONDS)
 
     # What is shown.
 
-    def _seen(self, player: Player, event: Event) -> None:
+    def _seen(self, client: DemoClient, event: Event) -> None:
         """The first client that is shown a view, or a signal, stands for all; one group for both."""
         if not isinstance(event, View | Transition) or event.group != TRADES or not self.marks:
             return
@@ -210,11 +212,11 @@ class Story:
             return
         self._told.add(key)
         if isinstance(event, Transition):
-            self._screen.signal(player.daemon, members)
+            self._screen.signal(client.daemon, members)
         elif isinstance(event, View):
-            self._screen.view(player.daemon, members, daemons_of(event.together))
+            self._screen.view(client.daemon, members, daemons_of(event.together))
 
     async def _keep_showing(self) -> None:
         while True:
-            self._screen.show_clients(self.players)
+            self._screen.show_clients(self.clients)
             await asyncio.sleep(SHOW_SECONDS)

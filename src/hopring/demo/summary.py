@@ -5,7 +5,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hopring.demo.figures import Change, Client, Demo, Flow, Judged, Latency, Reached
+from hopring.demo.figures import (
+    ClientSummary,
+    DeliveryReach,
+    DemoFlow,
+    DemoLatency,
+    DemoResult,
+    JudgedHistory,
+    ViewChangeTimes,
+)
 from hopring.demo.scenario import DELAYS, GROUPS, SITES
 
 _BLANK = Text()
@@ -26,7 +34,7 @@ def opening() -> RenderableType:
     )
 
 
-def closing(facts: Demo) -> RenderableType:
+def closing(facts: DemoResult) -> RenderableType:
     """All that was found out."""
     spools = [f"spools {', '.join(facts.spools.values())}"] if facts.spools else []
     lines = [f"trace  {facts.trace}", *spools, f"took   {facts.seconds:.0f} s"]
@@ -47,14 +55,14 @@ def closing(facts: Demo) -> RenderableType:
     )
 
 
-def last_line(facts: Demo) -> RenderableType:
+def last_line(facts: DemoResult) -> RenderableType:
     """Where the report is, or why there is none."""
     if facts.report is None:
         return Text(facts.pipeline, style="dim")
     return Group(Text(facts.pipeline), Text.assemble(("report ", "bold"), facts.report))
 
 
-def judged(facts: Judged) -> list[Text]:
+def judged(facts: JudgedHistory) -> list[Text]:
     """A line for a history that is as it should be; one more for each property that is broken."""
     words = f"{facts.name}: {sum(map(bool, facts.verdicts))} of {len(facts.verdicts)} properties hold"
     lines = [Text.assemble(_sign(facts.good), f"{words} over {facts.events} events")]
@@ -83,7 +91,7 @@ def _table(*left: str, right: tuple[str, ...]) -> Table:
     return table
 
 
-def _changes(changes: list[Change]) -> Table:
+def _changes(changes: list[ViewChangeTimes]) -> Table:
     table = _table("", "side", right=("all have their views",))
     for change in changes:
         for side, seconds in change.seconds.items():
@@ -91,7 +99,7 @@ def _changes(changes: list[Change]) -> Table:
     return table
 
 
-def _flows(flows: list[Flow]) -> Table:
+def _flows(flows: list[DemoFlow]) -> Table:
     table = _table("", "side", right=("sent", "delivered"))
     for flow in flows:
         cells = (f"{flow.sent_per_second:.0f}", f"{flow.delivered_per_second:.0f}")
@@ -99,7 +107,7 @@ def _flows(flows: list[Flow]) -> Table:
     return table
 
 
-def _latencies(latencies: list[Latency]) -> Table:
+def _latencies(latencies: list[DemoLatency]) -> Table:
     table = _table("", "", "side", right=("delivered", "mean", "half", "p99"))
     for one in sorted(latencies, key=lambda latency: latency.service):
         figures = [f"{value:.1f}" for value in (one.mean_ms, one.p50_ms, one.p99_ms)]
@@ -107,7 +115,7 @@ def _latencies(latencies: list[Latency]) -> Table:
     return table
 
 
-def _reached(reached: list[Reached]) -> Table:
+def _reached(reached: list[DeliveryReach]) -> Table:
     table = _table("sent while", "in", right=("messages", *[f"got in {site}" for site in SITES]))
     for one in reached:
         cells = []
@@ -118,7 +126,7 @@ def _reached(reached: list[Reached]) -> Table:
     return table
 
 
-def _clients(clients: list[Client]) -> Table:
+def _clients(clients: list[ClientSummary]) -> Table:
     table = _table("at", right=("sent", "agreed got", "safe got", "views", "signals"))
     table.add_column("last view")
     for one in clients:

@@ -16,7 +16,7 @@ import msgspec
 from hopring.check import trace
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.trace_files import TraceError, read_json_lines, write_json_lines
-from hopring.demo.figures import Judged
+from hopring.demo.figures import JudgedHistory
 from hopring.spark import session
 from hopring.spark.audit.reading import Ends
 from hopring.spark.errors import NoJava
@@ -32,14 +32,14 @@ INSTALL: Final = "no report: it is made with Spark, which is not installed; pip 
 LEFT_OUT: Final = "no report: left out by --no-spark"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class PipelineOutcome(msgspec.Struct, frozen=True):
     """What came of a pipeline."""
 
     report: Path
     holds: bool  # The audit found nothing broken.
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class DemoRecord(msgspec.Struct, frozen=True):
     """What belongs to a trace and is not in it."""
 
     daemons: list[str]
@@ -47,18 +47,18 @@ class Recorded(msgspec.Struct, frozen=True):
     marks: list[tuple[str, int]]  # The phases, each with the moment when it began.
 
 
-def judge(history: Sequence[trace.Event], quiet_end: bool, names: Collection[str]) -> list[Judged]:
+def judge(history: Sequence[trace.Event], quiet_end: bool, names: Collection[str]) -> list[JudgedHistory]:
     """Both histories; with a quiet end also that everybody has everything, in one view of all."""
     components = [names] if quiet_end else None
     clients = [event for event in history if isinstance(event, trace.ClientEvent)]
     daemons = [event for event in history if not isinstance(event, trace.ClientEvent)]
     return [
-        Judged("clients, EVS-C", len(clients), check_evs_c(history, quiet_end, components)),
-        Judged("daemons, EVS", len(daemons), check_evs(daemons, quiet_end, components)),
+        JudgedHistory("clients, EVS-C", len(clients), check_evs_c(history, quiet_end, components)),
+        JudgedHistory("daemons, EVS", len(daemons), check_evs(daemons, quiet_end, components)),
     ]
 
 
-def write_down(directory: Path, history: Sequence[trace.Event], recorded: Recorded) -> Path:
+def write_down(directory: Path, history: Sequence[trace.Event], recorded: DemoRecord) -> Path:
     """The trace of all, daemons and clients, and what belongs to it."""
     with (directory / TRACE_FILE).open("wb") as file:
         write_json_lines(history, file)
@@ -66,10 +66,10 @@ def write_down(directory: Path, history: Sequence[trace.Event], recorded: Record
     return directory / TRACE_FILE
 
 
-def judge_again(directory: Path) -> list[Judged]:
+def judge_again(directory: Path) -> list[JudgedHistory]:
     """Judges what an earlier run left; TraceError if it is no such thing."""
     try:
-        recorded = msgspec.json.decode((directory / STORY_FILE).read_bytes(), type=Recorded)
+        recorded = msgspec.json.decode((directory / STORY_FILE).read_bytes(), type=DemoRecord)
         with (directory / TRACE_FILE).open("rb") as file:
             history = read_json_lines(file)
     except (OSError, msgspec.DecodeError) as error:
@@ -92,7 +92,7 @@ def lacking(find: Callable[[str], object] = find_spec) -> str | None:
 
 def run_pipeline(
     spools: Mapping[str, Path], trace: Path, directory: Path, ends: Ends, say: Callable[[str], None]
-) -> Outcome:
+) -> PipelineOutcome:
     """Tables, audit and report; SparkError if it cannot be done."""
     # Loaded here: it takes Spark with it, and a demonstration without it should not wait.
     pipeline = import_module("hopring.spark.pipeline")
@@ -106,4 +106,4 @@ def run_pipeline(
     finally:
         spark.stop()
     assert found is not None, "there is a trace, so there is an audit"
-    return Outcome(out / REPORT_FILE, found.holds)
+    return PipelineOutcome(out / REPORT_FILE, found.holds)

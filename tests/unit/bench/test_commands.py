@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Hop
 
-from hopring.bench.harness.daemons import Daemons
+from hopring.bench.harness.daemons import BenchDaemons
 from hopring.bench.harness.process_stats import memory_bytes
-from hopring.bench.harness.workload import Case
+from hopring.bench.harness.workload import Workload
 from hopring.bench.throughput import measure_throughput
 from hopring.cli.exits import Failure
 
@@ -89,7 +89,7 @@ def test_the_memory_of_a_process_is_its_own_and_what_it_shares() -> None:
 
 @pytest.mark.slow
 def test_its_daemons_end_with_it() -> None:
-    with Daemons() as daemons:
+    with BenchDaemons() as daemons:
         assert daemons.cpu_seconds() > 0
         processes = list(daemons._processes.values())
 
@@ -158,8 +158,8 @@ def test_cpu_per_message_is_held_against_a_baseline(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_role_that_fails_is_told_with_what_it_said() -> None:
-    with Daemons({"a": 1}) as daemons, pytest.raises(Failure, match="ended with 1") as caught:
-        measure_throughput(daemons, Case(service="sure", receivers=1), "g")
+    with BenchDaemons({"a": 1}) as daemons, pytest.raises(Failure, match="ended with 1") as caught:
+        measure_throughput(daemons, Workload(service="sure", receivers=1), "g")
 
     assert "SURE" in caught.value.message
 

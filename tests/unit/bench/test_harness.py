@@ -9,23 +9,23 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from hopring.bench.cpu import Cpu, least, record, too_dear
+from hopring.bench.cpu import CpuResult, above_baseline, least, record
 from hopring.bench.harness import shared_counters as slots
 from hopring.bench.harness.daemons import sites_of
 from hopring.bench.harness.figures import spread_percent, summary, table
-from hopring.bench.harness.process_stats import cpu_seconds, others_share, read
+from hopring.bench.harness.process_stats import cpu_seconds, others_share, read_cpu
 from hopring.bench.harness.shared_counters import (
-    PLACES,
-    Tally,
-    make_board,
-    mark,
-    open_board,
-    order_of_one,
-    room,
+    CLIENTS_MAX,
+    ReceiverCounters,
+    create_counters,
+    message_tag,
+    open_counters,
+    order_checksum,
+    window_left,
 )
-from hopring.bench.harness.worker import marks_of, run_marks
-from hopring.bench.harness.workload import Case, Job
-from hopring.bench.throughput import order_is_ok, set_board
+from hopring.bench.harness.worker import batch_tags, run_tags
+from hopring.bench.harness.workload import WorkerTask, Workload
+from hopring.bench.throughput import counters_for, order_is_ok
 from hopring.client.runs import MessageRun
 from hopring.client.sequence import EventSequence
 from hopring.client.stream import EventStream
@@ -44,8 +44,8 @@ def bundle_of(bodies: list[bytes]) -> Bundle:
 
 
 def test_all_who_open_a_board_see_the_same_numbers(tmp_path: Path) -> None:
-    one = make_board(tmp_path / "board")
-    other = open_board(tmp_path / "board")
+    one = create_counters(tmp_path / "board")
+    other = open_counters(tmp_path / "board")
 
     one[slots.WINDOW] = -7
 
@@ -54,65 +54,65 @@ def test_all_who_open_a_board_see_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_the_window_is_counted_from_the_slowest_receiver(tmp_path: Path) -> None:
-    board = set_board(tmp_path / "board", Case(window=100, senders=2, receivers=3))
-    board[slots.SENT], board[slots.SENT + 1] = 30, 20
-    board[slots.RECEIVED], board[slots.RECEIVED + 1], board[slots.RECEIVED + 2] = 50, 10, 40
+    counters = counters_for(tmp_path / "board", Workload(window=100, senders=2, receivers=3))
+    counters[slots.SENT], counters[slots.SENT + 1] = 30, 20
+    counters[slots.RECEIVED], counters[slots.RECEIVED + 1], counters[slots.RECEIVED + 2] = 50, 10, 40
 
-    assert room(board) == 100 - (30 + 20 - 10)
+    assert window_left(counters) == 100 - (30 + 20 - 10)
 
 
 def test_equal_orders_have_equal_sums_however_they_came_in_batches(tmp_path: Path) -> None:
-    board = set_board(tmp_path / "board", Case(receivers=2))
-    marks = [mark(0, number) for number in range(1000)]
-    one, other = Tally(board, 0), Tally(board, 1)
+    counters = counters_for(tmp_path / "board", Workload(receivers=2))
+    marks = [message_tag(0, number) for number in range(1000)]
+    one, other = ReceiverCounters(counters, 0), ReceiverCounters(counters, 1)
 
     for single in marks:
         one.add(single)
     for first, last in ((0, 1), (1, 600), (600, 1000)):
         other.add(b"".join(marks[first:last]))
 
-    assert board[slots.ORDER] == board[slots.ORDER + 1] == order_of_one(1000)
-    assert board[slots.RECEIVED] == board[slots.RECEIVED + 1] == 1000
-    assert order_is_ok(board, 1000)
+    assert counters[slots.ORDER] == counters[slots.ORDER + 1] == order_checksum(1000)
+    assert counters[slots.RECEIVED] == counters[slots.RECEIVED + 1] == 1000
+    assert order_is_ok(counters, 1000)
 
 
 def test_messages_that_are_swapped_twice_or_missing_are_noticed(tmp_path: Path) -> None:
     for seen in ([1, 0, 2], [0, 0, 1, 2], [0, 2]):
-        board = set_board(tmp_path / "board", Case(receivers=1))
-        tally = Tally(board, 0)
+        counters = counters_for(tmp_path / "board", Workload(receivers=1))
+        received = ReceiverCounters(counters, 0)
         for number in seen:
-            tally.add(mark(0, number))
-        assert not order_is_ok(board, 3)
+            received.add(message_tag(0, number))
+        assert not order_is_ok(counters, 3)
 
 
 def test_of_several_senders_all_receivers_have_to_see_one_order(tmp_path: Path) -> None:
-    board = set_board(tmp_path / "board", Case(receivers=2, senders=2))
-    one, other = Tally(board, 0), Tally(board, 1)
-    one.add(mark(0, 0) + mark(1, 0))
-    other.add(mark(0, 0) + mark(1, 0))
-    assert order_is_ok(board, 2)
+    counters = counters_for(tmp_path / "board", Workload(receivers=2, senders=2))
+    one, other = ReceiverCounters(counters, 0), ReceiverCounters(counters, 1)
+    one.add(message_tag(0, 0) + message_tag(1, 0))
+    other.add(message_tag(0, 0) + message_tag(1, 0))
+    assert order_is_ok(counters, 2)
 
-    one.add(mark(0, 1) + mark(1, 1))
-    other.add(mark(1, 1) + mark(0, 1))
-    assert not order_is_ok(board, 4)
+    one.add(message_tag(0, 1) + message_tag(1, 1))
+    other.add(message_tag(1, 1) + message_tag(0, 1))
+    assert not order_is_ok(counters, 4)
 
 
 def test_the_sum_of_one_sender_does_not_depend_on_how_it_is_made() -> None:
     count = (1 << 16) + 3
-    whole = Struct(f"<{count}I").pack(*range(0, count * PLACES, PLACES))
+    whole = Struct(f"<{count}I").pack(*range(0, count * CLIENTS_MAX, CLIENTS_MAX))
 
-    assert order_of_one(count) == crc32(whole)
-    assert order_of_one(0) == 0
+    assert order_checksum(count) == crc32(whole)
+    assert order_checksum(0) == 0
 
 
 @pytest.mark.parametrize("sizes", [[100] * 5, [8] * 3, [5] * 4, [4, 12, 8], [12, 4], [8, 4, 12, 8]])
 def test_marks_of_a_bundle_are_what_its_bodies_begin_with(sizes: list[int]) -> None:
-    bodies = [mark(3, number) + bytes(size - 4) for number, size in enumerate(sizes)]
+    bodies = [message_tag(3, number) + bytes(size - 4) for number, size in enumerate(sizes)]
 
     came = DeliveredBundle(private_group("anna", "a1"), PLACE, bundle_of(bodies))
     for start in (0, 1):
         run = MessageRun(1, 0, start, len(bodies), came)
-        assert run_marks(run) == b"".join([mark(3, number) for number in range(start, len(bodies))])
+        assert run_tags(run) == b"".join([message_tag(3, number) for number in range(start, len(bodies))])
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 7, 100])
@@ -120,31 +120,36 @@ def test_marks_of_batches_go_on_where_the_last_batch_ended(at_once: int) -> None
     stream = EventStream()
     ends = list(accumulate([4, 1, 5]))
     for first, last in zip([0, *ends], ends, strict=False):
-        bundle = bundle_of([mark(0, number) + bytes(96) for number in range(first, last)])
+        bundle = bundle_of([message_tag(0, number) + bytes(96) for number in range(first, last)])
         stream.put_messages(DeliveredBundle(private_group("anna", "a1"), PLACE, bundle), 0, len(bundle), 1)
 
     seen = b""
     while taken := stream.take_many(at_once)[0]:
-        seen += marks_of(EventSequence(tuple(taken)))
+        seen += batch_tags(EventSequence(tuple(taken)))
 
-    assert seen == b"".join([mark(0, number) for number in range(10)])
+    assert seen == b"".join([message_tag(0, number) for number in range(10)])
 
 
 def test_windows_and_bursts_follow_the_size_within_limits() -> None:
-    assert [Case(size_bytes=size).in_flight for size in (100, 1024, 65536, 140_000)] == [41943, 4096, 64, 64]
-    assert [Case(size_bytes=size).at_once for size in (100, 1024, 65536)] == [579, 60, 1]
-    assert Case(single=True, bundle=9).at_once == 1
-    assert Case(window=4).at_once == 4
-    assert Case().many
-    assert not any([Case(by_one=True).many, Case(single=True).many, Case(groups=2).many])
-    assert Job("send", 0, "", "g", Case(groups=2)).groups == ["g-0", "g-1"]
+    assert [Workload(size_bytes=size).in_flight for size in (100, 1024, 65536, 140_000)] == [
+        41943,
+        4096,
+        64,
+        64,
+    ]
+    assert [Workload(size_bytes=size).at_once for size in (100, 1024, 65536)] == [579, 60, 1]
+    assert Workload(single=True, bundle=9).at_once == 1
+    assert Workload(window=4).at_once == 4
+    assert Workload().many
+    assert not any([Workload(by_one=True).many, Workload(single=True).many, Workload(groups=2).many])
+    assert WorkerTask("send", 0, "", "g", Workload(groups=2)).groups == ["g-0", "g-1"]
 
 
 def test_the_clock_of_a_process_runs_with_its_work() -> None:
-    before = read({"me": os.getpid()})
+    before = read_cpu({"me": os.getpid()})
     while cpu_seconds(os.getpid()) < before.taken_s["me"] + 0.002:
         pass
-    after = read({"me": os.getpid()})
+    after = read_cpu({"me": os.getpid()})
 
     assert after.taken_s["me"] >= before.taken_s["me"] + 0.002
     assert others_share(before, after, os.cpu_count() or 1) >= 0
@@ -178,8 +183,8 @@ def test_a_table_is_in_line_and_is_markdown() -> None:
     ]
 
 
-def cpu(sending: float, receiving: float, compiled: bool = True) -> Cpu:
-    return Cpu(1.0, 1.0, 1.0, sending, receiving, 0.5, 0.0, 0, True, compiled)
+def cpu(sending: float, receiving: float, compiled: bool = True) -> CpuResult:
+    return CpuResult(1.0, 1.0, 1.0, sending, receiving, 0.5, 0.0, 0, True, compiled)
 
 
 def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
@@ -190,12 +195,12 @@ def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
 
     assert '"sending_ratio": 40.0' in file.read_text()
     assert '"sending_ratio": 10.0' in file.read_text()
-    assert too_dear(cpu(13.0, 10.4), baseline) == []
-    (problem,) = too_dear(cpu(13.1, 10.4), baseline)
+    assert above_baseline(cpu(13.0, 10.4), baseline) == []
+    (problem,) = above_baseline(cpu(13.1, 10.4), baseline)
     assert "sending_ratio is 13.1, 31 % above" in problem
-    _, doubt = too_dear(msgspec.structs.replace(cpu(13.1, 10.4), others_cpu_share=0.4), baseline)
+    _, doubt = above_baseline(msgspec.structs.replace(cpu(13.1, 10.4), others_cpu_share=0.4), baseline)
     assert doubt == "others took 40% of the machine, so measure again when it is quiet"
-    (problem,) = too_dear(cpu(1.0, 1.0, compiled=False), baseline)
+    (problem,) = above_baseline(cpu(1.0, 1.0, compiled=False), baseline)
     assert "nothing of interpreted" in problem
 
 

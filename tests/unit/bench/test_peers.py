@@ -5,15 +5,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hopring.bench.harness.workload import Case, Job
+from hopring.bench.harness.workload import WorkerTask, Workload
 from hopring.bench.peers.__main__ import present, summaries
 from hopring.bench.peers.jgroups import JGroups
-from hopring.bench.peers.peer import Peer
+from hopring.bench.peers.peer import PeerSystem
 from hopring.bench.peers.report import as_picture, as_table, ratio_to_ours
 from hopring.bench.peers.worker import PEERS
 
 
-class Absent(Peer):
+class Absent(PeerSystem):
     name = "absent"
     programs: ClassVar = {"no-such-server": "no-such-package", "/no/such/file": "another-package"}
     modules = ("no_such_module",)
@@ -70,7 +70,7 @@ def test_what_is_missing_is_named_with_its_remedy(
 
 def test_members_of_jgroups_that_are_probed_do_not_wait_for_more_to_send() -> None:
     probed, flooded = [
-        JGroups(7000).command(Job(role, 0, "board", "g", Case())) for role in ("answer", "receive")
+        JGroups(7000).command(WorkerTask(role, 0, "board", "g", Workload())) for role in ("answer", "receive")
     ]
 
     assert "enable_bundling=false" in probed[-1]

@@ -7,7 +7,15 @@ from rich.console import Console, RenderableType
 
 from hopring.check import trace
 from hopring.check.verdict import holds
-from hopring.demo.figures import Change, Client, Demo, Flow, Judged, Latency, Reached
+from hopring.demo.figures import (
+    ClientSummary,
+    DeliveryReach,
+    DemoFlow,
+    DemoLatency,
+    DemoResult,
+    JudgedHistory,
+    ViewChangeTimes,
+)
 from hopring.demo.scenario import (
     AGAIN,
     APART,
@@ -18,7 +26,7 @@ from hopring.demo.scenario import (
     TOGETHER,
     sides_in,
 )
-from hopring.demo.screen import Screen
+from hopring.demo.screen import DemoScreen
 from hopring.services import AGREED, SAFE, Service
 
 
@@ -34,29 +42,32 @@ def sent(daemon: str, number: int, at_us: int, service: Service = AGREED) -> tra
     return trace.ClientSent(client(daemon), at_us, ("trades",), name(daemon, number), service)
 
 
-GOOD = Judged("clients, EVS-C", 12340, [holds("one"), holds("other")])
+GOOD = JudgedHistory("clients, EVS-C", 12340, [holds("one"), holds("other")])
 
 
-FACTS = Demo(
+FACTS = DemoResult(
     ok=True,
     version="1",
     seconds=36.2,
-    flows=[Flow(phase, sites, 5.0, 330, 1320, 67.0, 268.0) for phase in CALM for sites in sides_in(phase)],
+    flows=[DemoFlow(phase, sites, 5.0, 330, 1320, 67.0, 268.0) for phase in CALM for sites in sides_in(phase)],
     latencies=[
-        Latency(service, phase, sites, 200, 7.5, 6.9, 19.7)
+        DemoLatency(service, phase, sites, 200, 7.5, 6.9, 19.7)
         for service in ("agreed", "safe")
         for phase in CALM
         for sites in sides_in(phase)
     ],
-    changes=[Change(SPLITTING, {"eu": 2.34, "us ap": 3.12}), Change(MERGING, {"eu us ap": 1.7})],
+    changes=[
+        ViewChangeTimes(SPLITTING, {"eu": 2.34, "us ap": 3.12}),
+        ViewChangeTimes(MERGING, {"eu us ap": 1.7}),
+    ],
     reached=[
-        Reached(
+        DeliveryReach(
             phase, sites, 168, {"eu": 166, "us": 0, "ap": 0}, {"eu": 2 * (phase == APART), "us": 0, "ap": 0}
         )
         for phase in PHASES
         for sites in sides_in(phase)
     ],
-    clients=[Client("eu1", 358, 963, 478, 16, 2, ["eu1", "eu2"])],
+    clients=[ClientSummary("eu1", 358, 963, 478, 16, 2, ["eu1", "eu2"])],
     judged=[GOOD, replace(GOOD, name="daemons, EVS")],
     trace="out/demo-1/trace.jsonl",
 )
@@ -82,7 +93,7 @@ class Shown:
 
 def played(console: Console, quiet: bool = False) -> str:
     assert isinstance(console.file, io.StringIO)
-    with Screen(quiet, console) as screen:
+    with DemoScreen(quiet, console) as screen:
         screen.phase(TOGETHER, calm=True)
         screen.say("6 clients are in one view of each group, and send")
         screen.show_clients([Shown()])

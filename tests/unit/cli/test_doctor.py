@@ -12,8 +12,8 @@ from tests.unit.cli.conftest import Hop
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.cli.doctor import host
-from hopring.cli.doctor.cluster import Asked, check_daemons, check_pairs
-from hopring.cli.doctor.findings import Chart
+from hopring.cli.doctor.cluster import AskedDaemon, check_daemons, check_pairs
+from hopring.cli.doctor.findings import DoctorReport
 from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import (
     Config,
@@ -41,7 +41,7 @@ def asked(
     cut: tuple[str, ...] = (),
     shaped: tuple[str, ...] = (),
     **counts: int,
-) -> Asked:
+) -> AskedDaemon:
     facts = DaemonFacts(
         daemon=name,
         cluster="local",
@@ -59,11 +59,11 @@ def asked(
         shaped=shaped,
     )
     view = ViewId(1, DaemonId(0), Incarnation(1))
-    return Asked(f"hop://{name}", facts, DaemonView(view, members, "start", 1.0))
+    return AskedDaemon(f"hop://{name}", facts, DaemonView(view, members, "start", 1.0))
 
 
-def findings(asked: dict[str, Asked]) -> list[tuple[str, str]]:
-    chart = Chart()
+def findings(asked: dict[str, AskedDaemon]) -> list[tuple[str, str]]:
+    chart = DoctorReport()
     check_daemons(chart, CONFIG, asked)
     check_pairs(chart, CONFIG, asked)
     assert all(one.remedy for one in chart.findings)
@@ -115,8 +115,8 @@ def test_another_configuration_phase_drops_and_loss_are_findings() -> None:
     assert ("us1", "hop://eu1 is eu1") in found
 
 
-def remedies(asked: dict[str, Asked]) -> dict[str, str]:
-    chart = Chart()
+def remedies(asked: dict[str, AskedDaemon]) -> dict[str, str]:
+    chart = DoctorReport()
     check_daemons(chart, CONFIG, asked)
     check_pairs(chart, CONFIG, asked)
     return {one.subject: f"{one.text}; {one.remedy}" for one in chart.findings}
@@ -156,7 +156,7 @@ def test_loss_that_the_admin_channel_makes_is_not_blamed_on_the_network() -> Non
 def test_a_soft_limit_that_hopd_raises_by_itself_is_no_finding() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     config = replace(CONFIG, clients=replace(CONFIG.clients, sessions_max=200))
-    chart = Chart()
+    chart = DoctorReport()
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
     try:
         host.check_limits(chart, config)
@@ -169,7 +169,7 @@ def test_a_soft_limit_that_hopd_raises_by_itself_is_no_finding() -> None:
 def test_packets_that_are_too_long_for_the_path_are_found() -> None:
     sites = tuple([replace(site, ring=RingTuning(segment_bytes=65_000)) for site in CONFIG.sites])
     config = replace(CONFIG, sites=sites, links=(Link(("eu", "us"), tuning=LinkTuning(segment_bytes=9_000)),))
-    chart = Chart()
+    chart = DoctorReport()
     host.check_paths(chart, config, config.daemons[0])
     mtu = int((Path("/sys/class/net/lo/mtu")).read_text())
 
@@ -181,7 +181,7 @@ def test_packets_that_are_too_long_for_the_path_are_found() -> None:
 def test_no_route_is_a_finding() -> None:
     far = replace(CONFIG.daemons[2], address="192.0.2.1")
     sites = tuple([replace(one, daemons=(far,)) if one.name == "us" else one for one in CONFIG.sites])
-    chart = Chart()
+    chart = DoctorReport()
     host.check_paths(chart, replace(CONFIG, sites=sites), CONFIG.daemons[0])
 
     # From 127.0.0.1 nothing but loopback is reached.
@@ -191,7 +191,7 @@ def test_no_route_is_a_finding() -> None:
 
 def test_a_group_that_is_none_is_a_finding_and_a_good_one_is_heard() -> None:
     site = CONFIG.sites[0]
-    chart = Chart()
+    chart = DoctorReport()
     host.check_multicast(chart, replace(site, multicast=Multicast("239.255.77.14", 1)), site.daemons[0])
     assert chart.findings == []
     host.check_multicast(chart, replace(site, multicast=Multicast("10.9.9.9", 1)), site.daemons[0])

@@ -7,7 +7,7 @@ from tests.unit.cli.conftest import Hop
 
 from hopring import __version__
 from hopring.cli import main
-from hopring.cli.main import VERBS, cli
+from hopring.cli.main import COMMANDS, cli
 
 
 def test_the_version_is_that_of_the_package(hop: Hop) -> None:
@@ -19,7 +19,7 @@ def test_the_version_is_that_of_the_package(hop: Hop) -> None:
 def test_help_lists_every_verb_with_a_line_on_it(hop: Hop) -> None:
     listed = hop("-h").stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
 
-    assert [line.split()[0] for line in listed] == list(VERBS)
+    assert [line.split()[0] for line in listed] == list(COMMANDS)
     assert all(len(line.split()) > 3 for line in listed)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.cli.conftest import Hop
 
 from hopring.cli.exits import Exit
-from hopring.cli.main import VERBS, cli
+from hopring.cli.main import COMMANDS, cli
 
 PAGE = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
 NOBODY = "hop://127.0.0.1:1"
@@ -117,7 +117,7 @@ def test_a_reader_who_goes_early_gets_no_words() -> None:
 
 
 def test_the_page_has_every_command_and_every_exit_code(hop: Hop) -> None:
-    assert all(f"`hop {verb}`" in PAGE for verb in VERBS)
+    assert all(f"`hop {verb}`" in PAGE for verb in COMMANDS)
     assert all(f"\n| {int(code)} | " in PAGE for code in Exit)
     epilog = " ".join(hop("--help").stdout.split("Exit codes:")[1].split())
     assert all(f"{int(code)} " in epilog for code in Exit)

@@ -10,7 +10,7 @@ from tests.unit.cli.demo_play import FACTS, Shown, client, played, sent, text_of
 from hopring.check import trace
 from hopring.check.verdict import broken, holds
 from hopring.demo import summary
-from hopring.demo.figures import Change, Client, Figures, Judged, changes
+from hopring.demo.figures import ClientSummary, DemoFigures, JudgedHistory, ViewChangeTimes, changes
 from hopring.demo.scenario import (
     AGAIN,
     APART,
@@ -22,7 +22,7 @@ from hopring.demo.scenario import (
     sides_in,
     site_of,
 )
-from hopring.demo.screen import Screen
+from hopring.demo.screen import DemoScreen
 from hopring.demo.verdict import INSTALL, LEFT_OUT, judge, lacking
 from hopring.services import SAFE
 
@@ -62,7 +62,7 @@ def test_messages_belong_to_the_phase_and_side_they_were_sent_in() -> None:
     events += [got(daemon, whole, SECOND + 40_000) for daemon in DAEMONS]
     events += [got(daemon, safe, SECOND + 90_000, 7) for daemon in DAEMONS]
     events += [got("eu1", apart, 4 * SECOND + 10_000), got("us1", lone, 4 * SECOND + 20_000)]
-    figures = Figures(events, MARKS)
+    figures = DemoFigures(events, MARKS)
 
     flows = {(one.phase, one.sites): (one.sent, one.delivered, one.sent_per_second) for one in figures.flows()}
     assert flows[TOGETHER, ("eu", "us", "ap")] == (2, 8, 1.0)
@@ -88,11 +88,11 @@ def test_a_client_is_counted_by_what_it_saw() -> None:
     signal = trace.GroupSignal(client("eu1"), 5, "trades", GROUP_VIEW, members)
     events = [connected()[1], *views, message, got("eu1", message, SECOND), signal]
 
-    assert Figures(events, MARKS).clients() == [Client("eu1", 1, 1, 0, 2, 1, ["eu1", "us1"])]
+    assert DemoFigures(events, MARKS).clients() == [ClientSummary("eu1", 1, 1, 0, 2, 1, ["eu1", "us1"])]
 
 
 def test_how_long_views_took_is_told_by_side() -> None:
-    assert changes({SPLITTING: {"eu": 2_340_000}, MERGING: {}}) == [Change(SPLITTING, {"eu": 2.34})]
+    assert changes({SPLITTING: {"eu": 2_340_000}, MERGING: {}}) == [ViewChangeTimes(SPLITTING, {"eu": 2.34})]
 
 
 # The verdict.
@@ -160,10 +160,10 @@ def test_a_daemons_view_that_others_do_not_have_is_found() -> None:
 
 
 def test_nothing_is_not_good() -> None:
-    assert not Judged("clients", 0, []).good
-    assert not Judged("clients", 0, [holds("all")]).good
-    assert not Judged("clients", 5, [holds("one"), broken("other", "so")]).good
-    assert Judged("clients", 5, [holds("one")]).good
+    assert not JudgedHistory("clients", 0, []).good
+    assert not JudgedHistory("clients", 0, [holds("all")]).good
+    assert not JudgedHistory("clients", 5, [holds("one"), broken("other", "so")]).good
+    assert JudgedHistory("clients", 5, [holds("one")]).good
 
 
 # What is shown.
@@ -183,7 +183,7 @@ def test_all_that_was_found_out_is_shown() -> None:
 
 
 def test_what_is_broken_is_shown_with_its_witness_and_what_did_not_come_too() -> None:
-    bad = Judged("clients, EVS-C", 9, [holds("one"), broken("EVS-C 2.5", "eu1 got it twice")])
+    bad = JudgedHistory("clients, EVS-C", 9, [holds("one"), broken("EVS-C 2.5", "eu1 got it twice")])
     text = text_of(summary.closing(replace(FACTS, judged=[bad], problems=["waited in vain"])))
 
     assert "✗ clients, EVS-C: 1 of 2 properties hold over 9 events" in text
@@ -211,7 +211,7 @@ def test_where_there_is_no_spark_one_line_says_what_to_install() -> None:
 def test_where_nothing_moves_each_step_of_a_job_has_a_line_on_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Screen(True) as screen, screen.steps() as say:
+    with DemoScreen(True) as screen, screen.steps() as say:
         say("starting Spark")
         say("ingest")
 
@@ -247,7 +247,7 @@ def test_a_terminal_has_a_table_that_moves_unless_it_wants_no_color(
     if no_color:
         monkeypatch.setenv("NO_COLOR", "1")
     console = Console(file=io.StringIO(), force_terminal=True, width=100, soft_wrap=True)
-    with Screen(False, console) as screen:
+    with DemoScreen(False, console) as screen:
         screen.doing("clients join")
         screen.show_clients([Shown()])
     assert isinstance(console.file, io.StringIO)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hopring.bench.suite.view_change import Trial
+from hopring.bench.suite.view_change import ViewChangeTrial
 from hopring.config.local import local_config
 from hopring.config.model import LinkProtocol
 from hopring.links.hop.hop import Hop
@@ -10,7 +10,7 @@ from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 
 
-def window_bytes(trial: Trial) -> float:
+def window_bytes(trial: ViewChangeTrial) -> float:
     """The congestion window of the link from eu1 to us1 in its present network."""
     stack = trial.cluster.hosts["eu1"].membership.stack
     assert stack is not None
@@ -23,8 +23,8 @@ def window_bytes(trial: Trial) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("change", ["leave", "crash"])
 def test_a_hop_link_catches_up_sooner_with_what_the_one_before_has_learned(change: str) -> None:
-    gap_us, caught_up_us = Trial(LinkProtocol.HOP, change).loaded()
-    gap_without_us, caught_up_without_us = Trial(LinkProtocol.HOP, change, kept=False).loaded()
+    gap_us, caught_up_us = ViewChangeTrial(LinkProtocol.HOP, change).loaded()
+    gap_without_us, caught_up_without_us = ViewChangeTrial(LinkProtocol.HOP, change, kept=False).loaded()
 
     assert gap_us <= gap_without_us
     assert caught_up_us < caught_up_without_us - 200_000
@@ -33,7 +33,7 @@ def test_a_hop_link_catches_up_sooner_with_what_the_one_before_has_learned(chang
 @pytest.mark.slow
 def test_a_neighbour_that_was_started_again_is_another_one() -> None:
     """Nothing is kept of the link to an earlier incarnation: it may be on another host, behind another line."""
-    trial = Trial(LinkProtocol.HOP, "none")
+    trial = ViewChangeTrial(LinkProtocol.HOP, "none")
     trial.loaded()
     used = window_bytes(trial)
     for name in ("us2", "us3", "us1"):

@@ -14,8 +14,8 @@ from typing import Final, Self
 import msgspec
 
 from hopring.bench.harness.process_stats import cpu_seconds
-from hopring.bench.harness.processes import Say, end_all, environment, unsaid
-from hopring.bench.harness.workload import Job
+from hopring.bench.harness.processes import ReportStep, child_environment, no_progress, terminate_all
+from hopring.bench.harness.workload import WorkerTask
 from hopring.cli.exits import Failure
 from hopring.client.aio import Session, connect
 from hopring.config import dump_toml, local_config
@@ -39,13 +39,15 @@ def sites_of(daemons: int, sites: int) -> dict[str, int]:
     return {chr(ord("a") + at): daemons // sites + (at < daemons % sites) for at in range(sites)}
 
 
-class Daemons:
+class BenchDaemons:
     """So many daemons for each site; use it as `with Daemons() as daemons`. A system of a bench: ours."""
 
     name = "hopring"
     members_send = False
 
-    def __init__(self, sites: Mapping[str, int] = TWO_SITES, patience: str = "", say: Say = unsaid) -> None:
+    def __init__(
+        self, sites: Mapping[str, int] = TWO_SITES, patience: str = "", say: ReportStep = no_progress
+    ) -> None:
         """With the configuration's defaults; for as long as the patience, if any, daemons may be silent."""
         self._say = say
         self._directory = TemporaryDirectory(prefix="hop-bench-")
@@ -81,7 +83,7 @@ class Daemons:
         command = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(self._file), "--name", name]
         with self._log(name).open("wb") as log:
             self._processes[name] = subprocess.Popen(
-                [*command, "--state", self._directory.name], stderr=log, env=environment()
+                [*command, "--state", self._directory.name], stderr=log, env=child_environment()
             )
 
     def kill(self, name: str) -> None:
@@ -94,9 +96,9 @@ class Daemons:
         """The processes by name."""
         return {name: process.pid for name, process in self._processes.items()}
 
-    def command(self, job: Job) -> list[str]:
+    def command(self, task: WorkerTask) -> list[str]:
         """A role at a daemon: receivers one for each, in turn; who answers is elsewhere than who asks."""
-        place = job.number + (job.role == "answer")
+        place = task.number + (task.role == "answer")
         url = self.urls[place % len(self.urls)]
         return [
             sys.executable,
@@ -104,7 +106,7 @@ class Daemons:
             "-m",
             "hopring.bench.harness.worker",
             url,
-            msgspec.json.encode(job).decode(),
+            msgspec.json.encode(task).decode(),
         ]
 
     def cpu_seconds(self) -> float:
@@ -128,12 +130,12 @@ class Daemons:
             time.sleep(LOOK_SECONDS)
 
     def _end(self) -> None:
-        end_all(self._processes.values())
+        terminate_all(self._processes.values())
         self._directory.cleanup()
 
 
 @asynccontextmanager
-async def held_session(url: str) -> AsyncIterator[Session]:
+async def idle_session(url: str) -> AsyncIterator[Session]:
     """A session that is there for as long as the block."""
     session = await connect(url, membership=False)
     try:

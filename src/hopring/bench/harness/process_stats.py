@@ -37,7 +37,7 @@ def memory_bytes(pid: int, kind: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{kind}:"))
 
 
-class Reading(NamedTuple):
+class CpuReading(NamedTuple):
     """Clocks at one moment."""
 
     at_s: float
@@ -45,12 +45,12 @@ class Reading(NamedTuple):
     busy_s: float  # All processors together, everybody's work.
 
 
-def read(pids: dict[str, int]) -> Reading:
+def read_cpu(pids: dict[str, int]) -> CpuReading:
     """The clocks of these processes, and of the machine."""
-    return Reading(time.monotonic(), {name: cpu_seconds(pid) for name, pid in pids.items()}, _busy_s())
+    return CpuReading(time.monotonic(), {name: cpu_seconds(pid) for name, pid in pids.items()}, _busy_s())
 
 
-def others_share(before: Reading, after: Reading, processors: int) -> float:
+def others_share(before: CpuReading, after: CpuReading, processors: int) -> float:
     """The part of the machine that was busy with somebody else's work: a reason to doubt what was measured."""
     ours = sum(after.taken_s.values()) - sum(before.taken_s.values())
     whole = (after.at_s - before.at_s) * processors

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 import hopring
-from hopring.bench.harness.workload import Job
+from hopring.bench.harness.workload import WorkerTask
 from hopring.cli.exits import Failure
 
 READY_SECONDS: Final = 60.0
@@ -17,25 +17,25 @@ END_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.005
 SAID_MAX: Final = 2_000
 
-Say = Callable[[str], None]
+ReportStep = Callable[[str], None]
 """Told of each step as it begins."""
 
 
-def unsaid(_step: str) -> None:
+def no_progress(_step: str) -> None:
     """For callers that show no progress."""
 
 
-def part_of(say: Say, part: str) -> Say:
+def with_prefix(say: ReportStep, part: str) -> ReportStep:
     """The steps of one part of the bench, with its name."""
     return lambda step: say(f"{part}: {step}")
 
 
-def of_runs(say: Say, number: int, runs: int) -> Say:
+def with_run_number(say: ReportStep, number: int, runs: int) -> ReportStep:
     """The steps of one of several runs, with its number."""
-    return say if runs == 1 else part_of(say, f"run {number + 1} of {runs}")
+    return say if runs == 1 else with_prefix(say, f"run {number + 1} of {runs}")
 
 
-class System(Protocol):
+class BenchSystem(Protocol):
     """What is measured: servers that are there as long as it is entered, and commands for the roles."""
 
     @property
@@ -53,11 +53,11 @@ class System(Protocol):
     def servers(self) -> dict[str, int]:
         """The processes that serve, by name."""
 
-    def command(self, job: Job) -> list[str]:
+    def command(self, task: WorkerTask) -> list[str]:
         """How a process with this job is started."""
 
 
-def end_all(processes: Collection[subprocess.Popen[Any]]) -> None:
+def terminate_all(processes: Collection[subprocess.Popen[Any]]) -> None:
     """Ends them, those that do not want to as well."""
     for process in processes:
         process.terminate()
@@ -69,10 +69,10 @@ def end_all(processes: Collection[subprocess.Popen[Any]]) -> None:
             process.wait()
 
 
-class Crew:
+class WorkerProcesses:
     """Use it as `with Crew(...) as crew`."""
 
-    def __init__(self, system: System, directory: Path) -> None:
+    def __init__(self, system: BenchSystem, directory: Path) -> None:
         self._system = system
         self._directory = directory
         self._processes: dict[str, subprocess.Popen[str]] = {}
@@ -83,17 +83,21 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        end_all(self._processes.values())
+        terminate_all(self._processes.values())
         for process in self._processes.values():
             if process.stdout is not None:
                 process.stdout.close()
 
-    def start(self, job: Job) -> str:
+    def start(self, task: WorkerTask) -> str:
         """Starts a process for this job; returns its name."""
-        name = f"{job.role}{job.number}"
+        name = f"{task.role}{task.number}"
         with self._log(name).open("w") as log:
             self._processes[name] = subprocess.Popen(
-                self._system.command(job), stdout=subprocess.PIPE, stderr=log, text=True, env=environment()
+                self._system.command(task),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=child_environment(),
             )
         return name
 
@@ -136,7 +140,7 @@ class Crew:
         return "".join([one for one in said if one.split(": ", 1)[1]])
 
 
-def environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """Ours; who is started finds the same modules as we do."""
     here = [str(Path(hopring.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join([one for one in here if one])}

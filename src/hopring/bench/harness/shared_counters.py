@@ -15,7 +15,7 @@ from typing import Final
 from zlib import crc32
 
 STOP, GO, WINDOW, SIZE, SENDERS, RECEIVERS, BURST, FAULT_AT = range(8)
-PLACES: Final = 8
+CLIENTS_MAX: Final = 8
 """How many senders, and how many receivers, there can be."""
 
 SENT: Final = 8
@@ -28,50 +28,50 @@ RESUMED_AT: Final = 56
 SLOTS: Final = 64
 _SLOT_BYTES: Final = 8
 
-MARK: Final = Struct("<I")
-MARK_BYTES: Final = MARK.size
+TAG: Final = Struct("<I")
+TAG_BYTES: Final = TAG.size
 
-Slots = memoryview
+Counters = memoryview
 """The board as a sequence of numbers."""
 
 
-def make_board(file: Path) -> Slots:
+def create_counters(file: Path) -> Counters:
     """A new one, all zero."""
     file.write_bytes(bytes(SLOTS * _SLOT_BYTES))
-    return open_board(file)
+    return open_counters(file)
 
 
-def open_board(file: Path) -> Slots:
+def open_counters(file: Path) -> Counters:
     """The one that another process has made."""
     with file.open("r+b") as opened:
         return memoryview(mmap.mmap(opened.fileno(), SLOTS * _SLOT_BYTES)).cast("q")
 
 
-def room(board: Slots) -> int:
+def window_left(counters: Counters) -> int:
     """How many more messages may be under way now."""
-    slowest = min(board[RECEIVED : RECEIVED + board[RECEIVERS]])
-    return board[WINDOW] + slowest - sum(board[SENT : SENT + PLACES])
+    slowest = min(counters[RECEIVED : RECEIVED + counters[RECEIVERS]])
+    return counters[WINDOW] + slowest - sum(counters[SENT : SENT + CLIENTS_MAX])
 
 
-def mark(sender: int, sequence: int) -> bytes:
+def message_tag(sender: int, sequence: int) -> bytes:
     """What a message begins with."""
-    return MARK.pack(sequence * PLACES + sender)
+    return TAG.pack(sequence * CLIENTS_MAX + sender)
 
 
-def order_of_one(count: int) -> int:
+def order_checksum(count: int) -> int:
     """The sum that a receiver has after so many messages of sender 0 alone, none missing, none twice."""
     total = 0
     for first in range(0, count, 1 << 16):
-        some = range(first * PLACES, min(count, first + (1 << 16)) * PLACES, PLACES)
+        some = range(first * CLIENTS_MAX, min(count, first + (1 << 16)) * CLIENTS_MAX, CLIENTS_MAX)
         total = crc32(Struct(f"<{len(some)}I").pack(*some), total)
     return total
 
 
-class Tally:
+class ReceiverCounters:
     """What one receiver has seen, told on the board."""
 
-    def __init__(self, board: Slots, receiver: int) -> None:
-        self._board = board
+    def __init__(self, counters: Counters, receiver: int) -> None:
+        self._board = counters
         self._received_at = RECEIVED + receiver
         self._order_at = ORDER + receiver
         self._received = 0
@@ -79,7 +79,7 @@ class Tally:
 
     def add(self, marks: bytes) -> None:
         """The marks of the next messages."""
-        self._received += len(marks) // MARK_BYTES
+        self._received += len(marks) // TAG_BYTES
         self._order = crc32(marks, self._order)
         self._board[self._order_at] = self._order
         self._board[self._received_at] = self._received

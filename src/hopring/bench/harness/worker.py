@@ -22,20 +22,20 @@ import msgspec
 from hopring.bench.harness.shared_counters import (
     FAULT_AT,
     GO,
-    MARK_BYTES,
     RECEIVER_READY,
     RESUMED_AT,
     SENDER_READY,
     SENT,
     STOP,
+    TAG_BYTES,
     VIEW_AT,
-    Slots,
-    Tally,
-    mark,
-    open_board,
-    room,
+    Counters,
+    ReceiverCounters,
+    message_tag,
+    open_counters,
+    window_left,
 )
-from hopring.bench.harness.workload import Job
+from hopring.bench.harness.workload import WorkerTask
 from hopring.client.aio import Session, connect
 from hopring.client.events import Message, View
 from hopring.client.runs import MessageRun
@@ -47,21 +47,21 @@ LOOK_SECONDS: Final = 0.001
 WARM_PROBES: Final = 100
 
 
-def marks_of(batch: EventSequence) -> bytes:
+def batch_tags(batch: EventSequence) -> bytes:
     """The marks of all messages of a batch, in their order."""
-    return b"".join([run_marks(run) for run in batch.runs])
+    return b"".join([run_tags(run) for run in batch.runs])
 
 
-def run_marks(run: MessageRun) -> bytes:
+def run_tags(run: MessageRun) -> bytes:
     """Those of the messages of a run."""
     offsets = run.offsets
     begin, end = offsets[0], offsets[-1]
     size_bytes, rest = divmod(end - begin, len(run))
     # Messages of a bench have one size; who sends something else is read one by one.
-    even = size_bytes and not rest and not size_bytes % MARK_BYTES
+    even = size_bytes and not rest and not size_bytes % TAG_BYTES
     if not even or offsets.tobytes() != _even_offsets(begin, end, size_bytes):
-        return b"".join([body[:MARK_BYTES] for body in run.bodies()])
-    return run.whole[begin:end].cast("I")[:: size_bytes // MARK_BYTES].tobytes()
+        return b"".join([body[:TAG_BYTES] for body in run.bodies()])
+    return run.whole[begin:end].cast("I")[:: size_bytes // TAG_BYTES].tobytes()
 
 
 @lru_cache(maxsize=64)
@@ -69,97 +69,97 @@ def _even_offsets(begin: int, end: int, size_bytes: int) -> bytes:
     return array("i", range(begin, end + 1, size_bytes)).tobytes()
 
 
-async def send(job: Job, url: str) -> None:
+async def send(task: WorkerTask, url: str) -> None:
     """As fast as the window allows, or at a pace, until the stop."""
-    board, case = open_board(Path(job.board)), job.case
-    groups, service = job.groups, Service[case.service.upper()]
-    rest = bytes(case.size_bytes - MARK_BYTES)
+    counters, workload = open_counters(Path(task.counters)), task.workload
+    groups, service = task.groups, Service[workload.service.upper()]
+    rest = bytes(workload.size_bytes - TAG_BYTES)
     async with connect(url, membership=False) as session:
-        board[SENDER_READY + job.number] = 1
-        while not board[GO]:
+        counters[SENDER_READY + task.number] = 1
+        while not counters[GO]:
             await asyncio.sleep(LOOK_SECONDS)
         begin, sent = time.monotonic(), 0
-        while not board[STOP]:
-            allowed = min(room(board), case.at_once)
-            if case.pace_per_second:
-                allowed = min(allowed, int((time.monotonic() - begin) * case.pace_per_second) - sent)
+        while not counters[STOP]:
+            allowed = min(window_left(counters), workload.at_once)
+            if workload.pace_per_second:
+                allowed = min(allowed, int((time.monotonic() - begin) * workload.pace_per_second) - sent)
             # A flood goes in whole bursts: what is left of a window would make bundles of one.
-            if allowed < (case.at_once if case.in_bursts else 1):
+            if allowed < (workload.at_once if workload.in_bursts else 1):
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
-            bodies = [mark(job.number, number) + rest for number in range(sent, sent + allowed)]
-            if case.many:
+            bodies = [message_tag(task.number, number) + rest for number in range(sent, sent + allowed)]
+            if workload.many:
                 await session.multicast_many(groups[0], bodies, service=service)
             else:
                 for number, data in enumerate(bodies, sent):
                     await session.multicast(groups[number % len(groups)], data, service=service)
             sent += allowed
-            board[SENT + job.number] = sent
+            counters[SENT + task.number] = sent
             await asyncio.sleep(0)
 
 
-async def receive(job: Job, url: str) -> None:
+async def receive(task: WorkerTask, url: str) -> None:
     """Counts all that comes, in its order."""
-    board = open_board(Path(job.board))
-    session = await connect(url, membership=job.watch)
-    for group in job.groups:
+    counters = open_counters(Path(task.counters))
+    session = await connect(url, membership=task.watch_views)
+    for group in task.groups:
         await session.join(group)
-    tally = Tally(board, job.number)
-    board[RECEIVER_READY + job.number] = 1
-    if job.watch:
-        await _watch(session, board, tally, job.number)
-    elif job.case.each:
+    received = ReceiverCounters(counters, task.number)
+    counters[RECEIVER_READY + task.number] = 1
+    if task.watch_views:
+        await _watch(session, counters, received, task.number)
+    elif task.workload.each:
         async for event in session:
             if isinstance(event, Message):
-                tally.add(event.data[:MARK_BYTES])
+                received.add(event.data[:TAG_BYTES])
     else:
         while True:
-            tally.add(marks_of(await session.receive_many()))
+            received.add(batch_tags(await session.receive_many()))
 
 
-async def _watch(session: Session, board: Slots, tally: Tally, number: int) -> None:
+async def _watch(session: Session, counters: Counters, received: ReceiverCounters, number: int) -> None:
     """The same, and notes when the first view after the fault came, and the first message behind it."""
     while True:
         for event in await session.receive_many():
             if isinstance(event, Message):
-                tally.add(event.data[:MARK_BYTES])
-                if board[VIEW_AT + number] and not board[RESUMED_AT + number]:
-                    board[RESUMED_AT + number] = time.monotonic_ns()
-            elif isinstance(event, View) and board[FAULT_AT] and not board[VIEW_AT + number]:
-                board[VIEW_AT + number] = time.monotonic_ns()
+                received.add(event.data[:TAG_BYTES])
+                if counters[VIEW_AT + number] and not counters[RESUMED_AT + number]:
+                    counters[RESUMED_AT + number] = time.monotonic_ns()
+            elif isinstance(event, View) and counters[FAULT_AT] and not counters[VIEW_AT + number]:
+                counters[VIEW_AT + number] = time.monotonic_ns()
 
 
-async def answer(job: Job, url: str) -> None:
+async def answer(task: WorkerTask, url: str) -> None:
     """Number 0 sends each probe back; the others are only there."""
-    board, service = open_board(Path(job.board)), Service[job.case.service.upper()]
+    counters, service = open_counters(Path(task.counters)), Service[task.workload.service.upper()]
     session = await connect(url, membership=False)
-    await session.join(f"{job.group}-there")
-    board[RECEIVER_READY + job.number] = 1
+    await session.join(f"{task.group}-there")
+    counters[RECEIVER_READY + task.number] = 1
     async for event in session:
-        if isinstance(event, Message) and job.number == 0:
-            await session.multicast(f"{job.group}-back", event.data, service=service)
+        if isinstance(event, Message) and task.number == 0:
+            await session.multicast(f"{task.group}-back", event.data, service=service)
 
 
-async def ping(job: Job, url: str) -> None:
+async def ping(task: WorkerTask, url: str) -> None:
     """One probe at a time; prints how long each took, in microseconds."""
-    service = Service[job.case.service.upper()]
-    there = f"{job.group}-back" if job.to_itself else f"{job.group}-there"
-    data, taken_us = bytes(job.case.size_bytes), []
+    service = Service[task.workload.service.upper()]
+    there = f"{task.group}-back" if task.to_itself else f"{task.group}-there"
+    data, taken_us = bytes(task.workload.size_bytes), []
     async with connect(url, membership=False) as session:
-        await session.join(f"{job.group}-back")
-        for number in range(WARM_PROBES + job.probes):
+        await session.join(f"{task.group}-back")
+        for number in range(WARM_PROBES + task.probes):
             begin = time.perf_counter_ns()
             await session.multicast(there, data, service=service)
             while not isinstance(await session.receive(), Message):
                 pass
             if number >= WARM_PROBES:
                 taken_us.append((time.perf_counter_ns() - begin) / 1000)
-            if job.pause_us:
-                await asyncio.sleep(job.pause_us / 1_000_000)
+            if task.pause_us:
+                await asyncio.sleep(task.pause_us / 1_000_000)
     print(json.dumps(taken_us), flush=True)
 
 
-ROLES: Final[dict[str, Callable[[Job, str], Awaitable[None]]]] = {
+ROLES: Final[dict[str, Callable[[WorkerTask, str], Awaitable[None]]]] = {
     "send": send,
     "receive": receive,
     "answer": answer,
@@ -167,8 +167,8 @@ ROLES: Final[dict[str, Callable[[Job, str], Awaitable[None]]]] = {
 }
 
 
-async def _run(job: Job, url: str) -> None:
-    await ROLES[job.role](job, url)
+async def _run(task: WorkerTask, url: str) -> None:
+    await ROLES[task.role](task, url)
 
 
 def event_loop() -> Callable[[Coroutine[object, object, None]], None]:
@@ -184,9 +184,9 @@ def event_loop() -> Callable[[Coroutine[object, object, None]], None]:
 def main() -> None:
     """Does the job."""
     url, text = sys.argv[1:]
-    job = msgspec.json.decode(text, type=Job)
+    task = msgspec.json.decode(text, type=WorkerTask)
     gc.freeze()  # What was imported stays; no collection has to look at it again.
-    event_loop()(_run(job, url))
+    event_loop()(_run(task, url))
 
 
 if __name__ == "__main__":

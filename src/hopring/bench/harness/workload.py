@@ -12,7 +12,7 @@ IN_FLIGHT_MIN: Final = 64
 EACH_BYTES: Final = 7
 
 
-class Case(msgspec.Struct, frozen=True):
+class Workload(msgspec.Struct, frozen=True):
     """A workload; it is the same for every system."""
 
     size_bytes: int = 1024
@@ -51,20 +51,20 @@ class Case(msgspec.Struct, frozen=True):
         return not self.pace_per_second or self.bundle > 0
 
 
-class Job(msgspec.Struct, frozen=True):
+class WorkerTask(msgspec.Struct, frozen=True):
     """For one process."""
 
     role: str  # send, receive, ping or answer.
     number: int  # Among those of its role.
-    board: str  # The file.
+    counters: str  # The file.
     group: str  # The first part of the groups' names.
-    case: Case = Case()
+    workload: Workload = Workload()
     probes: int = 0
     pause_us: int = 0  # Between two probes.
     to_itself: bool = False  # A probe comes back by itself, without an answer.
-    watch: bool = False  # Receivers note when views change.
+    watch_views: bool = False  # Receivers note when views change.
 
     @property
     def groups(self) -> list[str]:
         """The names of all groups."""
-        return [f"{self.group}-{at}" for at in range(self.case.groups)]
+        return [f"{self.group}-{at}" for at in range(self.workload.groups)]

@@ -17,11 +17,11 @@ from typing import Any, Final
 import msgspec
 
 from hopring import compiled
-from hopring.bench.harness.daemons import Daemons
+from hopring.bench.harness.daemons import BenchDaemons
 from hopring.bench.harness.figures import spread_percent, summary
-from hopring.bench.harness.processes import System
-from hopring.bench.harness.workload import Case
-from hopring.bench.latency import Probing, measure_latency
+from hopring.bench.harness.processes import BenchSystem
+from hopring.bench.harness.workload import Workload
+from hopring.bench.latency import ProbeOptions, measure_latency
 from hopring.bench.peers.peer import BUILT
 from hopring.bench.peers.report import OURS, Systems, as_picture, as_table
 from hopring.bench.peers.worker import PEERS
@@ -35,9 +35,9 @@ Runs = dict[str, dict[str, list[dict[str, Any]]]]
 """By system and workload."""
 
 
-def system_of(name: str) -> System:
+def system_of(name: str) -> BenchSystem:
     """A system that is not started."""
-    return Daemons({"a": 3}) if name == OURS else PEERS[name]()
+    return BenchDaemons({"a": 3}) if name == OURS else PEERS[name]()
 
 
 def present(names: list[str]) -> list[str]:
@@ -57,12 +57,12 @@ def measure(name: str, sizes: list[int], wishes: argparse.Namespace, serial: int
     seen: dict[str, dict[str, Any]] = {}
     with system_of(name) as system:
         for size in sizes:
-            case = Case(size_bytes=size, seconds=wishes.seconds)
-            one = msgspec.to_builtins(measure_throughput(system, case, f"flood{serial}x{size}"))
+            workload = Workload(size_bytes=size, seconds=wishes.seconds)
+            one = msgspec.to_builtins(measure_throughput(system, workload, f"flood{serial}x{size}"))
             seen[str(size)] = one
             print(f"bench: {name}, {size} B: {one['messages_per_second']:,.0f}/s", file=sys.stderr)
         trip = measure_latency(
-            system, Case(size_bytes=100, receivers=1), Probing(wishes.probes), f"trip{serial}"
+            system, Workload(size_bytes=100, receivers=1), ProbeOptions(wishes.probes), f"trip{serial}"
         )
         seen[LATENCY] = msgspec.to_builtins(trip)
         print(f"bench: {name}, round trip: {trip.p50_us:,.0f} us", file=sys.stderr)

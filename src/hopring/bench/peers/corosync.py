@@ -8,8 +8,8 @@ import subprocess
 import time
 from typing import ClassVar
 
-from hopring.bench.harness.workload import Job
-from hopring.bench.peers.peer import BUILT, SOURCES, Peer
+from hopring.bench.harness.workload import WorkerTask
+from hopring.bench.peers.peer import BUILT, SOURCES, PeerSystem
 from hopring.cli.exits import Failure
 
 NODES = 3
@@ -19,7 +19,7 @@ MTU_SECONDS = 7.0
 BRIDGE = "hopbench"
 
 
-class Corosync(Peer):
+class Corosync(PeerSystem):
     """Totem over knet, without encryption."""
 
     name = "corosync"
@@ -68,10 +68,10 @@ class Corosync(Peer):
             subprocess.run(["ip", "link", "del", f"{BRIDGE}{node}"], capture_output=True, check=False)
         subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True, check=False)
 
-    def command(self, job: Job) -> list[str]:
+    def command(self, task: WorkerTask) -> list[str]:
         """Receivers one for each node; who answers is elsewhere than who asks."""
-        node = (job.number + (job.role == "answer")) % NODES
-        words = [job.role, str(job.number), job.board, job.group, str(job.probes)]
+        node = (task.number + (task.role == "answer")) % NODES
+        words = [task.role, str(task.number), task.counters, task.group, str(task.probes)]
         return [*_within(node), str(_PROGRAM), *words]
 
     def _build(self) -> None:

@@ -3,15 +3,15 @@
 import subprocess
 from typing import ClassVar
 
-from hopring.bench.harness.workload import Job
-from hopring.bench.peers.peer import BUILT, SOURCES, Peer
+from hopring.bench.harness.workload import WorkerTask
+from hopring.bench.peers.peer import BUILT, SOURCES, PeerSystem
 from hopring.cli.exits import Failure
 
 JAR = "/usr/share/java/jgroups.jar"
 _CLASSES = BUILT / "jgroups"
 
 
-class JGroups(Peer):
+class JGroups(PeerSystem):
     """No servers."""
 
     name = "jgroups"
@@ -34,11 +34,11 @@ class JGroups(Peer):
         if done.returncode:
             raise Failure(f"jgroups: its member cannot be compiled:\n{done.stderr}")
 
-    def command(self, job: Job) -> list[str]:
+    def command(self, task: WorkerTask) -> list[str]:
         """A member; those that are probed do not wait to fill bundles, which would take 30 ms."""
         options = ["-Xmx512m", "-Djava.net.preferIPv4Stack=true", "-cp", f"{JAR}:{_CLASSES}"]
-        words = [job.role, str(job.number), job.board, job.group, str(job.probes)]
-        return ["java", *options, "Members", *words, self._stack(bundling=job.role == "receive")]
+        words = [task.role, str(task.number), task.counters, task.group, str(task.probes)]
+        return ["java", *options, "Members", *words, self._stack(bundling=task.role == "receive")]
 
     def _stack(self, bundling: bool) -> str:
         bundles = (

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar
 
-from hopring.bench.harness.shared_counters import MARK_BYTES, Tally
-from hopring.bench.harness.workload import Job
-from hopring.bench.peers.peer import Peer, board_of, flood_async, probe_async, ready
+from hopring.bench.harness.shared_counters import TAG_BYTES, ReceiverCounters
+from hopring.bench.harness.workload import WorkerTask
+from hopring.bench.peers.peer import PeerSystem, counters_of, flood_async, probe_async, ready
 
 PENDING_MAX = 4000
 """Of JetStream's publishes that are not acknowledged."""
@@ -14,7 +14,7 @@ PENDING_MAX = 4000
 Heard = Callable[[Any], Awaitable[None]]
 
 
-class Nats(Peer):
+class Nats(PeerSystem):
     """Core: at most once, no order among senders."""
 
     name = "nats"
@@ -42,65 +42,65 @@ class Nats(Peer):
         """How a message is sent."""
         return lambda body: connection.publish(subject, body)
 
-    def send(self, job: Job) -> None:
+    def send(self, task: WorkerTask) -> None:
         """Floods."""
 
         async def run() -> None:
             connection = await self.connect()
-            await flood_async(job, self.put(connection, subject(job)))
+            await flood_async(task, self.put(connection, subject(task)))
             await connection.drain()
 
         _run(run())
 
-    def receive(self, job: Job) -> None:
+    def receive(self, task: WorkerTask) -> None:
         """Counts."""
 
         async def run() -> None:
-            tally, connection = Tally(board_of(job), job.number), await self.connect()
+            received, connection = ReceiverCounters(counters_of(task), task.number), await self.connect()
 
             async def heard(message: Any) -> None:
-                tally.add(message.data[:MARK_BYTES])
+                received.add(message.data[:TAG_BYTES])
 
-            await self.subscribe(connection, subject(job), heard)
-            ready(job)
+            await self.subscribe(connection, subject(task), heard)
+            ready(task)
             await asyncio.Event().wait()
 
         _run(run())
 
-    def answer(self, job: Job) -> None:
+    def answer(self, task: WorkerTask) -> None:
         """Sends back."""
 
         async def run() -> None:
             connection = await self.connect()
-            put = self.put(connection, subject(job, "back"))
+            put = self.put(connection, subject(task, "back"))
 
             async def heard(message: Any) -> None:
-                if job.number == 0:
+                if task.number == 0:
                     await put(message.data)
 
-            await self.subscribe(connection, subject(job, "there"), heard)
-            ready(job)
+            await self.subscribe(connection, subject(task, "there"), heard)
+            ready(task)
             await asyncio.Event().wait()
 
         _run(run())
 
-    def ping(self, job: Job) -> None:
+    def ping(self, task: WorkerTask) -> None:
         """Probes."""
 
         async def run() -> None:
             connection, back = await self.connect(), asyncio.Queue[bytes]()
-            put = self.put(connection, subject(job, "there"))
+            put = self.put(connection, subject(task, "there"))
 
             async def heard(message: Any) -> None:
                 back.put_nowait(message.data)
 
-            await self.subscribe(connection, subject(job, "back"), heard)
+            await self.subscribe(connection, subject(task, "back"), heard)
 
             async def trip(body: bytes) -> None:
                 await put(body)
                 await back.get()
 
-            await probe_async(job, trip)
+            await probe_async(task, trip)
 
         _run(run())
 
@@ -134,9 +134,9 @@ class JetStream(Nats):
         return lambda body: stream.publish_async(subject, body)
 
 
-def subject(job: Job, part: str = "0") -> str:
+def subject(task: WorkerTask, part: str = "0") -> str:
     """Where messages go."""
-    return f"peers.{job.group}.{part}"
+    return f"peers.{task.group}.{part}"
 
 
 def _run(story: Coroutine[Any, Any, None]) -> None:

@@ -16,21 +16,21 @@ from typing import ClassVar, Final, Self
 
 import msgspec
 
-from hopring.bench.harness.processes import end_all, environment
+from hopring.bench.harness.processes import child_environment, terminate_all
 from hopring.bench.harness.shared_counters import (
     GO,
-    MARK_BYTES,
     RECEIVER_READY,
     SENDER_READY,
     SENT,
     STOP,
-    Slots,
-    mark,
-    open_board,
-    room,
+    TAG_BYTES,
+    Counters,
+    message_tag,
+    open_counters,
+    window_left,
 )
 from hopring.bench.harness.worker import LOOK_SECONDS, WARM_PROBES
-from hopring.bench.harness.workload import Job
+from hopring.bench.harness.workload import WorkerTask
 from hopring.cli.exits import Failure
 from hopring.local.ports import free_base_port
 
@@ -47,7 +47,7 @@ BUILT: Final = Path("out").resolve()
 """Compiled clients and results, below the working directory."""
 
 
-class Peer:
+class PeerSystem:
     """A system; use it as `with Peer() as system`. Roles run in processes of their own, from its methods."""
 
     name: ClassVar[str]
@@ -82,7 +82,7 @@ class Peer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        end_all(self._processes.values())
+        terminate_all(self._processes.values())
         self._processes = {}
         self.stop()
         self._temporary.cleanup()
@@ -97,7 +97,7 @@ class Peer:
         """Starts a server; with a port, waits until it listens there."""
         with (self.directory / f"{name}.log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self.directory, env=environment()
+                command, stdout=log, stderr=log, cwd=self.directory, env=child_environment()
             )
         end = time.monotonic() + START_SECONDS
         while port and not listens(port):
@@ -112,7 +112,7 @@ class Peer:
         """The processes by name."""
         return {name: process.pid for name, process in self._processes.items()}
 
-    def command(self, job: Job) -> list[str]:
+    def command(self, task: WorkerTask) -> list[str]:
         """A role in Python."""
         words = [
             "-P",
@@ -120,23 +120,23 @@ class Peer:
             "hopring.bench.peers.worker",
             self.name,
             str(self.port),
-            msgspec.json.encode(job).decode(),
+            msgspec.json.encode(task).decode(),
         ]
-        return ["env", f"PYTHONPATH={environment()['PYTHONPATH']}", sys.executable, *words]
+        return ["env", f"PYTHONPATH={child_environment()['PYTHONPATH']}", sys.executable, *words]
 
-    def send(self, job: Job) -> None:
+    def send(self, task: WorkerTask) -> None:
         """Floods, or goes at a pace."""
         raise NotImplementedError
 
-    def receive(self, job: Job) -> None:
+    def receive(self, task: WorkerTask) -> None:
         """Counts."""
         raise NotImplementedError
 
-    def answer(self, job: Job) -> None:
+    def answer(self, task: WorkerTask) -> None:
         """Number 0 sends probes back."""
         raise NotImplementedError
 
-    def ping(self, job: Job) -> None:
+    def ping(self, task: WorkerTask) -> None:
         """Probes, and prints what each took."""
         raise NotImplementedError
 
@@ -151,85 +151,85 @@ def _is_here(what: str) -> bool:
     return Path(what).exists() if what.startswith("/") else shutil.which(what, path=_PATH) is not None
 
 
-def board_of(job: Job) -> Slots:
+def counters_of(task: WorkerTask) -> Counters:
     """The board of this run."""
-    return open_board(Path(job.board))
+    return open_counters(Path(task.counters))
 
 
-def flood(job: Job, put: Callable[[bytes], object], flush: Callable[[], object] | None = None) -> None:
+def flood(task: WorkerTask, put: Callable[[bytes], object], flush: Callable[[], object] | None = None) -> None:
     """Sends in bursts until the stop, for a library that blocks."""
-    board = board_of(job)
-    board[SENDER_READY + job.number] = 1
-    while not board[GO]:
+    counters = counters_of(task)
+    counters[SENDER_READY + task.number] = 1
+    while not counters[GO]:
         time.sleep(LOOK_BLOCKING_SECONDS)
     sent = 0
-    for allowed in _bursts(job, board):
+    for allowed in _bursts(task, counters):
         if not allowed:
             time.sleep(LOOK_BLOCKING_SECONDS)
             continue
-        for body in bodies(job, sent, allowed):
+        for body in bodies(task, sent, allowed):
             put(body)
         if flush is not None:
             flush()
         sent += allowed
-        board[SENT + job.number] = sent
+        counters[SENT + task.number] = sent
 
 
-async def flood_async(job: Job, put: Callable[[bytes], Awaitable[object]]) -> None:
+async def flood_async(task: WorkerTask, put: Callable[[bytes], Awaitable[object]]) -> None:
     """The same for one with an event loop, which gets a turn after each burst."""
-    board = board_of(job)
-    board[SENDER_READY + job.number] = 1
-    while not board[GO]:
+    counters = counters_of(task)
+    counters[SENDER_READY + task.number] = 1
+    while not counters[GO]:
         await asyncio.sleep(LOOK_SECONDS)
     sent = 0
-    for allowed in _bursts(job, board):
+    for allowed in _bursts(task, counters):
         if not allowed:
             await asyncio.sleep(LOOK_SECONDS)
             continue
-        for body in bodies(job, sent, allowed):
+        for body in bodies(task, sent, allowed):
             await put(body)
         sent += allowed
-        board[SENT + job.number] = sent
+        counters[SENT + task.number] = sent
         await asyncio.sleep(0)
 
 
-def _bursts(job: Job, board: Slots) -> Iterator[int]:
+def _bursts(task: WorkerTask, counters: Counters) -> Iterator[int]:
     """How many messages may go now, again and again until the stop; 0 is to wait a little."""
-    while not board[STOP]:
-        yield job.case.at_once if room(board) >= job.case.at_once else 0
+    while not counters[STOP]:
+        yield task.workload.at_once if window_left(counters) >= task.workload.at_once else 0
 
 
-def bodies(job: Job, first: int, count: int) -> Iterator[bytes]:
+def bodies(task: WorkerTask, first: int, count: int) -> Iterator[bytes]:
     """The next messages of a sender."""
-    rest = bytes(job.case.size_bytes - MARK_BYTES)
+    rest = bytes(task.workload.size_bytes - TAG_BYTES)
     for number in range(first, first + count):
-        yield mark(job.number, number) + rest
+        yield message_tag(task.number, number) + rest
 
 
-def ready(job: Job) -> None:
+def ready(task: WorkerTask) -> None:
     """A receiver, or who answers, is there."""
-    board_of(job)[RECEIVER_READY + job.number] = 1
+    counters_of(task)[RECEIVER_READY + task.number] = 1
 
 
-def probe(job: Job, trip: Callable[[bytes], object]) -> None:
+def probe(task: WorkerTask, trip: Callable[[bytes], object]) -> None:
     """Round trips one by one, for a library that blocks."""
-    data, taken_us = bytes(job.case.size_bytes), []
-    for _ in range(WARM_PROBES + job.probes):
+    data, taken_us = bytes(task.workload.size_bytes), []
+    for _ in range(WARM_PROBES + task.probes):
         begin = time.perf_counter_ns()
         trip(data)
         taken_us.append((time.perf_counter_ns() - begin) / 1000)
-        if job.pause_us:
-            time.sleep(job.pause_us / 1e6)
+        if task.pause_us:
+            time.sleep(task.pause_us / 1e6)
     print(json.dumps(taken_us[WARM_PROBES:]), flush=True)
 
 
-async def probe_async(job: Job, trip: Callable[[bytes], Awaitable[object]]) -> None:
+async def probe_async(task: WorkerTask, trip: Callable[[bytes], Awaitable[object]]) -> None:
     """The same for one with an event loop."""
-    data, taken_us = bytes(job.case.size_bytes), []
-    for _ in range(WARM_PROBES + job.probes):
+    data, taken_us = bytes(task.workload.size_bytes), []
+    for _ in range(WARM_PROBES + task.probes):
         begin = time.perf_counter_ns()
         await trip(data)
         taken_us.append((time.perf_counter_ns() - begin) / 1000)
-        if job.pause_us:
-            await asyncio.sleep(job.pause_us / 1e6)
+        if task.pause_us:
+            await asyncio.sleep(task.pause_us / 1e6)
     print(json.dumps(taken_us[WARM_PROBES:]), flush=True)

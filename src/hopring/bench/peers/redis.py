@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from hopring.bench.harness.shared_counters import MARK_BYTES, Tally
-from hopring.bench.harness.workload import Job
-from hopring.bench.peers.peer import Peer, board_of, flood, probe, ready
+from hopring.bench.harness.shared_counters import TAG_BYTES, ReceiverCounters
+from hopring.bench.harness.workload import WorkerTask
+from hopring.bench.peers.peer import PeerSystem, counters_of, flood, probe, ready
 
 KEPT = 100_000
 """Messages that a stream keeps, about."""
@@ -14,7 +14,7 @@ KEPT = 100_000
 READ_MAX = 1000
 
 
-class RedisStreams(Peer):
+class RedisStreams(PeerSystem):
     """One stream for each group."""
 
     name = "redis-streams"
@@ -40,33 +40,35 @@ class RedisStreams(Peer):
                 last = entries[-1][0]
                 yield [fields[b"d"] for _, fields in entries]
 
-    def send(self, job: Job) -> None:
+    def send(self, task: WorkerTask) -> None:
         """A pipeline for each burst."""
         pipe = self._client().pipeline(transaction=False)
-        flood(job, lambda body: pipe.xadd(job.group, {"d": body}, maxlen=KEPT, approximate=True), pipe.execute)
+        flood(
+            task, lambda body: pipe.xadd(task.group, {"d": body}, maxlen=KEPT, approximate=True), pipe.execute
+        )
 
-    def receive(self, job: Job) -> None:
+    def receive(self, task: WorkerTask) -> None:
         """Counts."""
-        tally = Tally(board_of(job), job.number)
-        ready(job)
-        for messages in self._read(job.group):
-            tally.add(b"".join([body[:MARK_BYTES] for body in messages]))
+        received = ReceiverCounters(counters_of(task), task.number)
+        ready(task)
+        for messages in self._read(task.group):
+            received.add(b"".join([body[:TAG_BYTES] for body in messages]))
 
-    def answer(self, job: Job) -> None:
+    def answer(self, task: WorkerTask) -> None:
         """Sends back."""
         client = self._client()
-        ready(job)
-        for messages in self._read(f"{job.group}-there"):
-            for body in messages if job.number == 0 else ():
-                client.xadd(f"{job.group}-back", {"d": body})
+        ready(task)
+        for messages in self._read(f"{task.group}-there"):
+            for body in messages if task.number == 0 else ():
+                client.xadd(f"{task.group}-back", {"d": body})
 
-    def ping(self, job: Job) -> None:
+    def ping(self, task: WorkerTask) -> None:
         """Probes."""
-        client, back = self._client(), self._read(f"{job.group}-back")
+        client, back = self._client(), self._read(f"{task.group}-back")
         time.sleep(0.1)
 
         def trip(body: bytes) -> None:
-            client.xadd(f"{job.group}-there", {"d": body})
+            client.xadd(f"{task.group}-there", {"d": body})
             next(back)
 
-        probe(job, trip)
+        probe(task, trip)

@@ -6,16 +6,16 @@ from typing import Final
 
 import msgspec
 
-from hopring.bench.harness.workload import Job
+from hopring.bench.harness.workload import WorkerTask
 from hopring.bench.peers.corosync import Corosync
 from hopring.bench.peers.jgroups import JGroups
 from hopring.bench.peers.nats import JetStream, Nats
-from hopring.bench.peers.peer import Peer
+from hopring.bench.peers.peer import PeerSystem
 from hopring.bench.peers.redis import RedisStreams
 from hopring.bench.peers.zenoh import Zenoh
 from hopring.bench.peers.zeromq import ZeroMq
 
-PEERS: Final[dict[str, type[Peer]]] = {
+PEERS: Final[dict[str, type[PeerSystem]]] = {
     one.name: one for one in (Corosync, JGroups, Nats, JetStream, RedisStreams, ZeroMq, Zenoh)
 }
 
@@ -23,9 +23,9 @@ PEERS: Final[dict[str, type[Peer]]] = {
 def main() -> None:
     """Does the job."""
     name, port, text = sys.argv[1:]
-    job = msgspec.json.decode(text, type=Job)
+    task = msgspec.json.decode(text, type=WorkerTask)
     gc.freeze()
-    getattr(PEERS[name](int(port)), job.role)(job)
+    getattr(PEERS[name](int(port)), task.role)(task)
 
 
 if __name__ == "__main__":

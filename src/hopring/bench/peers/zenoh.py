@@ -6,16 +6,16 @@ import threading
 import time
 from typing import Any
 
-from hopring.bench.harness.shared_counters import MARK_BYTES, Tally
-from hopring.bench.harness.workload import Job
-from hopring.bench.peers.peer import Peer, board_of, flood, probe, ready
+from hopring.bench.harness.shared_counters import TAG_BYTES, ReceiverCounters
+from hopring.bench.harness.workload import WorkerTask
+from hopring.bench.peers.peer import PeerSystem, counters_of, flood, probe, ready
 
 SETTLE_SECONDS = 0.7
 LISTENING = 8
 """At most so many listen; each has a port."""
 
 
-class Zenoh(Peer):
+class Zenoh(PeerSystem):
     """No servers: receivers listen, and who sends connects to all of them."""
 
     name = "zenoh"
@@ -41,43 +41,45 @@ class Zenoh(Peer):
 
         return session.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK)
 
-    def send(self, job: Job) -> None:
+    def send(self, task: WorkerTask) -> None:
         """Floods."""
-        session = self._session([], list(range(job.case.receivers)))
-        publisher = self._publisher(session, job.group)
+        session = self._session([], list(range(task.workload.receivers)))
+        publisher = self._publisher(session, task.group)
         time.sleep(SETTLE_SECONDS)
-        flood(job, publisher.put)
+        flood(task, publisher.put)
         session.close()
 
-    def receive(self, job: Job) -> None:
+    def receive(self, task: WorkerTask) -> None:
         """Counts."""
-        session, tally = self._session([job.number], []), Tally(board_of(job), job.number)
-        kept = session.declare_subscriber(job.group, lambda one: tally.add(one.payload.to_bytes()[:MARK_BYTES]))
-        ready(job)
-        threading.Event().wait()
-        del kept
-
-    def answer(self, job: Job) -> None:
-        """Sends back."""
-        session = self._session([job.number], [])
-        back = self._publisher(session, f"{job.group}-back") if job.number == 0 else None
+        session, received = self._session([task.number], []), ReceiverCounters(counters_of(task), task.number)
         kept = session.declare_subscriber(
-            f"{job.group}-there", lambda one: None if back is None else back.put(one.payload)
+            task.group, lambda one: received.add(one.payload.to_bytes()[:TAG_BYTES])
         )
-        ready(job)
+        ready(task)
         threading.Event().wait()
         del kept
 
-    def ping(self, job: Job) -> None:
+    def answer(self, task: WorkerTask) -> None:
+        """Sends back."""
+        session = self._session([task.number], [])
+        back = self._publisher(session, f"{task.group}-back") if task.number == 0 else None
+        kept = session.declare_subscriber(
+            f"{task.group}-there", lambda one: None if back is None else back.put(one.payload)
+        )
+        ready(task)
+        threading.Event().wait()
+        del kept
+
+    def ping(self, task: WorkerTask) -> None:
         """Probes."""
-        session, heard = self._session([], list(range(job.case.receivers))), queue.SimpleQueue[None]()
-        kept = session.declare_subscriber(f"{job.group}-back", lambda _: heard.put(None))
-        there = self._publisher(session, f"{job.group}-there")
+        session, heard = self._session([], list(range(task.workload.receivers))), queue.SimpleQueue[None]()
+        kept = session.declare_subscriber(f"{task.group}-back", lambda _: heard.put(None))
+        there = self._publisher(session, f"{task.group}-there")
         time.sleep(SETTLE_SECONDS)
 
         def trip(body: bytes) -> None:
             there.put(body)
             heard.get()
 
-        probe(job, trip)
+        probe(task, trip)
         del kept

@@ -3,9 +3,9 @@
 import time
 from typing import Any
 
-from hopring.bench.harness.shared_counters import MARK_BYTES, Tally
-from hopring.bench.harness.workload import Job
-from hopring.bench.peers.peer import Peer, board_of, flood, probe, ready
+from hopring.bench.harness.shared_counters import TAG_BYTES, ReceiverCounters
+from hopring.bench.harness.workload import WorkerTask
+from hopring.bench.peers.peer import PeerSystem, counters_of, flood, probe, ready
 
 SETTLE_SECONDS = 1.5
 """Until subscriptions are known; nothing says so."""
@@ -14,7 +14,7 @@ PING, PONG = 8, 9
 """Ports of those who probe, behind those of the senders."""
 
 
-class ZeroMq(Peer):
+class ZeroMq(PeerSystem):
     """No servers."""
 
     name = "zeromq"
@@ -33,30 +33,33 @@ class ZeroMq(Peer):
             sock.connect(f"tcp://127.0.0.1:{self.port + at}")
         return sock
 
-    def send(self, job: Job) -> None:
+    def send(self, task: WorkerTask) -> None:
         """Floods."""
-        sock = self._publish(job.number)
+        sock = self._publish(task.number)
         time.sleep(SETTLE_SECONDS)
-        flood(job, sock.send)
+        flood(task, sock.send)
         sock.close(linger=5000)
 
-    def receive(self, job: Job) -> None:
+    def receive(self, task: WorkerTask) -> None:
         """Counts."""
-        sock, tally = self._subscribe(*range(job.case.senders)), Tally(board_of(job), job.number)
-        ready(job)
+        sock, received = (
+            self._subscribe(*range(task.workload.senders)),
+            ReceiverCounters(counters_of(task), task.number),
+        )
+        ready(task)
         while True:
-            tally.add(sock.recv()[:MARK_BYTES])
+            received.add(sock.recv()[:TAG_BYTES])
 
-    def answer(self, job: Job) -> None:
+    def answer(self, task: WorkerTask) -> None:
         """Sends back."""
-        heard, back = self._subscribe(PING), self._publish(PONG) if job.number == 0 else None
-        ready(job)
+        heard, back = self._subscribe(PING), self._publish(PONG) if task.number == 0 else None
+        ready(task)
         while True:
             body = heard.recv()
             if back is not None:
                 back.send(body)
 
-    def ping(self, job: Job) -> None:
+    def ping(self, task: WorkerTask) -> None:
         """Probes."""
         there, back = self._publish(PING), self._subscribe(PONG)
         time.sleep(2 * SETTLE_SECONDS)
@@ -65,7 +68,7 @@ class ZeroMq(Peer):
             there.send(body)
             back.recv()
 
-        probe(job, trip)
+        probe(task, trip)
 
 
 def _socket(kind: str) -> Any:

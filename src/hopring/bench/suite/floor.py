@@ -159,7 +159,7 @@ WARM_PROBES: Final = 300
 _READ_BYTES: Final = 4096
 
 
-class Trips:
+class FloorTrips:
     """The sockets."""
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class Trips:
 
 def measure_trips() -> dict[str, object]:
     """How long they take, one after the other."""
-    trips, taken_us = Trips(), []
+    trips, taken_us = FloorTrips(), []
     probe = bytes(PROBE_BYTES)
     with working(trips.work()):
         for _ in range(WARM_PROBES + PROBES):

@@ -20,22 +20,22 @@ SETTLED_S: Final = 3.0
 SECONDS: Final = 20.0
 
 
-class Taken(NamedTuple):
+class CpuTaken(NamedTuple):
     """What a process has had of the processors so far."""
 
     cpu_us: float
     wakes: int
 
 
-def taken(pid: int) -> Taken:
+def taken(pid: int) -> CpuTaken:
     """By the kernel's books."""
     process = Path(f"/proc/{pid}")
     on_cpu_ns = int((process / "schedstat").read_text().split()[0])
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-    return Taken(on_cpu_ns / 1_000, int(status["voluntary_ctxt_switches"]))
+    return CpuTaken(on_cpu_ns / 1_000, int(status["voluntary_ctxt_switches"]))
 
 
-def show(name: str, representative: bool, before: Taken, after: Taken, seconds: float) -> None:
+def show(name: str, representative: bool, before: CpuTaken, after: CpuTaken, seconds: float) -> None:
     """A line of figures."""
     cpu_us, wakes = after.cpu_us - before.cpu_us, after.wakes - before.wakes
     figures = {

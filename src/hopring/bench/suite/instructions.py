@@ -49,7 +49,7 @@ SEEDS: Final = (1, 3, 20_004)
 Round = Callable[[], None]
 
 
-class Counts:
+class CallgrindCounts:
     """One output file of callgrind."""
 
     def __init__(self, file: Path) -> None:
@@ -112,7 +112,7 @@ def control(word: str, process: int) -> None:
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
 
-class Cluster:
+class CountedCluster:
     """Three daemons as processes; one of them is counted."""
 
     def __init__(self, directory: Path, counted: int) -> None:
@@ -138,7 +138,7 @@ class Cluster:
                 sys.exit("the daemons do not come together")
             time.sleep(0.1)
 
-    def count(self, one: Round) -> Counts:
+    def count(self, one: Round) -> CallgrindCounts:
         """What the daemon takes for some rounds."""
         for _ in range(WARM_ROUNDS):
             one()
@@ -147,7 +147,7 @@ class Cluster:
             one()
         self._say("--instr=off")
         self._say("--dump")
-        return Counts(self.out.with_name("callgrind.1"))
+        return CallgrindCounts(self.out.with_name("callgrind.1"))
 
     def _say(self, word: str) -> None:
         control(word, self._counted.pid)
@@ -203,7 +203,7 @@ def simulate(clients: bool) -> None:
     control("--dump", os.getpid())
 
 
-def simulator_counts(directory: Path, clients: bool) -> Counts:
+def simulator_counts(directory: Path, clients: bool) -> CallgrindCounts:
     """What the simulator takes for its seeds, in a process of its own."""
     out = directory / "callgrind"
     words = [
@@ -215,12 +215,12 @@ def simulator_counts(directory: Path, clients: bool) -> Counts:
     ]
     environment = os.environ | {"PYTHONHASHSEED": "0"}
     subprocess.run([*tool(out), *words], env=environment, stderr=subprocess.DEVNULL, check=True)
-    return Counts(out.with_name("callgrind.1"))
+    return CallgrindCounts(out.with_name("callgrind.1"))
 
 
-def daemon_counts(directory: Path, rounds: Callable[[list[str]], Round], counted: int) -> Counts:
+def daemon_counts(directory: Path, rounds: Callable[[list[str]], Round], counted: int) -> CallgrindCounts:
     """What one of three daemons takes for some rounds."""
-    cluster = Cluster(directory, counted)
+    cluster = CountedCluster(directory, counted)
     try:
         cluster.wait()
         return cluster.count(rounds(cluster.urls))
@@ -228,7 +228,7 @@ def daemon_counts(directory: Path, rounds: Callable[[list[str]], Round], counted
         cluster.end()
 
 
-CASES: Final[dict[str, tuple[Callable[[Path], Counts], int]]] = {
+CASES: Final[dict[str, tuple[Callable[[Path], CallgrindCounts], int]]] = {
     "round trip, who asks": (partial(daemon_counts, rounds=round_trips, counted=0), ROUNDS),
     "round trip, who answers": (partial(daemon_counts, rounds=round_trips, counted=1), ROUNDS),
     "bundle, the sender's": (partial(daemon_counts, rounds=bundles, counted=0), ROUNDS),

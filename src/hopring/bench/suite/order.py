@@ -74,7 +74,7 @@ def _settled(cluster: SimCluster) -> SimCluster:
 
 
 @dataclass(slots=True)
-class Load:
+class SteadyLoad:
     """Messages of one service from one daemon, so many a second, at random moments."""
 
     host: SimDaemon
@@ -127,7 +127,7 @@ def round_trips(
 ) -> dict[str, float]:
     """Pings and pongs beside a load."""
     chance = random.Random(seed)
-    load = Load(cluster.hosts[ends[0]], service, per_second, chance)
+    load = SteadyLoad(cluster.hosts[ends[0]], service, per_second, chance)
     load.send()
     cluster.run_for(WARM_US)
     begin_us, before, sent = cluster.engine.now_us, promises(cluster), load.sent

@@ -56,7 +56,7 @@ TOGETHER_US_MAX: Final = 60_000_000
 
 
 @dataclass(slots=True)
-class Traffic:
+class SimTraffic:
     """What was sent in some time: a multicast is one send, and a datagram for each who hears it."""
 
     duration_us: int = 0
@@ -72,7 +72,7 @@ class Traffic:
         self.busy[sending.source.host] += 1
         self.busy.update([host for host, _ in sending.fates])
 
-    def each_message(self, messages: int, idle: "Traffic") -> dict[str, float]:
+    def each_message(self, messages: int, idle: "SimTraffic") -> dict[str, float]:
         """What each message took, above what silence takes in the same time."""
         silence = self.duration_us / idle.duration_us
         kinds = {kind: self.kinds[kind] - idle.kinds[kind] * silence for kind in sorted(self.kinds)}
@@ -96,7 +96,7 @@ def _kind(family: Family, frames: set[type]) -> str:
     return "on_links" if Data in frames else "acks"
 
 
-class Many:
+class SimDaemons:
     """A world of so many sites of so many daemons."""
 
     def __init__(self, sites: int, daemons: int) -> None:
@@ -159,9 +159,9 @@ class Many:
         self.cluster.run_for(REST_US)
 
     @contextmanager
-    def traffic(self) -> Iterator[Traffic]:
+    def traffic(self) -> Iterator[SimTraffic]:
         """All that is sent in the block."""
-        traffic, begin_us = Traffic(), self.cluster.engine.now_us
+        traffic, begin_us = SimTraffic(), self.cluster.engine.now_us
         self.cluster.network.on_send = traffic.note
         yield traffic
         self.cluster.network.on_send = None
@@ -192,7 +192,7 @@ class Many:
 def measure(sites: int, daemons: int) -> dict[str, object]:
     """One world, from its start to the verdict."""
     begin_s = time.monotonic()
-    many = Many(sites, daemons)
+    many = SimDaemons(sites, daemons)
     many.cluster.start()
     view_ms = many.together(many.names)
     view_datagrams = sum([path.counters.sent for path in many.cluster.network.paths.values()])

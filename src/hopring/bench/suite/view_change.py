@@ -44,7 +44,7 @@ class Forgetful(dict[Process, HopLearned]):
         pass
 
 
-class Trial:
+class ViewChangeTrial:
     """One cluster, one change."""
 
     def __init__(self, protocol: LinkProtocol, change: str, kept: bool = True, seed: int = 1) -> None:
@@ -117,10 +117,10 @@ class Trial:
 def main() -> None:
     """All changes on both kinds of links."""
     for protocol in (LinkProtocol.HOP, LinkProtocol.TCP):
-        usual = {change: Trial(protocol, change).idle() for change in CHANGES}
+        usual = {change: ViewChangeTrial(protocol, change).idle() for change in CHANGES}
         for change in ("leave", "crash", "return"):
             for kept in (True, False) if protocol is LinkProtocol.HOP else (False,):
-                gap_us, caught_up_us = Trial(protocol, change, kept).loaded()
+                gap_us, caught_up_us = ViewChangeTrial(protocol, change, kept).loaded()
                 row = {
                     "case": f"{protocol.value} {change}" + (" kept" if kept else ""),
                     "datagrams": usual[change][0] - usual["none"][0],

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
-from hopring.cli.doctor.findings import Chart
+from hopring.cli.doctor.findings import DoctorReport
 from hopring.client.blocking import connect
 from hopring.client.errors import ConnectError
 from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
@@ -29,7 +29,7 @@ _ALIKE: Final = "all daemons need the same"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedDaemon:
     """A daemon that answered."""
 
     url: str
@@ -37,7 +37,7 @@ class Asked:
     view: DaemonView
 
 
-def ask(url: str, seconds: float) -> Asked | str:
+def ask(url: str, seconds: float) -> AskedDaemon | str:
     """What the daemon there says, or why it does not."""
     try:
         session = connect(url, membership=False, timeout_seconds=seconds, reconnect=False)
@@ -45,43 +45,43 @@ def ask(url: str, seconds: float) -> Asked | str:
         return error.reason
     try:
         facts = session.daemon_facts(timeout_seconds=seconds)
-        return Asked(url, facts, session.view(timeout_seconds=seconds))
+        return AskedDaemon(url, facts, session.view(timeout_seconds=seconds))
     except HopError as error:
         return str(error)
     finally:
         session.abort()
 
 
-def check_daemons(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
+def check_daemons(report: DoctorReport, config: Config, asked: dict[str, AskedDaemon]) -> None:
     """Each daemon by itself, and each against the file."""
     digest = f"{cluster_hash(config):08x}"
     for name, one in sorted(asked.items()):
         facts = one.facts
         if facts.hash != digest:
             text = f"runs with a configuration of hash {facts.hash}, the file's is {digest}"
-            chart.finding(name, text, f"give it this file, and reload or restart it; {_ALIKE}")
+            report.finding(name, text, f"give it this file, and reload or restart it; {_ALIKE}")
         else:
-            chart.good(name, f"runs with this configuration (hash {digest})")
+            report.good(name, f"runs with this configuration (hash {digest})")
         if facts.daemon != name:
-            chart.finding(
+            report.finding(
                 name, f"{one.url} is {facts.daemon}", "correct addresses and ports in the configuration"
             )
         if facts.phase != "op":
             text = f"is in no whole view ({facts.phase}, {one.view.cause})"
-            chart.finding(name, text, "wait a few seconds; if it stays so, look at its log")
+            report.finding(name, text, "wait a few seconds; if it stays so, look at its log")
         since = f"since it started {_age(facts.uptime_seconds)} ago"
         for reason, count in facts.dropped.items():
             if reason in _DROPS:
-                chart.finding(name, f"refused {count} packets for {reason} {since}", _DROPS[Drop(reason)])
+                report.finding(name, f"refused {count} packets for {reason} {since}", _DROPS[Drop(reason)])
         for reason, count in facts.unsent.items():
             if reason in _UNSENT:
-                chart.finding(name, f"could not send {count} datagrams {since}: {reason}", _UNSENT[reason])
+                report.finding(name, f"could not send {count} datagrams {since}: {reason}", _UNSENT[reason])
         for link in facts.links:
             sender = asked.get(link.daemon)
-            _check_link(chart, name, link, sender is not None and name in sender.facts.shaped)
+            _check_link(report, name, link, sender is not None and name in sender.facts.shaped)
     versions = sorted({one.facts.version for one in asked.values()})
     if len(versions) > 1:
-        chart.finding("cluster", f"daemons of versions {', '.join(versions)}", "upgrade the older ones")
+        report.finding("cluster", f"daemons of versions {', '.join(versions)}", "upgrade the older ones")
 
 
 def _age(time_seconds: float) -> str:
@@ -92,7 +92,7 @@ def _age(time_seconds: float) -> str:
     return f"{seconds} s"
 
 
-def _check_link(chart: Chart, name: str, link: LinkFacts, shaped: bool) -> None:
+def _check_link(report: DoctorReport, name: str, link: LinkFacts, shaped: bool) -> None:
     pair = f"{link.daemon} -> {name}"
     if link.received + link.lost >= LOSS_PACKETS_MIN and link.lost > LOSS_MAX * (link.received + link.lost):
         text = f"{link.lost} of {link.received + link.lost} packets were lost in this view"
@@ -100,17 +100,17 @@ def _check_link(chart: Chart, name: str, link: LinkFacts, shaped: bool) -> None:
             remedy = f"clear what the admin channel of {link.daemon} has set for {name} (verb shape)"
         else:
             remedy = "check the network; if it is full, set `rate` of the link"
-        chart.finding(pair, text, remedy)
+        report.finding(pair, text, remedy)
     else:
         trip = (
             f"round trip {link.round_trip_seconds * 1000:.1f} ms"
             if link.round_trip_seconds
             else "no round trip yet"
         )
-        chart.good(pair, f"{link.protocol}: {link.received} packets came, {link.lost} were lost, {trip}")
+        report.good(pair, f"{link.protocol}: {link.received} packets came, {link.lost} were lost, {trip}")
 
 
-def check_pairs(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
+def check_pairs(report: DoctorReport, config: Config, asked: dict[str, AskedDaemon]) -> None:
     """Whether each daemon has each other one in its view; a pair that lacks a view is told of once."""
     seen = {name: set(one.view.members) for name, one in asked.items()}
     for one, other in permutations(sorted(daemon.name for daemon in config.daemons), 2):
@@ -119,13 +119,13 @@ def check_pairs(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
         if other in seen and one > other and one not in seen[other]:
             continue
         text, remedy = _apart(asked, one, other)
-        chart.finding(f"{one} <-> {other}", text, remedy)
+        report.finding(f"{one} <-> {other}", text, remedy)
     for name in sorted(seen):
         if seen[name] >= {daemon.name for daemon in config.daemons}:
-            chart.good(name, f"has all {len(config.daemons)} daemons in its view")
+            report.good(name, f"has all {len(config.daemons)} daemons in its view")
 
 
-def _apart(asked: dict[str, Asked], one: str, other: str) -> tuple[str, str]:
+def _apart(asked: dict[str, AskedDaemon], one: str, other: str) -> tuple[str, str]:
     """Why a daemon does not have another one in its view, and the remedy: the surest cause first."""
     cutting = [name for name, peer in ((one, other), (other, one)) if _cuts(asked, name, peer)]
     if cutting:
@@ -150,9 +150,9 @@ def _apart(asked: dict[str, Asked], one: str, other: str) -> tuple[str, str]:
     return f"neither sees the other: {views}", remedy
 
 
-def _cuts(asked: dict[str, Asked], one: str, other: str) -> bool:
+def _cuts(asked: dict[str, AskedDaemon], one: str, other: str) -> bool:
     return one in asked and other in asked[one].facts.cut
 
 
-def _list(one: Asked) -> str:
+def _list(one: AskedDaemon) -> str:
     return " ".join(sorted(one.view.members))

@@ -9,14 +9,14 @@ import click
 
 from hopring.cli.daemon_session import json_option, timeout_option
 from hopring.cli.doctor import host
-from hopring.cli.doctor.cluster import Asked, ask, check_daemons, check_pairs
-from hopring.cli.doctor.findings import Chart, Verdict
+from hopring.cli.doctor.cluster import AskedDaemon, ask, check_daemons, check_pairs
+from hopring.cli.doctor.findings import CheckVerdict, DoctorReport
 from hopring.cli.exits import Exit
 from hopring.client.url import parse_url, unix_url
 from hopring.config import Config, Daemon, LinkProtocol, load_config
 from hopring.daemon.clients.listening import tcp_place
 
-_SIGNS = {Verdict.OK: "ok     ", Verdict.FINDING: "FINDING", Verdict.UNKNOWN: "unknown"}
+_SIGNS = {CheckVerdict.OK: "ok     ", CheckVerdict.FINDING: "FINDING", CheckVerdict.UNKNOWN: "unknown"}
 
 
 @click.command()
@@ -45,13 +45,13 @@ def doctor(
     """
     config = load_config(file)
     given = _given(config, urls)
-    chart = Chart()
-    asked = _ask_all(chart, config, given, state or _state_directory(), seconds)
-    _check_host(chart, config, asked)
-    check_daemons(chart, config, asked)
-    check_pairs(chart, config, asked)
-    _print(chart, as_json, show_all)
-    if chart.findings:
+    report = DoctorReport()
+    asked = _ask_all(report, config, given, state or _state_directory(), seconds)
+    _check_host(report, config, asked)
+    check_daemons(report, config, asked)
+    check_pairs(report, config, asked)
+    _print(report, as_json, show_all)
+    if report.findings:
         context.exit(Exit.FAILURE)
 
 
@@ -70,21 +70,21 @@ def _given(config: Config, urls: tuple[str, ...]) -> dict[str, str]:
 
 
 def _ask_all(
-    chart: Chart, config: Config, given: dict[str, str], state: Path, seconds: float
-) -> dict[str, Asked]:
-    asked: dict[str, Asked] = {}
+    report: DoctorReport, config: Config, given: dict[str, str], state: Path, seconds: float
+) -> dict[str, AskedDaemon]:
+    asked: dict[str, AskedDaemon] = {}
     for daemon in config.daemons:
         problem = "it has no client_port"
         if host.is_local(daemon.address):
             problem += f", and there is no Unix socket of it in {state}"
         for url in [given[daemon.name]] if daemon.name in given else _urls(config, daemon, state):
             told = ask(url, seconds)
-            if isinstance(told, Asked):
+            if isinstance(told, AskedDaemon):
                 asked[daemon.name] = told
                 break
             problem = f"{url}: {told}"
         else:
-            chart.unknown(daemon.name, f"could not be asked ({problem})", _how_to_ask(daemon))
+            report.unknown(daemon.name, f"could not be asked ({problem})", _how_to_ask(daemon))
     return asked
 
 
@@ -114,30 +114,30 @@ def _url(address: str, port: int) -> str:
     return f"hop://[{address}]:{port}" if ":" in address else f"hop://{address}:{port}"
 
 
-def _check_host(chart: Chart, config: Config, asked: dict[str, Asked]) -> None:
+def _check_host(report: DoctorReport, config: Config, asked: dict[str, AskedDaemon]) -> None:
     own = [daemon for daemon in config.daemons if host.is_local(daemon.address)]
     if own:
-        chart.good("host", f"has the addresses of {', '.join(one.name for one in own)}")
+        report.good("host", f"has the addresses of {', '.join(one.name for one in own)}")
     else:
         text = "has no address of any daemon of the file"
-        chart.unknown("host", text, "run hop doctor on the hosts of the daemons; or correct their addresses")
+        report.unknown("host", text, "run hop doctor on the hosts of the daemons; or correct their addresses")
         return
-    host.check_localhost(chart)
-    host.check_limits(chart, config)
+    host.check_localhost(report)
+    host.check_limits(report, config)
     sites = {daemon.name: site for site in config.sites for daemon in site.daemons}
     for daemon in own:
-        _check_ports(chart, config, daemon, _answers(asked, daemon.name))
-        host.check_paths(chart, config, daemon)
+        _check_ports(report, config, daemon, _answers(asked, daemon.name))
+        host.check_paths(report, config, daemon)
         if sites[daemon.name].multicast is not None:
-            host.check_multicast(chart, sites[daemon.name], daemon)
+            host.check_multicast(report, sites[daemon.name], daemon)
 
 
-def _answers(asked: dict[str, Asked], name: str) -> bool:
+def _answers(asked: dict[str, AskedDaemon], name: str) -> bool:
     """Whether it was this daemon that answered, and not another one at its address."""
     return name in asked and asked[name].facts.daemon == name
 
 
-def _check_ports(chart: Chart, config: Config, daemon: Daemon, running: bool) -> None:
+def _check_ports(report: DoctorReport, config: Config, daemon: Daemon, running: bool) -> None:
     wanted = [("UDP", socket.SOCK_DGRAM, daemon.address, daemon.port)]
     if any(link.protocol is LinkProtocol.TCP for link in config.all_links):
         wanted.append(("TCP", socket.SOCK_STREAM, daemon.address, daemon.port))
@@ -147,21 +147,21 @@ def _check_ports(chart: Chart, config: Config, daemon: Daemon, running: bool) ->
     for what, kind, address, port in wanted:
         where = f"{what} port {port} of {address}"
         if running:
-            chart.good(daemon.name, f"{where} is the running daemon's")
+            report.good(daemon.name, f"{where} is the running daemon's")
             continue
         problem = host.port_problem(kind, address, port)
         holder = host.holder_of(kind, port) if problem else None
         if not problem:
-            chart.good(daemon.name, f"{where} is free")
+            report.good(daemon.name, f"{where} is free")
         elif holder is None:
             text = f"{where}: {problem}, by a process that this user cannot see"
             remedy = "see whose it is as root (ss -lunpt): if not hopd's, end it or choose another port"
-            chart.finding(daemon.name, text, remedy)
+            report.finding(daemon.name, text, remedy)
         elif holder.is_hopd(daemon.name):
-            chart.good(daemon.name, f"{where} is that of the running daemon, process {holder.pid}")
+            report.good(daemon.name, f"{where} is that of the running daemon, process {holder.pid}")
         else:
             text = f"{where}: {problem}, by process {holder.pid} ({holder.name}), which is not this daemon"
-            chart.finding(daemon.name, text, "end that process, or choose another port")
+            report.finding(daemon.name, text, "end that process, or choose another port")
 
 
 def _state_directory() -> Path:
@@ -171,15 +171,15 @@ def _state_directory() -> Path:
     return Path(given) if given else Path(base) / "hopring"
 
 
-def _print(chart: Chart, as_json: bool, show_all: bool) -> None:
+def _print(report: DoctorReport, as_json: bool, show_all: bool) -> None:
     if as_json:
-        facts = {"findings": len(chart.findings), "checks": [one.facts() for one in chart.checks]}
+        facts = {"findings": len(report.findings), "checks": [one.facts() for one in report.checks]}
         click.echo(json.dumps(facts))
         return
-    for one in chart.checks:
-        if one.verdict is not Verdict.OK or show_all:
+    for one in report.checks:
+        if one.verdict is not CheckVerdict.OK or show_all:
             remedy = f"; {one.remedy}" if one.remedy else ""
             click.echo(f"{_SIGNS[one.verdict]}  {one.subject}: {one.text}{remedy}")
-    good = sum(one.verdict is Verdict.OK for one in chart.checks)
-    unknown = len(chart.checks) - good - len(chart.findings)
-    click.echo(f"hop: {good} checks are good, {len(chart.findings)} findings, {unknown} unknown", err=True)
+    good = sum(one.verdict is CheckVerdict.OK for one in report.checks)
+    unknown = len(report.checks) - good - len(report.findings)
+    click.echo(f"hop: {good} checks are good, {len(report.findings)} findings, {unknown} unknown", err=True)

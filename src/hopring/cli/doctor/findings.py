@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How a check ended."""
 
     OK = "ok"
@@ -13,10 +13,10 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     """One thing that was looked at."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
     subject: str  # A daemon, a pair of them, or the host.
     text: str
     remedy: str = ""
@@ -27,24 +27,24 @@ class Check:
 
 
 @dataclass(slots=True)
-class Chart:
+class DoctorReport:
     """All that was looked at, in its order."""
 
-    checks: list[Check] = field(default_factory=list)
+    checks: list[DoctorCheck] = field(default_factory=list)
 
     def good(self, subject: str, text: str) -> None:
         """Nothing wrong here."""
-        self.checks.append(Check(Verdict.OK, subject, text))
+        self.checks.append(DoctorCheck(CheckVerdict.OK, subject, text))
 
     def finding(self, subject: str, text: str, remedy: str) -> None:
         """Something to be done."""
-        self.checks.append(Check(Verdict.FINDING, subject, text, remedy))
+        self.checks.append(DoctorCheck(CheckVerdict.FINDING, subject, text, remedy))
 
     def unknown(self, subject: str, text: str, remedy: str = "") -> None:
         """It cannot be told from here; what would make it possible."""
-        self.checks.append(Check(Verdict.UNKNOWN, subject, text, remedy))
+        self.checks.append(DoctorCheck(CheckVerdict.UNKNOWN, subject, text, remedy))
 
     @property
-    def findings(self) -> list[Check]:
+    def findings(self) -> list[DoctorCheck]:
         """What is to be done."""
-        return [one for one in self.checks if one.verdict is Verdict.FINDING]
+        return [one for one in self.checks if one.verdict is CheckVerdict.FINDING]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hopring.cli.doctor.findings import Chart
+from hopring.cli.doctor.findings import DoctorReport
 from hopring.config import Config, Daemon, LinkProtocol, Site
 from hopring.daemon.net.multicast import MulticastGroup, interface_of
 from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group
@@ -54,7 +54,7 @@ def port_problem(kind: socket.SocketKind, address: str, port: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class PortHolder:
     """The process that has a port of this host."""
 
     pid: int
@@ -83,7 +83,7 @@ class Holder:
         )
 
 
-def holder_of(kind: socket.SocketKind, port: int) -> Holder | None:
+def holder_of(kind: socket.SocketKind, port: int) -> PortHolder | None:
     """The process that has a port at any address; None if there is none, or this user may not know."""
     inodes = _inodes_of("udp" if kind == socket.SOCK_DGRAM else "tcp", port)
     for link in Path("/proc").glob("[0-9]*/fd/*") if inodes else ():
@@ -91,7 +91,7 @@ def holder_of(kind: socket.SocketKind, port: int) -> Holder | None:
             if os.readlink(link) in inodes:
                 process = link.parents[1]
                 words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                return Holder(int(process.name), tuple(words[:-1]))
+                return PortHolder(int(process.name), tuple(words[:-1]))
     return None
 
 
@@ -107,7 +107,7 @@ def _inodes_of(protocol: str, port: int) -> set[str]:
     return inodes
 
 
-def check_limits(chart: Chart, config: Config) -> None:
+def check_limits(report: DoctorReport, config: Config) -> None:
     """Limits of the system that daemons meet under load."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         # As an ordinary user would get it: root passes the limit.
@@ -118,42 +118,42 @@ def check_limits(chart: Chart, config: Config) -> None:
         forced = ask_buffers(sock, BUFFER_BYTES)
     for name, size in granted.items():
         if size >= BUFFER_BYTES:
-            chart.good(
+            report.good(
                 "host", f"net.core.{name} lets a socket have the {BUFFER_BYTES} bytes that hopd asks for"
             )
         elif min(forced) // 2 >= BUFFER_BYTES:
-            chart.good("host", f"net.core.{name} is {size} bytes, and this user may pass it")
+            report.good("host", f"net.core.{name} is {size} bytes, and this user may pass it")
         else:
             remedy = f"sysctl -w net.core.{name}={BUFFER_BYTES}"
-            chart.finding("host", f"net.core.{name} is {size} bytes, hopd asks for {BUFFER_BYTES}", remedy)
+            report.finding("host", f"net.core.{name} is {size} bytes, hopd asks for {BUFFER_BYTES}", remedy)
     sessions_max = config.clients.sessions_max or SessionOptions().sessions_max
     # hopd raises its own soft limit as far as the hard one.
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = sessions_max + DESCRIPTORS_BESIDE
     if files == resource.RLIM_INFINITY or files >= wanted:
-        chart.good("host", f"hopd may open enough files for {sessions_max} clients")
+        report.good("host", f"hopd may open enough files for {sessions_max} clients")
     else:
         text = (
             f"a process of this user may open {files} files (ulimit -Hn), {sessions_max} clients need {wanted}"
         )
-        chart.finding("host", text, f"raise the hard limit to {wanted}, or lower [clients] sessions_max")
+        report.finding("host", text, f"raise the hard limit to {wanted}, or lower [clients] sessions_max")
 
 
-def check_localhost(chart: Chart) -> None:
+def check_localhost(report: DoctorReport) -> None:
     """The default address of clients is a name."""
     try:
         found = {one[4][0] for one in socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)}
     except OSError as error:
-        chart.finding("host", f"localhost: {error.strerror or error}", "add 127.0.0.1 localhost to /etc/hosts")
+        report.finding("host", f"localhost: {error.strerror or error}", "add 127.0.0.1 localhost to /etc/hosts")
         return
     if found & {"127.0.0.1", "::1"}:
-        chart.good("host", f"localhost is {', '.join(sorted(map(str, found)))}")
+        report.good("host", f"localhost is {', '.join(sorted(map(str, found)))}")
     else:
         text = f"localhost is {', '.join(sorted(map(str, found)))}"
-        chart.finding("host", text, "correct /etc/hosts: hop:// URLs without a host mean loopback")
+        report.finding("host", text, "correct /etc/hosts: hop:// URLs without a host mean loopback")
 
 
-def check_paths(chart: Chart, config: Config, own: Daemon) -> None:
+def check_paths(report: DoctorReport, config: Config, own: Daemon) -> None:
     """Routes from a daemon of this host to all others, and the size of packets on them."""
     sites = {daemon.name: site for site in config.sites for daemon in site.daemons}
     links = {frozenset(link.sites): link for link in config.all_links}
@@ -168,10 +168,10 @@ def check_paths(chart: Chart, config: Config, own: Daemon) -> None:
             if link is None or link.protocol is LinkProtocol.TCP:
                 continue
             segment, key = link.tuning.segment_bytes, f"segment of the link {mine.name}-{its.name}"
-        _check_path(chart, own, other, segment or SEGMENT_BYTES_DEFAULT, key)
+        _check_path(report, own, other, segment or SEGMENT_BYTES_DEFAULT, key)
 
 
-def _check_path(chart: Chart, own: Daemon, other: Daemon, segment_bytes: int, key: str) -> None:
+def _check_path(report: DoctorReport, own: Daemon, other: Daemon, segment_bytes: int, key: str) -> None:
     pair, family = f"{own.name} -> {other.name}", family_of(other.address)
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         try:
@@ -183,17 +183,17 @@ def _check_path(chart: Chart, own: Daemon, other: Daemon, segment_bytes: int, ke
             mtu = sock.getsockopt(level, option)
         except OSError as error:
             text = f"no route from {own.address} to {other.address} ({error.strerror or error})"
-            chart.finding(pair, text, "correct the address in the configuration, or the routes (ip route get)")
+            report.finding(pair, text, "correct the address in the configuration, or the routes (ip route get)")
             return
     size = segment_bytes + _HEADS_BYTES[family]
     if size > mtu:
         text = f"packets of {size} bytes, the path takes {mtu}"
-        chart.finding(pair, text, f"set {key} to {mtu - _HEADS_BYTES[family]}B or less, at both ends")
+        report.finding(pair, text, f"set {key} to {mtu - _HEADS_BYTES[family]}B or less, at both ends")
     else:
-        chart.good(pair, f"there is a route; packets of {size} bytes, as far as known it takes {mtu}")
+        report.good(pair, f"there is a route; packets of {size} bytes, as far as known it takes {mtu}")
 
 
-def check_multicast(chart: Chart, site: Site, own: Daemon) -> None:
+def check_multicast(report: DoctorReport, site: Site, own: Daemon) -> None:
     """Whether this host hears itself on the group; by a port of its own, so that no daemon hears it."""
     assert site.multicast is not None, "without a group there is nothing to check"
     what = f"multicast {site.multicast.group} at {own.address}"
@@ -211,14 +211,14 @@ def check_multicast(chart: Chart, site: Site, own: Daemon) -> None:
             sock.sendto(b"hop doctor", group.address)
             heard = bool(select.select([sock], [], [], _PROBE_SECONDS)[0])
     except OSError as error:
-        chart.finding(own.name, f"{what}: {error.strerror or error}", remedy)
+        report.finding(own.name, f"{what}: {error.strerror or error}", remedy)
         return
     if heard:
         routers = f"TTL {site.multicast.ttl} passes {site.multicast.ttl - 1} routers"
         text = f"{what}: this host hears itself; {routers}; other hosts cannot be asked without daemons"
-        chart.good(own.name, text)
+        report.good(own.name, text)
     else:
-        chart.finding(own.name, f"{what}: this host does not hear itself", remedy)
+        report.finding(own.name, f"{what}: this host does not hear itself", remedy)
 
 
 def unix_socket(directory: Path, config: Config, name: str) -> Path | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from hopring.cli.daemon_session import Late
 from hopring.cli.exits import Exit, Failure
-from hopring.cli.monitor.admin_client import Answer, Channels, Seen, Sight, choose
+from hopring.cli.monitor.admin_client import AdminAnswer, AdminClient, Fleet, ReachedDaemon, choose
 
 Sides = list[frozenset[str]]
 LOOK_SECONDS: Final = 0.1
@@ -22,49 +22,49 @@ class Denied(Failure):
 
 
 def send_partition(
-    channels: Channels, sight: Sight, sides: Sides, for_us: int | None = None
-) -> dict[str, Answer]:
+    admin: AdminClient, fleet: Fleet, sides: Sides, for_us: int | None = None
+) -> dict[str, AdminAnswer]:
     """Tells every daemon that can be told whom to cut off, and for how long if not until `heal`.
 
     Failure if the sides would not part by that.
     """
     try:
-        cuts = cuts_of(sides, sight)
+        cuts = cuts_of(sides, fleet)
     except ValueError as error:
         raise Failure(str(error)) from None
     limit = {} if for_us is None else {"for_us": for_us}
-    return channels.tell(sight.seen, "cut", lambda one: {"daemons": cuts[one.name], **limit})
+    return admin.tell(fleet.seen, "cut", lambda one: {"daemons": cuts[one.name], **limit})
 
 
-def heal(channels: Channels, sight: Sight) -> dict[str, Answer]:
+def heal(admin: AdminClient, fleet: Fleet) -> dict[str, AdminAnswer]:
     """Nothing is cut any more."""
-    return channels.tell(sight.seen, "heal", lambda _: {})
+    return admin.tell(fleet.seen, "heal", lambda _: {})
 
 
 def set_windows(
-    channels: Channels, sight: Sight, names: Sequence[str], given: Mapping[str, int]
-) -> dict[str, Answer]:
+    admin: AdminClient, fleet: Fleet, names: Sequence[str], given: Mapping[str, int]
+) -> dict[str, AdminAnswer]:
     """Other windows at these daemons, or at all."""
-    return channels.tell(choose(sight, names), "window", lambda _: given)
+    return admin.tell(choose(fleet, names), "window", lambda _: given)
 
 
-def reload(channels: Channels, sight: Sight, names: Sequence[str]) -> dict[str, Answer]:
+def reload(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminAnswer]:
     """These daemons, or all, read their files again."""
-    return channels.tell(choose(sight, names), "reload", lambda _: {})
+    return admin.tell(choose(fleet, names), "reload", lambda _: {})
 
 
-def terminate(channels: Channels, sight: Sight, names: Sequence[str]) -> dict[str, Answer]:
+def terminate(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminAnswer]:
     """These daemons end."""
-    return channels.tell(choose(sight, names), "terminate", lambda _: {})
+    return admin.tell(choose(fleet, names), "terminate", lambda _: {})
 
 
-def one_side(sight: Sight) -> Sides:
+def one_side(fleet: Fleet) -> Sides:
     """All daemons together, as `heal` wants to have them."""
-    return [frozenset([daemon for daemons in sight.sites.values() for daemon in daemons])]
+    return [frozenset([daemon for daemons in fleet.sites.values() for daemon in daemons])]
 
 
 def wait_for_sides(
-    channels: Channels,
+    admin: AdminClient,
     sides: Sides,
     names: Iterable[str],
     seconds: float,
@@ -78,7 +78,7 @@ def wait_for_sides(
     """
     wanted, began = set(names), time.monotonic()
     while True:
-        those = [one for one in _look_or_nothing(channels) if one.name in wanted]
+        those = [one for one in _look_or_nothing(admin) if one.name in wanted]
         late = [one for one in those if not _on_its_side(one, those, sides)]
         silent = sorted(wanted - {one.name for one in those})
         taken = time.monotonic() - began
@@ -91,44 +91,44 @@ def wait_for_sides(
         time.sleep(LOOK_SECONDS)
 
 
-def wait_until_settled(channels: Channels, names: Iterable[str], seconds: float) -> Sight:
+def wait_until_settled(admin: AdminClient, names: Iterable[str], seconds: float) -> Fleet:
     """Waits until these daemons are operational, and in one view with all of them that have the same
     configuration and are not cut off; Late if that takes too long."""
     wanted = set(names)
     end = time.monotonic() + seconds
     while True:
-        sight = channels.look()
-        those = [one for one in sight.seen if one.name in wanted]
+        fleet = admin.look()
+        those = [one for one in fleet.seen if one.name in wanted]
         if len(those) == len(wanted) and all(_settled(one, those) for one in those):
-            return sight
+            return fleet
         if time.monotonic() > end:
             raise Late(f"the daemons are not settled after {seconds:g} s; see `hop monitor status`")
         time.sleep(LOOK_SECONDS)
 
 
-def wait_until_gone(channels: Channels, names: Iterable[str], seconds: float) -> None:
+def wait_until_gone(admin: AdminClient, names: Iterable[str], seconds: float) -> None:
     """Waits until none of these answers any more."""
     wanted, end = set(names), time.monotonic() + seconds
-    while wanted & {one.name for one in _look_or_nothing(channels)}:
+    while wanted & {one.name for one in _look_or_nothing(admin)}:
         if time.monotonic() > end:
             raise Late(f"{', '.join(sorted(wanted))} did not end within {seconds:g} s")
         time.sleep(LOOK_SECONDS)
 
 
-def _look_or_nothing(channels: Channels) -> tuple[Seen, ...]:
+def _look_or_nothing(admin: AdminClient) -> tuple[ReachedDaemon, ...]:
     try:
-        return channels.look().seen
+        return admin.look().seen
     except Failure:
         return ()  # The last socket is gone, too.
 
 
-def _settled(one: Seen, those: Sequence[Seen]) -> bool:
+def _settled(one: ReachedDaemon, those: Sequence[ReachedDaemon]) -> bool:
     status = one.status
     near = [other for other in those if other.name not in status["cut"] and one.name not in other.status["cut"]]
     return _operational(one) and _together(one, near)
 
 
-def _on_its_side(one: Seen, those: Sequence[Seen], sides: Sides) -> bool:
+def _on_its_side(one: ReachedDaemon, those: Sequence[ReachedDaemon], sides: Sides) -> bool:
     side = _side_of(one.name, sides)
     near = [other for other in those if other.name in side]
     return _operational(one) and set(one.status["members"]) <= side and _together(one, near)
@@ -138,20 +138,20 @@ def _side_of(name: str, sides: Sides) -> frozenset[str]:
     return next((side for side in sides if name in side), frozenset())
 
 
-def _operational(one: Seen) -> bool:
+def _operational(one: ReachedDaemon) -> bool:
     status = one.status
     phases = status["phase"], status.get("groups_state", "GOP")
     return phases == _OPERATIONAL and not status.get("reloading")
 
 
-def _together(one: Seen, near: Sequence[Seen]) -> bool:
+def _together(one: ReachedDaemon, near: Sequence[ReachedDaemon]) -> bool:
     """Whether it is in one view with those of them that have the same configuration."""
     alike = [other for other in near if other.status["hash"] == one.status["hash"]]
     members, view = one.status["members"], one.status["view"]
     return all(other.name in members and other.status["view"] == view for other in alike)
 
 
-def _unlike(late: Sequence[Seen], silent: Sequence[str], sides: Sides) -> str:
+def _unlike(late: Sequence[ReachedDaemon], silent: Sequence[str], sides: Sides) -> str:
     """What is not as expected, for people."""
     told = []
     for one in late:
@@ -199,29 +199,29 @@ def show_sides(sides: Iterable[frozenset[str]]) -> str:
     return " | ".join([" ".join(sorted(side)) for side in sides])
 
 
-def cuts_of(sides: Sides, sight: Sight) -> dict[str, list[str]]:
+def cuts_of(sides: Sides, fleet: Fleet) -> dict[str, list[str]]:
     """By daemon that can be told, whom it is to cut off.
 
     A cut at one end is enough; ValueError if two sides have daemons of which neither can be told.
     """
-    told = {one.name for one in sight.seen}
+    told = {one.name for one in fleet.seen}
     for one, other in combinations(sides, 2):
         here, there = sorted(one - told), sorted(other - told)
         if here and there:
             problem = f"neither {here[0]} nor {there[0]} can be told to part"
             raise ValueError(f"{problem}; reach one of them with --admin")
     cuts: dict[str, list[str]] = {}
-    for seen in sight.seen:
+    for seen in fleet.seen:
         knows = {daemon for daemons in seen.status["sites"].values() for daemon in daemons}
         mine = next((side for side in sides if seen.name in side), frozenset())
         cuts[seen.name] = sorted(knows - mine - {seen.name})
     return cuts
 
 
-def in_force(sight: Sight) -> Sides:
+def in_force(fleet: Fleet) -> Sides:
     """The sides that the cuts leave; one if nothing is cut."""
-    names = sorted({daemon for daemons in sight.sites.values() for daemon in daemons})
-    apart = {frozenset((one.name, other)) for one in sight.seen for other in one.status["cut"]}
+    names = sorted({daemon for daemons in fleet.sites.values() for daemon in daemons})
+    apart = {frozenset((one.name, other)) for one in fleet.seen for other in one.status["cut"]}
     sides: Sides = []
     left = set(names)
     while left:

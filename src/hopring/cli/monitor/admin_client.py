@@ -21,12 +21,12 @@ ASKED_AT_ONCE: Final = 16
 _READ_BYTES: Final = 1 << 16
 
 
-class Unheard(Exception):
+class NoAnswer(Exception):
     """A channel that gave no answer, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AdminAnswer:
     """What a daemon said."""
 
     ok: bool
@@ -44,7 +44,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReachedDaemon:
     """A daemon that told its status."""
 
     path: Path
@@ -57,10 +57,10 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Fleet:
     """All that can be seen at one time."""
 
-    seen: tuple[Seen, ...]  # By name.
+    seen: tuple[ReachedDaemon, ...]  # By name.
     unheard: tuple[tuple[Path, str], ...]  # Sockets without an answer, and why.
     denied: bool = False  # One of them would not hear us.
 
@@ -106,7 +106,7 @@ def _is_socket(path: Path) -> bool:
         return False
 
 
-def ask(path: Path, seconds: float, verb: str, **fields: object) -> Answer:
+def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminAnswer:
     """One request and its answer; Unheard if there is none."""
     line = msgspec.json.encode({"verb": verb, **fields}) + b"\n"
     heard = b""
@@ -119,62 +119,62 @@ def ask(path: Path, seconds: float, verb: str, **fields: object) -> Answer:
             while not heard.endswith(b"\n") and len(heard) < ANSWER_BYTES_MAX:
                 chunk = channel.recv(_READ_BYTES)
                 if not chunk:
-                    raise Unheard("the daemon closed the channel")
+                    raise NoAnswer("the daemon closed the channel")
                 heard += chunk
         words = msgspec.json.decode(heard, type=dict[str, Any])
     except TimeoutError:
-        raise Unheard(f"no answer within {seconds:g} s") from None
+        raise NoAnswer(f"no answer within {seconds:g} s") from None
     except (OSError, ValueError) as error:
-        raise Unheard(getattr(error, "strerror", None) or str(error)) from None
+        raise NoAnswer(getattr(error, "strerror", None) or str(error)) from None
     except msgspec.DecodeError as error:
-        raise Unheard(f"what answers is no daemon ({error})") from None
-    return Answer(words.get("ok") is True, words)
+        raise NoAnswer(f"what answers is no daemon ({error})") from None
+    return AdminAnswer(words.get("ok") is True, words)
 
 
-class Channels:
+class AdminClient:
     """All channels that were found; a new look is a new round of questions."""
 
     def __init__(self, places: Sequence[Path], seconds: float) -> None:
         self._places = places
         self._seconds = seconds
 
-    def look(self) -> Sight:
+    def look(self) -> Fleet:
         """Asks all for their status, at once."""
-        seen: list[Seen] = []
+        seen: list[ReachedDaemon] = []
         unheard: list[tuple[Path, str]] = []
         denied = False
         paths = find_sockets(self._places)
         for path, answer in zip(paths, self._all([(path, "status", {}) for path in paths]), strict=True):
-            if isinstance(answer, Answer) and answer.ok and "sites" in answer.words.get("status", {}):
-                seen.append(Seen(path, answer.words["status"]))
-            elif isinstance(answer, Answer):
+            if isinstance(answer, AdminAnswer) and answer.ok and "sites" in answer.words.get("status", {}):
+                seen.append(ReachedDaemon(path, answer.words["status"]))
+            elif isinstance(answer, AdminAnswer):
                 denied = denied or answer.denied
                 unheard.append((path, "a daemon of another version" if answer.ok else answer.why))
             else:
                 unheard.append((path, str(answer)))
         seen.sort(key=lambda one: one.name)
-        return Sight(tuple(seen), tuple(unheard), denied)
+        return Fleet(tuple(seen), tuple(unheard), denied)
 
     def tell(
-        self, seen: Iterable[Seen], verb: str, fields: Callable[[Seen], Mapping[str, object]]
-    ) -> dict[str, Answer]:
+        self, seen: Iterable[ReachedDaemon], verb: str, fields: Callable[[ReachedDaemon], Mapping[str, object]]
+    ) -> dict[str, AdminAnswer]:
         """Says something to each of these; what came of it, by daemon."""
         those = list(seen)
         answers = self._all([(one.path, verb, fields(one)) for one in those])
-        told: dict[str, Answer] = {}
+        told: dict[str, AdminAnswer] = {}
         for one, answer in zip(those, answers, strict=True):
-            if isinstance(answer, Unheard):
-                told[one.name] = Answer(False, {"error": str(answer), "remedy": "look at its log"})
+            if isinstance(answer, NoAnswer):
+                told[one.name] = AdminAnswer(False, {"error": str(answer), "remedy": "look at its log"})
             else:
                 told[one.name] = answer
         return told
 
-    def _all(self, questions: Sequence[tuple[Path, str, Mapping[str, object]]]) -> list[Answer | Unheard]:
-        def one(question: tuple[Path, str, Mapping[str, object]]) -> Answer | Unheard:
+    def _all(self, questions: Sequence[tuple[Path, str, Mapping[str, object]]]) -> list[AdminAnswer | NoAnswer]:
+        def one(question: tuple[Path, str, Mapping[str, object]]) -> AdminAnswer | NoAnswer:
             path, verb, fields = question
             try:
                 return ask(path, self._seconds, verb, **fields)
-            except Unheard as unheard:
+            except NoAnswer as unheard:
                 return unheard
 
         with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
@@ -187,11 +187,11 @@ def default_places() -> list[Path]:
     return [Path("/run/hopring"), *([Path(given) / "hopring"] if given else [])]
 
 
-def choose(sight: Sight, names: Sequence[str]) -> list[Seen]:
+def choose(fleet: Fleet, names: Sequence[str]) -> list[ReachedDaemon]:
     """The daemons named, or all; Failure if one cannot be asked."""
-    by_name = {one.name: one for one in sight.seen}
+    by_name = {one.name: one for one in fleet.seen}
     for name in names:
         if name not in by_name:
-            where = "cannot be asked from here" if name in sight.missing else "is none of the daemons"
+            where = "cannot be asked from here" if name in fleet.missing else "is none of the daemons"
             raise Failure(f"{name} {where}; those that answer are {', '.join(by_name) or 'none'}")
     return [by_name[name] for name in names or by_name]

@@ -14,22 +14,22 @@ from hopring.cli.daemon_session import Unreachable, json_option, timeout_option
 from hopring.cli.exits import Failure
 from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
-from hopring.cli.monitor.admin_client import Answer, Channels, Sight, choose, default_places
-from hopring.cli.monitor.screen import Screen
+from hopring.cli.monitor.admin_client import AdminAnswer, AdminClient, Fleet, choose, default_places
+from hopring.cli.monitor.screen import MonitorScreen
 from hopring.cli.monitor.screen_commands import read_cut_time, words
 from hopring.cli.monitor.table import plain_rows, plain_table
 from hopring.config.units import DURATION, SIZE
 
 SETTLE_SECONDS: Final = 30.0
 
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _yes_option(verb: Verb) -> Verb:
-    return click.option("--yes", is_flag=True, help="Do not ask; needed where stdin is no terminal.")(verb)
+def _yes_option(command: Command) -> Command:
+    return click.option("--yes", is_flag=True, help="Do not ask; needed where stdin is no terminal.")(command)
 
 
-def _wait_options(verb: Verb) -> Verb:
+def _wait_options(command: Command) -> Command:
     wait = click.option("--wait", is_flag=True, help="Wait until all daemons asked are in the views expected.")
     seconds = click.option(
         "--wait-timeout",
@@ -40,7 +40,7 @@ def _wait_options(verb: Verb) -> Verb:
         show_default=True,
         help="With --wait: how long that may take; then the exit code is 4.",
     )
-    return wait(seconds(verb))
+    return wait(seconds(command))
 
 
 def _confirm(what: str, yes: bool) -> None:
@@ -75,10 +75,10 @@ def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) ->
     Verbs that change something have to be allowed there (`allow` of [admin], or `hopd --dangerous`), need the
     daemon's own user or root, and ask before they do it, but for `heal`.
     """
-    context.obj = Channels(list(places) or default_places(), seconds)
+    context.obj = AdminClient(list(places) or default_places(), seconds)
     if context.invoked_subcommand is None:
         if sys.stdin.isatty() and sys.stdout.isatty():
-            Screen(context.obj).run()
+            MonitorScreen(context.obj).run()
         else:
             context.invoke(status)
 
@@ -93,22 +93,22 @@ def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) ->
 )
 @click.option("--count", type=click.IntRange(1), help="With --every: end after this many times.")
 @click.pass_obj
-def status(channels: Channels, as_json: bool, every_s: float | None, count: int | None) -> None:
+def status(admin: AdminClient, as_json: bool, every_s: float | None, count: int | None) -> None:
     """Show the state of every daemon.
 
     It shows state, view, packets, retransmissions, token rounds, deliveries, sessions, windows and cuts.
     """
     shown = 0
     while True:
-        sight = channels.look()
-        _warn(sight)
+        fleet = admin.look()
+        _warn(fleet)
         if as_json:
-            click.echo(json.dumps({one.name: one.status for one in sight.seen}))
-        elif sight.seen:
-            click.echo(plain_table(plain_rows(sight)))
+            click.echo(json.dumps({one.name: one.status for one in fleet.seen}))
+        elif fleet.seen:
+            click.echo(plain_table(plain_rows(fleet)))
         shown += 1
         if every_s is None or shown == count:
-            _end(sight)
+            _end(fleet)
             return
         time.sleep(every_s)
 
@@ -137,7 +137,7 @@ def _duration(_context: click.Context, _parameter: click.Parameter, text: str | 
 @json_option
 @click.pass_obj
 def partition(
-    channels: Channels,
+    admin: AdminClient,
     sides: tuple[str, ...],
     dry_run: bool,
     for_us: int | None,
@@ -151,35 +151,35 @@ def partition(
     SIDES are daemons and sites with | between the sides, as 'eu1 eu2 | us'. Daemons that are not named are one
     more side. It shows the sides and asks first.
     """
-    sight = _look(channels)
+    fleet = _look(admin)
     try:
-        parts = read_sides(" ".join(sides), sight.sites)
+        parts = read_sides(" ".join(sides), fleet.sites)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not dry_run:
         how_long = "until `heal`" if for_us is None else f"for {DURATION.write(for_us)}"
         _confirm(f"cut all traffic between the sides {show_sides(parts)}, {how_long}", yes)
-        answers = actions.send_partition(channels, sight, parts, for_us)
+        answers = actions.send_partition(admin, fleet, parts, for_us)
         _told(answers, as_json, undo="heal")
     if as_json:
         click.echo(json.dumps([sorted(side) for side in parts]))
     else:
         click.echo(show_sides(parts))
     if wait and not dry_run:
-        _wait_for(channels, parts, answers, wait_seconds)
+        _wait_for(admin, parts, answers, wait_seconds)
 
 
-def _wait_for(channels: Channels, sides: Sides, asked: Mapping[str, Answer], seconds: float) -> None:
-    taken = actions.wait_for_sides(channels, sides, asked, seconds)
+def _wait_for(admin: AdminClient, sides: Sides, asked: Mapping[str, AdminAnswer], seconds: float) -> None:
+    taken = actions.wait_for_sides(admin, sides, asked, seconds)
     click.echo(f"hop: all daemons asked are in the views expected, after {taken:.1f} s", err=True)
 
 
 @monitor.command()
 @json_option
 @click.pass_obj
-def review(channels: Channels, as_json: bool) -> None:
+def review(admin: AdminClient, as_json: bool) -> None:
     """Show the partition that is in force: one side if there is none."""
-    sides = in_force(_look(channels))
+    sides = in_force(_look(admin))
     if as_json:
         click.echo(json.dumps([sorted(side) for side in sides]))
     else:
@@ -190,13 +190,13 @@ def review(channels: Channels, as_json: bool) -> None:
 @_wait_options
 @json_option
 @click.pass_obj
-def heal(channels: Channels, wait: bool, wait_seconds: float, as_json: bool) -> None:
+def heal(admin: AdminClient, wait: bool, wait_seconds: float, as_json: bool) -> None:
     """Cancel the partition: all daemons reach each other again."""
-    sight = _look(channels)
-    answers = actions.heal(channels, sight)
+    fleet = _look(admin)
+    answers = actions.heal(admin, fleet)
     _told(answers, as_json)
     if wait:
-        _wait_for(channels, actions.one_side(sight), answers, wait_seconds)
+        _wait_for(admin, actions.one_side(fleet), answers, wait_seconds)
 
 
 def _size(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -232,7 +232,7 @@ def _size(_context: click.Context, _parameter: click.Parameter, text: str | None
 @json_option
 @click.pass_obj
 def window(
-    channels: Channels,
+    admin: AdminClient,
     daemons: tuple[str, ...],
     personal_segments: int | None,
     global_segments: int | None,
@@ -254,12 +254,14 @@ def window(
         "bundles": bundles,
     }
     given = {key: value for key, value in wanted.items() if value is not None}
-    sight = _look(channels)
+    fleet = _look(admin)
     if given:
-        _confirm(f"set windows at {_whom(sight, daemons)}", yes)
-        answers = actions.set_windows(channels, sight, daemons, given)
+        _confirm(f"set windows at {_whom(fleet, daemons)}", yes)
+        answers = actions.set_windows(admin, fleet, daemons, given)
     else:
-        answers = {one.name: Answer(True, {"result": one.status["window"]}) for one in choose(sight, daemons)}
+        answers = {
+            one.name: AdminAnswer(True, {"result": one.status["window"]}) for one in choose(fleet, daemons)
+        }
     _told(answers, as_json)
 
 
@@ -269,17 +271,17 @@ def window(
 @_yes_option
 @json_option
 @click.pass_obj
-def reload(channels: Channels, daemons: tuple[str, ...], no_wait: bool, yes: bool, as_json: bool) -> None:
+def reload(admin: AdminClient, daemons: tuple[str, ...], no_wait: bool, yes: bool, as_json: bool) -> None:
     """Make daemons read their configuration again.
 
     Without DAEMONS all do. Daemons and sites may have been added or removed.
     """
-    sight = _look(channels)
-    _confirm(f"reload the configuration of {_whom(sight, daemons)}", yes)
-    answers = actions.reload(channels, sight, daemons)
+    fleet = _look(admin)
+    _confirm(f"reload the configuration of {_whom(fleet, daemons)}", yes)
+    answers = actions.reload(admin, fleet, daemons)
     _told(answers, as_json)
     if not no_wait:
-        actions.wait_until_settled(channels, answers, SETTLE_SECONDS)
+        actions.wait_until_settled(admin, answers, SETTLE_SECONDS)
 
 
 @monitor.command()
@@ -288,48 +290,48 @@ def reload(channels: Channels, daemons: tuple[str, ...], no_wait: bool, yes: boo
 @_yes_option
 @json_option
 @click.pass_obj
-def terminate(channels: Channels, daemons: tuple[str, ...], everyone: bool, yes: bool, as_json: bool) -> None:
+def terminate(admin: AdminClient, daemons: tuple[str, ...], everyone: bool, yes: bool, as_json: bool) -> None:
     """Stop DAEMONS in an orderly way, as SIGTERM does."""
     if bool(daemons) == everyone:
         raise click.UsageError("name daemons, or --all")
-    sight = _look(channels)
-    _confirm(f"terminate {_whom(sight, daemons)}", yes)
-    answers = actions.terminate(channels, sight, daemons)
+    fleet = _look(admin)
+    _confirm(f"terminate {_whom(fleet, daemons)}", yes)
+    answers = actions.terminate(admin, fleet, daemons)
     _told(answers, as_json)
-    actions.wait_until_gone(channels, answers, SETTLE_SECONDS)
+    actions.wait_until_gone(admin, answers, SETTLE_SECONDS)
 
 
-def _whom(sight: Sight, names: tuple[str, ...]) -> str:
+def _whom(fleet: Fleet, names: tuple[str, ...]) -> str:
     """The daemons that a verb is for; Failure if one of them cannot be asked."""
-    return ", ".join([one.name for one in choose(sight, names)])
+    return ", ".join([one.name for one in choose(fleet, names)])
 
 
-def _look(channels: Channels) -> Sight:
+def _look(admin: AdminClient) -> Fleet:
     """Failure if nobody answers."""
-    sight = channels.look()
-    _warn(sight)
-    if not sight.seen:
-        _end(sight)
-    return sight
+    fleet = admin.look()
+    _warn(fleet)
+    if not fleet.seen:
+        _end(fleet)
+    return fleet
 
 
-def _warn(sight: Sight) -> None:
-    for path, why in sight.unheard:
+def _warn(fleet: Fleet) -> None:
+    for path, why in fleet.unheard:
         click.echo(f"hop: {path}: {why}", err=True)
-    if sight.missing:
-        click.echo(f"hop: cannot be asked from here: {', '.join(sight.missing)}", err=True)
+    if fleet.missing:
+        click.echo(f"hop: cannot be asked from here: {', '.join(fleet.missing)}", err=True)
 
 
-def _end(sight: Sight) -> None:
-    if sight.denied and not sight.seen:
+def _end(fleet: Fleet) -> None:
+    if fleet.denied and not fleet.seen:
         raise actions.Denied("no daemon lets us ask; call as the daemons' own user, or as root")
-    if not sight.seen:
+    if not fleet.seen:
         raise Unreachable(
             "no daemon answers; start hopd with an admin socket, or name another one with --admin"
         )
 
 
-def _told(answers: Mapping[str, Answer], as_json: bool, undo: str = "") -> None:
+def _told(answers: Mapping[str, AdminAnswer], as_json: bool, undo: str = "") -> None:
     """Shows what came of it, if nothing else is shown of it; Failure if a daemon refused."""
     quiet = bool(undo)
     if as_json and not quiet:

@@ -19,9 +19,9 @@ from rich.text import Text
 
 from hopring.cli.exits import Failure
 from hopring.cli.monitor.actions import in_force, show_sides
-from hopring.cli.monitor.admin_client import Channels, Sight
-from hopring.cli.monitor.screen_commands import Orders, Quit
-from hopring.cli.monitor.table import HEADS, RIGHT, Counts, counts_of, heads_that_fit, rates, row_of
+from hopring.cli.monitor.admin_client import AdminClient, Fleet
+from hopring.cli.monitor.screen_commands import Quit, ScreenCommands
+from hopring.cli.monitor.table import HEADS, RIGHT, StatusCounters, counts_of, heads_that_fit, rates, row_of
 
 LOOK_SECONDS: Final = 1.0
 KEY_SECONDS: Final = 0.1
@@ -30,20 +30,20 @@ LINE_CHARACTERS_MAX: Final = 500
 _READ_BYTES: Final = 1024
 
 
-class Screen:
+class MonitorScreen:
     """It asks in a thread of its own, so that a daemon that does not answer does not stop the typing."""
 
-    def __init__(self, channels: Channels, console: Console | None = None) -> None:
-        self._channels = channels
+    def __init__(self, admin: AdminClient, console: Console | None = None) -> None:
+        self._channels = admin
         self._console = console or Console(highlight=False)
         self._waiter = ThreadPoolExecutor(1)  # For orders that wait for views.
         self._waits: list[Future[list[str]]] = []
-        self._orders = Orders(channels, lambda deed: self._waits.append(self._waiter.submit(deed)))
+        self._orders = ScreenCommands(admin, lambda deed: self._waits.append(self._waiter.submit(deed)))
         self._said: deque[str] = deque(["type help for what can be done here"], maxlen=SAID_LINES)
         self._line = ""
-        self._sight: Sight | None = None
+        self._sight: Fleet | None = None
         self._problem = ""
-        self._before: dict[str, Counts] = {}
+        self._before: dict[str, StatusCounters] = {}
         self._rows: list[list[str]] = []
 
     def run(self) -> None:
@@ -60,7 +60,7 @@ class Screen:
                 self._orders.closed = True
 
     def _loop(self, asker: ThreadPoolExecutor, live: Live) -> None:
-        look: Future[Sight] = asker.submit(self._channels.look)
+        look: Future[Fleet] = asker.submit(self._channels.look)
         look_at = 0.0
         try:
             while True:
@@ -77,7 +77,7 @@ class Screen:
         except (Quit, KeyboardInterrupt):
             return
 
-    def _take(self, look: Future[Sight]) -> None:
+    def _take(self, look: Future[Fleet]) -> None:
         try:
             self._sight, self._problem = look.result(), ""
         except Failure as error:
@@ -122,14 +122,14 @@ class Screen:
         parts.append(Text(f"> {self._line}▏", style="bold"))
         return Group(*parts)
 
-    def _remarks(self, sight: Sight) -> Iterator[Text]:
-        sides = in_force(sight)
+    def _remarks(self, fleet: Fleet) -> Iterator[Text]:
+        sides = in_force(fleet)
         if len(sides) > 1:
             yield Text(f"partition: {show_sides(sides)}", style="bold red")
-        for path, why in sight.unheard:
+        for path, why in fleet.unheard:
             yield Text(f"{path}: {why}", style="yellow")
-        if sight.missing:
-            yield Text(f"cannot be asked from here: {', '.join(sight.missing)}", style="yellow")
+        if fleet.missing:
+            yield Text(f"cannot be asked from here: {', '.join(fleet.missing)}", style="yellow")
 
 
 @contextmanager

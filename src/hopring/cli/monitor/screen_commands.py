@@ -9,7 +9,7 @@ import click
 from hopring.cli.exits import Failure
 from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
-from hopring.cli.monitor.admin_client import Answer, Channels, Sight, choose
+from hopring.cli.monitor.admin_client import AdminAnswer, AdminClient, Fleet, choose
 from hopring.config.units import DURATION, SIZE
 from hopring.daemon.admin.protocol import CUT_US_MAX
 
@@ -36,7 +36,7 @@ _KEYS: Final = {
 }
 
 
-Deed = Callable[[], list[str]]
+Action = Callable[[], list[str]]
 """Something to do, and what is to be shown of it."""
 
 
@@ -44,34 +44,34 @@ class Quit(Exception):
     """Enough."""
 
 
-class Orders:
+class ScreenCommands:
     """The state is a partition that was defined and not sent, and an order that was not confirmed."""
 
-    def __init__(self, channels: Channels, later: Callable[[Deed], None]) -> None:
+    def __init__(self, admin: AdminClient, later: Callable[[Action], None]) -> None:
         """`later` does what takes long, and shows what came of it, while orders go on."""
-        self._channels = channels
+        self._channels = admin
         self._later = later
         self._defined: Sides | None = None
-        self._asked: Deed | None = None  # Done with the next order if that is `yes`.
+        self._asked: Action | None = None  # Done with the next order if that is `yes`.
         self.closed = False
         """Nobody is interested any more in what takes long."""
 
     def obey(self, line: str) -> list[str]:
         """Carries an order out; what is to be shown of it."""
-        verb, _, rest = line.strip().partition(" ")
-        if not verb:
+        name, _, rest = line.strip().partition(" ")
+        if not name:
             return []
         asked, self._asked = self._asked, None
-        return _told(asked) if verb == "yes" and asked else _told(lambda: self._obey(verb, rest.strip()))
+        return _told(asked) if name == "yes" and asked else _told(lambda: self._obey(name, rest.strip()))
 
-    def _obey(self, verb: str, rest: str) -> list[str]:
-        match verb:
+    def _obey(self, name: str, rest: str) -> list[str]:
+        match name:
             case "quit" | "exit" | "q":
                 raise Quit
             case "help" | "?":
                 return list(HELP)
             case "define" | "review" | "send" | "cancel" | "heal":
-                return self._obey_about_partitions(verb, rest)
+                return self._obey_about_partitions(name, rest)
             case "window":
                 given, names = _read_windows(rest)
                 words = " ".join([f"{key}={value}" for key, value in given.items()])
@@ -87,10 +87,10 @@ class Orders:
             case "yes":
                 return ["nothing was asked"]
             case _:
-                return [f"there is no order {verb}; try help"]
+                return [f"there is no order {name}; try help"]
 
-    def _obey_about_partitions(self, verb: str, rest: str) -> list[str]:
-        match verb:
+    def _obey_about_partitions(self, name: str, rest: str) -> list[str]:
+        match name:
             case "define":
                 self._defined = read_sides(rest, self._look().sites)
                 return [f"defined: {show_sides(self._defined)}; `send` makes it so"]
@@ -105,19 +105,19 @@ class Orders:
                 return self._waiting(answers, self._defined, wait)
             case _:
                 if rest not in ("", "wait"):
-                    raise ValueError(f"{verb} {rest}? write {verb}, or {verb} wait")
-                self._defined, sight = None, self._look()
-                answers = actions.heal(self._channels, sight)
-                return self._waiting(answers, actions.one_side(sight), bool(rest))
+                    raise ValueError(f"{name} {rest}? write {name}, or {name} wait")
+                self._defined, fleet = None, self._look()
+                answers = actions.heal(self._channels, fleet)
+                return self._waiting(answers, actions.one_side(fleet), bool(rest))
 
     def _ask(
-        self, what: str, names: Sequence[str], deed: Callable[[Channels, Sight], dict[str, Answer]]
+        self, what: str, names: Sequence[str], action: Callable[[AdminClient, Fleet], dict[str, AdminAnswer]]
     ) -> list[str]:
         whom = ", ".join([one.name for one in choose(self._look(), names)])
-        self._asked = lambda: _shown(deed(self._channels, self._look()))
+        self._asked = lambda: _shown(action(self._channels, self._look()))
         return [f"{what}: {whom}; type yes to do it, anything else not to"]
 
-    def _waiting(self, answers: Mapping[str, Answer], sides: Sides, wait: bool) -> list[str]:
+    def _waiting(self, answers: Mapping[str, AdminAnswer], sides: Sides, wait: bool) -> list[str]:
         def waited() -> list[str]:
             taken = actions.wait_for_sides(self._channels, sides, answers, WAIT_SECONDS, lambda: self.closed)
             return [f"all daemons asked are in the views expected, after {taken:.1f} s"]
@@ -126,17 +126,17 @@ class Orders:
             self._later(lambda: _told(waited))
         return _shown(answers)
 
-    def _look(self) -> Sight:
-        sight = self._channels.look()
-        if not sight.seen:
+    def _look(self) -> Fleet:
+        fleet = self._channels.look()
+        if not fleet.seen:
             raise Failure("no daemon answers")
-        return sight
+        return fleet
 
 
-def _told(deed: Deed) -> list[str]:
+def _told(action: Action) -> list[str]:
     """What is to be shown of it, also if it fails."""
     try:
-        return deed()
+        return action()
     except (ValueError, click.ClickException) as error:
         return [error.format_message() if isinstance(error, click.ClickException) else str(error)]
 
@@ -188,7 +188,7 @@ def _size(text: str) -> int:
         raise ValueError(f"{text!r} {error}; write it as {SIZE.example}") from None
 
 
-def _shown(answers: Mapping[str, Answer]) -> list[str]:
+def _shown(answers: Mapping[str, AdminAnswer]) -> list[str]:
     return [
         f"{name}: {words(answer.words.get('result', {})) if answer.ok else answer.why}"
         for name, answer in answers.items()

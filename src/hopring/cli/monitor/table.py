@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hopring.cli.monitor.admin_client import Sight
+from hopring.cli.monitor.admin_client import Fleet
 from hopring.config.units import SIZE
 
 HEADS: Final = (
@@ -33,7 +33,7 @@ _GAP: Final = 2  # Between two columns.
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class StatusCounters:
     """What a screen turns into rates."""
 
     at_s: float
@@ -41,7 +41,7 @@ class Counts:
     values: tuple[int, ...]
 
 
-def counts_of(status: Mapping[str, Any], at_s: float) -> Counts:
+def counts_of(status: Mapping[str, Any], at_s: float) -> StatusCounters:
     """The counters of one daemon; those of links and of the ring begin again with each view."""
     values = (
         status["packets"]["sent"],
@@ -50,10 +50,10 @@ def counts_of(status: Mapping[str, Any], at_s: float) -> Counts:
         status["ring"]["rounds"],
         status["delivered"]["messages"],
     )
-    return Counts(at_s, status["view"], values)
+    return StatusCounters(at_s, status["view"], values)
 
 
-def rates(now: Counts, before: Counts | None) -> list[str]:
+def rates(now: StatusCounters, before: StatusCounters | None) -> list[str]:
     """Per second since the last look, where that can be told."""
     if before is None or before.view != now.view or now.at_s <= before.at_s:
         return ["-"] * len(now.values)
@@ -106,9 +106,9 @@ def heads_that_fit(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     return heads
 
 
-def plain_rows(sight: Sight) -> list[list[str]]:
+def plain_rows(fleet: Fleet) -> list[list[str]]:
     """All lines, with counts."""
-    return [row_of(one.status, list(map(str, counts_of(one.status, 0.0).values))) for one in sight.seen]
+    return [row_of(one.status, list(map(str, counts_of(one.status, 0.0).values))) for one in fleet.seen]
 
 
 def plain_table(rows: Sequence[Sequence[str]]) -> str:
