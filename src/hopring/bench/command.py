@@ -1,4 +1,4 @@
-"""`hop bench` and its commands."""
+"""`hop bench`: the group of its commands."""
 
 import click
 
@@ -14,7 +14,8 @@ from hopring.bench.throughput import throughput
 def bench() -> None:
     """Measure throughput, latency and cost on this machine.
 
-    Daemons and clients are started for it and end with it. Progress is on stderr, figures are on stdout.
+    Daemons and clients are started for the measurement and end with it. Progress is on stderr, figures are on
+    stdout.
     """
 
 

@@ -1,8 +1,7 @@
-"""CPU per message, as a multiple of a fixed piece of work that was measured beside it.
+"""`hop bench cpu`: CPU time per message, as a multiple of a fixed piece of work measured at the same time.
 
-Rates move with whatever else a machine does; processor time moves less, and its ratio to work that never
-changes takes out how fast the machine is. So a baseline can be recorded of it; docs/performance.md has how far
-it still moves.
+Rates vary with the load of a machine; CPU time varies less, and its ratio to constant work takes out the speed
+of the machine. So a baseline can be recorded; docs/performance.md says how far it still varies.
 """
 
 import json
@@ -38,7 +37,7 @@ _PLAIN: Final = ("sending_us", "receiving_us", "calibration_us", "idle_percent")
 
 
 class CpuResult(msgspec.Struct, frozen=True):
-    """Of 1 KB messages in bundles, at three daemons of one site."""
+    """CPU cost of 1 KB messages in bundles, at three daemons of one site."""
 
     sending_us: float  # At the daemon of the sender.
     receiving_us: float  # The mean of the others.
@@ -53,7 +52,7 @@ class CpuResult(msgspec.Struct, frozen=True):
 
 
 def calibrate() -> float:
-    """Microseconds of processor time for a loop of work like ours: heads, columns, and copies of 1 KB."""
+    """CPU microseconds of one round of the calibration: heads, columns and copies of 1 KB."""
     body, kept = bytes(1024), dict[int, bytes]()
     begin = time.process_time_ns()
     for number in range(_LOOPS):
@@ -66,10 +65,10 @@ def calibrate() -> float:
 def measure_cpu(
     daemons: BenchDaemons, workload: Workload, runs: int, idle_seconds: float, say: ReportStep = no_progress
 ) -> CpuResult:
-    """Medians of some runs, over the least of the calibrations that were made all the while.
+    """Medians of some runs, divided by the least calibration made during them.
 
-    The least calibration hardly moves and tells how fast the machine is; their median doubles now and then, on
-    a machine that shares its processors, and the daemons' cost does not.
+    The least calibration hardly varies and measures the speed of the machine. Their median doubles now and then
+    on a machine that shares its processors, while the daemons' cost does not.
     """
     say(f"measuring idle daemons for {idle_seconds:g} s")
     idle_percent = _idle_percent(daemons, idle_seconds)
@@ -107,7 +106,7 @@ def _calibrate_for(calibrations: list[float], seconds: float) -> None:
 
 
 def least(one: CpuResult, other: CpuResult) -> CpuResult:
-    """Of two measurements the lesser of each figure; losses stay losses."""
+    """The lesser of each figure of two measurements; losses add up."""
     lesser = {name: min(getattr(one, name), getattr(other, name)) for name in (*GATED, *_PLAIN)}
     return msgspec.structs.replace(
         one, **lesser, lost=max(one.lost, other.lost), order_ok=one.order_ok and other.order_ok
@@ -124,7 +123,7 @@ def _idle_percent(daemons: BenchDaemons, seconds: float) -> float:
 
 
 def above_baseline(cpu: CpuResult, baseline: dict[str, dict[str, float]]) -> list[str]:
-    """What takes more than the baseline and its head-room, in words; none if all is well."""
+    """A text for each figure above the baseline and its headroom."""
     kind = _kind(cpu)
     if not set(GATED) <= set(baseline.get(kind, {})):
         return [f"the baseline has nothing of {kind} daemons; record it with --record"]
@@ -140,7 +139,7 @@ def above_baseline(cpu: CpuResult, baseline: dict[str, dict[str, float]]) -> lis
 
 
 def record(cpu: CpuResult, file: Path) -> None:
-    """Makes these figures the baseline of their kind; the other kind stays."""
+    """Records these figures as the baseline of their kind of build; the other kind stays."""
     baseline = json.loads(file.read_text()) if file.exists() else {}
     baseline[_kind(cpu)] = {name: getattr(cpu, name) for name in GATED}
     file.write_text(json.dumps(baseline, indent=2, sort_keys=True) + "\n")
@@ -190,10 +189,10 @@ def cpu(
 ) -> None:
     """CPU time of daemons per message, and of idle daemons.
 
-    Messages are Agreed, of 1 KB, in bundles, with three daemons in one site.
-    Figures are microseconds by the process CPU clock, and their ratios to a fixed piece of work that is
-    measured in the same seconds; medians of the runs. A baseline compares ratios, because machines differ;
-    what seems too dear is measured again before it is called so.
+    Messages are Agreed, of 1 KB, in bundles, with three daemons in one site. Figures are microseconds of the
+    process CPU clock, and their ratios to a fixed piece of work that is measured in the same seconds; medians
+    of the runs. A baseline compares ratios, because machines differ; a figure above it is measured again before
+    the command fails.
     """
     known = _read_baseline(baseline)
     if into is not None and not into.parent.is_dir():
@@ -223,7 +222,7 @@ def _problems(seen: CpuResult, baseline: Baseline | None) -> list[str]:
 
 
 def _read_baseline(file: Path | None) -> Baseline | None:
-    """Before anything is measured; Failure if it is none."""
+    """The baseline, read before anything is measured; Failure if the file is none."""
     try:
         return None if file is None else msgspec.json.decode(file.read_bytes(), type=Baseline)
     except msgspec.DecodeError as error:

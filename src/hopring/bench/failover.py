@@ -1,4 +1,4 @@
-"""Failover: a daemon is killed under load; when do the others' clients have a new view, and messages again?"""
+"""`hop bench failover`: how long a killed daemon holds up the clients of the others."""
 
 import json
 import time
@@ -30,7 +30,7 @@ VIEW_SECONDS_MAX: Final = 30.0
 
 
 class FailoverResult(msgspec.Struct, frozen=True):
-    """What one crash has shown, at the slowest of the clients at daemons that live on."""
+    """The result of one crash, at the slowest client of the surviving daemons."""
 
     view_ms: float  # From the kill to the group's new view.
     resumed_ms: float  # From the kill to the first message in it.
@@ -43,7 +43,7 @@ class FailoverResult(msgspec.Struct, frozen=True):
 def measure_failover(
     daemons: BenchDaemons, workload: Workload, group: str, say: ReportStep = no_progress
 ) -> FailoverResult:
-    """Kills the last daemon, at which a member is, and starts it again in the end."""
+    """Kills the last daemon, which has a member, and restarts it at the end."""
     victim = daemons.names[-1]
     workload = msgspec.structs.replace(workload, receivers=len(daemons.names) - 1)
     with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(daemons, Path(name)) as workers:
@@ -103,9 +103,9 @@ def failover(
 ) -> None:
     """Time to a new view after a daemon is killed under load.
 
-    The daemon is killed with SIGKILL; nothing that clients of the others sent may be lost.
-    All figures are those of the slowest client at a daemon that lives on. The daemon then starts again; that
-    takes from the start of its process to a view of all. Exit code 1 means that a message was lost or swapped.
+    The daemon is killed with SIGKILL; no message of the other daemons' clients may be lost. All figures are
+    those of the slowest client at a surviving daemon. Then the daemon is restarted, and the time from the start
+    of its process to a view of all is measured. Exit code 1 means that a message was lost or reordered.
     """
     workload = msgspec.convert(wishes, Workload)
     with (

@@ -1,6 +1,8 @@
-"""What a join and a message cost when there are many groups, or many sessions.
+"""`hop bench groups`: the cost of joins and messages with more and more groups and sessions.
 
-Each row measures the same work beside ever more groups or sessions, so every row should cost the same.
+Each row measures the same work with more groups or sessions present, so every row should cost the same. At the
+end the memory that an idle group or session takes: at daemons that have done nothing else, because daemons that
+have worked keep freed memory, which would hide growth. Kernel memory of connections is not counted.
 """
 
 import asyncio
@@ -44,7 +46,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class GroupsWork:
-    """How much is measured in each round."""
+    """The amount of work in each round."""
 
     joins: int = 200
     probes: int = 200
@@ -54,7 +56,7 @@ class GroupsWork:
 
 @dataclass(frozen=True, slots=True)
 class GroupsRow:
-    """What was seen beside so many groups and sessions."""
+    """Figures with this many groups and sessions."""
 
     groups: int
     sessions: int
@@ -73,7 +75,7 @@ async def beside_groups(
     tell: Callable[[GroupsRow], None],
     say: ReportStep = no_progress,
 ) -> None:
-    """Rows with ever more groups."""
+    """Measures rows with more and more groups."""
     async with AsyncExitStack() as stack:
         holders = [await stack.enter_async_context(idle_session(daemons.urls[at % 2])) for at in range(HOLDERS)]
         measured = await stack.enter_async_context(_measured(daemons))
@@ -94,7 +96,7 @@ async def beside_sessions(
     tell: Callable[[GroupsRow], None],
     say: ReportStep = no_progress,
 ) -> None:
-    """Rows with ever more sessions, each in a group of its own."""
+    """Measures rows with more and more sessions, each in a group of its own."""
     async with AsyncExitStack() as stack:
         measured = await stack.enter_async_context(_measured(daemons))
         made = 0
@@ -111,7 +113,7 @@ async def beside_sessions(
 
 @dataclass(slots=True)
 class _Measured:
-    """Who joins, and a group of two in two sites."""
+    """The session that joins, and a group of two members in two sites."""
 
     joiner: Session
     sender: Group
@@ -198,7 +200,7 @@ async def _receive(group: Group, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrowth:
-    """Of daemons by so many more groups or sessions, for each of them."""
+    """Memory added by each of `count` groups or sessions."""
 
     what: str
     count: int
@@ -208,7 +210,7 @@ class MemoryGrowth:
 
 @dataclass(frozen=True, slots=True)
 class DaemonMemory:
-    """Of daemons that do nothing."""
+    """Memory of idle daemons."""
 
     rss_bytes: int  # Of the first, before there was any client.
     pss_bytes: int
@@ -216,7 +218,7 @@ class DaemonMemory:
 
 
 async def measure_memory(daemons: BenchDaemons, groups: int, sessions: int) -> DaemonMemory:
-    """Of two daemons that nobody has used yet."""
+    """Measures the memory of two unused daemons."""
     pid = daemons.servers()[daemons.names[0]]
     rss_bytes, pss_bytes = [memory_bytes(pid, kind) for kind in ("Rss", "Pss")]
     async with AsyncExitStack() as stack:
@@ -249,7 +251,7 @@ async def _growth(
 
 
 async def _settled(daemons: BenchDaemons) -> list[int]:
-    """What is their own, of each."""
+    """The anonymous memory of each daemon, after a pause."""
     await asyncio.sleep(SETTLE_SECONDS)
     pids = daemons.servers()
     return [memory_bytes(pids[name], "Anonymous") for name in daemons.names]
@@ -301,9 +303,9 @@ def groups(
     """Cost with more and more groups and sessions.
 
     Two daemons in two sites on loopback, clients in this process. Each row does the same work: joins of new
-    groups, messages from one site to the other one at a time, and a flood of them. In brackets the ratio to the
-    first row. CPU is that of both daemons, for each join or message: it tells more than time on a busy machine.
-    In the end, what as many groups and sessions as in the last rows add to the memory of a daemon.
+    groups, single messages from one site to the other, and a flood of them. Numbers in brackets are ratios to
+    the first row. CPU is that of both daemons per join or message: on a busy machine it is more reliable than
+    time. At the end, the memory that the groups and sessions of the last rows add to a daemon.
     """
     work = GroupsWork(joins, probes, messages, rounds)
     allow_descriptors(sessions[-1] + WARM)

@@ -1,4 +1,4 @@
-"""Latency: one probe at a time, to a group of one's own and back, or to a client elsewhere that answers."""
+"""`hop bench latency`: round-trip times of single messages."""
 
 import json
 import time
@@ -34,7 +34,7 @@ PROBE_SECONDS_MAX: Final = 0.2
 
 
 class BenchRoundTrip(msgspec.Struct, frozen=True):
-    """What some probes took."""
+    """Percentiles of round-trip times."""
 
     p50_us: float
     p99_us: float
@@ -43,7 +43,7 @@ class BenchRoundTrip(msgspec.Struct, frozen=True):
 
 
 class ProbeOptions(msgspec.Struct, frozen=True):
-    """How it is probed."""
+    """How probes are sent, and the load beside them."""
 
     probes: int = 2000
     pause_us: int = 0
@@ -54,7 +54,7 @@ class ProbeOptions(msgspec.Struct, frozen=True):
 def measure_latency(
     system: BenchSystem, workload: Workload, probing: ProbeOptions, group: str, say: ReportStep = no_progress
 ) -> BenchRoundTrip:
-    """One run, at servers that are there; `group` has not been used before."""
+    """Measures one run on running servers; `group` must be a new name."""
     with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(system, Path(name)) as workers:
         if probing.load is None:
             return _probe(workers, Path(name), workload, probing, group, say)
@@ -136,7 +136,7 @@ def latency(
 ) -> None:
     """Round-trip times, one message at a time.
 
-    pong: to a client of another daemon that answers. own: until a member receives its own message. p50_us and
+    pong: to a client of another daemon, which answers. own: until a member receives its own message. p50_us and
     p99_us are those of pong.
     """
     workload = Workload(size_bytes=size_bytes, service=service, receivers=receivers)

@@ -39,20 +39,19 @@ _CLIENTS: Final = "clients"  # We ourselves; no daemon has such a name.
 
 @dataclass(frozen=True, slots=True)
 class ClusterShape:
-    """So many sites with so many daemons each."""
+    """A number of sites with the same number of daemons each."""
 
     sites: int
     each: int
 
     @property
     def daemons(self) -> int:
-        """All of them."""
         return self.sites * self.each
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonsWork:
-    """How much is measured in each row."""
+    """The amount of work in each row."""
 
     seconds: float = 5.0  # Of silence, and of a steady pace.
     probes: int = 200
@@ -62,7 +61,7 @@ class DaemonsWork:
 
 @dataclass(frozen=True, slots=True)
 class OneWayLatency:
-    """From a member to the other one, Agreed, one message at a time."""
+    """Latency from one member to the other, Agreed, one message at a time."""
 
     p50_ms: float
     p99_ms: float
@@ -70,7 +69,7 @@ class OneWayLatency:
 
 @dataclass(frozen=True, slots=True)
 class DaemonsRow:
-    """What so many daemons showed."""
+    """Figures of a cluster of this size."""
 
     daemons: int
     sites: int
@@ -93,7 +92,7 @@ class DaemonsRow:
 
 
 def measure_daemons(shape: ClusterShape, work: DaemonsWork, say: ReportStep = no_progress) -> DaemonsRow:
-    """One cluster, from its start to its end."""
+    """Runs and measures one cluster."""
     begin = time.monotonic()
     with BenchDaemons(sites_of(shape.daemons, shape.sites), work.patience, say) as daemons:
         together_s, together_cpu_s = time.monotonic() - begin, daemons.cpu_seconds()
@@ -130,7 +129,7 @@ def measure_daemons(shape: ClusterShape, work: DaemonsWork, say: ReportStep = no
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """At one moment."""
+    """Counters at one moment."""
 
     reading: CpuReading  # Of the daemons and of ourselves.
     wakes: int  # Of all daemons.
@@ -138,7 +137,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Between two looks."""
+    """Rates between two moments."""
 
     cpu: dict[str, float]  # Of a processor, by daemon.
     wakes: float  # A second, of all daemons.
@@ -191,7 +190,7 @@ async def _probe(sender: Group, receiver: Group, probes: int) -> OneWayLatency:
 
 
 async def _pace(sender: Group, receiver: Group, daemons: BenchDaemons, work: DaemonsWork) -> _Rates:
-    """Messages at a steady pace."""
+    """Sends messages at a steady pace; returns the rates meanwhile."""
     messages = int(work.seconds * work.pace_per_second)
     got = [0, 0]
 
@@ -280,11 +279,11 @@ def daemons(
 ) -> None:
     """Cost and latency with more and more daemons.
 
-    Each daemon is a process on loopback. It measures the time to one view, latency, CPU and memory.
+    Each daemon is a process on loopback. The command measures the time to one view, latency, CPU and memory.
 
     A message is Agreed, of 100 bytes, to two members: at two daemons of the last site (near), or there and in
-    the first one (far). CPU per message is that of all daemons, of the mean and of the busiest one, above what
-    silence takes; measure it at a slow pace, at which messages share little.
+    the first site (far). CPU per message is that of all daemons, of their mean and of the busiest one, above
+    that of idle daemons; measure it at a slow pace, at which messages share little.
     """
     work = DaemonsWork(seconds, probes, pace, patience)
     rows = []

@@ -1,4 +1,4 @@
-"""Options that the commands of `hop bench` share, and the workload that they make."""
+"""Options that the commands of `hop bench` share."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ _MESSAGE_BYTES_MAX = 144 * 1024
 
 
 def topology_options(command: Command) -> Command:
-    """How many daemons, and where."""
+    """Adds the options --daemons and --sites."""
     daemons = click.option(
         "--daemons", type=click.IntRange(1, 26), default=3, show_default=True, help="Number of daemons."
     )
@@ -28,7 +28,7 @@ def topology_options(command: Command) -> Command:
 
 
 def size_option(default: int) -> Callable[[Command], Command]:
-    """How long a message is."""
+    """Adds the option --size."""
 
     def add(command: Command) -> Command:
         size = click.IntRange(TAG_BYTES, _MESSAGE_BYTES_MAX)
@@ -46,7 +46,7 @@ def size_option(default: int) -> Callable[[Command], Command]:
 
 
 def receivers_option(default: int) -> Callable[[Command], Command]:
-    """How many receive."""
+    """Adds the option --receivers."""
 
     def add(command: Command) -> Command:
         return click.option(
@@ -61,7 +61,7 @@ def receivers_option(default: int) -> Callable[[Command], Command]:
 
 
 def runs_option(command: Command) -> Command:
-    """How often."""
+    """Adds the option --runs."""
     return click.option(
         "--runs",
         type=click.IntRange(1, 100),
@@ -72,7 +72,7 @@ def runs_option(command: Command) -> Command:
 
 
 def seconds_option(default: float) -> Callable[[Command], Command]:
-    """How long a run is."""
+    """Adds the option --seconds."""
 
     def add(command: Command) -> Command:
         return click.option(

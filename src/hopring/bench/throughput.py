@@ -1,4 +1,4 @@
-"""Throughput: senders flood, and what the slowest receiver gets counts, with nothing lost or swapped."""
+"""`hop bench throughput`: messages per second that reach the slowest receiver, none lost or reordered."""
 
 import json
 import os
@@ -43,7 +43,7 @@ SETTLE_SECONDS: Final = 0.2
 
 
 class ThroughputResult(msgspec.Struct, frozen=True):
-    """What one run has shown."""
+    """The figures of one run."""
 
     messages_per_second: float
     megabytes_per_second: float
@@ -58,7 +58,7 @@ class ThroughputResult(msgspec.Struct, frozen=True):
 
 
 def counters_for(file: Path, workload: Workload) -> Counters:
-    """A board for this workload."""
+    """Shared counters for this workload."""
     counters = slots.create_counters(file)
     counters[slots.WINDOW], counters[slots.BURST] = workload.in_flight, workload.at_once
     counters[slots.SIZE] = workload.size_bytes
@@ -73,7 +73,7 @@ def start_flood(
     task: WorkerTask,
     say: ReportStep = no_progress,
 ) -> None:
-    """Starts receivers and senders, and says go when all are ready."""
+    """Starts receivers and senders; lets them go when all are ready."""
     workload = task.workload
     say(f"starting receivers ({workload.receivers}) and senders ({workload.senders})")
     for number in range(workload.receivers):
@@ -91,7 +91,7 @@ def start_flood(
 
 
 def stop_flood(workers: WorkerProcesses, counters: Counters) -> tuple[int, int]:
-    """Stops senders and lets receivers have all; how much was sent, and how much of it is lost."""
+    """Stops senders and waits for receivers; returns the numbers of messages sent and lost."""
     counters[slots.STOP] = 1
     end = time.monotonic() + DRAIN_SECONDS
     receivers = slice(slots.RECEIVED, slots.RECEIVED + counters[slots.RECEIVERS])
@@ -106,7 +106,7 @@ def stop_flood(workers: WorkerProcesses, counters: Counters) -> tuple[int, int]:
 
 
 def order_is_ok(counters: Counters, sent: int) -> bool:
-    """Whether all receivers have seen the same; of one sender, just what it sent."""
+    """Whether all receivers saw the same order; of a single sender, exactly its own."""
     count = counters[slots.RECEIVERS]
     orders = set(counters[slots.ORDER : slots.ORDER + count])
     received = set(counters[slots.RECEIVED : slots.RECEIVED + count])
@@ -122,9 +122,9 @@ def measure_throughput(
     meanwhile: Callable[[float], object] = time.sleep,
     say: ReportStep = no_progress,
 ) -> ThroughputResult:
-    """One run, at servers that are there; `group` has not been used before.
+    """Measures one run on running servers; `group` must be a new name.
 
-    `meanwhile` is called with the seconds that are measured, and returns when they are over.
+    `meanwhile` is called with the seconds to measure, and returns after them.
     """
     with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(system, Path(name)) as workers:
         file = Path(name) / "board"
@@ -211,8 +211,8 @@ def throughput(
 ) -> None:
     """Messages per second that reach the slowest receiver.
 
-    Senders send as fast as they can. It is checked that nothing is lost and that all receive in one order.
-    Each daemon and client is a process on this machine. Exit code 1 means that a message was lost or swapped.
+    Senders send as fast as they can. The command checks that nothing is lost and that all receive in one order.
+    Each daemon and client is a process on this machine. Exit code 1 means that a message was lost or reordered.
     """
     workload = msgspec.convert(wishes, Workload)
     if workload.bundle and not workload.many:

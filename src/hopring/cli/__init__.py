@@ -1,1 +1,1 @@
-"""The command hop; thin, every verb calls a room above."""
+"""The command `hop`: thin commands over the packages below."""

@@ -1,6 +1,7 @@
-"""`hop completion`, and the names that the shell is offered: of groups, daemons, sites and spools.
+"""`hop completion`, and the names that a shell offers: groups, daemons, sites and spools.
 
-A completion must be quick and quiet: a daemon is asked for a moment only, and no answer means no names.
+Completion has to be quick and quiet: a daemon is asked with a short timeout, and without an answer no names are
+offered.
 """
 
 import os
@@ -21,10 +22,10 @@ _VARIABLE: Final = "_HOP_COMPLETE"
 def completion(context: click.Context, shell: str | None) -> None:
     """Print the completion script of a shell.
 
-    It completes commands, options and names: bash, zsh or fish.
+    It completes commands, options and names in bash, zsh and fish.
 
-    Without SHELL, the one that $SHELL names is taken. Names of groups are asked of the daemon at --at or
-    $HOP_URL, names of daemons of the admin sockets.
+    Without SHELL, the shell in $SHELL is used. Names of groups come from the daemon at --at or $HOP_URL, names
+    of daemons from the admin sockets.
 
     \b
     bash    echo 'eval "$(hop completion bash)"' >> ~/.bashrc
@@ -42,7 +43,7 @@ def completion(context: click.Context, shell: str | None) -> None:
 
 
 def group_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Groups that have members, asked of the daemon."""
+    """Groups with members, as the daemon lists them."""
     from hopring.cli.daemon_session import query_session  # noqa: PLC0415  Only when names are wanted.
     from hopring.client.url import URL_DEFAULT  # noqa: PLC0415
 
@@ -76,13 +77,13 @@ def daemon_names(context: click.Context, _parameter: click.Parameter, incomplete
 
 
 def side_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Sites and daemons that those daemons know of."""
+    """Sites and daemons known to the daemons that answer."""
     sites = _sites(context)
     return _beginning([*sites, *[name for names in sites.values() for name in names]], incomplete)
 
 
 def site_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Sites of the configuration that the command line names."""
+    """Sites of the configuration file on the command line."""
     from hopring.config import ConfigError, load_config  # noqa: PLC0415
 
     # An option that has no value yet ends the parsing, before arguments are given their names.

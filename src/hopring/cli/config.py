@@ -1,4 +1,4 @@
-"""`hop config`: is a configuration good, what would a good one look like, and what does Spread's become?"""
+"""`hop config`: checks a configuration, prints an example, converts one of Spread."""
 
 import json
 from pathlib import Path
@@ -76,7 +76,7 @@ def config() -> None:
 @click.argument("file", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def check(file: str, as_json: bool) -> None:
-    """Check FILE: show the cluster it describes, or its first mistake."""
+    """Check FILE: print the cluster it describes, or its first mistake."""
     cluster = load_config(file)
     click.echo(json.dumps(_facts(cluster)) if as_json else _summary(cluster))
 

@@ -1,4 +1,4 @@
-"""What the verbs that talk to a daemon share: where it is, and how its errors end the command."""
+"""Options, sessions and errors that commands talking to a daemon share."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,19 +24,19 @@ LOOK_SECONDS: Final = 0.5
 
 
 class Unreachable(Failure):
-    """There is no daemon, or it does not answer."""
+    """No daemon is there, or it does not answer."""
 
     exit_code = int(Exit.UNREACHABLE)
 
 
 class Late(Failure):
-    """An answer did not come in time."""
+    """An answer did not arrive in time."""
 
     exit_code = int(Exit.TIMEOUT)
 
 
 def checked_url(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """The value of an option, if it is the address of a daemon."""
+    """Option callback: the URL of a daemon, or BadParameter."""
     try:
         if value is not None:
             parse_urls(value)
@@ -46,7 +46,7 @@ def checked_url(_context: click.Context, _parameter: click.Parameter, value: str
 
 
 def at_daemon(command: Command) -> Command:
-    """The options that say which daemon, and under which name."""
+    """Adds the options --at and --name."""
     at = click.option(
         "--at",
         "url",
@@ -63,7 +63,7 @@ def at_daemon(command: Command) -> Command:
 
 
 def service_option(command: Command) -> Command:
-    """The option that names a service."""
+    """Adds the option --service."""
     choice = click.Choice([service.name.lower() for service in Service], case_sensitive=False)
     return click.option(
         "--service", type=choice, default="agreed", show_default=True, help="Delivery service."
@@ -72,7 +72,7 @@ def service_option(command: Command) -> Command:
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Turns the library's errors into the ends of the command."""
+    """Turns errors of the client library into exit codes of the command."""
     try:
         yield
     except NameInUse as error:
@@ -87,7 +87,7 @@ def client_errors() -> Iterator[None]:
 
 @contextmanager
 def query_session(url: str, name: str | None, seconds: float) -> Iterator[Session]:
-    """A session for questions; its end needs no answer, so it is over at once even if no view comes about."""
+    """A session for queries, aborted at the end: the command ends at once even without a view."""
     with client_errors():
         session = connect(url, name=name, membership=False, timeout_seconds=seconds, reconnect=False)
         try:
@@ -97,7 +97,7 @@ def query_session(url: str, name: str | None, seconds: float) -> Iterator[Sessio
 
 
 def timeout_option(command: Command) -> Command:
-    """How long an answer may take."""
+    """Adds the option --timeout."""
     return click.option(
         "--timeout",
         "seconds",
@@ -110,12 +110,12 @@ def timeout_option(command: Command) -> Command:
 
 
 def json_option(command: Command) -> Command:
-    """For scripts."""
+    """Adds the option --json."""
     return click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(command)
 
 
 def give_up_option(default: float | None) -> Callable[[Command], Command]:
-    """How long to try to come back after the connection is lost; None is always."""
+    """Adds the option --give-up: how long to reconnect; None is without end."""
     shown = f"{default:g}" if default is not None else "never"
     return click.option(
         "--give-up",
@@ -128,27 +128,27 @@ def give_up_option(default: float | None) -> Callable[[Command], Command]:
 
 
 def reconnect_of(give_up_seconds: float | None) -> Reconnect | bool:
-    """The option as the library wants it."""
+    """The value of --give-up as the `reconnect` argument of `connect`."""
     if give_up_seconds == 0:
         return False
     return Reconnect(give_up_seconds=SECONDS_MAX if give_up_seconds is None else give_up_seconds)
 
 
 class ConnectionWatch:
-    """Whether a session is connected, told on stderr when that changes."""
+    """Reports on stderr when a session loses its connection and when it is back."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._told = False
 
     def look(self) -> None:
-        """Tells if the connection is lost."""
+        """Reports a lost connection, once."""
         if not self._told and not self._session.connected and self._session.ended is None:
             self._told = True
             click.echo(f"hop: the connection to {self._session.daemon} is lost; trying to come back", err=True)
 
     def back(self, event: Reconnected) -> None:
-        """Tells that it is there again, and what is missing."""
+        """Reports the reconnection and what was missed."""
         self._told = False
         gap = event.gap
         seconds = gap.back_at_seconds - gap.lost_at_seconds
@@ -161,7 +161,7 @@ class ConnectionWatch:
 
 
 def events_of(session: Session, presence: ConnectionWatch) -> Iterator[Event]:
-    """All events, until the session ends for good, which is an error."""
+    """All events of a session; raises the error with which the session ends for good."""
     while True:
         try:
             event = session.receive(timeout_seconds=LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""How the command ends: one number per kind of failure, and an error that carries it."""
+"""Exit codes of the command, and the exceptions that carry them."""
 
 from enum import IntEnum
 from typing import IO
@@ -25,7 +25,7 @@ class Failure(click.ClickException):
     exit_code = int(Exit.FAILURE)
 
     def show(self, file: IO[str] | None = None) -> None:
-        """Says what is wrong, on stderr."""
+        """Prints the message on stderr."""
         click.echo(f"hop: {self.message}", file, err=True)
 
 

@@ -1,4 +1,8 @@
-"""The command `hop`. Every verb lives in a module of its own, which is loaded only when it is called."""
+"""The command `hop`: a table of commands, each imported when it is called.
+
+Commands of packages above this one are named by their path only, so the imports of this package point
+downwards.
+"""
 
 import errno
 import signal
@@ -36,14 +40,14 @@ COMMANDS: Final = {
 
 
 class LazyCommands(click.Group):
-    """Loads a verb by its name, and turns what ends a verb early into the exit code for it."""
+    """Imports a command when it is called, and maps exceptions to exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs as help lists them."""
+        """The commands in the order of the help text."""
         return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb, or None if there is none of that name."""
+        """The command of this name, or None."""
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         module, _, name = COMMANDS[cmd_name].partition(":")
@@ -53,7 +57,7 @@ class LazyCommands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb that the command line names; if there is none, the error names a similar one."""
+        """The command on the command line; for an unknown one the error suggests a similar name."""
         if args and not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
             near = get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5)
             remedy = f"did you mean {near[0]}?" if near else "`hop --help` lists the commands"
@@ -61,7 +65,7 @@ class LazyCommands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Runs a verb."""
+        """Runs a command and maps its exceptions to exit codes."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
@@ -93,7 +97,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The entry point."""
+    """Entry point of the script `hop`."""
     signal.signal(signal.SIGTERM, _leave)
     for stream in (sys.stdout, sys.stderr):
         # A terminal without our signs shows question marks; that is no reason to fail.
@@ -102,7 +106,7 @@ def main() -> None:
 
 
 def _leave(number: int, _frame: object) -> NoReturn:
-    """Unwinds, so that whatever the verb started ends with it."""
+    """Raises SystemExit on SIGTERM, so that context managers end what the command started."""
     raise SystemExit(128 + number)
 
 

@@ -1,4 +1,4 @@
-"""`hop pipeline`: the jobs on Spark."""
+"""`hop pipeline`: Spark jobs that audit traces and turn spools into tables and a report."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def pipeline() -> None:
-    """Jobs on Spark, on this machine or on a cluster. Needs the extras `spark` and, without Java, `jdk`."""
+    """Run Spark jobs, on this machine or on a cluster. Needs the extras `spark` and, without Java, `jdk`."""
 
 
 @pipeline.command()
@@ -57,10 +57,10 @@ def audit(
     remote: str | None,
     as_json: bool,
 ) -> None:
-    """Judge a trace by the properties of extended virtual synchrony, daemons and clients alike.
+    """Check a trace against the properties of extended virtual synchrony, of daemons and of clients.
 
-    Each property is a query that returns its violations; the verdicts are those that `hop sim` gives. Exit
-    code 1 means that one is broken, and then there is a witness: what happened, and where in the trace.
+    Each property is a query that returns its violations; the verdicts are those of `hop sim`. Exit code 1 means
+    that a property is broken, and then a witness shows what happened and where in the trace.
     """
     if master and remote:
         raise click.UsageError("--master and --remote do not go together")
@@ -142,9 +142,9 @@ def run(
 ) -> None:
     """Make tables, an audit and a report of spools and traces.
 
-    In DIR are then bronze/ (what came in), silver/ (one table of messages for all spools, and what is missing
-    where), gold/ (what was measured), audit.json and report.html. Tables of an earlier run are replaced, each
-    at once. Exit code 1 means that a property is broken, and then there is a witness.
+    DIR then has bronze/ (the records as they came in), silver/ (one table of messages for all spools, and what
+    is missing in which), gold/ (measurements), audit.json and report.html. Tables of an earlier run are
+    replaced, each atomically. Exit code 1 means that a property is broken, and then a witness shows it.
     """
     if master and remote:
         raise click.UsageError("--master and --remote do not go together")

@@ -1,4 +1,4 @@
-"""Progress on stderr: a line that is redrawn on a terminal, and plain lines elsewhere if wanted."""
+"""Progress on stderr: a line that is redrawn on a terminal, plain lines elsewhere where wanted."""
 
 import os
 import sys
@@ -15,10 +15,10 @@ PLAIN_EVERY_SECONDS: Final = 5.0
 
 
 class ProgressLine:
-    """Use it as a context manager, so that the terminal gets its cursor back."""
+    """A context manager, so that the terminal gets its cursor back."""
 
     def __init__(self, *columns: rich.ProgressColumn, auto_refresh: bool = True) -> None:
-        """These columns stand behind a spinner and the name of the task."""
+        """The columns follow a spinner and the name of the task."""
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
         self.live = self._err.is_terminal and not self._err.is_dumb_terminal and "NO_COLOR" not in os.environ
         self._line = rich.Progress(
@@ -45,7 +45,7 @@ class ProgressLine:
         self._line.stop()
 
     def plain(self, text: str) -> None:
-        """A line of its own, where there is no line that is redrawn."""
+        """Prints a line of its own where no line is redrawn."""
         if not self.live:
             self._err.print(f"hop: {text}", markup=False)
 
@@ -54,13 +54,13 @@ class Steps(ProgressLine):
     """One step after the other, each of unknown duration."""
 
     def __init__(self, *, plain: bool = False) -> None:
-        """With `plain`, each step is a line of its own where nothing is redrawn."""
+        """With `plain`, each step is a line of its own where no line is redrawn."""
         super().__init__(rich.TimeElapsedColumn())
         self._plain = plain
         self._task: rich.TaskID | None = None
 
     def say(self, step: str) -> None:
-        """The next step."""
+        """Begins the next step."""
         if self._task is None:
             self._task = self._line.add_task(step, total=None)
         self._line.update(self._task, description=step)
@@ -83,7 +83,7 @@ class Amounts(ProgressLine):
         self._task = self._line.add_task(task, total=total_bytes, words=self._words(0.0))
 
     def done(self, some_bytes: int, records: int) -> None:
-        """So much more is done."""
+        """Adds to the bytes and records done."""
         self._bytes += some_bytes
         self._records += records
         now_s = time.monotonic()

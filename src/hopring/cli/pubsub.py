@@ -1,4 +1,4 @@
-"""`hop sub`: shows what comes to groups."""
+"""`hop pub` and `hop sub`: send messages to a group, print the messages of groups."""
 
 import base64
 import json
@@ -40,10 +40,10 @@ def sub(
     count: int | None,
     give_up_seconds: float | None,
 ) -> None:
-    """Join the groups and print what comes, one line per message, until interrupted.
+    """Join the groups and print their messages, one line each, until interrupted.
 
-    When the connection is lost it comes back, to the same daemon or another one of --at, joins again, and says
-    on stderr for how long messages are missing; with --json also as an object among the others.
+    When the connection is lost, the command reconnects, to the same daemon or another one of --at, joins again,
+    and reports on stderr for how long messages are missing; with --json also as an object among the others.
     """
     reconnect = reconnect_of(give_up_seconds)
     with client_errors(), connect(url, name=name, membership=views, reconnect=reconnect) as session:
@@ -66,7 +66,7 @@ def _print_events(session: Session, as_json: bool, count: int | None) -> None:
 
 
 def as_line(event: Event) -> str:
-    """An event for people."""
+    """An event as one line of text."""
     match event:
         case Message():
             return event.data.decode(errors="replace")
@@ -152,8 +152,8 @@ def _data(data: bytes) -> dict[str, str]:
 def pub(group: str, data: str, url: str, name: str | None, service: str, message_type: int) -> None:
     """Send DATA to GROUP; with - as DATA, each line of stdin.
 
-    It ends when all messages have their place in the order, and warns on stderr if nobody was in GROUP at the
-    place of the first. Unreliable messages have no such place.
+    The command ends when all messages have their place in the order. It warns on stderr if GROUP had no members
+    at the place of the first one. Unreliable messages have no place.
     """
     with client_errors(), connect(url, name=name, membership=False, reconnect=False) as session:
         messages = _lines() if data == "-" else iter([data.encode()])
@@ -166,7 +166,7 @@ def pub(group: str, data: str, url: str, name: str | None, service: str, message
 
 
 def _send_first(session: Session, group: str, message: bytes, service: Service, message_type: int) -> None:
-    """Sends a message and waits for its receipt: to wait for that of each would make a long input slow."""
+    """Sends a message and waits for its receipt. Waiting for every receipt would make a long input slow."""
     receipt = session.multicast_wait(
         group, message, service=service, type=message_type, timeout_seconds=GOODBYE_SECONDS
     )

@@ -1,4 +1,4 @@
-"""`hop groups` and `hop members`: which groups there are, and who is in one."""
+"""`hop groups`, `hop members` and `hop view`: queries to a daemon."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from hopring.client.queries import DaemonView, GroupMembers
 def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
     """List the groups and how many members they have.
 
-    HERE is how many of them are clients of this daemon. Empty groups and private groups are not listed.
+    HERE counts the members that are clients of this daemon. Empty groups and private groups are not listed.
     """
     with query_session(url, name, seconds) as session:
         found = session.groups(timeout_seconds=seconds)
@@ -38,7 +38,7 @@ def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
 def members(group: str, url: str, name: str | None, seconds: float, as_json: bool) -> None:
     """List the members of GROUP.
 
-    They are sorted by daemon and name. A group without members gives no rows.
+    They are sorted by daemon and name. A group without members has no rows.
     """
     with query_session(url, name, seconds) as session:
         found = session.members(group, timeout_seconds=seconds)
@@ -68,7 +68,7 @@ def _facts(found: GroupMembers) -> dict[str, object]:
 
 
 def _id(found: GroupMembers) -> str:
-    """The daemons' view in which it was made, and the index in it."""
+    """The daemons' view in which the group's view was made, and its index there."""
     assert found.id is not None, "who is in a group is in a view of it"
     view = found.id.view
     return f"{view.counter}.{view.representative}.{view.nonce:016x}/{found.id.signed}"
@@ -83,7 +83,7 @@ def _id(found: GroupMembers) -> str:
 def view(url: str, name: str | None, seconds: float, as_json: bool, watch: bool, count: int | None) -> None:
     """Show the daemons of the present view.
 
-    It shows since when, and why the view was installed.
+    It also shows when and why the view was installed.
     """
     with query_session(url, name, seconds) as session:
         shown = session.view(timeout_seconds=seconds)

@@ -1,4 +1,4 @@
-"""`hop routes`: the way that everything takes from each site, as a tree; or what links weigh at a daemon."""
+"""`hop routes`: the routing trees of a configuration, or the link weights at a daemon."""
 
 import json
 from collections.abc import Iterator
@@ -99,7 +99,7 @@ def draw(tree: Tree, config: Config, weights: dict[Pair, int]) -> str:
 
 
 def _walk(tree: Tree, site: SiteId, rails: str) -> Iterator[tuple[str, SiteId]]:
-    """All sites below this one, each with the lines to its left."""
+    """All sites below this one, each with the tree lines to its left."""
     branches = tree.branches(site)
     for branch in branches:
         last = branch is branches[-1]

@@ -1,4 +1,4 @@
-"""`hop shell`: a client to type at; what comes is shown as it comes."""
+"""`hop shell`: an interactive client that prints events as they arrive."""
 
 import os
 import select
@@ -45,11 +45,11 @@ quit                    or the end of the input; all that was asked for is done 
 
 
 class CommandError(Exception):
-    """A line that is no command, or that nothing came of."""
+    """An unknown command, or one that failed."""
 
 
 class InteractiveShell:
-    """One session, and the words for it."""
+    """One session and the commands on it."""
 
     def __init__(self, session: Session, seconds: float) -> None:
         self._session = session
@@ -69,7 +69,7 @@ class InteractiveShell:
         }
 
     def obey(self, line: str) -> None:
-        """Carries a line out."""
+        """Runs one line of input."""
         name, _, rest = line.strip().partition(" ")
         if name not in self._commands:
             raise CommandError(f"{name}: unknown; help lists the commands")
@@ -81,7 +81,7 @@ class InteractiveShell:
             raise CommandError(str(error)) from None
 
     def show_all(self) -> None:
-        """What has come by now; an error if nothing more will."""
+        """Prints the events that have arrived; raises the error with which the session has ended."""
         while self._session.poll():
             self.show(self._session.receive())
         self._presence.look()
@@ -89,7 +89,7 @@ class InteractiveShell:
             raise self._session.ended
 
     def show(self, event: Event) -> None:
-        """An event; that the session was away is no event of a group, and goes to stderr."""
+        """Prints an event; a reconnection goes to stderr, because it is no event of a group."""
         if isinstance(event, Reconnected):
             self._presence.back(event)
         else:
@@ -143,10 +143,10 @@ class InteractiveShell:
 def shell(
     context: click.Context, url: str, name: str | None, seconds: float, give_up_seconds: float | None
 ) -> None:
-    """Join, leave, send and look around by typing; events are shown as they come. `help` lists the commands.
+    """Join, leave, send and query interactively; events are printed as they arrive. `help` lists the commands.
 
-    When the connection is lost the shell comes back, joins its groups again, and says for how long messages are
-    missing. Commands may also come from a file or a pipe; then exit code 1 tells that one of them failed.
+    When the connection is lost, the shell reconnects, joins its groups again, and reports for how long messages
+    are missing. Commands may also come from a file or a pipe; then exit code 1 means that one of them failed.
     """
     typed = sys.stdin.isatty()
     failed = False
@@ -172,7 +172,7 @@ def shell(
 
 
 def _lines(session: Session, show: Callable[[], None], typed: bool) -> Iterator[str]:
-    """Lines of the input as they come; what comes from the daemon meanwhile is shown."""
+    """Lines of the input; events of the daemon are printed while it waits for them."""
     rest = b""
     while True:
         if typed:
@@ -195,7 +195,7 @@ def _lines(session: Session, show: Callable[[], None], typed: bool) -> Iterator[
 
 
 def line_of(event: Event) -> str:
-    """An event for people."""
+    """An event as one line of text."""
     if isinstance(event, Message):
         text = event.data.decode(errors="replace")
         return f"{','.join(event.groups)} {event.sender} [{event.service.name.lower()}] {text}"

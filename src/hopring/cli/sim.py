@@ -1,4 +1,4 @@
-"""`hop sim`: the fault campaign. Thousands of small worlds, each a cluster with a bad network, each judged."""
+"""`hop sim`: the fault campaign. Each seed is a cluster on a faulty network, and its history is checked."""
 
 import os
 import sys
@@ -128,7 +128,7 @@ def _bug(name: str | None) -> Bug | None:
 
 
 def _again_interpreted() -> None:
-    """A bug cannot be planted in compiled code: the same command, in the same process, on the sources."""
+    """Runs the command again in this process on the sources: a bug cannot be planted in compiled code."""
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"HOPRING_PURE": "1"})
 
@@ -204,7 +204,7 @@ def _write_trace(directory: Path | None, outcome: WorldOutcome) -> list[str]:
 
 
 class CampaignProgress(ProgressLine):
-    """The worlds of a campaign, or the runs that make one smaller."""
+    """Progress of a campaign, or of the runs that shrink one world."""
 
     def __init__(self, total: int | None) -> None:
         # It is drawn only when a world is done: a thread of its own would take time from the worlds.
@@ -213,7 +213,7 @@ class CampaignProgress(ProgressLine):
         self._failed = 0
 
     def done(self, report: SeedReport) -> None:
-        """A world is done; one that failed is named at once."""
+        """One world is done; a failed one is printed at once."""
         self._failed += report.failed
         if report.failed:
             self._err.print(f"seed {report.seed}: {report.broken[0].property}", style="red", markup=False)
@@ -221,10 +221,10 @@ class CampaignProgress(ProgressLine):
         self._line.update(self._task, advance=1, words=words, refresh=True)
 
     def shrinking(self, runs: int, faults: int) -> None:
-        """A smaller world is tried."""
+        """A smaller world is being tried."""
         self._line.update(self._task, advance=1, words=f"run {runs}, {faults} faults left", refresh=True)
 
     def note(self, text: str) -> None:
-        """Says something, below the line."""
+        """Prints a line below the progress line."""
         self._line.stop()
         self._err.print(f"hop: {text}", markup=False)

@@ -1,4 +1,4 @@
-"""What `hop sim` prints: text for people, or one JSON object."""
+"""Output of `hop sim`: text, or one JSON object."""
 
 import json
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from hopring.sim.campaign.story import schedule_lines, story
 
 
 def count(number: int, noun: str) -> str:
-    """A number and what it counts."""
+    """A number with its noun."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def bugs(known: Iterable[Bug], as_json: bool) -> str:
-    """The bugs that can be planted."""
+    """The list of bugs that can be planted."""
     if as_json:
         return json.dumps(
             {"bugs": [{"name": one.name, "breaks": one.breaks, "story": one.story} for one in known]}
@@ -30,7 +30,7 @@ def bugs(known: Iterable[Bug], as_json: bool) -> str:
 def campaign(
     tally: CampaignTotals, seeds: range, clients: bool, bug: Bug | None, seconds: float, as_json: bool
 ) -> str:
-    """What came of many seeds."""
+    """The result of many seeds."""
     if as_json:
         return json.dumps(_campaign_facts(tally, seeds, clients, bug, seconds))
     lines: list[str] = []
@@ -88,7 +88,7 @@ def _failure(one: SeedReport | WorldOutcome) -> dict[str, object]:
 
 
 def one_json(outcome: WorldOutcome, seconds: float, files: list[str]) -> str:
-    """What came of one seed."""
+    """The result of one seed as JSON."""
     return json.dumps(_one_facts(outcome, seconds, files))
 
 
@@ -108,7 +108,7 @@ def _one_facts(outcome: WorldOutcome, seconds: float, files: list[str]) -> dict[
 
 
 def not_shrunk(seed: int, seconds: float, as_json: bool) -> str:
-    """That a seed has nothing to shrink."""
+    """The result for a seed that does not fail."""
     if as_json:
         facts = {"seeds": 1, "violations": 0, "failed_seeds": [], "events": 0, "seconds": round(seconds, 1)}
         return json.dumps(facts | {"compiled": compiled.active()})
@@ -116,7 +116,7 @@ def not_shrunk(seed: int, seconds: float, as_json: bool) -> str:
 
 
 def shrunk(small: Shrunk, seconds: float, files: list[str], as_json: bool) -> str:
-    """The smallest world that was found."""
+    """The smallest failing world that was found."""
     world = small.world
     if as_json:
         facts = _one_facts(small.outcome, seconds, files)

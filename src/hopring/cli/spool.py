@@ -1,4 +1,4 @@
-"""What the verbs of `hop spool` share: where spools are, which of them, how their errors end the command."""
+"""`hop spool`: writes, lists, replays, verifies and archives durable logs of groups."""
 
 import base64
 import json
@@ -48,7 +48,7 @@ SYNC_HELP: Final = "When records are safe on disk, and can be read; 0s: every ba
 
 
 def spool_option(command: Command) -> Command:
-    """Where the spools are."""
+    """Adds the option --spool."""
     return click.option(
         "--spool",
         "root",
@@ -62,12 +62,12 @@ def spool_option(command: Command) -> Command:
 
 
 def group_argument(command: Command) -> Command:
-    """Which spools; none means all."""
+    """Adds the argument GROUP..., without which all spools are meant."""
     return click.argument("groups", metavar="[GROUP]...", nargs=-1, shell_complete=spool_names)(command)
 
 
 def skip_option(command: Command) -> Command:
-    """For reading what is left of a damaged spool."""
+    """Adds the option --skip-damaged."""
     return click.option("--skip-damaged", is_flag=True, help="Pass over records that are damaged.")(command)
 
 
@@ -84,7 +84,7 @@ def chosen(root: Path, groups: tuple[str, ...]) -> Iterator[Path]:
 
 @contextmanager
 def spool_errors() -> Iterator[None]:
-    """Turns errors of spools into the end of the command."""
+    """Turns errors of spools into exit codes of the command."""
     try:
         yield
     except HopError as error:
@@ -146,7 +146,7 @@ def _records(
 
 
 def as_line(record: SpoolRecord) -> str:
-    """A record for people."""
+    """A record as one line of text."""
     match record.header.kind:
         case RecordKind.MESSAGE:
             return record.data.decode(errors="replace")
@@ -163,7 +163,7 @@ def as_line(record: SpoolRecord) -> str:
 
 
 def facts_of(record: SpoolRecord) -> dict[str, object]:
-    """A record for scripts."""
+    """A record as a JSON object."""
     its = record.header
     common = {
         "offset": record.offset,
@@ -206,7 +206,7 @@ def _data(data: bytes) -> dict[str, str]:
 
 
 def amount(quantity: Quantity) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
-    """Reads an option with its unit."""
+    """Option callback for a quantity with its unit."""
 
     def read(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
         if value is None:
@@ -275,11 +275,9 @@ def run(
     retain_until_archived: bool,
     slow: SlowPolicy,
 ) -> None:
-    """Join groups and write their messages to spools.
+    """Join groups and write their messages to spools, until interrupted.
 
-    It runs until it is interrupted.
-
-    PATTERN is a name, or has * ? [] in it as file names have: then groups that appear later are joined too.
+    PATTERN is a name, or a pattern with * ? [] as for file names: then groups that appear later are joined too.
     """
     retention = Retention(retain_bytes, None if retain_us is None else retain_us / 1e6, retain_until_archived)
     options = SpoolOptions(sync_us / 1e6, segment_bytes, segment_us / 1e6, retention)
@@ -310,7 +308,7 @@ spool.add_command(replay)
 def ls_(root: Path, as_json: bool) -> None:
     """List the spools.
 
-    It shows group, offsets, size, time of the last record, and the offsets up to which consumers are done.
+    Columns: group, offsets, size, time of the last record, and the offsets up to which consumers are done.
     """
     with spool_errors():
         rows = [_facts(directory) for directory in spools(root)]
@@ -345,9 +343,9 @@ def _facts(directory: Path) -> dict[str, object]:
 @spool_option
 @json_option
 def verify_(groups: tuple[str, ...], root: Path, as_json: bool) -> None:
-    """Read every byte of the spools, and name all damage.
+    """Read every byte of the spools, and report all damage.
 
-    Exit code 1 means that there is some. Progress is on stderr.
+    Exit code 1 means that some was found. Progress is on stderr.
     """
     damaged = 0
     with spool_errors():

@@ -1,4 +1,4 @@
-"""`hop trace`: what can be done with a recorded trace."""
+"""`hop trace`: pictures of a recorded trace."""
 
 from io import BytesIO
 from pathlib import Path

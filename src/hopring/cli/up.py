@@ -1,4 +1,4 @@
-"""`hop up`: a cluster on this machine, without a configuration, until it is interrupted."""
+"""`hop up`: a cluster on this machine, without a configuration file, until interrupted."""
 
 import json
 import time
@@ -19,7 +19,7 @@ DAEMONS_MAX = 64
 
 
 def read_sites(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dict[str, int]:
-    """`eu=2,us=2`: by name, how many daemons."""
+    """Parses `eu=2,us=2`: the number of daemons of each site."""
     if text is None:
         return dict(SITES_DEFAULT)
     sites: dict[str, int] = {}
@@ -34,7 +34,7 @@ def read_sites(_context: click.Context, _parameter: click.Parameter, text: str |
 
 
 def read_links(texts: tuple[str, ...], sites: dict[str, int]) -> dict[tuple[str, str], str]:
-    """`eu-us=40ms`, by the two sites; names may have dashes too."""
+    """Parses `eu-us=40ms`: delays by pair of sites; names may contain dashes."""
     links: dict[tuple[str, str], str] = {}
     for text in texts:
         ends, _, delay = text.partition("=")
@@ -96,8 +96,8 @@ def up(
 ) -> None:
     """Run a cluster on this machine until interrupted (Ctrl-C).
 
-    The first daemon listens where `hop pub` and `hop sub` look for one. Delays between sites are made in front
-    of the daemons' sockets; nothing needs root.
+    The first daemon listens where `hop pub` and `hop sub` look for one. Delays between sites are simulated in
+    front of the daemons' sockets; nothing needs root.
     """
     delays = read_links(links, sites)
     wanted = {"--port": port} | ({"--spread-port": spread_port} if spread else {})
@@ -132,12 +132,12 @@ def up(
 
 
 def where(cluster: Cluster) -> dict[str, str]:
-    """Where clients of each daemon connect."""
+    """The client URL of each daemon."""
     return {name: cluster.url(name) for name in cluster.daemons}
 
 
 def hold(cluster: Cluster) -> None:
-    """Tells of views and of daemons that end, on stderr, until Ctrl-C; that is no failure."""
+    """Prints changes of views and ended daemons on stderr until Ctrl-C, which is no failure."""
     shown: dict[str, object] = {}
     try:
         while True:

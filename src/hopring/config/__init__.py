@@ -1,4 +1,4 @@
-"""The configuration: sites, daemons, links; TOML in, frozen values out."""
+"""The configuration of a cluster: sites, daemons and links; TOML in, frozen values out."""
 
 from hopring.config.digest import cluster_hash
 from hopring.config.dump import dump_toml

@@ -1,4 +1,4 @@
-"""From a configuration back to TOML; what is written reads as the same configuration."""
+"""A configuration as TOML text that reads as the same configuration, and as a 32-bit hash."""
 
 from hopring.config.model import AdminTuning, ClientTuning, Config, Daemon, Link, LogTuning, Site
 from hopring.config.table import quote_key
@@ -13,7 +13,7 @@ from hopring.config.tuning import (
 
 
 def dump_toml(config: Config) -> str:
-    """The configuration as a file. Names and addresses need no escapes: their alphabet has none to escape."""
+    """The configuration as TOML. Names and addresses need no escapes: their alphabet has none."""
     lines = [
         f'cluster = "{config.cluster}"',
         f'weights = "{config.weights}"',

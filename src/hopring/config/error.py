@@ -1,4 +1,9 @@
-"""What is wrong with a configuration, where, and what to do about it."""
+"""Errors in a configuration: what is wrong, on which line, and the remedy.
+
+The line is found by looking at table headers and at the beginnings of lines only: good enough for files that
+people write. Inside inline tables and multi-line strings it may miss; then the line of the enclosing table is
+used.
+"""
 
 from hopring.errors import HopError
 
@@ -20,5 +25,5 @@ class ConfigError(HopError, ValueError):
         return ": ".join([part for part in (place, where, self.problem) if part]) + f"; {self.remedy}"
 
     def on_line(self, line: int | None) -> "ConfigError":
-        """The same with the line it was found to be on."""
+        """The same error with its line."""
         return ConfigError(self.file, self.where, self.problem, self.remedy, line)

@@ -1,8 +1,8 @@
-"""What a configuration says, as frozen values.
+"""The configuration as frozen values.
 
-Sites and daemons are sorted by name: a `SiteId` is a place in `Config.sites`, a `DaemonId` one in
-`Config.daemons`. The fields of a tuning are named as the options of Hop, Ring and membership; None leaves their
-default.
+Sites and daemons are sorted by name: a `SiteId` is an index into `Config.sites`, a `DaemonId` one into
+`Config.daemons`. The fields of a tuning have the names of the options of Hop, Ring and membership; None means
+their default.
 """
 
 from dataclasses import dataclass, field, fields
@@ -18,14 +18,14 @@ WEIGHT_MAX: Final = 2**32 - 1
 
 
 class LinkProtocol(StrEnum):
-    """How the two representatives at the ends of a link talk."""
+    """The protocol between the two representatives of a link."""
 
     HOP = "hop"
     TCP = "tcp"
 
 
 class Weights(StrEnum):
-    """Where the weights of the links come from."""
+    """The source of link weights."""
 
     FIXED = "fixed"
     MEASURED = "measured"
@@ -33,7 +33,7 @@ class Weights(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkTuning:
-    """What is tuned on one link, at this end."""
+    """Settings of one link, at this end."""
 
     rate_bytes_per_second: int | None = None
     burst_bytes: int | None = None
@@ -47,7 +47,7 @@ class LinkTuning:
     initial_round_trip_us: int | None = None
 
     def given(self) -> dict[str, int]:
-        """What is set, by field; fits `dataclasses.replace` on a link's options."""
+        """The fields that are set; for `dataclasses.replace` on a link's options."""
         return _given(self)
 
 
@@ -56,7 +56,7 @@ UNTUNED: Final = LinkTuning()
 
 @dataclass(frozen=True, slots=True)
 class RingTuning:
-    """What is tuned on the ring of one site, at this daemon."""
+    """Settings of the ring of one site."""
 
     segment_bytes: int | None = None
     packet_segments_max: int | None = None
@@ -70,13 +70,13 @@ class RingTuning:
     free_rotation_us: int | None = None
 
     def given(self) -> dict[str, int]:
-        """What is set, by field; fits `dataclasses.replace` on a ring's options."""
+        """The fields that are set; for `dataclasses.replace` on a ring's options."""
         return _given(self)
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipTuning:
-    """What is tuned of promises, views and the window of a daemon's own messages."""
+    """Settings of promises, views and the window of a daemon's own messages."""
 
     update_delta_us: int | None = None
     update_hurry_bytes: int | None = None
@@ -94,12 +94,12 @@ class MembershipTuning:
     mend_us: int | None = None
 
     def given(self) -> dict[str, int]:
-        """What is set, by field; fits `dataclasses.replace` on the options of membership."""
+        """The fields that are set; for `dataclasses.replace` on the membership's options."""
         return _given(self)
 
 
 class SpreadSlow(StrEnum):
-    """What a daemon does when too much waits for a Spread client, which cannot choose."""
+    """The policy for Spread clients that do not keep up; they cannot choose one."""
 
     KICK = "kick"
     BLOCK = "block"
@@ -108,7 +108,7 @@ class SpreadSlow(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientTuning:
-    """What is tuned for the clients of this daemon."""
+    """Settings for the clients of this daemon."""
 
     sessions_max: int | None = None
     strangers_max: int | None = None
@@ -121,19 +121,19 @@ class ClientTuning:
     spread_access: tuple[str, ...] | None = None
 
     def given(self) -> dict[str, Any]:
-        """What is set, by field; fits `dataclasses.replace` on the options of sessions."""
+        """The fields that are set; for `dataclasses.replace` on the options of sessions."""
         return _given(self)
 
 
 class LogFormat(StrEnum):
-    """How a line of the log is written."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """What the log has: all, or only what somebody should look at."""
+    """Whether the log has everything or only what needs attention."""
 
     INFO = "info"
     WARNING = "warning"
@@ -141,7 +141,7 @@ class LogLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogTuning:
-    """What this daemon writes down."""
+    """Settings of this daemon's log."""
 
     format: LogFormat = LogFormat.TEXT
     level: LogLevel = LogLevel.INFO
@@ -150,7 +150,7 @@ class LogTuning:
 
 
 class AdminVerb(StrEnum):
-    """What the admin channel may be allowed to do; it always tells the status."""
+    """Requests that the admin channel may allow; status is always allowed."""
 
     CUT = "cut"  # And heal.
     SHAPE = "shape"
@@ -161,7 +161,7 @@ class AdminVerb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdminTuning:
-    """The admin channel of each daemon: where its socket is, who may open it, and what callers may do."""
+    """The admin channel of each daemon: its socket, who may open it, and the allowed requests."""
 
     socket: str | None = None  # `{name}` and `{cluster}` stand for the daemon's; None is no channel.
     mode: int = 0o600
@@ -170,7 +170,7 @@ class AdminTuning:
 
 @dataclass(frozen=True, slots=True)
 class Multicast:
-    """The group on which the daemons of a site hear each other."""
+    """The multicast group of a site."""
 
     group: str
     port: int
@@ -179,7 +179,7 @@ class Multicast:
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """One daemon: where other daemons reach it, and where clients do."""
+    """One daemon: its address for other daemons, and its ports for clients."""
 
     name: str
     address: str
@@ -210,7 +210,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Config:
-    """A whole cluster."""
+    """The configuration of a whole cluster."""
 
     cluster: str
     sites: tuple[Site, ...]  # By name.
@@ -227,19 +227,18 @@ class Config:
 
     @cached_property
     def daemons(self) -> tuple[Daemon, ...]:
-        """All daemons by DaemonId."""
         return tuple([daemon for daemon, _ in self._placed])
 
     @cached_property
     def order(self) -> tuple[DaemonId, ...]:
-        """All daemons as they are listed in the file; those that are not in it come last."""
+        """All daemons in the order of the file; those that are not in it come last."""
         place = {name: at for at, name in enumerate(self.listed)}
         by_place = sorted(self.daemons, key=lambda one: (place.get(one.name, len(place)), one.name))
         return tuple([self.daemon_id(one.name) for one in by_place])
 
     @property
     def order_names(self) -> list[str]:
-        """The names of all daemons as they are listed in the file."""
+        """The names of all daemons in the order of the file."""
         return [self.daemons[daemon].name for daemon in self.order]
 
     @cached_property
@@ -249,7 +248,7 @@ class Config:
 
     @cached_property
     def all_links(self) -> tuple[Link, ...]:
-        """Every link there is, listed or not, by the names of its ends."""
+        """Every link, listed or not, sorted by the names of its ends."""
         links = {link.sites: link for link in self.links}
         names = [site.name for site in self.sites]
         if self.mesh:
@@ -261,11 +260,11 @@ class Config:
         return tuple([links[ends] for ends in sorted(links)])
 
     def site_id(self, name: str) -> SiteId:
-        """The number of a site; KeyError if there is none of that name."""
+        """The number of a site; KeyError if the name is unknown."""
         return self._site_ids[name]
 
     def daemon_id(self, name: str) -> DaemonId:
-        """The number of a daemon; KeyError if there is none of that name."""
+        """The number of a daemon; KeyError if the name is unknown."""
         return self._daemon_ids[name]
 
     @cached_property

@@ -1,6 +1,6 @@
-"""From TOML to a checked configuration.
+"""Reads and checks a configuration in TOML.
 
-The reader is written by hand: a schema library would find the same mistakes, but its messages name neither the
+The reader is written by hand: a schema library would find the same mistakes, but its messages have neither the
 line nor a remedy.
 """
 
@@ -80,7 +80,7 @@ _WEIGHT: Final = Setting("weight", "weight", DURATION, 1, WEIGHT_MAX)
 
 
 def load_config(path: str | Path) -> Config:
-    """The configuration in a file; a `ConfigError` says what is wrong with it."""
+    """The configuration in a file; ConfigError says what is wrong with it."""
     file = str(path)
     try:
         with Path(path).open("rb") as stream:

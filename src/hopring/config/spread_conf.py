@@ -32,7 +32,7 @@ class _Token(NamedTuple):
 
 @dataclass(slots=True)
 class _Segment:
-    """A segment as it stands in the file."""
+    """A segment of the file."""
 
     line: int
     address: str
@@ -43,7 +43,7 @@ class _Segment:
 def import_spread_conf(
     text: str, file: str = "spread.conf", cluster: str = "spread"
 ) -> tuple[Config, list[str]]:
-    """The configuration, and notes on what could not be taken over."""
+    """The configuration, and notes about options that have no counterpart."""
     reader = _Reader(file, _tokens(text))
     segments = reader.read()
     draft = Draft(file, cluster=cluster)
@@ -81,7 +81,7 @@ def _add_segment(draft: Draft, name: str, segment: _Segment) -> list[str]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Walks over the tokens."""
+    """Parses the list of tokens."""
 
     file: str
     tokens: list[_Token]

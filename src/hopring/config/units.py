@@ -10,7 +10,7 @@ _QUANTITY: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]{1,5})(
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A kind of quantity: its units, each as a number of the integer that is kept."""
+    """A kind of quantity, with its units as multiples of the stored integer."""
 
     name: str
     kept_in: str

@@ -1,1 +1,1 @@
-"""`hop demo`: three sites of real daemons, clients in groups, a partition and a merge, and a verdict."""
+"""`hop demo`: three sites of real daemons, clients in groups, a partition, a merge, and a verdict."""

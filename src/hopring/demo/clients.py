@@ -1,4 +1,4 @@
-"""The clients of the demonstration: one at each daemon, in all groups, sending and noting what they see."""
+"""The clients of the demonstration: one at each daemon, in all groups, which send and record what they see."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ Seen = Callable[["DemoClient", Event], None]
 
 
 class DemoClient:
-    """One client."""
+    """A session that sends, receives and records."""
 
     def __init__(self, session: Session, seen: Seen) -> None:
         self.daemon = session.daemon
@@ -33,29 +33,29 @@ class DemoClient:
 
     @classmethod
     async def connect(cls, url: str, seen: Seen) -> "DemoClient":
-        """A new client."""
+        """Connects a new client to a daemon."""
         return cls(await connect(url, name=NAME, timeout_seconds=20.0, reconnect=False), seen)
 
     def members(self, group: str) -> list[str]:
-        """The daemons at which the members of its view are."""
+        """The daemons of the members of its view."""
         return daemons_of(self.views[group].members) if group in self.views else []
 
     def is_with(self, daemons: set[str]) -> bool:
-        """Whether the clients of just these daemons are in its views of all groups."""
+        """Whether its views of all groups have members at exactly these daemons."""
         return all(set(self.members(group)) == daemons for group in GROUPS)
 
     def has_all_of(self, other: "DemoClient") -> bool:
-        """Whether the last message of another came here; what was before it came before."""
+        """Whether the last message of another client has arrived, and so all before it."""
         return other.recorder.process is not None and self.last.get(other.recorder.process, 0) == other.sent
 
     async def join(self) -> None:
-        """Joins all groups."""
+        """Joins all groups, one after the other."""
         for group in GROUPS:
             self.recorder.joins(group)
             await self._session.join(group)
 
     async def listen(self) -> None:
-        """Takes what comes until the session is closed."""
+        """Receives events until the session is closed."""
         async for event in self._session:
             self._take(event)
             self._seen(self, event)
@@ -70,7 +70,7 @@ class DemoClient:
             self.last[name.sender] = name.number
 
     async def play(self, until: asyncio.Event) -> None:
-        """Sends at an even pace; what waits for room in the window is sent late and not left out."""
+        """Sends at an even pace; a message that waits for the send window is late, not skipped."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not until.is_set():
@@ -90,5 +90,5 @@ class DemoClient:
 
 
 def daemons_of(members: Iterable[Member]) -> list[str]:
-    """Where members are; two at one daemon, a client and a spooler, are one place."""
+    """The daemons of some members, each once: a client and a spooler may share one."""
     return list(dict.fromkeys([one.daemon for one in members]))

@@ -147,7 +147,7 @@ def _perform(
 
 
 def _report(facts: DemoResult, screen: DemoScreen, no_spark: bool, as_json: bool) -> DemoResult:
-    """The pipeline, if it is wanted and can be had, and the last lines."""
+    """Runs the pipeline, if wanted and possible, and prints the last lines."""
     why_not = LEFT_OUT if no_spark else lacking()
     facts = _with_report(facts, screen) if why_not is None else replace(facts, pipeline=why_not)
     if as_json:
@@ -174,7 +174,7 @@ def _with_report(facts: DemoResult, screen: DemoScreen) -> DemoResult:
 
 
 def _tell(cluster: Cluster, errors: BaseExceptionGroup[HopError]) -> NoReturn:
-    """A daemon that has ended is the reason for everything else."""
+    """Raises the failure; a daemon that has ended is the reason for all other errors."""
     cluster.check()
     error: BaseException = errors
     while isinstance(error, BaseExceptionGroup):

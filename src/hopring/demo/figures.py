@@ -1,4 +1,4 @@
-"""From what clients recorded to facts; nothing here knows processes or screens."""
+"""Figures of a run, computed from the recorded trace alone."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ Marks = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class DemoFlow:
-    """What passed in a calm phase, on one side."""
+    """Messages sent and delivered in a calm phase, on one side."""
 
     phase: str
     sites: tuple[str, ...]
@@ -29,7 +29,7 @@ class DemoFlow:
 
 @dataclass(frozen=True, slots=True)
 class DemoLatency:
-    """From multicast to delivery at a client, of what was sent in a calm phase on one side."""
+    """Time from multicast to delivery of the messages sent in a calm phase on one side."""
 
     service: str
     phase: str
@@ -42,7 +42,7 @@ class DemoLatency:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReach:
-    """Where the messages of a phase and a side came: by site, how many all clients got, and how many some."""
+    """By site: how many messages of a phase and side all clients received, and how many only some."""
 
     phase: str
     sites: tuple[str, ...]
@@ -53,7 +53,7 @@ class DeliveryReach:
 
 @dataclass(frozen=True, slots=True)
 class ClientSummary:
-    """What the client of one daemon did and saw."""
+    """Counters of the client at one daemon."""
 
     daemon: str
     sent: int
@@ -66,7 +66,7 @@ class ClientSummary:
 
 @dataclass(frozen=True, slots=True)
 class ViewChangeTimes:
-    """How long it took until all clients of a side had the view that they should have."""
+    """Time until all clients of a side had the expected view."""
 
     phase: str
     seconds: dict[str, float]  # By side.
@@ -74,7 +74,7 @@ class ViewChangeTimes:
 
 @dataclass(frozen=True, slots=True)
 class JudgedHistory:
-    """A history, and what is to be said of it."""
+    """A history and the verdicts on it."""
 
     name: str
     events: int
@@ -82,13 +82,13 @@ class JudgedHistory:
 
     @property
     def good(self) -> bool:
-        """Whether every property holds, of something that happened."""
+        """Whether the history is not empty and every property holds."""
         return bool(self.events) and bool(self.verdicts) and all(self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The whole of it."""
+    """All results of a run, as `hop demo --json` prints them."""
 
     ok: bool
     version: str
@@ -107,7 +107,7 @@ class DemoResult:
 
 
 class DemoFigures:
-    """The messages of a run by phase and side, and where they came."""
+    """The messages of a run by phase and side, with their deliveries."""
 
     def __init__(self, events: Iterable[trace.Event], marks: Marks) -> None:
         self._marks = list(marks)
@@ -125,7 +125,7 @@ class DemoFigures:
                 self._clients[site_of(event.process.daemon)].add(event.process)
 
     def flows(self) -> list[DemoFlow]:
-        """Calm phases."""
+        """Rates in the calm phases."""
         found = []
         for phase, sites, sent in self._parts(CALM):
             seconds = self._seconds(phase)
@@ -136,7 +136,7 @@ class DemoFigures:
         return found
 
     def latencies(self) -> list[DemoLatency]:
-        """Calm phases, by service."""
+        """Latencies in the calm phases, by service."""
         found = []
         for phase, sites, sent in self._parts(CALM):
             for service in sorted({one.service for one in sent}):
@@ -154,7 +154,7 @@ class DemoFigures:
         return found
 
     def reached(self) -> list[DeliveryReach]:
-        """All phases."""
+        """Where the messages of each phase were delivered."""
         found = []
         for phase, sites, sent in self._parts(PHASES):
             all_got, some_got = dict.fromkeys(SITES, 0), dict.fromkeys(SITES, 0)
@@ -167,7 +167,7 @@ class DemoFigures:
         return found
 
     def clients(self) -> list[ClientSummary]:
-        """Each for itself."""
+        """Counters of each client."""
         lines: dict[trace.ProcessName, list[trace.Event]] = defaultdict(list)
         for event in self._events:
             if event.process.session:
@@ -175,7 +175,7 @@ class DemoFigures:
         return [_client(process, of_one) for process, of_one in sorted(lines.items())]
 
     def _parts(self, phases: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...], list[trace.ClientSent]]]:
-        """What was sent, by phase and by the side it was sent on."""
+        """Messages by phase and by the side that sent them."""
         for phase in phases:
             if not any(name == phase for name, _ in self._marks):
                 continue
@@ -194,7 +194,7 @@ class DemoFigures:
 
 
 def changes(arrivals: dict[str, dict[str, int]]) -> list[ViewChangeTimes]:
-    """How long views took, in seconds."""
+    """The times of view changes, in seconds."""
     return [
         ViewChangeTimes(phase, {side: round(wait_us / 1e6, 2) for side, wait_us in sides.items()})
         for phase, sides in arrivals.items()
@@ -218,5 +218,5 @@ def _client(process: trace.ProcessName, events: list[trace.Event]) -> ClientSumm
 
 
 def _share(values: Sequence[float], percent: int) -> float:
-    """The value that so many percent do not exceed."""
+    """The given percentile of sorted values."""
     return values[max(0, ceil(len(values) * percent / 100) - 1)]

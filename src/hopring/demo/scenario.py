@@ -1,4 +1,4 @@
-"""The world of the demonstration: sites, delays, groups, and the phases of the story."""
+"""The scenario of the demonstration: sites, delays, groups and phases."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ CALM: Final = (TOGETHER, APART, AGAIN)
 
 
 def site_of(daemon: str) -> str:
-    """As a local cluster names them."""
+    """The site of a daemon, by its name in a local cluster."""
     return daemon.rstrip("0123456789")
 
 
@@ -39,5 +39,5 @@ def side_of(daemon: str) -> tuple[str, ...]:
 
 
 def sides_in(phase: str) -> tuple[tuple[str, ...], ...]:
-    """Who hears whom in a phase."""
+    """The sets of sites that reach each other in a phase."""
     return (tuple(SITES),) if phase in (TOGETHER, AGAIN) else SIDES

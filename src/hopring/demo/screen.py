@@ -1,6 +1,6 @@
-"""What is seen while it runs: one line per happening, and on a terminal a table below them that moves.
+"""Output while the demonstration runs: a line for each event, and on a terminal a live table below them.
 
-The table is only on a terminal, and not with NO_COLOR; elsewhere there are plain lines.
+The table needs a terminal without NO_COLOR; elsewhere there are plain lines.
 """
 
 import os
@@ -23,24 +23,24 @@ _STYLES = dict(zip(SITES, ("cyan", "magenta", "yellow"), strict=True))
 
 
 class ShownClient(Protocol):
-    """What is shown of a client."""
+    """The figures of a client that the table shows."""
 
     daemon: str
     sent: int
 
     @property
     def got(self) -> dict[Service, int]:
-        """Messages by service."""
+        """Messages received, by service."""
 
     def members(self, group: str) -> list[str]:
-        """Who is in its view."""
+        """The members of its view of a group."""
 
 
 class DemoScreen:
-    """Use it as a context manager, so that the terminal gets its cursor back."""
+    """A context manager, so that the terminal gets its cursor back."""
 
     def __init__(self, quiet: bool, console: Console | None = None) -> None:
-        """A quiet one says only what it is doing, on stderr."""
+        """With `quiet`, only the present step is printed, on stderr."""
         self._quiet = quiet
         self._out = console or Console(highlight=False, soft_wrap=True)
         self._err = Console(highlight=False, soft_wrap=True, stderr=True)
@@ -59,7 +59,7 @@ class DemoScreen:
         self.still()
 
     def doing(self, what: str) -> None:
-        """Says what is going on, on stderr where nothing moves."""
+        """Prints the present step, on stderr if there is no live table."""
         if self._live is None:
             self._err.print(f"{what} ...")
         elif not self._live.is_started:
@@ -68,7 +68,7 @@ class DemoScreen:
 
     @contextmanager
     def steps(self) -> Iterator[Callable[[str], None]]:
-        """For a job of many steps: a line that moves, or else a line for each on stderr."""
+        """Progress of a job with many steps: a live line, or a line for each step on stderr."""
         self.still()
         if self._live is None:
             yield self.doing
@@ -77,31 +77,31 @@ class DemoScreen:
             yield steps.say
 
     def phase(self, name: str, calm: bool) -> None:
-        """A phase begins."""
+        """Marks the beginning of a phase."""
         if self._began is None:
             self._began = time.monotonic()
         if calm:
             self._line(Text(name, style="bold"))
 
     def say(self, text: str) -> None:
-        """A happening."""
+        """Prints an event as a line."""
         self._line(Text(text))
 
     def cut(self, sides: str) -> None:
-        """The network splits."""
+        """Prints that the network is cut."""
         self._line(Text(f"the network is cut: {sides}", style="bold red"))
 
     def heal(self) -> None:
-        """And heals."""
+        """Prints that the network is whole again."""
         self._line(Text("the network is whole again", style="bold green"))
 
     def signal(self, at: str, members: Sequence[str]) -> None:
-        """A view is closing."""
+        """Prints that a view is closing."""
         words = f"  {TRADES} is closing; still together  "
         self._line(Text.assemble("at ", _daemons([at]), words, _daemons(members)))
 
     def view(self, at: str, members: Sequence[str], together: Sequence[str]) -> None:
-        """A view comes."""
+        """Prints a new view and who came to it together."""
         words = Text.assemble(
             "at ", _daemons([at]), f"  {TRADES} has a new view of           ", _daemons(members)
         )
@@ -110,17 +110,17 @@ class DemoScreen:
         self._line(words)
 
     def show_clients(self, clients: Sequence[ShownClient]) -> None:
-        """Moves the table."""
+        """Redraws the table of clients."""
         if self._live is not None and self._live.is_started:
             self._live.update(_table(clients), refresh=True)
 
     def still(self) -> None:
-        """Nothing moves any more."""
+        """Stops the live table for good."""
         if self._live is not None and self._live.is_started:
             self._live.stop()
 
     def show(self, *results: RenderableType) -> None:
-        """Prints results."""
+        """Prints results below everything else."""
         self.still()
         if not self._quiet:
             for result in results:

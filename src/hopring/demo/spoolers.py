@@ -1,6 +1,6 @@
-"""A spooler in each site: the groups as durable logs, which the pipeline reads when the story is over.
+"""A spooler in each site writes the groups to durable logs, which the pipeline reads at the end.
 
-A spooler is a member of the groups like any other, so what it saw is part of the history that is judged. It
+A spooler is a member of the groups like any other, so its events are part of the history that is checked. It
 waits for its daemon in a thread of its own.
 """
 
@@ -30,7 +30,7 @@ class SiteSpooler:
     """The spooler of one site, at its first daemon."""
 
     def __init__(self, url: str, root: Path) -> None:
-        """Nothing happens before `start`."""
+        """Does nothing before `start` is called."""
         self.root = root
         self.error: Exception | None = None  # What ended it, if it was not `stop`.
         self._url = url
@@ -44,20 +44,20 @@ class SiteSpooler:
 
     @property
     def process(self) -> ProcessName | None:
-        """Which session it is; None until its first view."""
+        """Its session as a process of the trace; None until its first view."""
         return None if self._recorder is None else self._recorder.process
 
     @property
     def events(self) -> list[ClientEvent]:
-        """What it did and saw; to be read when it has been stopped."""
+        """Its trace; to be read after `stop`."""
         return [] if self._recorder is None else self._recorder.events
 
     def start(self) -> None:
-        """Connects and joins, meanwhile."""
+        """Connects and joins in its own thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the writing, with all that came safe on disk. The session stays until `leave`."""
+        """Ends the writing, with everything received synced to disk. The session stays until `leave`."""
         self._stopping.set()
         if self._spooler is not None:
             self._spooler.stop()
@@ -70,11 +70,11 @@ class SiteSpooler:
             self._session.abort()
 
     def is_with(self, daemons: set[str]) -> bool:
-        """Whether members at just these daemons are in its views of all groups."""
+        """Whether its views of all groups have members at exactly these daemons."""
         return all(self._views.get(group) == daemons for group in GROUPS)
 
     def has_all_of(self, client: DemoClient) -> bool:
-        """Whether the last message of a player came here."""
+        """Whether the last message of a client has arrived here."""
         sender = client.recorder.process
         return sender is not None and self._last.get(sender, 0) == client.sent
 
@@ -105,6 +105,6 @@ class SiteSpooler:
 
 
 def site_spoolers(cluster: Cluster) -> dict[str, SiteSpooler]:
-    """One for each site, by its name; not started."""
+    """One spooler for each site, by name; not started."""
     root = cluster.directory / DIRECTORY
     return {site: SiteSpooler(cluster.url(f"{site}1"), root / site) for site in sorted(SITES)}

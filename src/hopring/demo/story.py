@@ -1,4 +1,4 @@
-"""The story: all together, a partition, both sides on their own, the merge, and quiet."""
+"""The course of the demonstration: together, a partition, both sides on their own, the merge, and rest."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -36,11 +36,11 @@ Marks = list[tuple[str, int]]
 
 
 class DemoTimeout(Exception):
-    """Something did not come in the time that the demonstration has."""
+    """A step took longer than the demonstration has time for."""
 
 
 class DemoStory:
-    """One performance."""
+    """One run of the demonstration."""
 
     def __init__(self, cluster: Cluster, screen: DemoScreen, phase_seconds: float, seconds_max: float) -> None:
         self.clients: list[DemoClient] = []
@@ -58,11 +58,11 @@ class DemoStory:
 
     @property
     def quiet(self) -> bool:
-        """Whether it came to its quiet end."""
+        """Whether the run came to its quiet end."""
         return bool(self.marks) and self.marks[-1][0] == QUIET and not self.problems
 
     async def perform(self) -> None:
-        """Plays it all; what did not come in time is in `problems`."""
+        """Runs all phases; steps that took too long are in `problems`."""
         try:
             await self._perform()
         finally:
@@ -75,7 +75,7 @@ class DemoStory:
 
     @property
     def seen_by_clients(self) -> list[trace.Event]:
-        """The history without what spoolers saw: they are members too, and no clients to be counted."""
+        """The history without the spoolers, which are members but not counted as clients."""
         spooling = {one.process for one in self.spoolers.values()}
         return [event for event in self.history if event.process not in spooling]
 
@@ -144,7 +144,7 @@ class DemoStory:
         await self._calm(calm_phases_left=1)
 
     async def _arrive(self, phase: str, side: Callable[[str], tuple[str, ...]]) -> None:
-        """Waits until each client is with all others of its side, and notes when each side was complete."""
+        """Waits until each client is in one view with its side, and records when each side was complete."""
         sides = {side(daemon): set[str]() for daemon in self._cluster.daemons}
         for daemon in self._cluster.daemons:
             sides[side(daemon)].add(daemon)
@@ -160,7 +160,7 @@ class DemoStory:
         await self._until(complete, f"the views after {phase}")
 
     async def _rest(self) -> None:
-        """Everybody has the last message of everybody, in a view of all."""
+        """Waits until every message is delivered everywhere, in one view of all."""
         self._screen.doing("waiting until all is delivered")
         everybody = set(self._cluster.daemons)
 
@@ -173,7 +173,7 @@ class DemoStory:
     # Time.
 
     async def _calm(self, calm_phases_left: int) -> None:
-        """A phase without trouble: shorter than wished for where the start, or views, took their time."""
+        """Waits for one calm phase, shortened if the start or the views took long."""
         left_seconds = (self._end_us - now_us()) / 1e6 - CHANGE_SECONDS * calm_phases_left
         seconds = min(self._phase_seconds, max(CALM_SECONDS_MIN, left_seconds / calm_phases_left))
         await asyncio.sleep(seconds)
@@ -203,7 +203,7 @@ class DemoStory:
     # What is shown.
 
     def _seen(self, client: DemoClient, event: Event) -> None:
-        """The first client that is shown a view, or a signal, stands for all; one group for both."""
+        """Shows a view or signal once, when the first client has it; one group stands for both."""
         if not isinstance(event, View | Transition) or event.group != TRADES or not self.marks:
             return
         members = daemons_of(event.members)

@@ -1,4 +1,4 @@
-"""Facts as text and tables for people."""
+"""The results of the demonstration as text and tables."""
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -20,7 +20,7 @@ _BLANK = Text()
 
 
 def opening() -> RenderableType:
-    """Where we are."""
+    """Describes the cluster before the run."""
     delays = ", ".join(f"{one}–{other} {delay}" for (one, other), delay in DELAYS.items())
     return Group(
         Text("Three sites, a partition and a merge", style="bold"),
@@ -35,7 +35,7 @@ def opening() -> RenderableType:
 
 
 def closing(facts: DemoResult) -> RenderableType:
-    """All that was found out."""
+    """All results of the run."""
     spools = [f"spools {', '.join(facts.spools.values())}"] if facts.spools else []
     lines = [f"trace  {facts.trace}", *spools, f"took   {facts.seconds:.0f} s"]
     end = [Text(line, style="dim") for line in lines]
@@ -56,14 +56,14 @@ def closing(facts: DemoResult) -> RenderableType:
 
 
 def last_line(facts: DemoResult) -> RenderableType:
-    """Where the report is, or why there is none."""
+    """The path of the report, or the reason why there is none."""
     if facts.report is None:
         return Text(facts.pipeline, style="dim")
     return Group(Text(facts.pipeline), Text.assemble(("report ", "bold"), facts.report))
 
 
 def judged(facts: JudgedHistory) -> list[Text]:
-    """A line for a history that is as it should be; one more for each property that is broken."""
+    """One line for a history, and one more for each broken property."""
     words = f"{facts.name}: {sum(map(bool, facts.verdicts))} of {len(facts.verdicts)} properties hold"
     lines = [Text.assemble(_sign(facts.good), f"{words} over {facts.events} events")]
     broken = [verdict for verdict in facts.verdicts if not verdict]

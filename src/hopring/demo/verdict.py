@@ -1,7 +1,7 @@
-"""The verdict on what was recorded: the clients' history by EVS-C, the daemons' by EVS.
+"""Checks of the recorded history: clients by EVS-C, daemons by EVS, and both again by the pipeline on Spark.
 
-The check of daemons takes it that every daemon delivers every bundle, so it is for traces without pruning: here
-every group has members in every site.
+The check of daemons assumes that every daemon delivers every bundle, so it needs traces without pruning: here
+every group has members in every site. Without Spark the demonstration is complete except for its report.
 """
 
 import os
@@ -33,14 +33,14 @@ LEFT_OUT: Final = "no report: left out by --no-spark"
 
 
 class PipelineOutcome(msgspec.Struct, frozen=True):
-    """What came of a pipeline."""
+    """The result of the pipeline."""
 
     report: Path
     holds: bool  # The audit found nothing broken.
 
 
 class DemoRecord(msgspec.Struct, frozen=True):
-    """What belongs to a trace and is not in it."""
+    """What a later check needs besides the trace."""
 
     daemons: list[str]
     quiet_end: bool  # Whether everything had come to rest.
@@ -48,7 +48,7 @@ class DemoRecord(msgspec.Struct, frozen=True):
 
 
 def judge(history: Sequence[trace.Event], quiet_end: bool, names: Collection[str]) -> list[JudgedHistory]:
-    """Both histories; with a quiet end also that everybody has everything, in one view of all."""
+    """Checks both histories; with a quiet end also that all messages arrived, in one view of all."""
     components = [names] if quiet_end else None
     clients = [event for event in history if isinstance(event, trace.ClientEvent)]
     daemons = [event for event in history if not isinstance(event, trace.ClientEvent)]
@@ -59,7 +59,7 @@ def judge(history: Sequence[trace.Event], quiet_end: bool, names: Collection[str
 
 
 def write_down(directory: Path, history: Sequence[trace.Event], recorded: DemoRecord) -> Path:
-    """The trace of all, daemons and clients, and what belongs to it."""
+    """Writes the trace of daemons and clients, and the record beside it."""
     with (directory / TRACE_FILE).open("wb") as file:
         write_json_lines(history, file)
     (directory / STORY_FILE).write_bytes(msgspec.json.encode(recorded) + b"\n")
@@ -67,7 +67,7 @@ def write_down(directory: Path, history: Sequence[trace.Event], recorded: DemoRe
 
 
 def judge_again(directory: Path) -> list[JudgedHistory]:
-    """Judges what an earlier run left; TraceError if it is no such thing."""
+    """Checks the trace of an earlier run; TraceError if the directory has none."""
     try:
         recorded = msgspec.json.decode((directory / STORY_FILE).read_bytes(), type=DemoRecord)
         with (directory / TRACE_FILE).open("rb") as file:
@@ -80,7 +80,7 @@ def judge_again(directory: Path) -> list[JudgedHistory]:
 
 
 def lacking(find: Callable[[str], object] = find_spec) -> str | None:
-    """What has to be installed first, in one line; None if all is there."""
+    """What has to be installed first, in one line; None if nothing."""
     if find("pyspark") is None or find("pyarrow") is None:
         return INSTALL
     try:
@@ -93,7 +93,7 @@ def lacking(find: Callable[[str], object] = find_spec) -> str | None:
 def run_pipeline(
     spools: Mapping[str, Path], trace: Path, directory: Path, ends: Ends, say: Callable[[str], None]
 ) -> PipelineOutcome:
-    """Tables, audit and report; SparkError if it cannot be done."""
+    """Makes tables, audit and report; SparkError if that fails."""
     # Loaded here: it takes Spark with it, and a demonstration without it should not wait.
     pipeline = import_module("hopring.spark.pipeline")
     out = directory / DIRECTORY

@@ -1,1 +1,1 @@
-"""A cluster of real daemons on this machine, for trying things out and for tests: `hopring.local_cluster`."""
+"""A cluster of real daemons on this machine, for trials and tests: `hopring.local_cluster`."""

@@ -1,6 +1,6 @@
-"""A cluster on this machine for asyncio: `hopring.local_cluster`.
+"""Local clusters for asyncio: `hopring.local_cluster`.
 
-What speaks to a daemon runs in a thread, so that the event loop goes on; it all belongs to that loop.
+Requests to daemons run in threads, so that the event loop is not blocked. A cluster belongs to one event loop.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from hopring.local.shell import LOOK_SECONDS, SETTLE_SECONDS, START_SECONDS, She
 
 
 class Cluster(Shell):
-    """Daemons of your own: `async with local_cluster(...) as cluster`. They end with the block."""
+    """Daemons for a block: `async with local_cluster(...) as cluster`. They end with it."""
 
     async def __aenter__(self) -> Self:
         self._daemons = Daemons(self._plan, self._directory, self._tracing)
@@ -42,19 +42,19 @@ class Cluster(Shell):
             raise
 
     def connect(self, daemon: str, **options: Any) -> Connecting:
-        """A session at a daemon, as `hopring.connect` with the same options gives it."""
+        """A session at a daemon, with the options of `hopring.connect`."""
         return connect(self.url(daemon), **options)
 
     async def status(self, daemon: str) -> dict[str, Any]:
-        """What a daemon says of itself: view, members, counters."""
+        """The status that a daemon reports: view, members, counters."""
         return await asyncio.to_thread(self._core.status, daemon)
 
     async def partition(self, *sides: Names) -> None:
-        """Nothing passes between the sides, of sites and daemons; those not named are one more side."""
+        """Cuts all traffic between sides of sites and daemons; those not named form one more side."""
         await asyncio.to_thread(self._core.partition, sides)
 
     async def heal(self) -> None:
-        """All reach each other again; delays and loss stay."""
+        """Removes all cuts; delays and loss stay."""
         await asyncio.to_thread(self._core.partition, [])
 
     async def shape(
@@ -66,11 +66,11 @@ class Cluster(Shell):
         loss: float = 0.0,
         rate_bits_per_second: int = 0,  # 0 is no limit.
     ) -> None:
-        """What goes between two sites or daemons is treated so from now on, in both directions."""
+        """Sets delay, loss and rate between two sites or daemons, in both directions."""
         await asyncio.to_thread(self._core.shape, link, delay, jitter, loss, rate_bits_per_second)
 
     async def crash(self, daemon: str) -> None:
-        """Kills a daemon, which says nothing to anybody."""
+        """Kills a daemon without a goodbye."""
         await asyncio.to_thread(self._core.crash, daemon)
 
     async def stop(self, daemon: str) -> None:
@@ -78,14 +78,14 @@ class Cluster(Shell):
         await asyncio.to_thread(self._core.stop, daemon)
 
     async def restart(self, daemon: str) -> None:
-        """Starts a daemon again; one that runs is ended first."""
+        """Starts a daemon again; a running one is ended first."""
         if daemon in self._core.processes:
             await self.stop(daemon)
         await asyncio.to_thread(self._core.start, daemon)
         await _wait(lambda: self._core.back(daemon), START_SECONDS, daemon)
 
     async def settled(self, timeout_seconds: float = SETTLE_SECONDS) -> None:
-        """Waits until all daemons that reach each other are in one view of just them; NotSettled if not."""
+        """Waits until daemons that reach each other share one view; NotSettled if not in time."""
         seen: dict[str, str] = {}
         end = _now() + timeout_seconds
         while not await asyncio.to_thread(self._core.settled, seen.__setitem__):

@@ -1,4 +1,4 @@
-"""A cluster on this machine for programs without an event loop: `hopring.sync.local_cluster`."""
+"""Local clusters for programs without an event loop: `hopring.sync.local_cluster`."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from hopring.local.shell import LOOK_SECONDS, SETTLE_SECONDS, START_SECONDS, She
 
 
 class Cluster(Shell):
-    """Daemons of your own: `with local_cluster(...) as cluster`. They end with the block."""
+    """Daemons for a block: `with local_cluster(...) as cluster`. They end with it."""
 
     def __enter__(self) -> Self:
         self._daemons = Daemons(self._plan, self._directory, self._tracing)
@@ -36,19 +36,19 @@ class Cluster(Shell):
             self._core.discard()
 
     def connect(self, daemon: str, **options: Any) -> Session:
-        """A session at a daemon; the options are those of `connect`."""
+        """A session at a daemon, with the options of `hopring.sync.connect`."""
         return connect(self.url(daemon), **options)
 
     def status(self, daemon: str) -> dict[str, Any]:
-        """What a daemon says of itself: view, members, counters."""
+        """The status that a daemon reports: view, members, counters."""
         return self._core.status(daemon)
 
     def partition(self, *sides: Names) -> None:
-        """Nothing passes between the sides, of sites and daemons; those not named are one more side."""
+        """Cuts all traffic between sides of sites and daemons; those not named form one more side."""
         self._core.partition(sides)
 
     def heal(self) -> None:
-        """All reach each other again; delays and loss stay."""
+        """Removes all cuts; delays and loss stay."""
         self._core.partition([])
 
     def shape(
@@ -60,11 +60,11 @@ class Cluster(Shell):
         loss: float = 0.0,
         rate_bits_per_second: int = 0,  # 0 is no limit.
     ) -> None:
-        """What goes between two sites or daemons is treated so from now on, in both directions."""
+        """Sets delay, loss and rate between two sites or daemons, in both directions."""
         self._core.shape(link, delay, jitter, loss, rate_bits_per_second)
 
     def crash(self, daemon: str) -> None:
-        """Kills a daemon, which says nothing to anybody."""
+        """Kills a daemon without a goodbye."""
         self._core.crash(daemon)
 
     def stop(self, daemon: str) -> None:
@@ -72,14 +72,14 @@ class Cluster(Shell):
         self._core.stop(daemon)
 
     def restart(self, daemon: str) -> None:
-        """Starts a daemon again; one that runs is ended first."""
+        """Starts a daemon again; a running one is ended first."""
         if daemon in self._core.processes:
             self._core.stop(daemon)
         self._core.start(daemon)
         _wait(lambda: self._core.back(daemon), START_SECONDS, daemon)
 
     def settled(self, timeout_seconds: float = SETTLE_SECONDS) -> None:
-        """Waits until all daemons that reach each other are in one view of just them; NotSettled if not."""
+        """Waits until daemons that reach each other share one view; NotSettled if not in time."""
         seen: dict[str, str] = {}
         end = time.monotonic() + timeout_seconds
         while not self._core.settled(seen.__setitem__):

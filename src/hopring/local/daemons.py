@@ -1,7 +1,6 @@
-"""The daemons of a local cluster: what both shells, asyncio and blocking, do with them.
+"""The daemons of a local cluster, for both the asyncio and the blocking interface.
 
-No call here waits for the protocols; `settled` says how far they are. Calls may come
-from any thread.
+No call waits for the protocols; `settled` tells their state. Calls may come from any thread.
 """
 
 import shutil

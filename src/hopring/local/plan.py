@@ -1,4 +1,4 @@
-"""The plan of a cluster on this machine: its configuration, and who is meant by which names."""
+"""The plan of a local cluster: its configuration, free ports, and names of sites and daemons."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -71,7 +71,7 @@ class Plan:
 
 
 def with_ports(config: Config, name: str, **ports: Any) -> Config:
-    """The same with other ports for the clients of one daemon: `client_port`, `spread_port`."""
+    """The configuration with other client ports for one daemon: `client_port`, `spread_port`."""
     sites = []
     for site in config.sites:
         daemons = [replace(one, **ports) if one.name == name else one for one in site.daemons]
@@ -80,7 +80,7 @@ def with_ports(config: Config, name: str, **ports: Any) -> Config:
 
 
 def daemons_of(config: Config, names: Names) -> list[str]:
-    """The daemons that are meant, sorted; ValueError if there is no such site or daemon."""
+    """The daemons of these sites and names, sorted; ValueError if one is unknown."""
     sites = {site.name: [daemon.name for daemon in site.daemons] for site in config.sites}
     known = [*sites, *[daemon.name for daemon in config.daemons]]
     found: set[str] = set()
@@ -94,7 +94,7 @@ def daemons_of(config: Config, names: Names) -> list[str]:
 
 
 def sides_of(config: Config, sides: Iterable[Names]) -> list[frozenset[str]]:
-    """The sides of a partition; daemons that are not named are one more."""
+    """The sides of a partition; daemons that are not named form one more."""
     parts: list[frozenset[str]] = []
     for names in sides:
         part = frozenset(daemons_of(config, names))
@@ -107,7 +107,7 @@ def sides_of(config: Config, sides: Iterable[Names]) -> list[frozenset[str]]:
 
 
 def read_duration(text: str) -> int:
-    """A duration in microseconds; ValueError says what is wrong with it."""
+    """Parses a duration, in microseconds; ValueError says what is wrong with it."""
     try:
         return DURATION.read(text)
     except ValueError as wrong:

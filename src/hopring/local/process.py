@@ -1,4 +1,4 @@
-"""One daemon of a local cluster as a process: started with a pipe as stdin, whose end is its end too."""
+"""One daemon of a local cluster as a process, which ends when its stdin, a pipe from here, is closed."""
 
 import contextlib
 import os
@@ -35,10 +35,10 @@ class Places:
 
 
 class DaemonProcess:
-    """One life of a daemon."""
+    """One start of a daemon."""
 
     def __init__(self, name: str, places: Places) -> None:
-        """Starts it."""
+        """Starts the daemon."""
         self.name = name
         self._places = places
         command = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(places.config), "--name", name]
@@ -57,17 +57,16 @@ class DaemonProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it lives."""
+        """The exit code; None while it runs."""
         return self._process.poll()
 
     @property
     def log(self) -> str:
-        """The end of what it said in this life."""
+        """The end of its log since this start."""
         with contextlib.suppress(OSError), self._places.log.open("rb") as log:
             log.seek(max(self._log_from, self._places.log.stat().st_size - LOG_BYTES_MAX))
             return log.read().decode(errors="replace")
@@ -78,7 +77,7 @@ class DaemonProcess:
         return ClusterError(self.name, problem, self.log)
 
     def answers(self) -> bool:
-        """Whether it is up and can be spoken to; ClusterError if it has ended."""
+        """Whether its admin socket accepts connections; ClusterError if it has ended."""
         if self.exit_code is not None:
             raise self.error(f"ended with exit code {self.exit_code}")
         return self._places.admin.exists() and self._reaches()
@@ -88,7 +87,7 @@ class DaemonProcess:
             return probe.connect_ex(str(self._places.admin)) == 0
 
     def ask(self, verb: str, **fields: object) -> dict[str, Any]:
-        """Says something on its admin channel; what `status` tells, or nothing."""
+        """Sends a request to its admin socket; returns the status, if the answer has one."""
         line = msgspec.json.encode({"verb": verb, **fields}) + b"\n"
         try:
             answer = msgspec.json.decode(self._exchange(line))
@@ -117,17 +116,17 @@ class DaemonProcess:
         return heard
 
     def kill(self) -> None:
-        """Ends it without a word."""
+        """Kills the process at once."""
         self._process.kill()
         self._gone()
 
     def begin_to_end(self) -> None:
-        """Asks for an orderly end, and does not wait for it."""
+        """Sends SIGTERM, and does not wait."""
         if self.exit_code is None:
             self._process.terminate()
 
     def end(self) -> None:
-        """Waits for its end, a while; then it has to go."""
+        """Ends it with SIGTERM, or after a timeout with SIGKILL."""
         self.begin_to_end()
         try:
             self._process.wait(GOODBYE_SECONDS)
@@ -145,7 +144,7 @@ class DaemonProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, and the daemon finds the same hopring as we did."""
+    """This environment, with a path on which the daemon finds the same hopring."""
     here = str(Path(hopring.__file__).parents[1])
     path = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{path}" if path else here}

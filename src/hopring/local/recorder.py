@@ -1,7 +1,7 @@
-"""What a client did and saw, written down as the trace of its session, for `check_evs_c`.
+"""Records what a client does and sees as the trace of its session, for `check.evs_c`.
 
-A client learns which process it is, its daemon's life included, from the first view that it is in. So it joins
-a group before it sends, and what it did until then is kept. Messages carry their names before their bodies.
+A client learns its own process id of the trace, which has the daemon's incarnation, from its first view. So it
+joins a group before it sends, and earlier events are kept until then. Messages begin with their names.
 """
 
 import time
@@ -22,10 +22,10 @@ Make = Callable[[trace.ProcessName], trace.ClientEvent]
 
 
 class Recorder:
-    """One session. Tell it of everything when it happens; sends before they go out."""
+    """The trace of one session. Call it for every event as it happens; for sends before they go out."""
 
     def __init__(self, daemon: str, name: str, private_group: str) -> None:
-        """The session has just been connected."""
+        """The session has just connected."""
         self.events: list[trace.ClientEvent] = []
         self.process: trace.ProcessName | None = None
         """Which session of which life of a daemon this is; None until the first view."""
@@ -36,19 +36,19 @@ class Recorder:
         self._note(lambda me: trace.SessionConnected(me, at_us, name, private_group))
 
     def joins(self, group: str) -> None:
-        """It asks to be a member."""
+        """The client asks to join a group."""
         at_us = now_us()
         self._note(lambda me: trace.AsksJoin(me, at_us, group))
 
     def leaves(self, group: str) -> None:
-        """It asks to be a member no longer."""
+        """The client asks to leave a group."""
         at_us = now_us()
         self._note(lambda me: trace.AsksLeave(me, at_us, group))
 
     def sends(
         self, groups: Sequence[str], service: Service, body: bytes = b"", self_discard: bool = False
     ) -> bytes:
-        """It sends a message, of these bytes: its name and the body."""
+        """The client sends a message; returns its bytes: the name and the body."""
         assert self.process is not None, "it has seen a view"
         me = self.process
         self._sent += 1
@@ -60,12 +60,12 @@ class Recorder:
         return data
 
     def ends(self) -> None:
-        """It asks for its end, or dies."""
+        """The client asks to disconnect, or dies."""
         at_us = now_us()
         self._note(lambda me: trace.AsksEnd(me, at_us))
 
     def takes(self, event: Event) -> None:
-        """The application got an event; ValueError for a message that has no name."""
+        """The client received an event; ValueError for a message without a name."""
         match event:
             case View():
                 self._view(event)
@@ -79,7 +79,7 @@ class Recorder:
                 self._message(event)
 
     def gone(self) -> None:
-        """Its end has its place here."""
+        """The session has ended."""
         at_us = now_us()
         self._note(lambda me: trace.Gone(me, at_us))
 
@@ -111,7 +111,7 @@ class Recorder:
 
 
 def message_name(data: bytes) -> trace.MessageId:
-    """The name in front of a message; ValueError if there is none."""
+    """The name at the beginning of a message; ValueError if there is none."""
     if len(data) < _NAME.size:
         raise ValueError(f"a message of {len(data)} bytes has no name")
     incarnation, session, number, size = _NAME.unpack_from(data)
@@ -120,17 +120,17 @@ def message_name(data: bytes) -> trace.MessageId:
 
 
 def message_body(data: bytes) -> bytes:
-    """What follows the name."""
+    """The bytes after the name."""
     return data[_NAME.size + _NAME.unpack_from(data)[3] :]
 
 
 def now_us() -> int:
-    """The clock of all processes of this machine, daemons included."""
+    """The monotonic clock, which all processes of this machine share."""
     return time.monotonic_ns() // 1_000
 
 
 def process_of(member: Member) -> trace.ProcessName:
-    """A member in the words of the trace."""
+    """A member as a process of the trace."""
     return trace.ProcessName(member.daemon, member.incarnation, member.session)
 
 
@@ -139,5 +139,5 @@ def _view_name(view: ViewId) -> trace.ViewName:
 
 
 def group_view_name(view: GroupViewId) -> trace.GroupViewName:
-    """A group's view in the words of the trace."""
+    """The id of a group's view in the trace."""
     return trace.GroupViewName(_view_name(view.view), tuple([_view_name(one) for one in view.path]), view.step)

@@ -1,4 +1,4 @@
-"""Daemons of a bench: processes on loopback that end with it, and what they take of the processor."""
+"""The daemons of a bench: processes on loopback that end with it, and idle sessions at them."""
 
 import asyncio
 import subprocess
@@ -35,12 +35,12 @@ _PORTS_EACH: Final = 2
 
 
 def sites_of(daemons: int, sites: int) -> dict[str, int]:
-    """So many daemons in so many sites, as evenly as can be."""
+    """A number of daemons, divided evenly among sites."""
     return {chr(ord("a") + at): daemons // sites + (at < daemons % sites) for at in range(sites)}
 
 
 class BenchDaemons:
-    """So many daemons for each site; use it as `with Daemons() as daemons`. A system of a bench: ours."""
+    """hopring as a system under test: `with BenchDaemons() as daemons`."""
 
     name = "hopring"
     members_send = False
@@ -48,7 +48,7 @@ class BenchDaemons:
     def __init__(
         self, sites: Mapping[str, int] = TWO_SITES, patience: str = "", say: ReportStep = no_progress
     ) -> None:
-        """With the configuration's defaults; for as long as the patience, if any, daemons may be silent."""
+        """With the configuration's defaults, except for the patience with silent daemons if given."""
         self._say = say
         self._directory = TemporaryDirectory(prefix="hop-bench-")
         if patience:
@@ -79,7 +79,7 @@ class BenchDaemons:
         self._end()
 
     def start(self, name: str) -> None:
-        """Starts a daemon, for the first time or again."""
+        """Starts or restarts a daemon."""
         command = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(self._file), "--name", name]
         with self._log(name).open("wb") as log:
             self._processes[name] = subprocess.Popen(
@@ -87,17 +87,17 @@ class BenchDaemons:
             )
 
     def kill(self, name: str) -> None:
-        """Ends a daemon without a word."""
+        """Kills a daemon with SIGKILL."""
         process = self._processes.pop(name)
         process.kill()
         process.wait()
 
     def servers(self) -> dict[str, int]:
-        """The processes by name."""
+        """The process ids by daemon."""
         return {name: process.pid for name, process in self._processes.items()}
 
     def command(self, task: WorkerTask) -> list[str]:
-        """A role at a daemon: receivers one for each, in turn; who answers is elsewhere than who asks."""
+        """The command of a worker; receivers are at the daemons in turn, who answers is at the next one."""
         place = task.number + (task.role == "answer")
         url = self.urls[place % len(self.urls)]
         return [
@@ -110,18 +110,18 @@ class BenchDaemons:
         ]
 
     def cpu_seconds(self) -> float:
-        """What all of them have taken so far."""
+        """CPU time of all daemons so far."""
         return sum([cpu_seconds(pid) for pid in self.servers().values()])
 
     def views(self) -> int:
-        """How many they have installed in their present lives, all together."""
+        """The number of views installed since the daemons were started."""
         return sum([self._log(name).read_text().count("size=") for name in self.names])
 
     def _log(self, name: str) -> Path:
         return Path(self._directory.name) / f"{name}.log"
 
     def wait(self) -> None:
-        """Until each has seen a view of all in its present life."""
+        """Waits until each daemon has installed a view of all since its start."""
         end = time.monotonic() + START_SECONDS + START_SECONDS_EACH * len(self.names)
         while not all(f"size={len(self.names)}" in self._log(name).read_text() for name in self.names):
             if time.monotonic() > end or any(one.poll() is not None for one in self._processes.values()):
@@ -136,7 +136,7 @@ class BenchDaemons:
 
 @asynccontextmanager
 async def idle_session(url: str) -> AsyncIterator[Session]:
-    """A session that is there for as long as the block."""
+    """A session that lasts for the block."""
     session = await connect(url, membership=False)
     try:
         yield session
@@ -145,7 +145,7 @@ async def idle_session(url: str) -> AsyncIterator[Session]:
 
 
 async def join_all(wanted: list[tuple[Session, str]]) -> None:
-    """Joins, some at a time."""
+    """Joins groups, several at a time."""
     for at in range(0, len(wanted), AT_ONCE):
         await asyncio.gather(*[_join(*one) for one in wanted[at : at + AT_ONCE]])
 

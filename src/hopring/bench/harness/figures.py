@@ -1,4 +1,4 @@
-"""Several runs as one: the median of each figure, the worst where only the worst counts, and the spread."""
+"""Figures of several runs as one, and tables that are both plain text and Markdown."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -11,7 +11,7 @@ Figures = dict[str, Any]
 
 
 def summary(runs: Sequence[Figures]) -> Figures:
-    """Figures of the same names; a yes is only one if all runs say so."""
+    """The median of each figure; the maximum of losses; a flag only if all runs have it."""
     return {name: _of_all(name, [run[name] for run in runs]) for name in runs[0]}
 
 
@@ -26,13 +26,13 @@ def _of_all(name: str, values: list[Any]) -> Any:
 
 
 def spread_percent(values: Sequence[float]) -> float:
-    """From the least to the most, in percent of the median."""
+    """The range of values, in percent of their median."""
     middle = median(values)
     return round((max(values) - min(values)) / middle * 100, 1) if middle else 0.0
 
 
 def table(head: Row, rows: Sequence[Row]) -> str:
-    """Names on the left, figures on the right."""
+    """A table with names on the left and figures on the right."""
     widths = [max(3, *[len(row[at]) for row in (head, *rows)]) for at in range(len(head))]
     line = [":" + "-" * (widths[0] - 1), *["-" * (width - 1) + ":" for width in widths[1:]]]
     return "\n".join([_line(row, widths) for row in (head, line, *rows)])

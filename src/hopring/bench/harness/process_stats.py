@@ -1,4 +1,4 @@
-"""Processor time of processes, of all their threads, to the nanosecond: the process CPU clock."""
+"""CPU time, wake-ups and memory of processes, from the kernel."""
 
 import os
 import time
@@ -9,7 +9,7 @@ _CPUCLOCK_SCHED = 2
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has taken so far; ProcessLookupError if there is none."""
+    """CPU time of a process and its threads, in nanosecond resolution; ProcessLookupError if there is none."""
     try:
         return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
     except OSError:
@@ -17,7 +17,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def wakes(pid: int) -> int:
-    """How often a process has gone to sleep and been woken so far; ProcessLookupError if there is none."""
+    """How often a process has been woken; ProcessLookupError if there is none."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except FileNotFoundError:
@@ -26,9 +26,9 @@ def wakes(pid: int) -> int:
 
 
 def memory_bytes(pid: int, kind: str) -> int:
-    """Of a process, by the kernel's words; ProcessLookupError if there is none.
+    """Memory of a process of a kind named as in /proc; ProcessLookupError if there is none.
 
-    `Rss` is all that is in memory, `Pss` counts only its share of what others use too, `Anonymous` is its own.
+    `Rss` is everything resident, `Pss` counts shared pages in proportion, `Anonymous` is its own.
     """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -38,7 +38,7 @@ def memory_bytes(pid: int, kind: str) -> int:
 
 
 class CpuReading(NamedTuple):
-    """Clocks at one moment."""
+    """CPU clocks of processes and of the machine."""
 
     at_s: float
     taken_s: dict[str, float]  # By name of the process.
@@ -46,12 +46,12 @@ class CpuReading(NamedTuple):
 
 
 def read_cpu(pids: dict[str, int]) -> CpuReading:
-    """The clocks of these processes, and of the machine."""
+    """Reads the CPU clocks of these processes and of the machine."""
     return CpuReading(time.monotonic(), {name: cpu_seconds(pid) for name, pid in pids.items()}, _busy_s())
 
 
 def others_share(before: CpuReading, after: CpuReading, processors: int) -> float:
-    """The part of the machine that was busy with somebody else's work: a reason to doubt what was measured."""
+    """The share of the machine that other processes used: a reason to doubt a measurement."""
     ours = sum(after.taken_s.values()) - sum(before.taken_s.values())
     whole = (after.at_s - before.at_s) * processors
     return round(max(0.0, after.busy_s - before.busy_s - ours) / whole, 2)

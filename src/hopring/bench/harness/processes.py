@@ -1,4 +1,4 @@
-"""The processes of one run, which end with it; what a failed one said is told."""
+"""The worker processes of one run, which end with it; errors include the output of a failed one."""
 
 import os
 import subprocess
@@ -22,43 +22,43 @@ ReportStep = Callable[[str], None]
 
 
 def no_progress(_step: str) -> None:
-    """For callers that show no progress."""
+    """Ignores progress, for callers that show none."""
 
 
 def with_prefix(say: ReportStep, part: str) -> ReportStep:
-    """The steps of one part of the bench, with its name."""
+    """Reports the steps of one part of the bench under its name."""
     return lambda step: say(f"{part}: {step}")
 
 
 def with_run_number(say: ReportStep, number: int, runs: int) -> ReportStep:
-    """The steps of one of several runs, with its number."""
+    """Reports the steps of one of several runs with its number."""
     return say if runs == 1 else with_prefix(say, f"run {number + 1} of {runs}")
 
 
 class BenchSystem(Protocol):
-    """What is measured: servers that are there as long as it is entered, and commands for the roles."""
+    """A system under test: servers that run while it is entered, and commands of workers."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name in tables and messages."""
 
     @property
     def members_send(self) -> bool:
-        """Whether who sends is a receiver itself, so that there are no senders besides."""
+        """Whether receivers send, so that there are no separate senders."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     def servers(self) -> dict[str, int]:
-        """The processes that serve, by name."""
+        """The process ids of the servers, by name."""
 
     def command(self, task: WorkerTask) -> list[str]:
-        """How a process with this job is started."""
+        """The command that starts a worker with this task."""
 
 
 def terminate_all(processes: Collection[subprocess.Popen[Any]]) -> None:
-    """Ends them, those that do not want to as well."""
+    """Ends processes, with SIGKILL if SIGTERM is not enough."""
     for process in processes:
         process.terminate()
     for process in processes:
@@ -70,7 +70,7 @@ def terminate_all(processes: Collection[subprocess.Popen[Any]]) -> None:
 
 
 class WorkerProcesses:
-    """Use it as `with Crew(...) as crew`."""
+    """A context manager for the workers of one run."""
 
     def __init__(self, system: BenchSystem, directory: Path) -> None:
         self._system = system
@@ -89,7 +89,7 @@ class WorkerProcesses:
                 process.stdout.close()
 
     def start(self, task: WorkerTask) -> str:
-        """Starts a process for this job; returns its name."""
+        """Starts a worker for this task; returns its name."""
         name = f"{task.role}{task.number}"
         with self._log(name).open("w") as log:
             self._processes[name] = subprocess.Popen(
@@ -102,11 +102,11 @@ class WorkerProcesses:
         return name
 
     def pids(self) -> dict[str, int]:
-        """All processes by name."""
+        """The process ids of all workers, by name."""
         return {name: process.pid for name, process in self._processes.items()}
 
     def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Until it holds; Failure if that takes too long, or if somebody fails meanwhile."""
+        """Waits for a condition; Failure after a timeout or if a worker fails."""
         end = time.monotonic() + seconds
         while not condition():
             self.check()
@@ -115,13 +115,13 @@ class WorkerProcesses:
             time.sleep(LOOK_SECONDS)
 
     def check(self) -> None:
-        """Failure if somebody has failed."""
+        """Raises Failure if a worker has failed."""
         for name, process in self._processes.items():
             if process.poll():
                 raise Failure(f"{self._system.name}: {name} ended with {process.returncode}{self._said(name)}")
 
     def result(self, name: str, seconds: float) -> str:
-        """What a process prints, until it ends by itself."""
+        """The output of a worker that ends by itself."""
         process = self._processes[name]
         try:
             printed, _ = process.communicate(timeout=seconds)
@@ -141,6 +141,6 @@ class WorkerProcesses:
 
 
 def child_environment() -> dict[str, str]:
-    """Ours; who is started finds the same modules as we do."""
+    """This environment, with a path on which children find the same modules."""
     here = [str(Path(hopring.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join([one for one in here if one])}

@@ -1,11 +1,12 @@
-"""The board: numbers in memory that all processes of a bench share, whatever they are written in.
+"""Counters in shared memory, for all processes of a bench, in whatever language they are written.
 
-It carries what is no part of the work: who is ready, go and stop, how much was sent and received, and a window
-that keeps senders from running away from the slowest receiver. So no system is charged for flow control, and
-none loses a message to a slow reader. Each slot has one writer, and is a little-endian number of 64 bits.
+They carry what is not part of the measured work: readiness, go and stop, numbers of messages sent and received,
+and a window that limits how far senders are ahead of the slowest receiver. So no system is charged for flow
+control, and none loses messages to a slow reader. Each counter has one writer and is a little-endian number of
+64 bits.
 
-A message begins with its mark: its sequence and its sender in one number of 32 bits. Receivers put the CRC-32
-of all marks that they have seen, in that order, on the board; equal sums mean equal orders.
+A message begins with a tag of 32 bits: its sequence number and its sender. Each receiver stores the CRC-32 of
+all tags in the order of arrival; equal checksums mean equal orders.
 """
 
 import mmap
@@ -36,30 +37,30 @@ Counters = memoryview
 
 
 def create_counters(file: Path) -> Counters:
-    """A new one, all zero."""
+    """Creates the file, with all counters zero."""
     file.write_bytes(bytes(SLOTS * _SLOT_BYTES))
     return open_counters(file)
 
 
 def open_counters(file: Path) -> Counters:
-    """The one that another process has made."""
+    """Maps the file that another process has created."""
     with file.open("r+b") as opened:
         return memoryview(mmap.mmap(opened.fileno(), SLOTS * _SLOT_BYTES)).cast("q")
 
 
 def window_left(counters: Counters) -> int:
-    """How many more messages may be under way now."""
+    """How many more messages may be in flight."""
     slowest = min(counters[RECEIVED : RECEIVED + counters[RECEIVERS]])
     return counters[WINDOW] + slowest - sum(counters[SENT : SENT + CLIENTS_MAX])
 
 
 def message_tag(sender: int, sequence: int) -> bytes:
-    """What a message begins with."""
+    """The first bytes of a message."""
     return TAG.pack(sequence * CLIENTS_MAX + sender)
 
 
 def order_checksum(count: int) -> int:
-    """The sum that a receiver has after so many messages of sender 0 alone, none missing, none twice."""
+    """The checksum after `count` messages of sender 0 alone, none missing and none twice."""
     total = 0
     for first in range(0, count, 1 << 16):
         some = range(first * CLIENTS_MAX, min(count, first + (1 << 16)) * CLIENTS_MAX, CLIENTS_MAX)
@@ -68,7 +69,7 @@ def order_checksum(count: int) -> int:
 
 
 class ReceiverCounters:
-    """What one receiver has seen, told on the board."""
+    """The counters of one receiver."""
 
     def __init__(self, counters: Counters, receiver: int) -> None:
         self._board = counters
@@ -78,7 +79,7 @@ class ReceiverCounters:
         self._order = 0
 
     def add(self, marks: bytes) -> None:
-        """The marks of the next messages."""
+        """Counts the messages with these tags."""
         self._received += len(marks) // TAG_BYTES
         self._order = crc32(marks, self._order)
         self._board[self._order_at] = self._order

@@ -1,9 +1,9 @@
-"""One process of a bench: sends, receives, answers or asks, with the client library for asyncio.
+"""One client process of a bench: sends, receives, answers or pings, with the asyncio library.
 
-    python -m hopring.bench.harness.worker URL JOB
+    python -m hopring.bench.harness.worker URL TASK
 
-It says on the board that it is ready, and waits there for go and stop. A receiver goes on until it is
-ended by who started it.
+It reports its readiness in the shared counters and waits there for go and stop. Receivers run until they are
+terminated.
 """
 
 import asyncio
@@ -48,12 +48,12 @@ WARM_PROBES: Final = 100
 
 
 def batch_tags(batch: EventSequence) -> bytes:
-    """The marks of all messages of a batch, in their order."""
+    """The tags of all messages of a batch, in order."""
     return b"".join([run_tags(run) for run in batch.runs])
 
 
 def run_tags(run: MessageRun) -> bytes:
-    """Those of the messages of a run."""
+    """The tags of the messages of a run."""
     offsets = run.offsets
     begin, end = offsets[0], offsets[-1]
     size_bytes, rest = divmod(end - begin, len(run))
@@ -70,7 +70,7 @@ def _even_offsets(begin: int, end: int, size_bytes: int) -> bytes:
 
 
 async def send(task: WorkerTask, url: str) -> None:
-    """As fast as the window allows, or at a pace, until the stop."""
+    """Sends as fast as the window allows, or at a given pace, until stopped."""
     counters, workload = open_counters(Path(task.counters)), task.workload
     groups, service = task.groups, Service[workload.service.upper()]
     rest = bytes(workload.size_bytes - TAG_BYTES)
@@ -99,7 +99,7 @@ async def send(task: WorkerTask, url: str) -> None:
 
 
 async def receive(task: WorkerTask, url: str) -> None:
-    """Counts all that comes, in its order."""
+    """Counts all messages in their order."""
     counters = open_counters(Path(task.counters))
     session = await connect(url, membership=task.watch_views)
     for group in task.groups:
@@ -118,7 +118,7 @@ async def receive(task: WorkerTask, url: str) -> None:
 
 
 async def _watch(session: Session, counters: Counters, received: ReceiverCounters, number: int) -> None:
-    """The same, and notes when the first view after the fault came, and the first message behind it."""
+    """Counts messages, and records when the first view after the fault came and the first message after it."""
     while True:
         for event in await session.receive_many():
             if isinstance(event, Message):
@@ -130,7 +130,7 @@ async def _watch(session: Session, counters: Counters, received: ReceiverCounter
 
 
 async def answer(task: WorkerTask, url: str) -> None:
-    """Number 0 sends each probe back; the others are only there."""
+    """Worker 0 sends each probe back; the others only receive."""
     counters, service = open_counters(Path(task.counters)), Service[task.workload.service.upper()]
     session = await connect(url, membership=False)
     await session.join(f"{task.group}-there")
@@ -141,7 +141,7 @@ async def answer(task: WorkerTask, url: str) -> None:
 
 
 async def ping(task: WorkerTask, url: str) -> None:
-    """One probe at a time; prints how long each took, in microseconds."""
+    """Sends one probe at a time; prints the round-trip times in microseconds."""
     service = Service[task.workload.service.upper()]
     there = f"{task.group}-back" if task.to_itself else f"{task.group}-there"
     data, taken_us = bytes(task.workload.size_bytes), []
@@ -172,7 +172,7 @@ async def _run(task: WorkerTask, url: str) -> None:
 
 
 def event_loop() -> Callable[[Coroutine[object, object, None]], None]:
-    """What runs the client: uvloop if it is installed, as many applications do."""
+    """The runner of the event loop: uvloop if it is installed, as in many applications."""
     try:
         import uvloop  # noqa: PLC0415
     except ImportError:
@@ -182,7 +182,7 @@ def event_loop() -> Callable[[Coroutine[object, object, None]], None]:
 
 
 def main() -> None:
-    """Does the job."""
+    """Runs the task on the command line."""
     url, text = sys.argv[1:]
     task = msgspec.json.decode(text, type=WorkerTask)
     gc.freeze()  # What was imported stays; no collection has to look at it again.

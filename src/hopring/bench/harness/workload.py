@@ -1,4 +1,4 @@
-"""What is measured, and what each process of a bench is told to do."""
+"""Workloads, and the tasks of worker processes."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ EACH_BYTES: Final = 7
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """A workload; it is the same for every system."""
+    """A workload, the same for every system."""
 
     size_bytes: int = 1024
     service: str = "agreed"
@@ -31,28 +31,28 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def in_flight(self) -> int:
-        """The window."""
+        """The window, in messages."""
         return self.window or max(IN_FLIGHT_MIN, min(IN_FLIGHT_MAX, IN_FLIGHT_BYTES // self.size_bytes))
 
     @property
     def at_once(self) -> int:
-        """Messages between two looks at the board; never more than the window lets through."""
+        """Messages between two looks at the counters; at most the window."""
         usual = max(1, BUNDLE_BYTES_AIM // (self.size_bytes + EACH_BYTES))
         return min(self.in_flight, 1 if self.single else self.bundle or usual)
 
     @property
     def many(self) -> bool:
-        """Whether our senders use `multicast_many`: messages then go to one group, and several at once."""
+        """Whether our senders use `multicast_many`: several messages to one group at once."""
         return self.in_bursts and not (self.by_one or self.single or self.groups > 1)
 
     @property
     def in_bursts(self) -> bool:
-        """Whether nothing is sent until a burst is whole."""
+        """Whether messages are sent in whole bursts only."""
         return not self.pace_per_second or self.bundle > 0
 
 
 class WorkerTask(msgspec.Struct, frozen=True):
-    """For one process."""
+    """The task of one worker process."""
 
     role: str  # send, receive, ping or answer.
     number: int  # Among those of its role.

@@ -1,9 +1,9 @@
-"""All systems that are here under the same workloads, in turn, so that what the machine does besides hits all.
+"""Runs all installed systems under the same workloads, in turn, so that other load affects all of them.
 
     python -m hopring.bench.peers [NAME ...] [--rounds 3] [--sizes 100,1024,8192,65536]
 
 Three receivers get every message of one sender; each round trip is answered by a client elsewhere. A table goes
-to stdout, JSON and a picture to files. Exits with 1 if a system failed, or lost or swapped a message.
+to stdout, JSON and a picture to files. Exit code 1 means that a system failed, or lost or reordered a message.
 """
 
 import argparse
@@ -36,12 +36,12 @@ Runs = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def system_of(name: str) -> BenchSystem:
-    """A system that is not started."""
+    """The system of this name, not started."""
     return BenchDaemons({"a": 3}) if name == OURS else PEERS[name]()
 
 
 def present(names: list[str]) -> list[str]:
-    """Those that can run here; what the others need is told."""
+    """The systems that can run here; prints what the others need."""
     found = []
     for name in names:
         needs = [] if name == OURS else PEERS[name].missing()
@@ -53,7 +53,7 @@ def present(names: list[str]) -> list[str]:
 
 
 def measure(name: str, sizes: list[int], wishes: argparse.Namespace, serial: int) -> dict[str, dict[str, Any]]:
-    """One round of one system: all workloads at the same servers."""
+    """One round of one system: all workloads on the same servers."""
     seen: dict[str, dict[str, Any]] = {}
     with system_of(name) as system:
         for size in sizes:
@@ -70,7 +70,7 @@ def measure(name: str, sizes: list[int], wishes: argparse.Namespace, serial: int
 
 
 def rounds(names: list[str], sizes: list[int], wishes: argparse.Namespace) -> tuple[Runs, list[str]]:
-    """Every system once, then again; and what went wrong."""
+    """Measures every system in turn, several times; returns the figures and the errors."""
     runs: Runs = {name: {} for name in names}
     wrong = []
     for serial in range(wishes.rounds):
@@ -87,7 +87,7 @@ def rounds(names: list[str], sizes: list[int], wishes: argparse.Namespace) -> tu
 
 
 def summaries(runs: Runs) -> Systems:
-    """Medians and spreads."""
+    """Medians and spreads of all runs."""
     systems: Systems = {}
     for name, cells in runs.items():
         promise = "Agreed, views" if name == OURS else PEERS[name].promise
@@ -103,7 +103,7 @@ def summaries(runs: Runs) -> Systems:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     known = [OURS, *PEERS]
     parser = argparse.ArgumentParser(prog="python -m hopring.bench.peers", description="Measure us and others.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; default: all")
@@ -124,7 +124,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measures, and tells in three ways."""
+    """Measures, and writes table, JSON and picture."""
     wishes = arguments()
     if wishes.show:
         told = json.loads(wishes.json.read_text())
@@ -144,7 +144,7 @@ def main() -> int:
 
 
 def show(systems: Systems, sizes: list[int], wrong: list[str], picture: Path) -> int:
-    """Table and picture; the exit code."""
+    """Prints the table and writes the picture; returns the exit code."""
     picture.write_text(as_picture(systems, sizes))
     print(as_table(systems, sizes))
     for line in wrong:

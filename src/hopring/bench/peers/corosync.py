@@ -1,6 +1,6 @@
 """Corosync: closed process groups in agreed order, three nodes in network namespaces; needs root.
 
-Clients are a program in C, and who sends is a member, which receives too: so it saves a process.
+Clients are a program in C. A sender is a member and receives too, which saves a process.
 """
 
 import os
@@ -36,11 +36,11 @@ class Corosync(PeerSystem):
 
     @classmethod
     def missing(cls) -> list[str]:
-        """And root, for the namespaces."""
+        """As usual, and root for the namespaces."""
         return [*super().missing(), *([] if os.geteuid() == 0 else ["run as root, for network namespaces"])]
 
     def start(self) -> None:
-        """Three nodes on a bridge."""
+        """Starts three nodes on a bridge."""
         self._build()
         _ip(f"link add {BRIDGE} type bridge")
         _ip(f"link set {BRIDGE} up")
@@ -62,14 +62,14 @@ class Corosync(PeerSystem):
         time.sleep(MTU_SECONDS)
 
     def stop(self) -> None:
-        """Takes the network away."""
+        """Removes the namespaces and the bridge."""
         for node in range(NODES):
             subprocess.run(["ip", "netns", "del", f"{BRIDGE}{node}"], capture_output=True, check=False)
             subprocess.run(["ip", "link", "del", f"{BRIDGE}{node}"], capture_output=True, check=False)
         subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True, check=False)
 
     def command(self, task: WorkerTask) -> list[str]:
-        """Receivers one for each node; who answers is elsewhere than who asks."""
+        """Receivers one for each node; the answering client is elsewhere than the asking one."""
         node = (task.number + (task.role == "answer")) % NODES
         words = [task.role, str(task.number), task.counters, task.group, str(task.probes)]
         return [*_within(node), str(_PROGRAM), *words]

@@ -1,4 +1,4 @@
-"""JGroups with a sequencer: total order over TCP on loopback; members are programs in Java that send too."""
+"""JGroups with a sequencer: total order over TCP on loopback. Members are Java programs, which send too."""
 
 import subprocess
 from typing import ClassVar
@@ -12,7 +12,7 @@ _CLASSES = BUILT / "jgroups"
 
 
 class JGroups(PeerSystem):
-    """No servers."""
+    """A system without servers: members find each other."""
 
     name = "jgroups"
     members_send = True
@@ -24,7 +24,7 @@ class JGroups(PeerSystem):
     promise = "total order, views; clients in Java"
 
     def start(self) -> None:
-        """Compiles the member."""
+        """Compiles the Java program, if it has changed."""
         source = SOURCES / "Members.java"
         made = _CLASSES / "Members.class"
         if made.exists() and made.stat().st_mtime > source.stat().st_mtime:
@@ -35,7 +35,7 @@ class JGroups(PeerSystem):
             raise Failure(f"jgroups: its member cannot be compiled:\n{done.stderr}")
 
     def command(self, task: WorkerTask) -> list[str]:
-        """A member; those that are probed do not wait to fill bundles, which would take 30 ms."""
+        """A member; probed ones do not wait to fill bundles, which would take 30 ms."""
         options = ["-Xmx512m", "-Djava.net.preferIPv4Stack=true", "-cp", f"{JAR}:{_CLASSES}"]
         words = [task.role, str(task.number), task.counters, task.group, str(task.probes)]
         return ["java", *options, "Members", *words, self._stack(bundling=task.role == "receive")]

@@ -1,4 +1,4 @@
-"""NATS, and JetStream with its store in files: one server, nats-py under uvloop, subscriptions by callback."""
+"""NATS, and JetStream with file storage: one server, nats-py under uvloop, subscriptions with callbacks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -15,7 +15,7 @@ Heard = Callable[[Any], Awaitable[None]]
 
 
 class Nats(PeerSystem):
-    """Core: at most once, no order among senders."""
+    """Core NATS: at most once, no order among senders."""
 
     name = "nats"
     programs: ClassVar = {"nats-server": "nats-server"}
@@ -24,27 +24,25 @@ class Nats(PeerSystem):
     options: ClassVar[list[str]] = []
 
     def start(self) -> None:
-        """One server on loopback."""
+        """Starts one server on loopback."""
         self.serve("server", ["nats-server", "-a", "127.0.0.1", "-p", str(self.port), *self.options], self.port)
 
     async def connect(self) -> Any:
-        """A connection."""
+        """A connection to the server."""
         import nats  # noqa: PLC0415
 
         return await nats.connect(f"nats://127.0.0.1:{self.port}")
 
     async def subscribe(self, connection: Any, subject: str, heard: Heard) -> None:
-        """Is heard from when this returns."""
+        """Subscribes; it is in force when this returns."""
         await connection.subscribe(subject, cb=heard)
         await connection.flush()
 
     def put(self, connection: Any, subject: str) -> Callable[[bytes], Awaitable[object]]:
-        """How a message is sent."""
+        """The function that sends a message."""
         return lambda body: connection.publish(subject, body)
 
     def send(self, task: WorkerTask) -> None:
-        """Floods."""
-
         async def run() -> None:
             connection = await self.connect()
             await flood_async(task, self.put(connection, subject(task)))
@@ -53,8 +51,6 @@ class Nats(PeerSystem):
         _run(run())
 
     def receive(self, task: WorkerTask) -> None:
-        """Counts."""
-
         async def run() -> None:
             received, connection = ReceiverCounters(counters_of(task), task.number), await self.connect()
 
@@ -68,8 +64,6 @@ class Nats(PeerSystem):
         _run(run())
 
     def answer(self, task: WorkerTask) -> None:
-        """Sends back."""
-
         async def run() -> None:
             connection = await self.connect()
             put = self.put(connection, subject(task, "back"))
@@ -85,8 +79,6 @@ class Nats(PeerSystem):
         _run(run())
 
     def ping(self, task: WorkerTask) -> None:
-        """Probes."""
-
         async def run() -> None:
             connection, back = await self.connect(), asyncio.Queue[bytes]()
             put = self.put(connection, subject(task, "there"))
@@ -106,14 +98,14 @@ class Nats(PeerSystem):
 
 
 class JetStream(Nats):
-    """A stream that keeps all in files; consumers that see it in its order."""
+    """A stream in files, with consumers that see it in order."""
 
     name = "jetstream"
     promise = "one order, on one disk"
     options: ClassVar = ["-js", "-sd", "store"]
 
     def start(self) -> None:
-        """The server, and the stream."""
+        """Starts the server and creates the stream."""
         super().start()
 
         async def make() -> None:
@@ -124,18 +116,18 @@ class JetStream(Nats):
         asyncio.run(make())
 
     async def subscribe(self, connection: Any, subject: str, heard: Heard) -> None:
-        """A consumer of all from now on."""
+        """Adds a consumer of everything from now on."""
         await connection.jetstream().subscribe(subject, ordered_consumer=True, cb=heard)
         await connection.flush()
 
     def put(self, connection: Any, subject: str) -> Callable[[bytes], Awaitable[object]]:
-        """Acknowledged, with many under way."""
+        """The function that publishes, with many publishes not acknowledged yet."""
         stream = connection.jetstream(publish_async_max_pending=PENDING_MAX)
         return lambda body: stream.publish_async(subject, body)
 
 
 def subject(task: WorkerTask, part: str = "0") -> str:
-    """Where messages go."""
+    """The subject of a task's messages."""
     return f"peers.{task.group}.{part}"
 
 

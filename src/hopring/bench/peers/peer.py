@@ -1,4 +1,4 @@
-"""What all peers share: servers that end with the run, and the command line of a role."""
+"""The base of all peers: servers that end with the run, and the loops of their Python clients."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ BUILT: Final = Path("out").resolve()
 
 
 class PeerSystem:
-    """A system; use it as `with Peer() as system`. Roles run in processes of their own, from its methods."""
+    """A system under test; its methods for the roles run in worker processes."""
 
     name: ClassVar[str]
     members_send: ClassVar[bool] = False
@@ -62,7 +62,7 @@ class PeerSystem:
 
     @classmethod
     def missing(cls) -> list[str]:
-        """What it needs and is not here, with the remedy."""
+        """What is not installed, with the commands that install it."""
         gone = [package for what, package in cls.programs.items() if not _is_here(what)]
         out = [f"apt-get install --no-install-recommends {' '.join(sorted(set(gone)))}"] if gone else []
         if any(find_spec(module) is None for module in cls.modules):
@@ -88,13 +88,13 @@ class PeerSystem:
         self._temporary.cleanup()
 
     def start(self) -> None:
-        """Starts the servers, if it has any, and returns when they serve."""
+        """Starts the servers, if any; returns when they serve."""
 
     def stop(self) -> None:
-        """Puts away what is no process; also after half a start."""
+        """Removes what is not a process; also after a failed start."""
 
     def serve(self, name: str, command: list[str], port: int = 0) -> None:
-        """Starts a server; with a port, waits until it listens there."""
+        """Starts a server; with a port, waits until it listens."""
         with (self.directory / f"{name}.log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
                 command, stdout=log, stderr=log, cwd=self.directory, env=child_environment()
@@ -109,11 +109,11 @@ class PeerSystem:
         return (self.directory / f"{name}.log").read_text(errors="replace")[-2000:]
 
     def servers(self) -> dict[str, int]:
-        """The processes by name."""
+        """The process ids of the servers, by name."""
         return {name: process.pid for name, process in self._processes.items()}
 
     def command(self, task: WorkerTask) -> list[str]:
-        """A role in Python."""
+        """The command of a worker in Python."""
         words = [
             "-P",
             "-m",
@@ -125,24 +125,24 @@ class PeerSystem:
         return ["env", f"PYTHONPATH={child_environment()['PYTHONPATH']}", sys.executable, *words]
 
     def send(self, task: WorkerTask) -> None:
-        """Floods, or goes at a pace."""
+        """Sends as fast as the window allows, until stopped."""
         raise NotImplementedError
 
     def receive(self, task: WorkerTask) -> None:
-        """Counts."""
+        """Counts all messages in their order."""
         raise NotImplementedError
 
     def answer(self, task: WorkerTask) -> None:
-        """Number 0 sends probes back."""
+        """Worker 0 sends probes back."""
         raise NotImplementedError
 
     def ping(self, task: WorkerTask) -> None:
-        """Probes, and prints what each took."""
+        """Sends probes, and prints their round-trip times."""
         raise NotImplementedError
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections there."""
+    """Whether a server accepts connections on this port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -152,12 +152,12 @@ def _is_here(what: str) -> bool:
 
 
 def counters_of(task: WorkerTask) -> Counters:
-    """The board of this run."""
+    """The shared counters of this run."""
     return open_counters(Path(task.counters))
 
 
 def flood(task: WorkerTask, put: Callable[[bytes], object], flush: Callable[[], object] | None = None) -> None:
-    """Sends in bursts until the stop, for a library that blocks."""
+    """Sends in bursts until stopped, with a blocking library."""
     counters = counters_of(task)
     counters[SENDER_READY + task.number] = 1
     while not counters[GO]:
@@ -176,7 +176,7 @@ def flood(task: WorkerTask, put: Callable[[bytes], object], flush: Callable[[], 
 
 
 async def flood_async(task: WorkerTask, put: Callable[[bytes], Awaitable[object]]) -> None:
-    """The same for one with an event loop, which gets a turn after each burst."""
+    """Sends in bursts until stopped, with an event loop, which runs after each burst."""
     counters = counters_of(task)
     counters[SENDER_READY + task.number] = 1
     while not counters[GO]:
@@ -194,7 +194,7 @@ async def flood_async(task: WorkerTask, put: Callable[[bytes], Awaitable[object]
 
 
 def _bursts(task: WorkerTask, counters: Counters) -> Iterator[int]:
-    """How many messages may go now, again and again until the stop; 0 is to wait a little."""
+    """How many messages may be sent now, until stopped; 0 means to wait a little."""
     while not counters[STOP]:
         yield task.workload.at_once if window_left(counters) >= task.workload.at_once else 0
 
@@ -207,12 +207,12 @@ def bodies(task: WorkerTask, first: int, count: int) -> Iterator[bytes]:
 
 
 def ready(task: WorkerTask) -> None:
-    """A receiver, or who answers, is there."""
+    """Reports that a receiver is ready."""
     counters_of(task)[RECEIVER_READY + task.number] = 1
 
 
 def probe(task: WorkerTask, trip: Callable[[bytes], object]) -> None:
-    """Round trips one by one, for a library that blocks."""
+    """Round trips one by one, with a blocking library."""
     data, taken_us = bytes(task.workload.size_bytes), []
     for _ in range(WARM_PROBES + task.probes):
         begin = time.perf_counter_ns()
@@ -224,7 +224,7 @@ def probe(task: WorkerTask, trip: Callable[[bytes], object]) -> None:
 
 
 async def probe_async(task: WorkerTask, trip: Callable[[bytes], Awaitable[object]]) -> None:
-    """The same for one with an event loop."""
+    """Round trips one by one, with an event loop."""
     data, taken_us = bytes(task.workload.size_bytes), []
     for _ in range(WARM_PROBES + task.probes):
         begin = time.perf_counter_ns()

@@ -23,7 +23,7 @@ class RedisStreams(PeerSystem):
     promise = "one order, in one server's memory"
 
     def start(self) -> None:
-        """Without a disk."""
+        """Starts a server without persistence."""
         command = ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port)]
         self.serve("server", [*command, "--save", "", "--appendonly", "no"], self.port)
 
@@ -33,7 +33,7 @@ class RedisStreams(PeerSystem):
         return redis.Redis("127.0.0.1", self.port)
 
     def _read(self, stream: str) -> Iterator[list[bytes]]:
-        """All messages from the first on, as they come."""
+        """All messages from the first one on, in batches."""
         client, last = self._client(), b"0"
         while True:
             for _, entries in client.xread({stream: last}, count=READ_MAX, block=0):
@@ -41,21 +41,18 @@ class RedisStreams(PeerSystem):
                 yield [fields[b"d"] for _, fields in entries]
 
     def send(self, task: WorkerTask) -> None:
-        """A pipeline for each burst."""
         pipe = self._client().pipeline(transaction=False)
         flood(
             task, lambda body: pipe.xadd(task.group, {"d": body}, maxlen=KEPT, approximate=True), pipe.execute
         )
 
     def receive(self, task: WorkerTask) -> None:
-        """Counts."""
         received = ReceiverCounters(counters_of(task), task.number)
         ready(task)
         for messages in self._read(task.group):
             received.add(b"".join([body[:TAG_BYTES] for body in messages]))
 
     def answer(self, task: WorkerTask) -> None:
-        """Sends back."""
         client = self._client()
         ready(task)
         for messages in self._read(f"{task.group}-there"):
@@ -63,7 +60,6 @@ class RedisStreams(PeerSystem):
                 client.xadd(f"{task.group}-back", {"d": body})
 
     def ping(self, task: WorkerTask) -> None:
-        """Probes."""
         client, back = self._client(), self._read(f"{task.group}-back")
         time.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""What was seen of all systems: as a table, with ratios to ours, and as a picture."""
+"""The results of all systems as a table, with ratios to ours, and as a picture."""
 
 from html import escape
 from typing import Any, Final
@@ -26,7 +26,7 @@ Systems = dict[str, dict[str, Any]]
 
 
 def as_table(systems: Systems, sizes: list[int]) -> str:
-    """Messages a second, each with its spread and the ratio to ours; round trips; CPU of all processes."""
+    """Messages per second with spread and ratio to ours; round trips; CPU of all processes."""
     head = [
         "SYSTEM",
         *[f"{size:,} B" for size in sizes],
@@ -59,7 +59,7 @@ def _rate(systems: Systems, name: str, size: str) -> str:
 
 
 def ratio_to_ours(systems: Systems, name: str, size: str) -> float | None:
-    """How many messages it carries while we carry one."""
+    """Its rate, divided by ours."""
     ours = systems.get(OURS, {}).get("throughput", {}).get(size)
     theirs = systems[name]["throughput"].get(size)
     if not ours or not theirs or not ours["messages_per_second"]:
@@ -68,7 +68,7 @@ def ratio_to_ours(systems: Systems, name: str, size: str) -> float | None:
 
 
 def as_picture(systems: Systems, sizes: list[int]) -> str:
-    """One panel for each size, one bar for each system, the longest as long as there is room."""
+    """One panel for each size, one bar for each system, scaled to the fastest."""
     out, at_px = [], 20
     for size in sizes:
         seen = {name: one["throughput"].get(str(size)) for name, one in systems.items()}

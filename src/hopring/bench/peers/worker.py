@@ -1,4 +1,4 @@
-"""One process of a peer's client: `python -m hopring.bench.peers.worker PEER PORT JOB`."""
+"""All peers by name, and a client process of one: `python -m hopring.bench.peers.worker PEER PORT TASK`."""
 
 import gc
 import sys
@@ -21,7 +21,7 @@ PEERS: Final[dict[str, type[PeerSystem]]] = {
 
 
 def main() -> None:
-    """Does the job."""
+    """Runs the task on the command line."""
     name, port, text = sys.argv[1:]
     task = msgspec.json.decode(text, type=WorkerTask)
     gc.freeze()

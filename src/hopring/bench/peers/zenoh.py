@@ -1,4 +1,4 @@
-"""Zenoh: peers over TCP, reliable, and senders that wait rather than drop; no order among senders."""
+"""Zenoh: peers over TCP, reliable; senders block rather than drop, and there is no order among them."""
 
 import json
 import queue
@@ -16,7 +16,7 @@ LISTENING = 8
 
 
 class Zenoh(PeerSystem):
-    """No servers: receivers listen, and who sends connects to all of them."""
+    """A system without servers: receivers listen, and a sender connects to all of them."""
 
     name = "zenoh"
     modules = ("zenoh",)
@@ -42,7 +42,6 @@ class Zenoh(PeerSystem):
         return session.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK)
 
     def send(self, task: WorkerTask) -> None:
-        """Floods."""
         session = self._session([], list(range(task.workload.receivers)))
         publisher = self._publisher(session, task.group)
         time.sleep(SETTLE_SECONDS)
@@ -50,7 +49,6 @@ class Zenoh(PeerSystem):
         session.close()
 
     def receive(self, task: WorkerTask) -> None:
-        """Counts."""
         session, received = self._session([task.number], []), ReceiverCounters(counters_of(task), task.number)
         kept = session.declare_subscriber(
             task.group, lambda one: received.add(one.payload.to_bytes()[:TAG_BYTES])
@@ -60,7 +58,6 @@ class Zenoh(PeerSystem):
         del kept
 
     def answer(self, task: WorkerTask) -> None:
-        """Sends back."""
         session = self._session([task.number], [])
         back = self._publisher(session, f"{task.group}-back") if task.number == 0 else None
         kept = session.declare_subscriber(
@@ -71,7 +68,6 @@ class Zenoh(PeerSystem):
         del kept
 
     def ping(self, task: WorkerTask) -> None:
-        """Probes."""
         session, heard = self._session([], list(range(task.workload.receivers))), queue.SimpleQueue[None]()
         kept = session.declare_subscriber(f"{task.group}-back", lambda _: heard.put(None))
         there = self._publisher(session, f"{task.group}-there")

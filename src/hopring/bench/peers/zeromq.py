@@ -15,7 +15,7 @@ PING, PONG = 8, 9
 
 
 class ZeroMq(PeerSystem):
-    """No servers."""
+    """A system without servers: senders publish, receivers subscribe."""
 
     name = "zeromq"
     modules = ("zmq",)
@@ -34,14 +34,12 @@ class ZeroMq(PeerSystem):
         return sock
 
     def send(self, task: WorkerTask) -> None:
-        """Floods."""
         sock = self._publish(task.number)
         time.sleep(SETTLE_SECONDS)
         flood(task, sock.send)
         sock.close(linger=5000)
 
     def receive(self, task: WorkerTask) -> None:
-        """Counts."""
         sock, received = (
             self._subscribe(*range(task.workload.senders)),
             ReceiverCounters(counters_of(task), task.number),
@@ -51,7 +49,6 @@ class ZeroMq(PeerSystem):
             received.add(sock.recv()[:TAG_BYTES])
 
     def answer(self, task: WorkerTask) -> None:
-        """Sends back."""
         heard, back = self._subscribe(PING), self._publish(PONG) if task.number == 0 else None
         ready(task)
         while True:
@@ -60,7 +57,6 @@ class ZeroMq(PeerSystem):
                 back.send(body)
 
     def ping(self, task: WorkerTask) -> None:
-        """Probes."""
         there, back = self._publish(PING), self._subscribe(PONG)
         time.sleep(2 * SETTLE_SECONDS)
 

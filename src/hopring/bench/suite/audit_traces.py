@@ -1,8 +1,12 @@
-"""A long trace that keeps every promise, made column by column: splits and merges with signals in between.
+"""Long traces that keep every property, of daemons and of clients.
 
-Daemons are in two halves that part and come together again by turns. In a view everybody delivers everything in
-the order of the stamps, half of it before the signal; of what was sent in a view that splits, the other half
-is delivered after the signal, on each side only what its own daemons sent.
+Daemons are in two halves that split and merge in turn. In a view everybody delivers everything in the order of
+the stamps, three quarters of it before the signal; of what was sent in a view that splits, the rest is
+delivered after the signal, on each side only what its own daemons sent. They are written column by column.
+
+Clients are sessions in some of many groups. In turn each group loses a member, which leaves and joins again,
+and all groups get a signal and the view of a new network. All members deliver what is sent to their group, in
+the order of the stamps; some messages go to two groups.
 """
 
 from collections.abc import Iterator
@@ -50,7 +54,7 @@ Columns = dict[str, Any]
 
 @dataclass
 class TraceSize:
-    """What a trace has in it."""
+    """Numbers of events of a trace."""
 
     deliveries: int = 0
     events: int = 0
@@ -58,7 +62,7 @@ class TraceSize:
 
 
 class TraceWriter:
-    """One file per daemon, in the order of its life, in row groups of the size that traces have."""
+    """Writes one file per daemon, in row groups of the usual size of traces."""
 
     def __init__(self, directory: Path, daemons: int) -> None:
         self.names = [process_text(ProcessName(f"d{number:02d}", number + 1)) for number in range(daemons)]
@@ -71,7 +75,7 @@ class TraceWriter:
         self.made = TraceSize()
 
     def write(self, daemon: int, columns: Columns) -> None:
-        """The next events of a daemon; columns that are not given are empty."""
+        """Writes the next events of a daemon; columns that are not given are null."""
         rows = len(columns["kind"])
         first = self.positions[daemon]
         self.positions[daemon] += rows
@@ -111,7 +115,7 @@ def _same(text: str, rows: int) -> Any:
 
 
 def write_trace(directory: Path, deliveries: int, daemons: int) -> TraceSize:
-    """About so many deliveries."""
+    """Writes a trace of daemons with about this many deliveries."""
     writer = TraceWriter(directory, daemons)
     half = daemons // 2
     everybody, halves = list(range(daemons)), (list(range(half)), list(range(half, daemons)))
@@ -133,7 +137,7 @@ def write_trace(directory: Path, deliveries: int, daemons: int) -> TraceSize:
 
 
 class AuditedView:
-    """One view and what happens in it."""
+    """One view and the events in it."""
 
     def __init__(
         self,
@@ -155,7 +159,7 @@ class AuditedView:
         return [self.writer.names[one] for one in daemons]
 
     def open(self) -> None:
-        """All members install it; those who come along are the own half, whether it splits or merges."""
+        """All members install the view; each comes together with its own half."""
         for daemon in self.members:
             together = [daemon] if self.first else self._side(daemon)
             self.writer.write(
@@ -170,7 +174,7 @@ class AuditedView:
             )
 
     def traffic(self, messages: int, clock: int, numbers: Any) -> None:
-        """Sends first, then deliveries in the order of the stamps; the last quarter waits for the signal."""
+        """Sends, then deliveries in the order of the stamps; the last quarter waits for the signal."""
         dice = np.random.default_rng(clock + self.members[0])
         senders = np.sort(dice.choice(self.members, messages))
         number: Any = np.zeros(messages, np.int64)
@@ -218,7 +222,7 @@ class AuditedView:
         self.writer.made.deliveries += int(which.sum())
 
     def close(self) -> None:
-        """The signal, and behind it what the own side sent last."""
+        """The signal, and after it the last messages of the own side."""
         for daemon in self.members:
             self.writer.write(
                 daemon,
@@ -240,7 +244,7 @@ CLIENT_SERVICES: Final = (Service.AGREED, Service.SAFE, Service.FIFO, Service.RE
 
 @dataclass
 class TraceGroup:
-    """One group, and who is in it."""
+    """A group and its members."""
 
     name: str
     members: set[ProcessName] = field(default_factory=set)
@@ -248,7 +252,7 @@ class TraceGroup:
 
 
 class ClientTrace:
-    """Makes the history, event by event; each session's are in their order."""
+    """Generates the history, event by event; the events of each session are in order."""
 
     def __init__(self, daemons: int, sessions: int, groups: int, groups_each: int, seed: int = 1) -> None:
         self._dice = Random(seed)
@@ -263,7 +267,7 @@ class ClientTrace:
         self._numbers = dict.fromkeys(self._sessions, 0)
 
     def events(self, deliveries: int) -> Iterator[Event]:
-        """About so many deliveries, and what belongs to them."""
+        """Yields about this many deliveries, with the events around them."""
         for life in self._lives:
             yield Recover(life, 0)
         for session in self._sessions:

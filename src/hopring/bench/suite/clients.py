@@ -31,7 +31,7 @@ LEFT_OUT: Final = frozenset({"bench", "runs", "window", "pace_per_second", "warm
 
 
 def measure(words: list[str]) -> int:
-    """Prints a line of JSON for each; how many failed."""
+    """Prints a JSON line for each workload; returns how many failed."""
     failed = 0
     for case, command in CASES.items():
         if words and not any(word in case for word in words):

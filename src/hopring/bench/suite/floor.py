@@ -37,7 +37,7 @@ WARM_SECONDS: Final = 1.0
 
 
 def connection() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a TCP connection."""
+    """The two ends of a TCP connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         one = socket.create_connection(server.getsockname())
         other, _ = server.accept()
@@ -47,7 +47,7 @@ def connection() -> tuple[socket.socket, socket.socket]:
 
 
 def endpoint() -> socket.socket:
-    """A UDP socket that takes trains whole."""
+    """A UDP socket that receives whole trains."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("127.0.0.1", 0))
     ask_buffers(sock, _BUFFER_BYTES)
@@ -58,7 +58,7 @@ def endpoint() -> socket.socket:
 
 @contextmanager
 def working(work: Mapping[str, Callable[[], None]]) -> Iterator[dict[str, int]]:
-    """Processes that do this until they are ended here, by name."""
+    """Runs each function in a process until the end of the block; yields process ids by name."""
     pids = {name: _start(one) for name, one in work.items()}
     try:
         yield pids
@@ -79,7 +79,7 @@ def _start(work: Callable[[], None]) -> int:
 
 
 class Floor:
-    """The sockets, and how many packets each receiver has."""
+    """The sockets, and a counter of packets for each receiver."""
 
     def __init__(self) -> None:
         self.sender, self.first = connection()
@@ -88,7 +88,7 @@ class Floor:
         self.received = memoryview(mmap.mmap(-1, 8 * DAEMONS)).cast("q")
 
     def send(self) -> None:
-        """As fast as the slowest receiver takes it."""
+        """Sends as fast as the slowest receiver takes it."""
         packet, sent = os.urandom(PACKET_BYTES), 0
         while True:
             while sent - min(self.received) >= WINDOW_PACKETS:
@@ -97,7 +97,7 @@ class Floor:
             sent += 1
 
     def lead(self) -> None:
-        """The daemon of the sender."""
+        """Stands for the daemon of the sender."""
         segment, packet = cut_into(SEGMENT_BYTES_DEFAULT), bytearray(PACKET_BYTES)
         others = [one.getsockname() for one in self.endpoints[1:]]
         view = memoryview(packet)
@@ -110,21 +110,21 @@ class Floor:
             self.clients[0][0].sendall(packet)
 
     def follow(self, at: int) -> None:
-        """Another daemon."""
+        """Stands for another daemon."""
         buffer = memoryview(bytearray(1 << 16))
         while True:
             size, *_ = self.endpoints[at].recvmsg_into([buffer], ANCILLARY_BYTES)
             self.clients[at][0].sendall(buffer[:size])
 
     def receive(self, at: int) -> None:
-        """A client."""
+        """Stands for a receiving client."""
         buffer, size = bytearray(1 << 20), 0
         while True:
             size += self.clients[at][1].recv_into(buffer)
             self.received[at] = size // PACKET_BYTES
 
     def work(self) -> dict[str, Callable[[], None]]:
-        """What each process does."""
+        """The function of each process, by name."""
         followers = range(1, DAEMONS)
         return {
             "sender": self.send,
@@ -135,7 +135,7 @@ class Floor:
 
 
 def measure(seconds: float) -> dict[str, object]:
-    """How fast it goes, and what each process takes for a packet."""
+    """The rate, and the CPU time of each process per packet."""
     floor = Floor()
     with working(floor.work()) as pids:
         time.sleep(WARM_SECONDS)
@@ -160,7 +160,7 @@ _READ_BYTES: Final = 4096
 
 
 class FloorTrips:
-    """The sockets."""
+    """The sockets of the round trips."""
 
     def __init__(self) -> None:
         self.asking, self.first = connection()
@@ -168,7 +168,7 @@ class FloorTrips:
         self.endpoints = [endpoint() for _ in range(3)]
 
     def daemon(self, at: int, client: socket.socket | None) -> None:
-        """What its client says goes to the others, and what the others say to its client."""
+        """Forwards from its client to the other daemons, and from them to its client."""
         own = self.endpoints[at]
         others = [one.getsockname() for one in self.endpoints if one is not own]
         epoll = select.epoll()
@@ -188,12 +188,12 @@ class FloorTrips:
                         client.send(said)
 
     def answer(self) -> None:
-        """The client elsewhere."""
+        """Stands for the client that answers."""
         while True:
             self.answering.sendall(self.answering.recv(_READ_BYTES))
 
     def work(self) -> dict[str, Callable[[], None]]:
-        """What each process does."""
+        """The function of each process, by name."""
         clients = (self.first, self.second, None)
         return {
             **{f"daemon {at + 1}": partial(self.daemon, at, client) for at, client in enumerate(clients)},
@@ -202,7 +202,7 @@ class FloorTrips:
 
 
 def measure_trips() -> dict[str, object]:
-    """How long they take, one after the other."""
+    """Round-trip times, one after the other."""
     trips, taken_us = FloorTrips(), []
     probe = bytes(PROBE_BYTES)
     with working(trips.work()):
@@ -219,7 +219,7 @@ def measure_trips() -> dict[str, object]:
 
 
 def main() -> None:
-    """The command line."""
+    """Reads the command line and measures."""
     parser = argparse.ArgumentParser(
         description="What the kernel takes to carry packets from a client to three."
     )

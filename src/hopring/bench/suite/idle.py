@@ -21,14 +21,14 @@ SECONDS: Final = 20.0
 
 
 class CpuTaken(NamedTuple):
-    """What a process has had of the processors so far."""
+    """CPU time and wake-ups of a process so far."""
 
     cpu_us: float
     wakes: int
 
 
 def taken(pid: int) -> CpuTaken:
-    """By the kernel's books."""
+    """Reads both from /proc."""
     process = Path(f"/proc/{pid}")
     on_cpu_ns = int((process / "schedstat").read_text().split()[0])
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
@@ -36,7 +36,7 @@ def taken(pid: int) -> CpuTaken:
 
 
 def show(name: str, representative: bool, before: CpuTaken, after: CpuTaken, seconds: float) -> None:
-    """A line of figures."""
+    """Prints the figures of one daemon."""
     cpu_us, wakes = after.cpu_us - before.cpu_us, after.wakes - before.wakes
     figures = {
         "case": f"{'representative' if representative else 'member'} {name}",
@@ -49,7 +49,7 @@ def show(name: str, representative: bool, before: CpuTaken, after: CpuTaken, sec
 
 
 def main(seconds: float) -> None:
-    """Starts the daemons, lets them settle, and looks at their books twice."""
+    """Starts the daemons, lets them settle, and reads their counters twice."""
     config = local_config(SITES, base_port=BASE_PORT)
     first = {site.daemons[0].name for site in config.sites}
     names = [daemon.name for daemon in config.daemons]

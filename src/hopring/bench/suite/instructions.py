@@ -50,7 +50,7 @@ Round = Callable[[], None]
 
 
 class CallgrindCounts:
-    """One output file of callgrind."""
+    """The counts in one output file of callgrind."""
 
     def __init__(self, file: Path) -> None:
         self.own: Counter[str] = Counter()
@@ -61,11 +61,11 @@ class CallgrindCounts:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The instructions of all functions."""
         return self.own.total()
 
     def by_function(self) -> Counter[str]:
-        """By compiled function: itself, and what it has Python's library do."""
+        """By compiled function: its own instructions, and those of the Python library called from it."""
         found = Counter({name: count for name, count in self.own.items() if name.startswith(_COMPILED)})
         for (caller, callee), (calls, count) in self._calls.items():
             leads_back = callee.startswith(_DOORS) and count > _DOOR_MAX * calls
@@ -113,7 +113,7 @@ def control(word: str, process: int) -> None:
 
 
 class CountedCluster:
-    """Three daemons as processes; one of them is counted."""
+    """Three daemon processes, one of them under callgrind."""
 
     def __init__(self, directory: Path, counted: int) -> None:
         config = Plan({"a": 3}, patience=PATIENCE).config()
@@ -131,7 +131,7 @@ class CountedCluster:
         self._counted = self._processes[counted]
 
     def wait(self) -> None:
-        """Until they are in one view."""
+        """Waits until they share one view."""
         end = time.monotonic() + START_SECONDS
         while not all("size=3" in log.read_text() for log in self._logs):
             if time.monotonic() > end:
@@ -139,7 +139,7 @@ class CountedCluster:
             time.sleep(0.1)
 
     def count(self, one: Round) -> CallgrindCounts:
-        """What the daemon takes for some rounds."""
+        """Counts the daemon's instructions for some rounds."""
         for _ in range(WARM_ROUNDS):
             one()
         self._say("--instr=on")
@@ -153,7 +153,7 @@ class CountedCluster:
         control(word, self._counted.pid)
 
     def end(self) -> None:
-        """Ends them."""
+        """Terminates all three daemons."""
         for process in self._processes:
             process.terminate()
         for process in self._processes:
@@ -239,7 +239,7 @@ CASES: Final[dict[str, tuple[Callable[[Path], CallgrindCounts], int]]] = {
 
 
 def main() -> None:
-    """Counts."""
+    """Counts all cases and prints the figures."""
     parser = argparse.ArgumentParser("hopring.bench.suite.instructions")
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="count only the cases with this in their name"

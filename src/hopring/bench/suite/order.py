@@ -61,7 +61,7 @@ def chain(delta_us: int) -> SimCluster:
 
 
 def mesh(delay_us: int, delta_us: int = MembershipOptions().update_delta_us) -> SimCluster:
-    """Three sites of one daemon, so far from each other, in one view."""
+    """Three sites of one daemon at this distance from each other, in one view."""
     options = MembershipOptions(update_delta_us=delta_us, probe_us=3_600_000_000)
     return _settled(SimCluster(local_config({"a": 1, "b": 1, "c": 1}), 1, Quality(delay_us=delay_us), options))
 
@@ -75,7 +75,7 @@ def _settled(cluster: SimCluster) -> SimCluster:
 
 @dataclass(slots=True)
 class SteadyLoad:
-    """Messages of one service from one daemon, so many a second, at random moments."""
+    """Messages of one service from one daemon at a mean rate, at random moments."""
 
     host: SimDaemon
     service: Service
@@ -84,7 +84,7 @@ class SteadyLoad:
     sent: int = 0
 
     def send(self) -> None:
-        """The next one, and all after it."""
+        """Sends a message and schedules the next."""
         if not self.per_second:
             return
         self.host.submit(self.service, LOAD_BYTES)
@@ -94,12 +94,12 @@ class SteadyLoad:
 
 
 def promises(cluster: SimCluster) -> int:
-    """All promises of all sites in their view."""
+    """The number of promises of all sites in their view."""
     return sum(host.membership.flow.updates.count for host in cluster.hosts.values())
 
 
 def deliver_us(cluster: SimCluster, sender: str, receiver: str, service: Service) -> int:
-    """Sends a message, lets time pass until the receiver has it, and returns how long that took."""
+    """Sends a message and runs until it is delivered; returns the microseconds."""
     begin_us, seen = cluster.engine.now_us, len(cluster.history)
     host = cluster.hosts[sender]
     host.submit(service, PING_BYTES)
@@ -125,7 +125,7 @@ def round_trips(
     pings: int = PINGS,
     seed: int = 1,
 ) -> dict[str, float]:
-    """Pings and pongs beside a load."""
+    """Figures of round trips beside a load."""
     chance = random.Random(seed)
     load = SteadyLoad(cluster.hosts[ends[0]], service, per_second, chance)
     load.send()
@@ -146,7 +146,7 @@ def round_trips(
 
 
 def main() -> None:
-    """A line for each point of a curve."""
+    """Prints a line for each point of a curve."""
     for delta_us in DELTAS_US:
         for service in (Service.RELIABLE, Service.AGREED, Service.SAFE):
             for per_second in LOADS:

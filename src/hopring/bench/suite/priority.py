@@ -31,7 +31,7 @@ WARM_S: Final = 3.0
 
 
 async def bulk(port: int) -> None:
-    """Sends and takes as fast as it can, and says every second how many messages it got rid of."""
+    """Sends and receives as fast as it can; prints every second how many messages it sent."""
     async with connect(f"hop://127.0.0.1:{port}", membership=False, slow="drop") as session:
         group = await session.join("bulk")
 
@@ -53,7 +53,7 @@ async def bulk(port: int) -> None:
 
 
 async def next_message(group: Group) -> Message:
-    """Skips views."""
+    """The next message; views are skipped."""
     while True:
         event = await group.receive()
         if isinstance(event, Message):
@@ -61,7 +61,7 @@ async def next_message(group: Group) -> Message:
 
 
 async def probe(priority: bool) -> list[float]:
-    """Milliseconds from one daemon's client to the other's; numbers must come in their order."""
+    """Latencies from one daemon's client to the other's, in ms; the order is checked."""
     async with (
         connect(f"hop://127.0.0.1:{PORTS[0]}", priority=priority) as one,
         connect(f"hop://127.0.0.1:{PORTS[1]}", priority=priority) as two,
@@ -83,7 +83,7 @@ async def probe(priority: bool) -> list[float]:
 
 
 def figures(case: str, taken: list[float], **more: object) -> float:
-    """Prints a line; returns the 99th percentile."""
+    """Prints the figures; returns the 99th percentile."""
     p99 = quantiles(taken, n=100)[-1]
     facts = {"median_ms": round(median(taken), 2), "p99_ms": round(p99, 2), "max_ms": round(max(taken), 2)}
     print(json.dumps({"case": case, **facts, **more}), flush=True)
@@ -91,7 +91,7 @@ def figures(case: str, taken: list[float], **more: object) -> float:
 
 
 def measure() -> None:
-    """All cases, on daemons that run."""
+    """Measures all cases on running daemons."""
     idle = figures("idle", asyncio.run(probe(priority=True)))
     command = [sys.executable, "-m", "hopring.bench.suite.priority", "bulk"]
     bulks = [subprocess.Popen([*command, str(port)], stdout=subprocess.PIPE, text=True) for port in PORTS]

@@ -57,7 +57,7 @@ TOGETHER_US_MAX: Final = 60_000_000
 
 @dataclass(slots=True)
 class SimTraffic:
-    """What was sent in some time: a multicast is one send, and a datagram for each who hears it."""
+    """Datagrams sent in some time: a multicast is one send, and a datagram for each receiver."""
 
     duration_us: int = 0
     datagrams: int = 0
@@ -65,7 +65,7 @@ class SimTraffic:
     busy: Counter[str] = field(default_factory=Counter)  # By daemon: what it sent and what was for it.
 
     def note(self, sending: SentDatagram) -> None:
-        """One more."""
+        """Counts one datagram that was sent."""
         packet = decode(sending.datagram, CLUSTER)
         self.kinds[_kind(packet.header.family, {type(frame) for frame in packet.frames})] += 1
         self.datagrams += len(sending.fates)
@@ -73,7 +73,7 @@ class SimTraffic:
         self.busy.update([host for host, _ in sending.fates])
 
     def each_message(self, messages: int, idle: "SimTraffic") -> dict[str, float]:
-        """What each message took, above what silence takes in the same time."""
+        """Datagrams per message, above those of idle daemons in the same time."""
         silence = self.duration_us / idle.duration_us
         kinds = {kind: self.kinds[kind] - idle.kinds[kind] * silence for kind in sorted(self.kinds)}
         busiest = max([self.busy[name] - idle.busy[name] * silence for name in self.busy])
@@ -81,7 +81,7 @@ class SimTraffic:
         return {name: round(count / messages, 1) for name, count in (figures | kinds).items()}
 
     def each_second(self) -> dict[str, float]:
-        """Of silence."""
+        """Datagrams per second, for idle daemons."""
         figures = {"datagrams": self.datagrams, "busiest_daemon": max(self.busy.values())}
         return {
             name: round(count * 1e6 / self.duration_us, 1) for name, count in (figures | self.kinds).items()
@@ -97,7 +97,7 @@ def _kind(family: Family, frames: set[type]) -> str:
 
 
 class SimDaemons:
-    """A world of so many sites of so many daemons."""
+    """A simulated cluster with a session at each daemon."""
 
     def __init__(self, sites: int, daemons: int) -> None:
         names = [f"{chr(ord('a') + at // 26)}{chr(ord('a') + at % 26)}" for at in range(sites)]
@@ -114,7 +114,7 @@ class SimDaemons:
     # What happens in it.
 
     def together(self, *parts: list[str]) -> float:
-        """Lets time pass until each part is in a view of its own; returns the virtual milliseconds."""
+        """Runs until each part has a view of its own; returns the virtual milliseconds."""
         begin_us = self.cluster.engine.now_us
         while not all(self._share_a_view(part) for part in parts):
             assert self.cluster.engine.now_us < begin_us + TOGETHER_US_MAX, "they do not come together"
@@ -131,7 +131,7 @@ class SimDaemons:
         return views_shared and all(host.groups.state is GroupsState.GOP for host in hosts)
 
     def join(self) -> float:
-        """A session at each daemon joins the group; virtual milliseconds until all are shown in it to all."""
+        """A session at each daemon joins the group; virtual milliseconds until all have the full view."""
         begin_us, begin = self.cluster.engine.now_us, len(self.cluster.history)
         for name in self.names:
             host = self.cluster.client_host(name)
@@ -145,12 +145,12 @@ class SimDaemons:
         return (self.cluster.engine.now_us - begin_us) / 1000
 
     def _shown(self, begin: int) -> int:
-        """How many sessions have been shown all of them."""
+        """How many sessions have the view of all members."""
         news = self.cluster.history[begin:]
         return sum(isinstance(one, GroupInstalled) and len(one.members) == len(self.names) for one in news)
 
     def send(self, messages: int) -> None:
-        """Daemons send in turn, one message at a time, and rest in the end."""
+        """Daemons send in turn, one message at a time, followed by a pause."""
         for number in range(messages):
             host = self.cluster.client_host(self.names[number * STRIDE % len(self.names)])
             run = Run(host.me.daemon, self.sessions[host.name], Service.AGREED, (GROUP,))
@@ -160,7 +160,7 @@ class SimDaemons:
 
     @contextmanager
     def traffic(self) -> Iterator[SimTraffic]:
-        """All that is sent in the block."""
+        """Counts the datagrams sent in the block."""
         traffic, begin_us = SimTraffic(), self.cluster.engine.now_us
         self.cluster.network.on_send = traffic.note
         yield traffic
@@ -170,7 +170,7 @@ class SimDaemons:
     # What is seen of it.
 
     def latencies_ms(self, begin: int) -> tuple[list[float], list[float]]:
-        """From a session to another, within a site and between sites, of what was written down since."""
+        """Latencies since an event of the history, within a site and between sites."""
         near, far, sent_us = list[float](), list[float](), dict[object, int]()
         for event in self.cluster.history[begin:]:
             if isinstance(event, ClientSent):
@@ -181,7 +181,7 @@ class SimDaemons:
         return near, far
 
     def violations(self) -> list[str]:
-        """Of what daemons and clients are promised. FIFO is promised to each session, so clients are asked."""
+        """Broken properties. FIFO holds for each session, so it is checked for clients only."""
         history = self.cluster.history
         daemons = check_evs(history, quiet_end=True, components=[self.names])
         clients = check_evs_c(history, quiet_end=True, components=[self.names])
@@ -190,7 +190,7 @@ class SimDaemons:
 
 
 def measure(sites: int, daemons: int) -> dict[str, object]:
-    """One world, from its start to the verdict."""
+    """Runs and checks one cluster."""
     begin_s = time.monotonic()
     many = SimDaemons(sites, daemons)
     many.cluster.start()
@@ -238,7 +238,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def main(shapes: list[tuple[int, int]]) -> int:
-    """A line for each world."""
+    """Prints a line for each cluster."""
     wrong = 0
     for shape in shapes:
         figures = measure(*shape)

@@ -31,7 +31,7 @@ PER_BATCH: Final = 100_000
 
 
 def make_spool(root: Path, records: int) -> Path:
-    """A spool of so many records."""
+    """Writes a spool of this many records."""
     with SpoolWriter(root, "load", SpoolOptions(sync_seconds=1000.0)) as writer:
         for number in range(records // BATCH):
             whole = os.urandom(BATCH * BODY_BYTES)
@@ -41,7 +41,7 @@ def make_spool(root: Path, records: int) -> Path:
 
 
 def make_parquet(directory: Path, target: Path) -> None:
-    """The same as uncompressed Parquet, a file for each segment."""
+    """Writes the same as uncompressed Parquet, a file for each segment."""
     import pyarrow.parquet  # noqa: PLC0415  An extra.
 
     target.mkdir()
@@ -57,14 +57,14 @@ def make_parquet(directory: Path, target: Path) -> None:
 
 
 def seconds_of(act: Callable[[], None]) -> float:
-    """How long it takes."""
+    """The duration of a call."""
     begin = time.perf_counter()
     act()
     return time.perf_counter() - begin
 
 
 def batch_reads(spark: Any, root: Path, records: int, turns: int) -> dict[str, object]:
-    """Each way in turns, after one that does not count."""
+    """Rates of each way of reading, in turn; the first round does not count."""
 
     def drain(found: Any) -> None:
         found.write.format("noop").mode("overwrite").save()
@@ -97,7 +97,7 @@ def batch_reads(spark: Any, root: Path, records: int, turns: int) -> dict[str, o
 
 
 def stream_reads(spark: Any, root: Path, records: int, turns: int) -> dict[str, object]:
-    """All of the tail as a stream, into nothing."""
+    """Rates of reading all of the tail as a stream, into nothing."""
 
     def run(turn: int) -> None:
         reader = spark.readStream.format("hopring").option("maxOffsetsPerTrigger", PER_BATCH)
@@ -114,7 +114,7 @@ def stream_reads(spark: Any, root: Path, records: int, turns: int) -> dict[str, 
 
 
 def main() -> None:
-    """Prints the figures."""
+    """Prints the figures of both."""
     parser = argparse.ArgumentParser(
         prog="python -m hopring.bench.suite.spark_source", description="Measure the data source."
     )

@@ -21,7 +21,7 @@ END: Final = b"end"
 
 
 async def send(url: str, seconds: float) -> None:
-    """Numbered messages for so long, then the end."""
+    """Sends numbered messages for some seconds, then the end mark."""
     async with connect(url, membership=False) as session:
         sent, until = 0, time.monotonic() + seconds
         while time.monotonic() < until:
@@ -31,7 +31,7 @@ async def send(url: str, seconds: float) -> None:
 
 
 async def count(group: Group) -> int:
-    """Takes everything up to the end; a number that is missing or comes twice ends the bench."""
+    """Receives everything up to the end mark; asserts that no number is missing or repeated."""
     taken = 0
     while True:
         event = await group.receive()
@@ -44,7 +44,7 @@ async def count(group: Group) -> int:
 
 
 def on_disk_mbytes(state: Path) -> float:
-    """What is spilled."""
+    """The size of all spill files."""
     return round(sum(file.stat().st_size for file in state.glob("**/*.spill/*")) / 1e6, 1)
 
 

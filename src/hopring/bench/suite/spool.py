@@ -33,14 +33,14 @@ VIEW: Final = ViewId(3, DaemonId(0), Incarnation(17))
 
 
 def facts_of(number: int) -> RecordHeader:
-    """What the messages of one delivery share."""
+    """The columns that the messages of one delivery share."""
     return RecordHeader(
         RecordKind.MESSAGE, number, "#anna#eu1", ("load",), Service.AGREED, Place(VIEW, number, 0)
     )
 
 
 def batch_of(number: int, bodies: list[bytes]) -> list[RecordRun]:
-    """What one delivery brings."""
+    """The run of messages of one delivery."""
     return [run_of(facts_of(number), bodies)]
 
 
@@ -49,7 +49,7 @@ Turn = tuple[int, float, float]
 
 
 def for_seconds(act: Callable[[int], None], last: Callable[[], None], seconds: float) -> Turn:
-    """Does it again and again, and the last thing once."""
+    """Calls `act` for some seconds, then `last` once."""
     begin, used = time.perf_counter(), time.process_time()
     count = 0
     while time.perf_counter() - begin < seconds:
@@ -60,7 +60,7 @@ def for_seconds(act: Callable[[int], None], last: Callable[[], None], seconds: f
 
 
 def rates(done: list[Turn]) -> dict[str, float]:
-    """Records per second of several turns, and what of the processor's time each record took."""
+    """Records per second of several turns, and CPU time per record."""
     each = [count * BATCH / seconds for count, seconds, _ in done]
     cpu_us = median([used * 1e6 / count / BATCH for count, _, used in done])
     spread = {"least": round(min(each)), "most": round(max(each))}
@@ -68,7 +68,7 @@ def rates(done: list[Turn]) -> dict[str, float]:
 
 
 def appends(root: Path, sync_seconds: float, seconds: float) -> dict[str, object]:
-    """The spool and the bare file in turns; all is synced within the time that counts."""
+    """The spool and a bare file in turn; both are synced within the measured time."""
     bodies = [os.urandom(BODY_BYTES) for _ in range(BATCH)]
     whole = b"".join(bodies)
     (columns,) = batch_of(0, bodies)  # A bundle comes as columns; a spooler makes none.
@@ -102,7 +102,7 @@ def appends(root: Path, sync_seconds: float, seconds: float) -> dict[str, object
 
 
 def replay(root: Path, records_max: int = 1_000_000) -> dict[str, object]:
-    """What was spooled by interval, read as tables and as records."""
+    """Reads the spool as tables and as records."""
     directory = root / "load"
     known = bounds(directory)
     end = min(known.end, known.start + records_max)
@@ -131,7 +131,7 @@ def replay(root: Path, records_max: int = 1_000_000) -> dict[str, object]:
 
 
 def main() -> None:
-    """Prints the figures."""
+    """Prints the figures of all cases."""
     parser = argparse.ArgumentParser(prog="python -m hopring.bench.suite.spool", description="Measure spools.")
     parser.add_argument("--directory", type=Path, default=None, help="on the disk that is meant")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")

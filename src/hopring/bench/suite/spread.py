@@ -46,7 +46,7 @@ def connect(daemon: str, user: str) -> tuple[socket.socket, str]:
 
 
 def read(sock: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes."""
+    """Reads exactly this many bytes."""
     found = b""
     while len(found) < size:
         chunk = sock.recv(size - len(found))
@@ -56,13 +56,13 @@ def read(sock: socket.socket, size: int) -> bytes:
 
 
 def frame(word: int, name: str, group: str, body: bytes = b"") -> bytes:
-    """As a C client on this machine writes it."""
+    """A frame as a C client on this machine writes it."""
     head = pack("<I32sIII", word | _MARKER, name.encode(), 1, _MARKER, len(body))
     return head + group.encode().ljust(32, b"\0") + body
 
 
 def receive(daemon: str, group: str) -> None:
-    """Joins, says so with its own first message, and then tells every tenth of a second how much has come."""
+    """Joins, reports that with its first message, and then prints its count ten times a second."""
     sock, name = connect(daemon, f"r{daemon}")
     sock.sendall(frame(_JOIN, name, group) + frame(_AGREED, name, group, bytes(BODY_BYTES)))
     buffer = bytearray(READ_BYTES)
@@ -85,13 +85,13 @@ def send(group: str) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has taken of the processors."""
+    """CPU time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def flood(daemons: dict[str, int], seconds: float) -> None:
-    """Messages per second at all receivers."""
+    """Measures messages per second at all receivers."""
     module = [sys.executable, "-m", "hopring.bench.suite.spread"]
     clients = {
         f"receiver {name}": subprocess.Popen(
@@ -123,7 +123,7 @@ def flood(daemons: dict[str, int], seconds: float) -> None:
 
 
 def rate_of(lines: str, begin: float, end: float) -> float:
-    """From what a receiver said between these times."""
+    """The rate of a receiver, from its output between two times."""
     rows = [(float(at), int(count)) for at, count in (line.split() for line in lines.splitlines())]
     inside = [row for row in rows if begin <= row[0] <= end]
     assert len(inside) > 1, "the receiver was there all the time"
@@ -131,7 +131,7 @@ def rate_of(lines: str, begin: float, end: float) -> float:
 
 
 def round_trips(case: str, answers_at: str) -> None:
-    """One message at a time: to the sender itself, or to a client elsewhere and back."""
+    """Round trips of single messages: to the sender itself, or to a client elsewhere and back."""
     one, mine = connect("d1", f"p{answers_at}")
     other, theirs = connect(answers_at, f"e{answers_at}")
     there = mine if answers_at == "d1" else theirs

@@ -36,17 +36,17 @@ Handle = Callable[[memoryview, int], None]
 
 
 def ignore(_buffer: memoryview, _segment_bytes: int) -> None:
-    """The receiver of a bench that ends at the socket."""
+    """A receiver that stops at the socket."""
 
 
 def decode(buffer: memoryview, segment_bytes: int) -> None:
-    """The receiver's share of a link."""
+    """A receiver that decodes, as a link does."""
     for packet in decode_train(buffer, segment_bytes, CLUSTER):
         assert not isinstance(packet, PeerError), packet
 
 
 def receiver(pipe: Connection, trains: bool, handle: Handle) -> None:
-    """Takes datagrams in, and lets the sender go on after each window."""
+    """Receives datagrams, and lets the sender continue after each window."""
     loop = Loop()
     window = WINDOW_TRAINS * len(make(1).datagrams())
     seen = 0
@@ -71,7 +71,7 @@ def make(seq: int) -> Train:
 
 
 def rate(seconds: float, trains: bool, linked: bool) -> float:
-    """Datagrams per second of one way, over one short run."""
+    """Datagrams per second of one way, in one short run."""
     ours, theirs = _fork.Pipe()
     process = _fork.Process(target=receiver, args=(theirs, trains, decode if linked else ignore), daemon=True)
     process.start()
@@ -129,7 +129,7 @@ def run(seconds: float, repeats: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """The command line."""
+    """Reads the command line and prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1.0, help="of each short run")
     parser.add_argument("--repeats", type=int, default=5)

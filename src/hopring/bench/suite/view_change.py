@@ -38,14 +38,14 @@ CHANGES: dict[str, Callable[[SimCluster], None]] = {
 
 
 class Forgetful(dict[Process, HopLearned]):
-    """Keeps nothing of what links have learned."""
+    """Drops what links have learned."""
 
     def __setitem__(self, _neighbour: Process, _learned: HopLearned) -> None:
         pass
 
 
 class ViewChangeTrial:
-    """One cluster, one change."""
+    """One simulated cluster and one change of its daemons."""
 
     def __init__(self, protocol: LinkProtocol, change: str, kept: bool = True, seed: int = 1) -> None:
         sites = [
@@ -70,7 +70,7 @@ class ViewChangeTrial:
         assert self.cluster.settled(), "the cluster is in one view"
 
     def wide(self) -> tuple[int, int]:
-        """Datagrams and their bytes that have gone between the sites."""
+        """Datagrams and bytes sent between the sites."""
         tallies = [
             path.counters
             for (source, target), path in self.cluster.network.paths.items()
@@ -79,7 +79,7 @@ class ViewChangeTrial:
         return sum(tally.sent for tally in tallies), sum(tally.sent_bytes for tally in tallies)
 
     def idle(self) -> tuple[int, int]:
-        """Datagrams and bytes between the sites from the change on."""
+        """Datagrams and bytes between the sites since the change."""
         datagrams, size = self.wide()
         CHANGES[self.change](self.cluster)
         self.cluster.run_for(AFTER_US)
@@ -88,7 +88,7 @@ class ViewChangeTrial:
         return after_datagrams - datagrams, after_size - size
 
     def loaded(self) -> tuple[int, int]:
-        """The longest gap between deliveries, and when the last slow message came, from the change on."""
+        """The longest gap between deliveries, and the time of the last slow message, since the change."""
         end_us = self.cluster.engine.now_us + BEFORE_US + AFTER_US
         self._submit(end_us)
         self.cluster.run_for(BEFORE_US)
@@ -115,7 +115,7 @@ class ViewChangeTrial:
 
 
 def main() -> None:
-    """All changes on both kinds of links."""
+    """Prints the figures of all changes, on both kinds of links."""
     for protocol in (LinkProtocol.HOP, LinkProtocol.TCP):
         usual = {change: ViewChangeTrial(protocol, change).idle() for change in CHANGES}
         for change in ("leave", "crash", "return"):

@@ -1,4 +1,4 @@
-"""What daemons that run tell of themselves and of each other."""
+"""Checks of running daemons: what each reports of itself, and which daemons see each other."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -30,7 +30,7 @@ _ALIKE: Final = "all daemons need the same"
 
 @dataclass(frozen=True, slots=True)
 class AskedDaemon:
-    """A daemon that answered."""
+    """The answers of one daemon."""
 
     url: str
     facts: DaemonFacts
@@ -38,7 +38,7 @@ class AskedDaemon:
 
 
 def ask(url: str, seconds: float) -> AskedDaemon | str:
-    """What the daemon there says, or why it does not."""
+    """The answers of the daemon at a URL, or the reason why there are none."""
     try:
         session = connect(url, membership=False, timeout_seconds=seconds, reconnect=False)
     except ConnectError as error:
@@ -53,7 +53,7 @@ def ask(url: str, seconds: float) -> AskedDaemon | str:
 
 
 def check_daemons(report: DoctorReport, config: Config, asked: dict[str, AskedDaemon]) -> None:
-    """Each daemon by itself, and each against the file."""
+    """Checks each daemon by itself and against the configuration file."""
     digest = f"{cluster_hash(config):08x}"
     for name, one in sorted(asked.items()):
         facts = one.facts
@@ -111,7 +111,7 @@ def _check_link(report: DoctorReport, name: str, link: LinkFacts, shaped: bool) 
 
 
 def check_pairs(report: DoctorReport, config: Config, asked: dict[str, AskedDaemon]) -> None:
-    """Whether each daemon has each other one in its view; a pair that lacks a view is told of once."""
+    """Checks that daemons have each other in their views; each pair is reported once."""
     seen = {name: set(one.view.members) for name, one in asked.items()}
     for one, other in permutations(sorted(daemon.name for daemon in config.daemons), 2):
         if one not in seen or other in seen[one]:
@@ -126,7 +126,7 @@ def check_pairs(report: DoctorReport, config: Config, asked: dict[str, AskedDaem
 
 
 def _apart(asked: dict[str, AskedDaemon], one: str, other: str) -> tuple[str, str]:
-    """Why a daemon does not have another one in its view, and the remedy: the surest cause first."""
+    """Why one daemon does not have another in its view, with the remedy: the most certain cause first."""
     cutting = [name for name, peer in ((one, other), (other, one)) if _cuts(asked, name, peer)]
     if cutting:
         text = f"they are parted by hand (hop monitor partition): cut at {' and '.join(cutting)}"

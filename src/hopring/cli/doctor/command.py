@@ -1,4 +1,4 @@
-"""`hop doctor`: what is wrong with a cluster, as far as it can be found out from this host."""
+"""`hop doctor`: what is wrong with a cluster, as far as this host can tell."""
 
 import json
 import os
@@ -38,10 +38,11 @@ def doctor(
     as_json: bool,
     show_all: bool,
 ) -> None:
-    """Check the cluster of FILE from this host: configuration, addresses, ports, packet sizes, who sees whom.
+    """Check the cluster of FILE from this host: configuration, addresses, ports, packet sizes, views.
 
-    Daemons are asked through their client ports or, on this host, Unix sockets. Exit code 1 if there is a
-    finding; each has a remedy. What cannot be told from here is said to be unknown: run it on every host.
+    Daemons are asked through their client ports or, on this host, their Unix sockets. Exit code 1 means that
+    there is a finding; each has a remedy. Checks that cannot be made from here are listed as unknown: run the
+    command on every host.
     """
     config = load_config(file)
     given = _given(config, urls)
@@ -133,7 +134,7 @@ def _check_host(report: DoctorReport, config: Config, asked: dict[str, AskedDaem
 
 
 def _answers(asked: dict[str, AskedDaemon], name: str) -> bool:
-    """Whether it was this daemon that answered, and not another one at its address."""
+    """Whether the daemon that answered is this one, and not another at its address."""
     return name in asked and asked[name].facts.daemon == name
 
 
@@ -165,7 +166,7 @@ def _check_ports(report: DoctorReport, config: Config, daemon: Daemon, running: 
 
 
 def _state_directory() -> Path:
-    """As hopd finds it."""
+    """The state directory that hopd uses by default."""
     given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(given) if given else Path(base) / "hopring"

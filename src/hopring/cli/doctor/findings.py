@@ -1,11 +1,11 @@
-"""What a check found: a line that is good, a finding with its remedy, or what could not be looked at."""
+"""Results of the checks of `hop doctor`: good, a finding with its remedy, or unknown."""
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 
 class CheckVerdict(StrEnum):
-    """How a check ended."""
+    """The result of one check."""
 
     OK = "ok"
     FINDING = "finding"
@@ -14,7 +14,7 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One thing that was looked at."""
+    """One check and its result."""
 
     verdict: CheckVerdict
     subject: str  # A daemon, a pair of them, or the host.
@@ -22,29 +22,29 @@ class DoctorCheck:
     remedy: str = ""
 
     def facts(self) -> dict[str, str]:
-        """For scripts."""
+        """The check as a JSON object."""
         return asdict(self)
 
 
 @dataclass(slots=True)
 class DoctorReport:
-    """All that was looked at, in its order."""
+    """All checks, in the order in which they were made."""
 
     checks: list[DoctorCheck] = field(default_factory=list)
 
     def good(self, subject: str, text: str) -> None:
-        """Nothing wrong here."""
+        """Adds a check that found nothing wrong."""
         self.checks.append(DoctorCheck(CheckVerdict.OK, subject, text))
 
     def finding(self, subject: str, text: str, remedy: str) -> None:
-        """Something to be done."""
+        """Adds a finding with its remedy."""
         self.checks.append(DoctorCheck(CheckVerdict.FINDING, subject, text, remedy))
 
     def unknown(self, subject: str, text: str, remedy: str = "") -> None:
-        """It cannot be told from here; what would make it possible."""
+        """Adds a check that could not be made from here, and what would make it possible."""
         self.checks.append(DoctorCheck(CheckVerdict.UNKNOWN, subject, text, remedy))
 
     @property
     def findings(self) -> list[DoctorCheck]:
-        """What is to be done."""
+        """The checks that found something."""
         return [one for one in self.checks if one.verdict is CheckVerdict.FINDING]

@@ -1,4 +1,4 @@
-"""What can be found out on this host without a daemon: addresses, ports, routes, sizes, limits, multicast."""
+"""Checks of this host that need no daemon: addresses, ports, routes, packet sizes, limits, multicast."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ _LISTEN: Final = "0A"  # Of TCP sockets in /proc/net.
 
 
 def family_of(address: str) -> socket.AddressFamily:
-    """The version of IP."""
+    """The address family of an IP address."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
@@ -42,7 +42,7 @@ def is_local(address: str) -> bool:
 
 
 def port_problem(kind: socket.SocketKind, address: str, port: int) -> str:
-    """Why a port of this host cannot be had; empty if it can."""
+    """Why a port of this host cannot be bound; empty if it can."""
     with socket.socket(family_of(address), kind) as sock:
         if kind == socket.SOCK_STREAM:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -55,14 +55,13 @@ def port_problem(kind: socket.SocketKind, address: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PortHolder:
-    """The process that has a port of this host."""
+    """The process that has a port of this host open."""
 
     pid: int
     words: tuple[str, ...]  # Of its command line.
 
     @property
     def name(self) -> str:
-        """The program."""
         return Path(self.words[0]).name if self.words else "?"
 
     @property
@@ -74,7 +73,7 @@ class PortHolder:
         return False
 
     def is_hopd(self, daemon: str) -> bool:
-        """Whether it is the daemon of this name, as far as its command line tells."""
+        """Whether its command line is that of the daemon with this name."""
         given = [Path(word).name for word in self.words]
         if not {"hopd", "hopring.daemon.hopd"}.intersection(given):
             return False
@@ -84,7 +83,7 @@ class PortHolder:
 
 
 def holder_of(kind: socket.SocketKind, port: int) -> PortHolder | None:
-    """The process that has a port at any address; None if there is none, or this user may not know."""
+    """The process that has a port open at any address; None if there is none or this user may not see it."""
     inodes = _inodes_of("udp" if kind == socket.SOCK_DGRAM else "tcp", port)
     for link in Path("/proc").glob("[0-9]*/fd/*") if inodes else ():
         with suppress(OSError):
@@ -108,7 +107,7 @@ def _inodes_of(protocol: str, port: int) -> set[str]:
 
 
 def check_limits(report: DoctorReport, config: Config) -> None:
-    """Limits of the system that daemons meet under load."""
+    """Checks the system limits that daemons meet under load."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         # As an ordinary user would get it: root passes the limit.
         granted = {}
@@ -140,7 +139,7 @@ def check_limits(report: DoctorReport, config: Config) -> None:
 
 
 def check_localhost(report: DoctorReport) -> None:
-    """The default address of clients is a name."""
+    """Checks that `localhost`, the default host of clients, is a loopback address."""
     try:
         found = {one[4][0] for one in socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)}
     except OSError as error:
@@ -154,7 +153,7 @@ def check_localhost(report: DoctorReport) -> None:
 
 
 def check_paths(report: DoctorReport, config: Config, own: Daemon) -> None:
-    """Routes from a daemon of this host to all others, and the size of packets on them."""
+    """Checks routes from a daemon of this host to all others, and the packet size on them."""
     sites = {daemon.name: site for site in config.sites for daemon in site.daemons}
     links = {frozenset(link.sites): link for link in config.all_links}
     for other in config.daemons:
@@ -194,7 +193,7 @@ def _check_path(report: DoctorReport, own: Daemon, other: Daemon, segment_bytes:
 
 
 def check_multicast(report: DoctorReport, site: Site, own: Daemon) -> None:
-    """Whether this host hears itself on the group; by a port of its own, so that no daemon hears it."""
+    """Checks that this host receives its own multicast, on a port of its own that no daemon listens on."""
     assert site.multicast is not None, "without a group there is nothing to check"
     what = f"multicast {site.multicast.group} at {own.address}"
     remedy = (
@@ -222,6 +221,6 @@ def check_multicast(report: DoctorReport, site: Site, own: Daemon) -> None:
 
 
 def unix_socket(directory: Path, config: Config, name: str) -> Path | None:
-    """The Unix socket of a daemon of this host, if it is where hopd would put it."""
+    """The Unix socket of a daemon of this host, if it is in this state directory."""
     path = directory / f"{config.cluster}.{name}.sock"
     return path if path.is_socket() else None

@@ -1,1 +1,1 @@
-"""`hop monitor`: the operator's view of running daemons, and a hand on them, over their admin channels."""
+"""`hop monitor`: status of running daemons and actions on them, over their admin sockets."""

@@ -1,4 +1,4 @@
-"""What a monitor does to daemons, for one-shot verbs and for the screen alike."""
+"""Actions of the monitor on daemons: partitions, windows, reload, terminate."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ _OPERATIONAL: Final = ("OP", "GOP")
 
 
 class Denied(Failure):
-    """A daemon does not let us."""
+    """A daemon refused because of permissions."""
 
     exit_code = int(Exit.AUTH)
 
@@ -24,9 +24,9 @@ class Denied(Failure):
 def send_partition(
     admin: AdminClient, fleet: Fleet, sides: Sides, for_us: int | None = None
 ) -> dict[str, AdminAnswer]:
-    """Tells every daemon that can be told whom to cut off, and for how long if not until `heal`.
+    """Has every daemon that answers cut off the other sides, for a time or until `heal`.
 
-    Failure if the sides would not part by that.
+    Failure if that would not separate the sides.
     """
     try:
         cuts = cuts_of(sides, fleet)
@@ -37,29 +37,29 @@ def send_partition(
 
 
 def heal(admin: AdminClient, fleet: Fleet) -> dict[str, AdminAnswer]:
-    """Nothing is cut any more."""
+    """Removes all cuts."""
     return admin.tell(fleet.seen, "heal", lambda _: {})
 
 
 def set_windows(
     admin: AdminClient, fleet: Fleet, names: Sequence[str], given: Mapping[str, int]
 ) -> dict[str, AdminAnswer]:
-    """Other windows at these daemons, or at all."""
+    """Sets the windows of these daemons, or of all."""
     return admin.tell(choose(fleet, names), "window", lambda _: given)
 
 
 def reload(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminAnswer]:
-    """These daemons, or all, read their files again."""
+    """Has these daemons, or all, read their configuration again."""
     return admin.tell(choose(fleet, names), "reload", lambda _: {})
 
 
 def terminate(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminAnswer]:
-    """These daemons end."""
+    """Has these daemons end in an orderly way."""
     return admin.tell(choose(fleet, names), "terminate", lambda _: {})
 
 
 def one_side(fleet: Fleet) -> Sides:
-    """All daemons together, as `heal` wants to have them."""
+    """All daemons on one side, as after `heal`."""
     return [frozenset([daemon for daemons in fleet.sites.values() for daemon in daemons])]
 
 
@@ -107,7 +107,7 @@ def wait_until_settled(admin: AdminClient, names: Iterable[str], seconds: float)
 
 
 def wait_until_gone(admin: AdminClient, names: Iterable[str], seconds: float) -> None:
-    """Waits until none of these answers any more."""
+    """Waits until none of these daemons answers."""
     wanted, end = set(names), time.monotonic() + seconds
     while wanted & {one.name for one in _look_or_nothing(admin)}:
         if time.monotonic() > end:
@@ -145,14 +145,14 @@ def _operational(one: ReachedDaemon) -> bool:
 
 
 def _together(one: ReachedDaemon, near: Sequence[ReachedDaemon]) -> bool:
-    """Whether it is in one view with those of them that have the same configuration."""
+    """Whether it shares its view with all of these daemons that have the same configuration."""
     alike = [other for other in near if other.status["hash"] == one.status["hash"]]
     members, view = one.status["members"], one.status["view"]
     return all(other.name in members and other.status["view"] == view for other in alike)
 
 
 def _unlike(late: Sequence[ReachedDaemon], silent: Sequence[str], sides: Sides) -> str:
-    """What is not as expected, for people."""
+    """Text about daemons whose views are not the expected ones."""
     told = []
     for one in late:
         members, side = " ".join(one.status["members"]), " ".join(sorted(_side_of(one.name, sides)))
@@ -161,7 +161,7 @@ def _unlike(late: Sequence[ReachedDaemon], silent: Sequence[str], sides: Sides) 
 
 
 def read_sides(text: str, sites: Mapping[str, Sequence[str]]) -> Sides:
-    """`eu1 eu2 | us`: sides of daemons and sites; daemons that are not named are one more.
+    """Parses `eu1 eu2 | us`: sides of daemons and sites; daemons that are not named form one more side.
 
     ValueError says what is wrong.
     """
@@ -195,14 +195,14 @@ def _daemons_of(names: Iterable[str], sites: Mapping[str, Sequence[str]]) -> lis
 
 
 def show_sides(sides: Iterable[frozenset[str]]) -> str:
-    """As it is typed."""
+    """The sides in the notation of `read_sides`."""
     return " | ".join([" ".join(sorted(side)) for side in sides])
 
 
 def cuts_of(sides: Sides, fleet: Fleet) -> dict[str, list[str]]:
-    """By daemon that can be told, whom it is to cut off.
+    """For each daemon that answers, the daemons that it has to cut off.
 
-    A cut at one end is enough; ValueError if two sides have daemons of which neither can be told.
+    A cut at one end is enough. ValueError if two sides have daemons of which neither answers.
     """
     told = {one.name for one in fleet.seen}
     for one, other in combinations(sides, 2):
@@ -219,7 +219,7 @@ def cuts_of(sides: Sides, fleet: Fleet) -> dict[str, list[str]]:
 
 
 def in_force(fleet: Fleet) -> Sides:
-    """The sides that the cuts leave; one if nothing is cut."""
+    """The sides that the present cuts make; one side if nothing is cut."""
     names = sorted({daemon for daemons in fleet.sites.values() for daemon in daemons})
     apart = {frozenset((one.name, other)) for one in fleet.seen for other in one.status["cut"]}
     sides: Sides = []

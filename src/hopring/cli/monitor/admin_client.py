@@ -1,4 +1,4 @@
-"""The admin channels that a monitor reaches: Unix sockets of this host, or of others by a tunnel."""
+"""Client of the daemons' admin sockets: those of this host, or of other hosts through a tunnel."""
 
 import os
 import socket
@@ -22,43 +22,42 @@ _READ_BYTES: Final = 1 << 16
 
 
 class NoAnswer(Exception):
-    """A channel that gave no answer, and why."""
+    """A socket that gave no answer, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdminAnswer:
-    """What a daemon said."""
+    """The answer of a daemon to one request."""
 
     ok: bool
     words: Mapping[str, Any]
 
     @property
     def why(self) -> str:
-        """If it refused: what is wrong, and what to do."""
+        """The error and the remedy of a refusal."""
         return f"{self.words.get('error', '')}; {self.words.get('remedy', '')}"
 
     @property
     def denied(self) -> bool:
-        """Whether it refused because we may not ask for that."""
+        """Whether it refused for want of permission."""
         return bool(self.words.get("denied"))
 
 
 @dataclass(frozen=True, slots=True)
 class ReachedDaemon:
-    """A daemon that told its status."""
+    """A daemon that answered, with its status."""
 
     path: Path
     status: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        """The daemon's."""
         return str(self.status["daemon"])
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All that can be seen at one time."""
+    """The daemons that answered at one time, and the sockets that did not."""
 
     seen: tuple[ReachedDaemon, ...]  # By name.
     unheard: tuple[tuple[Path, str], ...]  # Sockets without an answer, and why.
@@ -66,7 +65,7 @@ class Fleet:
 
     @property
     def sites(self) -> dict[str, list[str]]:
-        """All daemons that those who answered know of, by site."""
+        """All daemons, by site, that the answering ones know of."""
         sites: dict[str, set[str]] = {}
         for one in self.seen:
             for site, daemons in one.status["sites"].items():
@@ -75,13 +74,13 @@ class Fleet:
 
     @property
     def missing(self) -> list[str]:
-        """Daemons that others know of and that cannot be asked from here."""
+        """Daemons that others know of and that did not answer here."""
         known = {daemon for daemons in self.sites.values() for daemon in daemons}
         return sorted(known - {one.name for one in self.seen})
 
 
 def find_sockets(places: Iterable[Path]) -> list[Path]:
-    """The sockets named, and those in the directories named; Failure if there are none at all."""
+    """The sockets at these paths and in these directories; Unreachable if there are none."""
     found: dict[Path, None] = {}
     given = list(places)
     for place in given:
@@ -107,7 +106,7 @@ def _is_socket(path: Path) -> bool:
 
 
 def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminAnswer:
-    """One request and its answer; Unheard if there is none."""
+    """Sends one request and returns the answer; raises NoAnswer if there is none."""
     line = msgspec.json.encode({"verb": verb, **fields}) + b"\n"
     heard = b""
     try:
@@ -132,14 +131,14 @@ def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminAnswer:
 
 
 class AdminClient:
-    """All channels that were found; a new look is a new round of questions."""
+    """Requests to all admin sockets at some paths; the paths are searched again for each round."""
 
     def __init__(self, places: Sequence[Path], seconds: float) -> None:
         self._places = places
         self._seconds = seconds
 
     def look(self) -> Fleet:
-        """Asks all for their status, at once."""
+        """Asks all daemons for their status, in parallel."""
         seen: list[ReachedDaemon] = []
         unheard: list[tuple[Path, str]] = []
         denied = False
@@ -158,7 +157,7 @@ class AdminClient:
     def tell(
         self, seen: Iterable[ReachedDaemon], verb: str, fields: Callable[[ReachedDaemon], Mapping[str, object]]
     ) -> dict[str, AdminAnswer]:
-        """Says something to each of these; what came of it, by daemon."""
+        """Sends a request to each of these daemons; returns the answers by daemon."""
         those = list(seen)
         answers = self._all([(one.path, verb, fields(one)) for one in those])
         told: dict[str, AdminAnswer] = {}
@@ -182,13 +181,13 @@ class AdminClient:
 
 
 def default_places() -> list[Path]:
-    """Where admin sockets are if nothing is said."""
+    """The directories that are searched for admin sockets by default."""
     given = os.environ.get("XDG_RUNTIME_DIR")
     return [Path("/run/hopring"), *([Path(given) / "hopring"] if given else [])]
 
 
 def choose(fleet: Fleet, names: Sequence[str]) -> list[ReachedDaemon]:
-    """The daemons named, or all; Failure if one cannot be asked."""
+    """The daemons of these names, or all; Failure if one did not answer."""
     by_name = {one.name: one for one in fleet.seen}
     for name in names:
         if name not in by_name:

@@ -1,4 +1,4 @@
-"""`hop monitor`: its verbs for scripts, and without one the screen or a table."""
+"""`hop monitor` and its subcommands; without one, the screen on a terminal or a table elsewhere."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ def _wait_options(command: Command) -> Command:
 
 
 def _confirm(what: str, yes: bool) -> None:
-    """Asks on a terminal; elsewhere somebody has to have said --yes. Nothing was done before."""
+    """Asks for confirmation on a terminal; elsewhere --yes is required. Nothing has been done before."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -70,10 +70,10 @@ def _confirm(what: str, yes: bool) -> None:
 def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) -> None:
     """Watch running daemons and act on them.
 
-    Without a verb: on a terminal a screen that moves and takes commands, elsewhere the status as a table.
+    Without a subcommand: on a terminal a live screen that takes commands, elsewhere the status as a table.
     Daemons are asked over their admin sockets (`socket` of [admin] in the configuration, or `hopd --admin`).
-    Verbs that change something have to be allowed there (`allow` of [admin], or `hopd --dangerous`), need the
-    daemon's own user or root, and ask before they do it, but for `heal`.
+    Subcommands that change something have to be allowed there (`allow` of [admin], or `hopd --dangerous`), need
+    the daemon's own user or root, and ask for confirmation, except `heal`.
     """
     context.obj = AdminClient(list(places) or default_places(), seconds)
     if context.invoked_subcommand is None:
@@ -96,7 +96,7 @@ def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) ->
 def status(admin: AdminClient, as_json: bool, every_s: float | None, count: int | None) -> None:
     """Show the state of every daemon.
 
-    It shows state, view, packets, retransmissions, token rounds, deliveries, sessions, windows and cuts.
+    Columns: state, view, packets, retransmissions, token rounds, deliveries, sessions, windows and cuts.
     """
     shown = 0
     while True:
@@ -148,8 +148,8 @@ def partition(
 ) -> None:
     """Cut the network between SIDES of daemons.
 
-    SIDES are daemons and sites with | between the sides, as 'eu1 eu2 | us'. Daemons that are not named are one
-    more side. It shows the sides and asks first.
+    SIDES are daemons and sites with | between the sides, as 'eu1 eu2 | us'. Daemons that are not named form one
+    more side. The command shows the sides and asks for confirmation.
     """
     fleet = _look(admin)
     try:
@@ -244,7 +244,7 @@ def window(
 ) -> None:
     """Show or set the windows of flow control.
 
-    Without options, it shows those of DAEMONS, or of all daemons.
+    Without options it shows those of DAEMONS, or of all daemons.
     """
     wanted = {
         "personal_segments": personal_segments,
@@ -274,7 +274,7 @@ def window(
 def reload(admin: AdminClient, daemons: tuple[str, ...], no_wait: bool, yes: bool, as_json: bool) -> None:
     """Make daemons read their configuration again.
 
-    Without DAEMONS all do. Daemons and sites may have been added or removed.
+    Without DAEMONS all of them do. Daemons and sites may have been added or removed.
     """
     fleet = _look(admin)
     _confirm(f"reload the configuration of {_whom(fleet, daemons)}", yes)
@@ -302,12 +302,12 @@ def terminate(admin: AdminClient, daemons: tuple[str, ...], everyone: bool, yes:
 
 
 def _whom(fleet: Fleet, names: tuple[str, ...]) -> str:
-    """The daemons that a verb is for; Failure if one of them cannot be asked."""
+    """The daemons that a command acts on; Failure if one of them did not answer."""
     return ", ".join([one.name for one in choose(fleet, names)])
 
 
 def _look(admin: AdminClient) -> Fleet:
-    """Failure if nobody answers."""
+    """The fleet; Failure if no daemon answers."""
     fleet = admin.look()
     _warn(fleet)
     if not fleet.seen:
@@ -332,7 +332,7 @@ def _end(fleet: Fleet) -> None:
 
 
 def _told(answers: Mapping[str, AdminAnswer], as_json: bool, undo: str = "") -> None:
-    """Shows what came of it, if nothing else is shown of it; Failure if a daemon refused."""
+    """Prints the answers, unless another result is printed; Failure if a daemon refused."""
     quiet = bool(undo)
     if as_json and not quiet:
         click.echo(json.dumps({name: answer.words for name, answer in answers.items()}))

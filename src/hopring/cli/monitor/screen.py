@@ -1,4 +1,4 @@
-"""The monitor on a terminal: a table that moves, and below it a line for orders."""
+"""The monitor on a terminal: a live table, and below it a command line."""
 
 import os
 import select
@@ -31,7 +31,7 @@ _READ_BYTES: Final = 1024
 
 
 class MonitorScreen:
-    """It asks in a thread of its own, so that a daemon that does not answer does not stop the typing."""
+    """Asks daemons in a thread of its own, so that a silent daemon does not block typing."""
 
     def __init__(self, admin: AdminClient, console: Console | None = None) -> None:
         self._channels = admin
@@ -47,7 +47,7 @@ class MonitorScreen:
         self._rows: list[list[str]] = []
 
     def run(self) -> None:
-        """Until `quit`, Ctrl-C or Ctrl-D."""
+        """Runs until `quit`, Ctrl-C or Ctrl-D."""
         with (
             _keys(sys.stdin.fileno()),
             self._waiter,
@@ -134,7 +134,7 @@ class MonitorScreen:
 
 @contextmanager
 def _keys(fd: int) -> Iterator[None]:
-    """Every key as it is pressed; the terminal is as it was in the end."""
+    """Delivers keys as they are pressed; restores the terminal at the end."""
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)
     try:
@@ -144,7 +144,7 @@ def _keys(fd: int) -> Iterator[None]:
 
 
 def _read_keys(fd: int) -> str:
-    """What was typed, if anything was; keys that move the cursor mean nothing here."""
+    """The keys typed since the last call; cursor keys are ignored."""
     if not select.select([fd], [], [], KEY_SECONDS)[0]:
         return ""
     typed = os.read(fd, _READ_BYTES)

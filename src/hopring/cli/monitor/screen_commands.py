@@ -1,4 +1,4 @@
-"""What can be typed at the monitor's screen: one line is one order, and its outcome a few lines of text."""
+"""The command line of the monitor's screen: each line is a command, its result a few lines of text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -41,14 +41,14 @@ Action = Callable[[], list[str]]
 
 
 class Quit(Exception):
-    """Enough."""
+    """The user ends the screen."""
 
 
 class ScreenCommands:
-    """The state is a partition that was defined and not sent, and an order that was not confirmed."""
+    """State: a partition that was defined and not sent, and a command that waits for confirmation."""
 
     def __init__(self, admin: AdminClient, later: Callable[[Action], None]) -> None:
-        """`later` does what takes long, and shows what came of it, while orders go on."""
+        """`later` runs actions that take long in the background and shows their result."""
         self._channels = admin
         self._later = later
         self._defined: Sides | None = None
@@ -57,7 +57,7 @@ class ScreenCommands:
         """Nobody is interested any more in what takes long."""
 
     def obey(self, line: str) -> list[str]:
-        """Carries an order out; what is to be shown of it."""
+        """Runs a command; returns the lines to show."""
         name, _, rest = line.strip().partition(" ")
         if not name:
             return []
@@ -134,7 +134,7 @@ class ScreenCommands:
 
 
 def _told(action: Action) -> list[str]:
-    """What is to be shown of it, also if it fails."""
+    """The lines to show for an action, including its error."""
     try:
         return action()
     except (ValueError, click.ClickException) as error:
@@ -142,7 +142,7 @@ def _told(action: Action) -> list[str]:
 
 
 def _read_send(text: str) -> tuple[int | None, bool]:
-    """`for 30s wait`: how long, and whether to wait for the views."""
+    """Parses `for 30s wait`: the duration, and whether to wait for the views."""
     words = text.split()
     wait = "wait" in words
     match [word for word in words if word != "wait"]:
@@ -155,7 +155,7 @@ def _read_send(text: str) -> tuple[int | None, bool]:
 
 
 def read_cut_time(text: str) -> int:
-    """How long a cut lasts, in microseconds; ValueError says what is wrong."""
+    """Parses the duration of a cut, in microseconds; ValueError says what is wrong."""
     try:
         value = DURATION.read(text)
     except ValueError as error:
@@ -196,6 +196,6 @@ def _shown(answers: Mapping[str, AdminAnswer]) -> list[str]:
 
 
 def words(result: Mapping[str, Any]) -> str:
-    """What a daemon told of what it did."""
+    """The result in a daemon's answer, as text."""
     shown = {key: ",".join(value) if isinstance(value, list) else value for key, value in result.items()}
     return " ".join([f"{key}={value}" for key, value in shown.items() if value != ""]) or "ok"

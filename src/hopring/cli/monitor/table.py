@@ -1,4 +1,4 @@
-"""The table of daemons: one line for each, as text for pipes and with rates for a screen."""
+"""The table of daemons: one row each, with counters for pipes and rates for the screen."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _GAP: Final = 2  # Between two columns.
 
 @dataclass(frozen=True, slots=True)
 class StatusCounters:
-    """What a screen turns into rates."""
+    """Counters of which a screen shows the rates."""
 
     at_s: float
     view: str
@@ -54,7 +54,7 @@ def counts_of(status: Mapping[str, Any], at_s: float) -> StatusCounters:
 
 
 def rates(now: StatusCounters, before: StatusCounters | None) -> list[str]:
-    """Per second since the last look, where that can be told."""
+    """Rates per second since the last status; `-` where the view changed in between."""
     if before is None or before.view != now.view or now.at_s <= before.at_s:
         return ["-"] * len(now.values)
     passed_s = now.at_s - before.at_s
@@ -62,21 +62,21 @@ def rates(now: StatusCounters, before: StatusCounters | None) -> list[str]:
 
 
 def state_of(status: Mapping[str, Any]) -> str:
-    """One word: that of the membership, and behind it the groups' if they are not settled."""
+    """The phase of the membership, followed by that of the groups if they are not settled."""
     groups = status.get("groups_state", _GROUPS_SETTLED)
     word: str = status["phase"] if groups == _GROUPS_SETTLED else f"{status['phase']}/{groups}"
     return f"{word} reload" if status.get("reloading") else word
 
 
 def cut_of(status: Mapping[str, Any]) -> str:
-    """Whom it has cut off, and for how many seconds more if the cut ends by itself."""
+    """The daemons it has cut off, and the seconds left if the cut ends by itself."""
     left_us = status.get("cut_left_us")
     left = "" if left_us is None else f" {-(-left_us // 1_000_000)}s"
     return ",".join(status["cut"]) + left if status["cut"] else "-"
 
 
 def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
-    """A line of the table."""
+    """One row of the table."""
     window = status["window"]
     used = SIZE.write(window["used_bytes"])
     counter, representative, _ = status["view"].split(".")
@@ -96,7 +96,7 @@ def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
 
 
 def heads_that_fit(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """The columns for a screen of so many characters."""
+    """The columns that fit a screen of this width."""
     widths = {head: max([len(head), *[len(row[at]) for row in rows]]) for at, head in enumerate(HEADS)}
     heads = list(HEADS)
     for head in DISPENSABLE:
@@ -107,12 +107,12 @@ def heads_that_fit(rows: Sequence[Sequence[str]], width: int) -> list[str]:
 
 
 def plain_rows(fleet: Fleet) -> list[list[str]]:
-    """All lines, with counts."""
+    """One row for each daemon, with counters."""
     return [row_of(one.status, list(map(str, counts_of(one.status, 0.0).values))) for one in fleet.seen]
 
 
 def plain_table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text."""
+    """The table as aligned plain text."""
     lines = [HEADS, *rows]
     widths = [max([len(line[at]) for line in lines]) for at in range(len(HEADS))]
     shown = []
