@@ -9,7 +9,7 @@ from docs.pictures.stage import SECOND, Stage
 
 from hopring.check import trace
 from hopring.check.picture.svg import element
-from hopring.check.trace_names import view_text
+from hopring.check.trace_row import view_text
 from hopring.spark.report.braid_chart import draw_braid
 from hopring.spark.report.gold import StayRow
 from hopring.spark.report.html import sheet, site_classes

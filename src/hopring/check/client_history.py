@@ -68,7 +68,7 @@ class SessionTrace:
     wants: set[str] = field(default_factory=set)  # The groups that it has asked to be in, in the end.
     gone: bool = False
     crashed: bool = False  # Its daemon ended.
-    homeless: list[ClientDelivered | GroupSignal | GroupLeft] = field(
+    outside: list[ClientDelivered | GroupSignal | GroupLeft] = field(
         default_factory=list
     )  # In no group of theirs.
     misplaced: list[GroupSignal] = field(default_factory=list)  # What names another view than it is in.
@@ -174,7 +174,7 @@ class _Indexer:
                     if group in present:
                         self.history.left.add(present.pop(group))
                     else:
-                        session.homeless.append(event)
+                        session.outside.append(event)
                 case SessionConnected(_, _, _, private_group):
                     session.private_group = private_group
                 case Gone():
@@ -206,7 +206,7 @@ class _Indexer:
         )
         here = {group: present[group] for group in event.groups if group in present}
         if not here and session.private_group not in event.groups:
-            session.homeless.append(event)
+            session.outside.append(event)
         reliable = self._messages.service[number].reliable
         for life in (whole, *[self.history.groups[group].lives[event.process] for group in here]):
             life.deliveries.append(delivered)
@@ -237,7 +237,7 @@ class _Indexer:
     def _signal(self, session: SessionTrace, event: GroupSignal, present: dict[str, Stay]) -> None:
         stay = present.get(event.group)
         if stay is None:
-            session.homeless.append(event)
+            session.outside.append(event)
             return
         view = self._names[event.group].get(event.view, NOWHERE)
         if stay.view != view:

@@ -149,7 +149,7 @@ class Life:
     got: set[int] = field(default_factory=set)  # The same as a set.
     sends: list[ProcessSend] = field(default_factory=list)
     stays: list[Stay] = field(default_factory=list)
-    homeless: list[MessageDelivered | Signalled] = field(
+    outside: list[MessageDelivered | Signalled] = field(
         default_factory=list
     )  # What came before the first view.
     misplaced: list[MessageDelivered | Signalled] = field(
@@ -174,7 +174,7 @@ class History:
 
     @property
     def stays(self) -> Iterator[Stay]:
-        """All of them."""
+        """The stays of all processes."""
         return (stay for life in self.lives.values() for stay in life.stays)
 
     def has(self, process: ProcessName, number: int) -> bool:
@@ -282,4 +282,4 @@ def _close(life: Life, event: Signalled, stay: Stay | None) -> None:
 
 
 def _out_of_place(life: Life, event: MessageDelivered | Signalled, stay: Stay | None) -> None:
-    (life.homeless if stay is None else life.misplaced).append(event)
+    (life.outside if stay is None else life.misplaced).append(event)

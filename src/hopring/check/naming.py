@@ -21,7 +21,7 @@ class HistoryNames:
             self._same_counter[view.counter].add(view)
 
     def process(self, process: ProcessName) -> str:
-        """Who."""
+        """A process, such as `a`, `a.2` for its second start, or `a/7` for a session."""
         daemon = process._replace(session=0)
         starts = self._history.starts.get(process.daemon, [])
         if daemon in starts:
@@ -36,7 +36,7 @@ class HistoryNames:
         return "{" + " ".join(sorted(map(self.process, processes))) + "}"
 
     def view(self, view: ViewName) -> str:
-        """Where."""
+        """A view, by as much of its id as it takes."""
         if view in self._history.view_names:
             return self._history.view_names[view]
         others = self._same_counter[view.counter] - {view}
@@ -47,7 +47,7 @@ class HistoryNames:
         return f"view {view.counter} of {view.representative} ({view.nonce:x})"
 
     def message(self, message: MessageId) -> str:
-        """What."""
+        """A message, such as `a:12`."""
         return f"{self.process(message.sender)}:{message.number}"
 
     def number(self, number: int) -> str:

@@ -16,18 +16,20 @@ from hopring.check.trace import (
     MessageId,
     SessionConnected,
 )
-from hopring.check.trace_names import (
+from hopring.check.trace_row import (
+    TraceRow,
     group_view_text,
     message_text,
+    ord_columns,
     process_text,
     process_texts,
     read_group_view,
     read_message_id,
+    read_ord,
     read_process,
     read_processes,
     some,
 )
-from hopring.check.trace_row import TraceRow, ord_columns, read_ord
 from hopring.services import Service
 
 KINDS: Final = ("connect", "join", "leave", "disconnect", "left", "gone")

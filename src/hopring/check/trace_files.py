@@ -27,18 +27,22 @@ from hopring.check.trace import (
     ViewName,
 )
 from hopring.check.trace_clients import client_columns, is_of_client, read_client_event
-from hopring.check.trace_names import (
+from hopring.check.trace_row import (
+    COUNTS,
+    LATER,
+    TraceRow,
     message_text,
+    ord_columns,
     process_text,
     process_texts,
     read_message_id,
+    read_ord,
     read_process,
     read_processes,
     read_view,
     some,
     view_text,
 )
-from hopring.check.trace_row import COUNTS, LATER, TraceRow, ord_columns, read_ord
 from hopring.errors import HopError
 from hopring.services import Service
 

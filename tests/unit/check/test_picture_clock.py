@@ -1,4 +1,4 @@
-"""Where marks go: time from left to right, with room for what happens at once."""
+"""Where marks go: time from left to right, with view_id for what happens at once."""
 
 from itertools import pairwise
 

@@ -20,7 +20,7 @@ from hopring.check.trace_files import (
     write_json_lines,
     write_parquet,
 )
-from hopring.check.trace_names import group_view_text, read_group_view
+from hopring.check.trace_row import group_view_text, read_group_view
 
 CLIENTS = """
     a: view red 1.1 a | view red 1.2 ab | send 1 safe to red,#x#b discard | leave red | left red | join green
@@ -94,8 +94,8 @@ def test_ids_of_group_views_sort_as_text() -> None:
 @pytest.mark.parametrize(
     ("kind", "change", "problem"),
     [
-        (ClientDelivered, {"ord_lts": None}, "a column is empty that it needs"),
-        (ClientDelivered, {"message": None}, "a column is empty that it needs"),
+        (ClientDelivered, {"ord_lts": None}, "a column that it needs is empty"),
+        (ClientDelivered, {"message": None}, "a column that it needs is empty"),
         (GroupSignal, {"group": "", "groups": ["red"]}, "it names no group"),
         (GroupSignal, {"kind": "dance"}, "unknown kind"),
         (GroupSignal, {"view": "7"}, "not a transitional event"),

@@ -130,9 +130,9 @@ def test_empty_columns_are_left_out_of_json() -> None:
         ({"schema": 99}, "row of schema 99, this is schema 1"),
         ({"position": 2}, "position 2 of a#0000000000000001/0: rows are missing or out of order, 1 was next"),
         ({"kind": "dance"}, "not a dance event: unknown kind"),
-        ({"groups": ["seismic"]}, "a column is empty that it needs"),
+        ({"groups": ["seismic"]}, "a column that it needs is empty"),
         ({"view": "7"}, "position 1 of a#0000000000000001/0: not a send event"),
-        ({"size": None}, "a column is empty that it needs"),
+        ({"size": None}, "a column that it needs is empty"),
         ({"service": "best"}, "not a send event: 'BEST'"),
     ],
 )

@@ -7,7 +7,7 @@ from tests.unit.check.evs_c_notation import client_history
 
 from hopring.check.trace_files import rows
 from hopring.spark.audit import CLIENT_NAMES, NAMES, AuditReport
-from hopring.spark.audit.clients.promises import early_of, friends_of, gone_by
+from hopring.spark.audit.clients.promises import companions_of, early_of, gone_by
 from hopring.spark.audit.clients.sessions import TracedSession, ended_daemons, sessions_of
 from hopring.spark.audit.clients.stays import PIECE, GroupCourse, TracedGroup, courses_of, groups_of
 from hopring.spark.audit.findings import AuditFinding, as_text, merged
@@ -55,7 +55,7 @@ def test_those_who_left_for_one_view_are_friends_if_one_counts_the_other_in() ->
         "a: view red 1.1 ab | view red 1.2 ab with a\nb: view red 1.1 ab | view red 1.2 ab with ab"
     )
 
-    assert set(friends_of(group).values()) == {group.bit(A) | group.bit(B)}
+    assert set(companions_of(group).values()) == {group.bit(A) | group.bit(B)}
 
 
 def test_what_comes_early_is_owed_up_to_the_next_change_of_network() -> None:
@@ -66,7 +66,7 @@ def test_what_comes_early_is_owed_up_to_the_next_change_of_network() -> None:
         """
     )
 
-    owed = {stay.id: who for stay, who in early_of(group, friends_of(group)) if stay.session.process == A}
+    owed = {stay.id: who for stay, who in early_of(group, companions_of(group)) if stay.session.process == A}
     assert owed == {stay.id: group.bit(A) | group.bit(B) for stay in group.stays[:2]}
 
 

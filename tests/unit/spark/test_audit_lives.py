@@ -8,11 +8,11 @@ from hopring.spark.audit.daemons.lives import (
     DaemonStay,
     lives_of,
     move_rows,
-    number_people,
+    number_processes,
     owed_rows,
-    room_rows,
     stay_rows,
     stays_of,
+    view_rows,
 )
 from hopring.spark.audit.reading import Ends
 
@@ -42,8 +42,8 @@ def stays(*histories: list[dict[str, Any]], ends: Ends = Ends()) -> list[DaemonS
         {"run": "", "process": one[0]["process"], "daemon": one[0]["daemon"], "high": len(one) - 1}
         for one in histories
     ]
-    people = number_people(extent, rows)
-    return stays_of(lives_of(extent, rows, people, {}, ends), people)
+    numbers = number_processes(extent, rows)
+    return stays_of(lives_of(extent, rows, numbers, {}, ends), numbers)
 
 
 def test_a_stay_has_its_neighbours_its_sets_and_its_first_signal() -> None:
@@ -82,7 +82,7 @@ def test_the_id_of_a_stay_has_room_and_process_in_it() -> None:
 def test_a_view_installed_again_is_another_room() -> None:
     found = stays(small("a", "view 1 a a", "view 1 a a"))
 
-    assert [(row["view"], row["nth"], row["installed"]) for row in room_rows(found)] == [
+    assert [(row["view"], row["nth"], row["installed"]) for row in view_rows(found)] == [
         (None, 1, 0),
         ("1", 1, A),
         ("1", 2, A),
@@ -96,16 +96,18 @@ def test_two_move_together_if_one_counts_the_other_in() -> None:
         small("c", "view 1 abc abc", "view 2 abc c"),
     )
 
-    friends = {row["process"]: row["friends"] for row in move_rows(found)}
+    companions = {row["process"]: row["companions"] for row in move_rows(found)}
 
-    assert friends == {"a": 0b011, "b": 0b011, "c": 0b100}
+    assert companions == {"a": 0b011, "b": 0b011, "c": 0b100}
 
 
 def test_what_is_owed_in_a_view_is_said_once_with_all_who_say_it() -> None:
     found = stays(small("a", "view 1 ab ab", "view 2 ab ab"), small("b", "view 1 ab ab", "view 2 ab b"))
-    room = next(stay.room for stay in found if stay.view == "1")
+    view_id = next(stay.view_id for stay in found if stay.view == "1")
 
-    assert [(row["kind"], row["owed"], row["said_by"]) for row in owed_rows(found) if row["room"] == room] == [
+    assert [
+        (row["kind"], row["owed"], row["said_by"]) for row in owed_rows(found) if row["view_id"] == view_id
+    ] == [
         ("members", A | B, A | B),
         ("behind", A | B, A),
         ("behind", B, B),

@@ -37,7 +37,7 @@ from hopring.check.trace import (
     ViewName,
 )
 from hopring.check.trace_files import SCHEMA_VERSION
-from hopring.check.trace_names import process_text, view_text
+from hopring.check.trace_row import process_text, view_text
 from hopring.services import Service
 from hopring.spark.audit.reading import ROWS_AT_ONCE
 from hopring.spark.schema import TRACE

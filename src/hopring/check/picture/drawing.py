@@ -34,12 +34,12 @@ class Drawing:
 
     @property
     def left(self) -> float:
-        """Where the lanes begin."""
+        """The x of the left end of the lanes."""
         return self.scene.left
 
     @property
     def bottom(self) -> float:
-        """Below the last lane."""
+        """The y below the last lane."""
         return self.top + LANE_PX * len(self.scene.lanes)
 
     def y(self, lane: int) -> float:
@@ -175,14 +175,14 @@ class Drawing:
 
 
 def cross(x: float, y: float) -> str:
-    """A process ended."""
+    """The sign of a process that ended."""
     return path(
         [("M", (x - 6, y - 6)), ("L", (x + 6, y + 6)), ("M", (x + 6, y - 6)), ("L", (x - 6, y + 6))], "crash"
     )
 
 
 def triangle(x: float, y: float) -> str:
-    """A process began."""
+    """The sign of a process that began."""
     return path([("M", (x - 3, y - 6)), ("L", (x + 6, y)), ("L", (x - 3, y + 6)), ("Z", ())], "start")
 
 
@@ -204,7 +204,7 @@ def axis(scene: Scene, right: float, y: float) -> list[str]:
 
 
 def seconds(time_us: int) -> str:
-    """As people read it."""
+    """A time in seconds, without trailing zeros."""
     return f"{time_us / 1e6:.6f}".rstrip("0").rstrip(".") + " s"
 
 

@@ -117,7 +117,7 @@ class _Rows:
     parts: list[str] = field(default_factory=list)
 
     def add(self, sign: Sign, words: str) -> None:
-        """One more."""
+        """Adds a sign and its text, on the next row if there is no space."""
         width = SIGN_PX + len(words) * CHARACTER_PX + SPACE_PX
         if self.x > MARGIN_PX and self.x + width > self.right:
             self.new()

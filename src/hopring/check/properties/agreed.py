@@ -58,7 +58,7 @@ def _skipped_query(m: Masks, top: str) -> str:
     """Messages below the highest agreed one of a stay, which somebody delivered in the view and it did not."""
     return f"""
     SELECT /*+ BROADCAST(t), BROADCAST(s) */ h.run, s.process, h.message, h.group_name, h.view
-    FROM audit_holdings h JOIN audit_tops t ON t.room = h.room JOIN audit_stays s ON s.id = t.stay_id
+    FROM audit_holdings h JOIN audit_tops t ON t.view_id = h.view_id JOIN audit_stays s ON s.id = t.stay_id
     WHERE h.nth = 1 AND h.service IN {RELIABLE} AND {m.some("h.here")} AND {m.beyond("h.installed", "h.got")}
           AND h.place < t.{top} AND {m.beyond("s.self", "h.got")}
     """

@@ -113,7 +113,7 @@ def _delivery_integrity_query(m: Masks) -> str:
     FROM audit_holdings WHERE too_early
     UNION ALL
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.view, 'its sender is not in that view'
-    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'members'
+    FROM audit_holdings h JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = 'members'
     WHERE h.view IS NOT NULL AND NOT {m.overlap("h.sender", "o.owed")} AND {m.overlap("h.here", "o.said_by")}
     """
 

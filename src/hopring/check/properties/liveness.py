@@ -34,8 +34,8 @@ def _termination_query(m: Masks) -> str:
     return f"""
     SELECT l.run, l.process, s.position, l.view,
            array({m.each("l.members# & ~coalesce(r.got#, 0)")}) AS lacking
-    FROM audit_posts s JOIN audit_doors h ON h.id = s.stay_id
-         JOIN audit_doors l ON l.life = h.life AND l.view_key = s.view_key
+    FROM audit_posts s JOIN audit_stay_keys h ON h.id = s.stay_id
+         JOIN audit_stay_keys l ON l.life = h.life AND l.view_key = s.view_key
          LEFT JOIN audit_reach r ON r.place = s.place
     WHERE l.stay > 0 AND l.after_view IS NULL AND l.alive AND s.service IN {RELIABLE}
           AND {m.some("l.members")}
@@ -84,7 +84,7 @@ def _termination_in_groups_query(m: Masks) -> str:
     return f"""
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id,
            array({m.each("o.owed# & ~h.got#")}) AS lacking
-    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'lasting'
+    FROM audit_holdings h JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = 'lasting'
     WHERE h.service IN {RELIABLE} AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.got")}
     UNION ALL
     SELECT p.run, p.message, s.group_name, s.view, p.group_id,

@@ -138,7 +138,7 @@ def _sane_view_at_sessions_query(m: Masks) -> str:
     SELECT h.run, h.message, h.group_name, h.view, o.view AS other_view
     FROM audit_holdings h JOIN audit_origins o ON o.key = h.key AND o.group_id = h.group_id
          LEFT JOIN audit_stays s
-              ON s.room = h.room AND {m.overlap("s.self", "h.late")}
+              ON s.view_id = h.view_id AND {m.overlap("s.self", "h.late")}
                  AND {m.overlap("o.self", "s.signal_together")}
     WHERE h.service IN {TOTAL} AND h.view < o.view AND ({m.some("h.early")} OR s.id IS NOT NULL)
     """
@@ -210,7 +210,7 @@ def _same_view_query(_m: Masks) -> str:
     return """
     SELECT m.run, m.message, v.view, v.other_view
     FROM (SELECT a.place, min(r.view) AS view, max(r.view) AS other_view
-          FROM audit_apart a JOIN audit_rooms r ON r.room = a.room
+          FROM audit_apart a JOIN audit_views r ON r.view_id = a.view_id
           GROUP BY a.place HAVING min(r.view) <> max(r.view)) v
          JOIN audit_named m ON m.place = v.place
     """
@@ -220,7 +220,7 @@ def _same_view_at_sessions_query(m: Masks) -> str:
     return f"""
     SELECT run, message, group_name, min(view) AS view, max(view) AS other_view
     FROM audit_holdings
-    WHERE service IN {TOTAL} AND early_rooms > 1 AND {m.some("early")}
+    WHERE service IN {TOTAL} AND early_views > 1 AND {m.some("early")}
     GROUP BY run, message, group_id, group_name HAVING min(view) <> max(view)
     """
 

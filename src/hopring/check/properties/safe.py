@@ -142,7 +142,7 @@ def _unpaid_query(m: Masks, side: str, kind: str) -> str:
     return f"""
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.view,
            array({m.each("o.owed# & ~(h.installed# & (h.got# | h.ended#))")}) AS lacking
-    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = '{kind}'
+    FROM audit_holdings h JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = '{kind}'
     WHERE h.nth = 1 AND h.service IN {STABLE} AND h.view IS NOT NULL AND {m.overlap(f"h.{side}", "o.said_by")}
           AND ({m.beyond("o.owed", "h.installed")} OR {m.beyond("o.owed", "h.got", "h.ended")})
     """
@@ -152,7 +152,7 @@ def _unpaid_in_groups_query(m: Masks, side: str, kind: str) -> str:
     return f"""
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id,
            array({m.each("o.owed# & ~(h.got# | o.gone#)")}) AS lacking
-    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = '{kind}'
+    FROM audit_holdings h JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = '{kind}'
     WHERE h.service IN {STABLE} AND {m.overlap(f"h.{side}", "o.said_by")}
           AND {m.beyond("o.owed", "h.got", "o.gone")}
     """

@@ -67,7 +67,7 @@ def _one_life_query(_m: Masks) -> str:
     FROM audit_stays WHERE misplaced_signal IS NOT NULL AND stay > 0
     UNION ALL
     SELECT h.run, s.process, d.position, 'names another view than it is in'
-    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.room = h.room
+    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.view_id = h.view_id
          JOIN audit_stays s ON s.id = d.stay_id
     WHERE h.misplaced AND h.view IS NOT NULL AND d.misplaced
     """
@@ -96,7 +96,7 @@ def _flaws(session: SessionTrace, names: HistoryNames) -> Iterator[str]:
         gone = gone or isinstance(event, Gone)
     for misplaced in session.misplaced:
         yield f"{who} was in another view of {misplaced.group} when its signal came at {misplaced.at_us} us"
-    for stray in session.homeless:
+    for stray in session.outside:
         if isinstance(stray, GroupLeft):
             yield f"{who} left {stray.group} at {stray.at_us} us and was not in it"
 

@@ -79,21 +79,21 @@ def _transitional_signals_query(m: Masks) -> str:
           AND {m.differ("signal_together", "after_together")}
     UNION ALL
     SELECT w.run, w.process, w.view, NULL, '(2) got a signal, and not so, though moving with it,',
-           array({m.each("w.friends# & ~r.signalled#")})
-    FROM audit_moves w JOIN audit_rooms r ON r.room = w.room
-    WHERE {m.overlap("w.self", "r.signalled")} AND {m.beyond("w.friends", "r.signalled")}
+           array({m.each("w.companions# & ~r.signalled#")})
+    FROM audit_moves w JOIN audit_views r ON r.view_id = w.view_id
+    WHERE {m.overlap("w.self", "r.signalled")} AND {m.beyond("w.companions", "r.signalled")}
     UNION ALL {_side(m, "early", "before")} UNION ALL {_side(m, "late", "after")}
     """
 
 
 def _side(m: Masks, side: str, word: str) -> str:
     """Of two that both had a signal, one has it on this side and the other has not."""
-    lacking = m.each(f"(w.friends# & h.signalled# & ~h.{side}#) <> 0", " OR ")
+    lacking = m.each(f"(w.companions# & h.signalled# & ~h.{side}#) <> 0", " OR ")
     return f"""
     SELECT /*+ BROADCAST(w) */ h.run, w.process, w.view, h.message,
            '(2) delivered it {word} the signal, and not so, though moving with it,' AS flaw,
-           array({m.each(f"w.friends# & h.signalled# & ~h.{side}#")}) AS lacking
-    FROM audit_holdings h JOIN audit_moves w ON w.room = h.room
+           array({m.each(f"w.companions# & h.signalled# & ~h.{side}#")}) AS lacking
+    FROM audit_holdings h JOIN audit_moves w ON w.view_id = h.view_id
     WHERE h.service IN {TOTAL} AND {m.beyond("h.installed", f"h.{side}")} AND {m.some(f"h.{side}")}
           AND {m.overlap("w.self", "h.signalled")} AND {m.overlap("w.self", f"h.{side}")} AND ({lacking})
     """
@@ -148,14 +148,14 @@ def _signals_of_groups_query(m: Masks) -> str:
     UNION ALL
     SELECT r.run, r.group_name, r.view, NULL, NULL, '(2) there was a signal, and none for', r.group_id,
            array({m.each("o.owed# & ~r.signalled#")})
-    FROM audit_owed o JOIN audit_rooms r ON r.room = o.room
-    WHERE o.kind = 'friends' AND r.nth = 1 AND {m.overlap("o.said_by", "r.signalled")}
+    FROM audit_owed o JOIN audit_views r ON r.view_id = o.view_id
+    WHERE o.kind = 'companions' AND r.nth = 1 AND {m.overlap("o.said_by", "r.signalled")}
           AND {m.beyond("o.owed", "r.signalled")}
     UNION ALL
     SELECT /*+ BROADCAST(o) */ h.run, h.group_name, h.view, NULL, h.message,
            '(2) was delivered before the signal, and not so, though moving along, by', h.group_id,
            array({m.each("o.owed# & h.signalled# & ~(h.early# | h.unwanted#)")})
-    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'friends'
+    FROM audit_holdings h JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = 'companions'
     WHERE h.service IN {TOTAL} AND h.nth = 1 AND {m.some("h.early")} AND {m.beyond("h.installed", "h.early")}
           AND ({m.each("(o.said_by# & h.early# & h.signalled#) <> 0", " OR ")})
           AND ({m.each("(o.owed# & h.signalled# & ~(h.early# | h.unwanted#)) <> 0", " OR ")})

@@ -101,10 +101,10 @@ def _virtual_synchrony_query(m: Masks) -> str:
     """The first condition is cheap, and true of few messages where the promise is kept."""
     return f"""
     SELECT /*+ BROADCAST(w) */ h.run, h.message, w.process, w.view, w.after_view,
-           array({m.each("w.friends# & ~h.here#")}) AS lacking
-    FROM audit_holdings h JOIN audit_moves w ON w.room = h.room
+           array({m.each("w.companions# & ~h.here#")}) AS lacking
+    FROM audit_holdings h JOIN audit_moves w ON w.view_id = h.view_id
     WHERE h.service IN {RELIABLE} AND {m.beyond("h.installed", "h.here")}
-          AND {m.overlap("w.self", "h.here")} AND {m.beyond("w.friends", "h.here")}
+          AND {m.overlap("w.self", "h.here")} AND {m.beyond("w.companions", "h.here")}
     """
 
 
@@ -149,13 +149,13 @@ def _synchrony_of_sessions_query(m: Masks) -> str:
     return f"""
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id,
            '' AS where, array({m.each("o.owed# & ~(h.here# | h.unwanted#)")}) AS lacking
-    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'friends'
+    FROM audit_holdings h JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = 'companions'
     WHERE h.service IN {TOTAL} AND h.nth = 1 AND {m.beyond("h.installed", "h.here", "h.unwanted")}
           AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.here", "h.unwanted")}
     UNION ALL
     SELECT /*+ BROADCAST(o) */ h.run, h.message, h.group_name, h.view, h.group_id, ' at all',
            array({m.each("o.owed# & ~h.got#")})
-    FROM audit_holdings h JOIN audit_owed o ON o.room = h.room AND o.kind = 'early'
+    FROM audit_holdings h JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = 'early'
     WHERE h.service IN {EARLY} AND {m.overlap("o.said_by", "h.here")} AND {m.beyond("o.owed", "h.got")}
     """
 

@@ -17,7 +17,7 @@ def initial_view(history: History) -> str:
     """Nothing is delivered and nothing signalled before the first view."""
     names = HistoryNames(history)
     for life in history.lives.values():
-        for event in life.homeless:
+        for event in life.outside:
             if isinstance(event, MessageDelivered):
                 what = names.delivery(event)
             else:
@@ -29,7 +29,7 @@ def initial_view(history: History) -> str:
 def _initial_view_query(_m: Masks) -> str:
     return """
     SELECT h.run, s.process, d.position
-    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.room = h.room
+    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.view_id = h.view_id
          JOIN audit_stays s ON s.id = d.stay_id
     WHERE h.view IS NULL AND h.misplaced AND d.misplaced
     UNION ALL
@@ -42,7 +42,7 @@ def through_a_group(history: ClientHistory) -> str:
     names = HistoryNames(history.whole)
     for session in history.sessions.values():
         who = names.process(session.process)
-        for event in session.homeless:
+        for event in session.outside:
             if isinstance(event, ClientDelivered):
                 to = " ".join(event.groups)
                 what = f"{who} delivered {names.message(event.message)} at {event.at_us} us"
@@ -55,8 +55,8 @@ def through_a_group(history: ClientHistory) -> str:
 def _through_a_group_query(_m: Masks) -> str:
     return """
     SELECT s.run, s.process, d.position
-    FROM (SELECT session_id, position FROM audit_deliveries WHERE NOT home
-          GROUP BY session_id, position HAVING count(*) >= max(ways)) d
+    FROM (SELECT session_id, position FROM audit_deliveries WHERE NOT addressed
+          GROUP BY session_id, position HAVING count(*) >= max(group_count)) d
          JOIN audit_sessions s ON s.id = d.session_id
     UNION ALL
     SELECT run, process, position FROM audit_strays
@@ -283,10 +283,10 @@ def _transitional_set_query(m: Masks) -> str:
 
 def _with_companions(m: Masks) -> str:
     """Who installed the view, and who of them came from the same one."""
-    from_here = "bit_or(self#) OVER (PARTITION BY room, before_view)"
+    from_here = "bit_or(self#) OVER (PARTITION BY view_id, before_view)"
     return f"""
     SELECT run, process, begins, view, group_name, {m.columns("together")},
-           {m.each("bit_or(self#) OVER (PARTITION BY room) AS installed#")},
+           {m.each("bit_or(self#) OVER (PARTITION BY view_id) AS installed#")},
            {m.each(f"IF(stay = 1, self#, {from_here}) AS companions#")}
     FROM audit_stays WHERE stay > 0 AND nth = 1
     """

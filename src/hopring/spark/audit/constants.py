@@ -23,29 +23,29 @@ COMPONENTS: Final = {"run": TEXT, "component": NUMBER, "daemon": TEXT}
 # Daemons.
 
 _WHO: Final = {"run": TEXT, "process": TEXT}
-_VIEW: Final = {"run": TEXT, "room": NUMBER, "view": TEXT}
+_VIEW: Final = {"run": TEXT, "view_id": NUMBER, "view": TEXT}
 
-DAEMON_PEOPLE: Final = _WHO | {"number": NUMBER, "self": SET}
+DAEMON_PROCESSES: Final = _WHO | {"number": NUMBER, "self": SET}
 LIVES: Final = _WHO | {
     **{"daemon": TEXT, "high": NUMBER, "number": NUMBER, "start": NUMBER, "starts": NUMBER},
     **{"crashed": FLAG, "alive": FLAG, "self": SET},
 }
 DAEMON_STAYS: Final = _WHO | {
-    **{"id": NUMBER, "room": NUMBER, "stay": NUMBER, "nth": NUMBER, "view": TEXT, "begins": NUMBER},
+    **{"id": NUMBER, "view_id": NUMBER, "stay": NUMBER, "nth": NUMBER, "view": TEXT, "begins": NUMBER},
     **{"ends": NUMBER, "members": SET, "together": SET, "cut": NUMBER, "signals": NUMBER},
     **{"misplaced_signal": NUMBER, "signal_together": SET, "ended": FLAG, "daemon": TEXT, "alive": FLAG},
     **{"self": SET, "group_name": TEXT, "earlier_view": TEXT, "before_view": TEXT, "after_view": TEXT},
     **{"before_members": SET, "after_together": SET},
 }
-DAEMON_ROOMS: Final = _VIEW | {"nth": NUMBER, "installed": SET, "ended": SET, "signalled": SET}
-MOVES: Final = _VIEW | {"id": NUMBER, "process": TEXT, "after_view": TEXT, "self": SET, "friends": SET}
-DAEMON_OWED: Final = {"room": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET}
+DAEMON_VIEWS: Final = _VIEW | {"nth": NUMBER, "installed": SET, "ended": SET, "signalled": SET}
+MOVES: Final = _VIEW | {"id": NUMBER, "process": TEXT, "after_view": TEXT, "self": SET, "companions": SET}
+DAEMON_OWED: Final = {"view_id": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET}
 ALIKE: Final = {"place": NUMBER, "other_place": NUMBER}
 
 # Clients.
 
 _WHERE: Final = {
-    "room": NUMBER,
+    "view_id": NUMBER,
     "group_id": NUMBER,
     "run": TEXT,
     "group_name": TEXT,
@@ -59,7 +59,7 @@ SESSIONS: Final = _WHO | {
     **{"id": NUMBER, "daemon": TEXT, "high": NUMBER, "connected": FLAG, "private_group": TEXT},
     **{"asked_end": NUMBER, "gone_at": NUMBER, "crashed": FLAG, "ends": FLAG, "alive": FLAG},
 }
-SESSION_PEOPLE: Final = _WHO | {
+SESSION_PROCESSES: Final = _WHO | {
     **{"group_id": NUMBER, "group_name": TEXT, "session_id": NUMBER, "number": NUMBER, "shown": FLAG},
     **{"self": SET},
 }
@@ -70,8 +70,8 @@ SESSION_STAYS: Final = _WHERE | {
     **{"misplaced_signal": NUMBER, "self": SET, "members": SET, "together": SET, "before_members": SET},
     **{"after_together": SET, "signal_together": SET},
 }
-SESSION_ROOMS: Final = _WHERE | {"installed": SET, "signalled": SET}
-SESSION_OWED: Final = {"room": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET, "gone": SET}
+SESSION_VIEWS: Final = _WHERE | {"installed": SET, "signalled": SET}
+SESSION_OWED: Final = {"view_id": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET, "gone": SET}
 WISHES: Final = _WHO | {
     **{"daemon": TEXT, "group_id": NUMBER, "group_name": TEXT, "view": TEXT, "leaves": FLAG},
     **{"self": SET, "members": SET},
@@ -80,7 +80,7 @@ STRAYS: Final = _WHO | {"position": NUMBER}
 SPANS: Final = {
     **{"run": TEXT, "process": TEXT, "group_name": TEXT, "piece": NUMBER, "begins": NUMBER, "ends": NUMBER},
     **{"private": FLAG, "wanted": FLAG, "parting": FLAG, "last_leave_at": NUMBER, "group_id": NUMBER},
-    **{"number": NUMBER, "stay_id": NUMBER, "room": NUMBER, "cut": NUMBER},
+    **{"number": NUMBER, "stay_id": NUMBER, "view_id": NUMBER, "cut": NUMBER},
 }
 
 

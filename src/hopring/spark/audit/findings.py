@@ -26,7 +26,7 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is broken."""
+        """Whether no property is broken."""
         return not self.findings
 
     def broken(self, run: str = "") -> set[str]:

@@ -107,7 +107,7 @@ class Tables:
         self.spark.conf.set(_PARTITIONS, str(pieces))
 
     def drop(self) -> None:
-        """Takes everything away again."""
+        """Drops all tables and restores the settings of the session."""
         for table in reversed(self._long.values()):
             table.unpersist()
         for name in self._names:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hopring.check.client_history import short_view
 from hopring.check.properties.sql import WORD_BITS
-from hopring.check.trace_names import read_group_view, read_message_id, read_process, read_view
+from hopring.check.trace_row import read_group_view, read_message_id, read_process, read_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,15 +111,15 @@ class DaemonWitnesses(Witnesses):
         self._starts = {(row["run"], row["process"]): row["start"] for row in lives.collect()}
         self._counters: dict[tuple[str, int], set[str]] = {}
         views = (
-            "SELECT DISTINCT run, view FROM audit_rooms WHERE view IS NOT NULL AND array_contains(:runs, run)"
+            "SELECT DISTINCT run, view FROM audit_views WHERE view IS NOT NULL AND array_contains(:runs, run)"
         )
         for row in spark.sql(views, args).collect():
             counter = read_view(row["view"]).counter
             self._counters.setdefault((row["run"], counter), set()).add(row["view"])
-        people = spark.sql(
-            "SELECT run, process, number FROM audit_people WHERE array_contains(:runs, run)", args
+        numbers = spark.sql(
+            "SELECT run, process, number FROM audit_processes WHERE array_contains(:runs, run)", args
         )
-        self._people = {(row["run"], row["number"]): row["process"] for row in people.collect()}
+        self._processes = {(row["run"], row["number"]): row["process"] for row in numbers.collect()}
 
     def process(self, run: str, name: str) -> str:
         """A daemon by its name, and which of its starts this is."""
@@ -130,7 +130,7 @@ class DaemonWitnesses(Witnesses):
         return process.daemon if start == 1 else f"{process.daemon}.{start}"
 
     def _member(self, facts: Facts, number: int) -> str:
-        return self.process(facts["run"], self._people[facts["run"], number])
+        return self.process(facts["run"], self._processes[facts["run"], number])
 
     def _view(self, facts: Facts, name: str) -> str:
         view = read_view(name)
@@ -164,17 +164,17 @@ class ClientWitnesses(Witnesses):
             args,
         ).collect():
             self._starts.setdefault((row["run"], row["daemon"]), []).append(row["process"])
-        views = "SELECT DISTINCT run, group_name, view FROM audit_rooms WHERE array_contains(:runs, run)"
+        views = "SELECT DISTINCT run, group_name, view FROM audit_views WHERE array_contains(:runs, run)"
         self._short = Counter(
             (row["run"], row["group_name"], short_view(read_group_view(row["view"])))
             for row in spark.sql(views, args).collect()
         )
         groups = sorted({one["group_id"] for one in _facts if "group_id" in one})
-        people = spark.sql(
-            "SELECT group_id, number, process FROM audit_people WHERE array_contains(:groups, group_id)",
+        numbers = spark.sql(
+            "SELECT group_id, number, process FROM audit_processes WHERE array_contains(:groups, group_id)",
             {"groups": groups or [0]},
         )
-        self._people = {(row["group_id"], row["number"]): row["process"] for row in people.collect()}
+        self._processes = {(row["group_id"], row["number"]): row["process"] for row in numbers.collect()}
 
     def process(self, run: str, name: str) -> str:
         """A session by its daemon and its number."""
@@ -189,7 +189,7 @@ class ClientWitnesses(Witnesses):
         return f"{who}/{process.session}"
 
     def _member(self, facts: Facts, number: int) -> str:
-        return self.process(facts["run"], self._people[facts["group_id"], number])
+        return self.process(facts["run"], self._processes[facts["group_id"], number])
 
     def _view(self, facts: Facts, name: str) -> str:
         run, group = facts["run"], facts["group_name"]

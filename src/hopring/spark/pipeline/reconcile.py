@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hopring.check.trace import GroupViewName, ViewName
-from hopring.check.trace_names import group_view_text as group_view_name
+from hopring.check.trace_row import group_view_text as group_view_name
 from hopring.groups.names import GroupViewId
 from hopring.groups.private_groups import private_group
 from hopring.spark.schema import BODIES, SILVER, ddl, shaped

@@ -81,8 +81,8 @@ UNSORTED = "SELECT DISTINCT run FROM audit_missteps WHERE agreed"
 def tops(hint: str) -> str:
     """By stay: the highest agreed message before the signal, and behind it."""
     return f"""
-    SELECT {hint} d.stay_id, d.room, max(IF(d.late, NULL, m.place)) AS early_top,
+    SELECT {hint} d.stay_id, d.view_id, max(IF(d.late, NULL, m.place)) AS early_top,
            max(IF(d.late, m.place, NULL)) AS late_top
     FROM audit_deliveries d JOIN audit_order m ON m.key = d.key
-    WHERE d.stay_id IS NOT NULL AND m.service IN {TOTAL} GROUP BY d.stay_id, d.room
+    WHERE d.stay_id IS NOT NULL AND m.service IN {TOTAL} GROUP BY d.stay_id, d.view_id
     """

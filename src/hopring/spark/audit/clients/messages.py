@@ -48,12 +48,13 @@ FROM (SELECT *, explode({_GROUPS}) AS group_name FROM audit_sends) e LEFT JOIN a
 
 DELIVERIES: Final = f"""
 SELECT /*+ BROADCAST(s), BROADCAST(t) */ e.key, s.id AS session_id, e.position, e.promised AS service, e.stamp,
-       e.ord_lts, e.ord_site, e.ord_view, e.ord_place, e.groups_hash, coalesce(e.at, 0) = 0 AS head, e.ways,
-       t.group_id, t.stay_id, t.room, CAST(t.number AS INT) AS number,
-       coalesce(e.position > t.cut, false) AS late, coalesce(t.stay_id IS NOT NULL OR t.private, false) AS home
+       e.ord_lts, e.ord_site, e.ord_view, e.ord_place, e.groups_hash, coalesce(e.at, 0) = 0 AS head,
+       e.group_count, t.group_id, t.stay_id, t.view_id, CAST(t.number AS INT) AS number,
+       coalesce(e.position > t.cut, false) AS late,
+       coalesce(t.stay_id IS NOT NULL OR t.private, false) AS addressed
 FROM (SELECT run, process, position, ord_lts, ord_site, ord_view, ord_place, {KEY} AS key,
-             {SERVICE} AS promised, {STAMP} AS stamp, xxhash64(groups) AS groups_hash, size({_GROUPS}) AS ways,
-             posexplode_outer({_GROUPS}) AS (at, group_name)
+             {SERVICE} AS promised, {STAMP} AS stamp, xxhash64(groups) AS groups_hash,
+             size({_GROUPS}) AS group_count, posexplode_outer({_GROUPS}) AS (at, group_name)
       FROM audit_trace WHERE kind = 'deliver') e
      {_SESSION} LEFT JOIN audit_spans t ON {FOUND}
 """
@@ -83,7 +84,7 @@ WHERE nth = 1
 """
 """The sends of what anybody delivered; `turn` is among those of one session in one name."""
 
-_FOUNDLINGS: Final = f"""
+_UNSENT: Final = f"""
 UNION ALL
 SELECT f.key, f.run, f.message, f.sender, NULL, NULL, NULL, r.first_seen, {_SAID}, 1, NULL, NULL
 FROM (SELECT DISTINCT k.key, t.run, t.message, t.named AS sender
@@ -93,11 +94,11 @@ FROM (SELECT DISTINCT k.key, t.run, t.message, t.named AS sender
 """
 
 
-def stamped(hint: str, foundlings: bool) -> str:
+def stamped(hint: str, unsent: bool) -> str:
     """Every message with the stamp of its first delivery, and what the others say."""
     seen = SEEN.format(session="d.session_id", position="d.position")
     return f"""
-    WITH known AS ({_FIRST_SENDS} {_FOUNDLINGS if foundlings else ""}),
+    WITH known AS ({_FIRST_SENDS} {_UNSENT if unsent else ""}),
     stamps AS (
       SELECT {hint} d.key, d.service, d.stamp, d.ord_lts, d.ord_site, d.ord_view, d.ord_place
       FROM audit_deliveries d JOIN (SELECT key, first_seen FROM audit_reach) m
@@ -135,33 +136,33 @@ def holdings(m: Masks, unlike: bool) -> str:
     """By message, group and view; without a view there are those who got it and were not in the group."""
     return f"""
     WITH found AS (
-      SELECT key, group_id, room, number, late, true AS came, false AS unwanted
+      SELECT key, group_id, view_id, number, late, true AS came, false AS unwanted
       FROM audit_deliveries WHERE number IS NOT NULL
       UNION ALL
       SELECT s.key, p.group_id, NULL, CAST(p.number AS INT), false, false, true
       FROM (SELECT key, session_id, explode(array_distinct(groups)) AS group_name
             FROM audit_sends WHERE discard) s
-           JOIN audit_people p ON p.session_id = s.session_id AND p.group_name = s.group_name AND p.shown
+           JOIN audit_processes p ON p.session_id = s.session_id AND p.group_name = s.group_name AND p.shown
       {_ELSEWHERE if unlike else ""}),
     had AS (
-      SELECT key, group_id, room, {m.each(f"bit_or({m.bit('number')}) AS any#")},
-             {m.each(f"bit_or({m.bit('number', 'room IS NULL OR late')}) AS early#")},
-             {m.each(f"bit_or({m.bit('number', 'room IS NULL OR NOT late')}) AS late#")},
+      SELECT key, group_id, view_id, {m.each(f"bit_or({m.bit('number')}) AS any#")},
+             {m.each(f"bit_or({m.bit('number', 'view_id IS NULL OR late')}) AS early#")},
+             {m.each(f"bit_or({m.bit('number', 'view_id IS NULL OR NOT late')}) AS late#")},
              {m.each(f"bit_or({m.bit('number', 'NOT unwanted')}) AS not_wanted#")},
              {m.each(f"bit_or({m.bit('number', 'NOT came')}) AS came#")}, count_if(came) AS times
-      FROM found GROUP BY key, group_id, room),
+      FROM found GROUP BY key, group_id, view_id),
     spread AS (
-      SELECT key, group_id, room, {m.columns("early")}, {m.columns("late")},
+      SELECT key, group_id, view_id, {m.columns("early")}, {m.columns("late")},
              {m.each("early# | late# AS here#")}, {m.each("bit_or(any#) OVER message AS got#")},
              {m.each("bit_or(not_wanted#) OVER message AS unwanted#")},
-             sum(IF({m.some("early")}, 1, 0)) OVER message AS early_rooms,
+             sum(IF({m.some("early")}, 1, 0)) OVER message AS early_views,
              sum(times) OVER message > {m.each("bit_count(bit_or(came#) OVER message)", " + ")} AS doubled
       FROM had WINDOW message AS (PARTITION BY key, group_id))
     SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.*, x.run, x.message, x.place, x.service, r.group_name, r.view,
            coalesce(r.nth, 1) AS nth, {m.each("coalesce(r.installed#, 0) AS installed#")},
            {m.each("coalesce(r.signalled#, 0) AS signalled#")}, {m.each("coalesce(p.self#, 0) AS sender#")}
-    FROM spread h JOIN audit_messages x ON x.key = h.key LEFT JOIN audit_rooms r ON r.room = h.room
-         LEFT JOIN audit_people p ON p.group_id = h.group_id AND p.process = x.sender
+    FROM spread h JOIN audit_messages x ON x.key = h.key LEFT JOIN audit_views r ON r.view_id = h.view_id
+         LEFT JOIN audit_processes p ON p.group_id = h.group_id AND p.process = x.sender
     """
 
 
@@ -170,7 +171,8 @@ _ELSEWHERE: Final = """
       SELECT d.key, p.group_id, NULL, CAST(p.number AS INT), false, false, d.unwanted
       FROM (SELECT key, session_id, false AS unwanted FROM audit_deliveries WHERE head
             UNION ALL SELECT key, session_id, true FROM audit_sends WHERE discard) d
-           JOIN audit_unlike u ON u.key = d.key JOIN audit_people p ON p.session_id = d.session_id AND p.shown
+           JOIN audit_unlike u ON u.key = d.key
+           JOIN audit_processes p ON p.session_id = d.session_id AND p.shown
 """
 
 

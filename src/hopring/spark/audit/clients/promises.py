@@ -1,12 +1,12 @@
 """What is owed to whom in a view, so that a query needs one look at it.
 
-A promise is a room, a kind, the set of those who are owed something, and the set of those on whose account:
+A promise is a view_id, a kind, the set of those who are owed something, and the set of those on whose account:
 what one of these delivered there. Whoever say the same in a view are one row.
 
 `members`   the members of the view
 `behind`    those who come along to the next view
 `lasting`   the members of a view, on account of who is in it at the end
-`friends`   those who move along to the same next view
+`companions`   those who move along to the same next view
 `early`     those who come along up to the next change of network, and are there at the end without a leave
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 from hopring.check.properties.synchrony import NETWORK
 from hopring.spark.audit.clients.stays import SessionStay, TracedGroup
 
-Friends = dict[SessionStay, int]
+Companions = dict[SessionStay, int]
 
 BEFORE_ALL: Final = ""
 """Text that sorts before every view."""
@@ -27,38 +27,38 @@ def owed_rows(groups: Iterable[TracedGroup], alive: set[tuple[str, str]]) -> Ite
     for group in groups:
         said: dict[tuple[int, str, int], int] = {}
         for stay, kind, owed in _promises(group):
-            key = stay.room, kind, owed
+            key = stay.view_id, kind, owed
             said[key] = said.get(key, 0) | stay.self
         gone = gone_by(group, alive)
-        views = {room: view for (view, _nth), room in group.rooms.items()}
-        for (room, kind, owed), said_by in said.items():
-            yield room, kind, owed, said_by, gone[views[room]]
+        views = {view_id: view for (view, _nth), view_id in group.view_ids.items()}
+        for (view_id, kind, owed), said_by in said.items():
+            yield view_id, kind, owed, said_by, gone[views[view_id]]
 
 
 def _promises(group: TracedGroup) -> Iterator[tuple[SessionStay, str, int]]:
-    friends = friends_of(group)
+    companions = companions_of(group)
     for stay in group.stays:
         yield stay, "members", stay.members
         if stay.after is not None:
             yield stay, "behind", stay.after.together
         elif not stay.ended:
             yield stay, "lasting", stay.members
-        if stay in friends:
-            yield stay, "friends", friends[stay]
-    for stay, owed in early_of(group, friends):
+        if stay in companions:
+            yield stay, "companions", companions[stay]
+    for stay, owed in early_of(group, companions):
         yield stay, "early", owed
 
 
-def friends_of(group: TracedGroup) -> Friends:
+def companions_of(group: TracedGroup) -> Companions:
     """Those who left one view for the same next one, each with whom it moves together with.
 
     Where all have the same transitional set, that is soon said; only elsewhere are pairs looked at.
     """
-    ways: dict[tuple[int, str], list[SessionStay]] = {}
+    moves: dict[tuple[int, str], list[SessionStay]] = {}
     for stay in group.stays:
         if stay.nth == 1 and stay.after is not None:
-            ways.setdefault((stay.room, stay.after.view), []).append(stay)
-    return {stay: friends for stays in ways.values() for stay, friends in _companions(stays)}
+            moves.setdefault((stay.view_id, stay.after.view), []).append(stay)
+    return {stay: companions for stays in moves.values() for stay, companions in _companions(stays)}
 
 
 def _companions(stays: list[SessionStay]) -> Iterator[tuple[SessionStay, int]]:
@@ -78,7 +78,7 @@ def _along(stay: SessionStay) -> int:
     return stay.after.together if stay.after is not None else 0
 
 
-def early_of(group: TracedGroup, friends: Friends) -> Iterator[tuple[SessionStay, int]]:
+def early_of(group: TracedGroup, companions: Companions) -> Iterator[tuple[SessionStay, int]]:
     """By stay: who is a companion at a change of network that comes after it, and came along all the way.
 
     Who ever leaves is owed nothing, nor who is not there at the end.
@@ -94,7 +94,7 @@ def early_of(group: TracedGroup, friends: Friends) -> Iterator[tuple[SessionStay
         if after is None:
             reached[stay] = 0
             continue
-        here = friends.get(stay, 0) if after.shown.cause == NETWORK else 0
+        here = companions.get(stay, 0) if after.shown.cause == NETWORK else 0
         reached[stay] = here | (after.together & reached[after])
         if reached[stay] & steady:
             yield stay, reached[stay] & steady

@@ -1,6 +1,6 @@
 """Sessions in views of groups: stays, which a view begins and the next one or a `left` ends.
 
-A stay that follows a join has none before it. A view that a session is shown a second time is another room,
+A stay that follows a join has none before it. A view that a session is shown a second time is another view_id,
 for which `nth` is above 1, as among daemons. Sets of sessions are bits of a number, one for each session that a
 group has anything to do with.
 """
@@ -27,7 +27,7 @@ class TracedGroup:
     name: str
     numbers: dict[str, int] = field(default_factory=dict)  # By session: its bit.
     stays: list["SessionStay"] = field(default_factory=list)
-    rooms: dict[tuple[str, int], int] = field(default_factory=dict)  # By view and nth: the room's number.
+    view_ids: dict[tuple[str, int], int] = field(default_factory=dict)  # By view and nth: the view_id's number.
     _sets: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def bit(self, process: str) -> int:
@@ -47,7 +47,7 @@ class SessionStay:
 
     session: TracedSession
     group: TracedGroup
-    room: int
+    view_id: int
     nth: int
     shown: SessionEvent
     self: int
@@ -64,7 +64,7 @@ class SessionStay:
 
     @property
     def id(self) -> int:
-        """Of all stays."""
+        """A number that no other stay has."""
         return (self.session.id << STAY_SHIFT) + self.shown.position
 
     @property
@@ -88,7 +88,7 @@ class SessionStay:
         return self.after is None and (self.leaves or not self.session.alive)
 
     def hear(self, mark: SessionEvent) -> None:
-        """A signal."""
+        """Takes a signal: the first one cuts the stay."""
         if self.cut is None:
             self.cut = mark.position
             self.signal_together = self.group.set_of(mark.together)
@@ -99,7 +99,7 @@ class SessionStay:
     def row(self) -> tuple[Any, ...]:
         """In the order of the columns of `STAYS`."""
         group, before, after = self.group, self.before, self.after
-        where = self.room, group.id, group.run, group.name, self.view, self.nth
+        where = self.view_id, group.id, group.run, group.name, self.view, self.nth
         who = self.id, self.session.id, self.session.process, self.stay
         when = self.shown.position, self.leaves, self.ended
         views = (one.view if one is not None else None for one in (self.earlier, before, after))
@@ -146,9 +146,9 @@ class GroupPresence:
         assert group is not None, "a group with a view"
         self._times[mark.view] += 1
         nth = self._times[mark.view]
-        room = group.rooms.setdefault((mark.view, nth), (group.id << STAY_SHIFT) + len(group.rooms))
+        view_id = group.view_ids.setdefault((mark.view, nth), (group.id << STAY_SHIFT) + len(group.view_ids))
         sets = group.bit(session.process), group.set_of(mark.members), group.set_of(mark.together)
-        stay = SessionStay(session, group, room, nth, mark, *sets, self.stay, self.last)
+        stay = SessionStay(session, group, view_id, nth, mark, *sets, self.stay, self.last)
         if self.stay is not None:
             self.stay.after = stay
         self.stay = self.last = stay
@@ -156,13 +156,13 @@ class GroupPresence:
 
 
 def groups_of(sessions: Iterable[TracedSession]) -> dict[tuple[str, str], TracedGroup]:
-    """By history and name."""
+    """The groups of all histories, by history and name."""
     names = sorted({(one.run, mark.group) for one in sessions for mark in one.marks if mark.kind == "view"})
     return {(run, name): TracedGroup(number, run, name) for number, (run, name) in enumerate(names, start=1)}
 
 
-def people_rows(groups: Iterable[TracedGroup], sessions: Iterable[TracedSession]) -> Iterator[tuple[Any, ...]]:
-    """In the order of the columns of `PEOPLE`."""
+def process_rows(groups: Iterable[TracedGroup], sessions: Iterable[TracedSession]) -> Iterator[tuple[Any, ...]]:
+    """In the order of the columns of `SESSION_PROCESSES`."""
     known = {(one.run, one.process): one.id for one in sessions}
     for group in groups:
         shown = {stay.session.process for stay in group.stays}
@@ -171,16 +171,16 @@ def people_rows(groups: Iterable[TracedGroup], sessions: Iterable[TracedSession]
             yield *where, known.get((group.run, process)), number, process in shown, 1 << number
 
 
-def room_rows(groups: Iterable[TracedGroup]) -> Iterator[tuple[Any, ...]]:
-    """In the order of the columns of `ROOMS`."""
+def view_rows(groups: Iterable[TracedGroup]) -> Iterator[tuple[Any, ...]]:
+    """In the order of the columns of `SESSION_VIEWS`."""
     for group in groups:
         installed: Counter[int] = Counter()
         signalled: Counter[int] = Counter()
         for stay in group.stays:
-            installed[stay.room] |= stay.self
-            signalled[stay.room] |= stay.self if stay.signals else 0
-        for (view, nth), room in group.rooms.items():
-            yield room, group.id, group.run, group.name, view, nth, installed[room], signalled[room]
+            installed[stay.view_id] |= stay.self
+            signalled[stay.view_id] |= stay.self if stay.signals else 0
+        for (view, nth), view_id in group.view_ids.items():
+            yield view_id, group.id, group.run, group.name, view, nth, installed[view_id], signalled[view_id]
 
 
 PIECE: Final = 1_024
@@ -234,7 +234,7 @@ class GroupCourse:
         for span in self.spans:
             wishes = span.private, span.wish == "join", span.wish == "leave", self.last_leave_at
             stay = span.stay
-            where = (None, None, None) if stay is None else (stay.id, stay.room, stay.cut)
+            where = (None, None, None) if stay is None else (stay.id, stay.view_id, stay.cut)
             for piece in range(max(span.begins, 0) // PIECE, span.ends // PIECE + 1):
                 place = self.session.run, self.session.process, self.name, piece, span.begins, span.ends
                 yield *place, *wishes, group_id, number, *where
@@ -245,7 +245,7 @@ def courses_of(
     groups: dict[tuple[str, str], TracedGroup],
     strays: list[tuple[str, str, int]],
 ) -> Iterator[GroupCourse]:
-    """Follows every session through every group; this is what fills the groups. Collects homeless signals."""
+    """Follows every session through every group; this is what fills the groups. Collects outside signals."""
     for session in sessions:
         by_group: dict[str, list[SessionEvent]] = {}
         for mark in session.marks:

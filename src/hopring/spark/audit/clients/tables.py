@@ -58,9 +58,9 @@ class ClientTables(Tables):
         groups = list(by_name.values())
         alive = {(one.run, one.process) for one in found if one.alive}
         self.masks = Masks(_words(groups))
-        self._rows("people", stays.people_rows(groups, found), constants.SESSION_PEOPLE)
+        self._rows("processes", stays.process_rows(groups, found), constants.SESSION_PROCESSES)
         self._rows("stays", (one.row() for group in groups for one in group.stays), constants.SESSION_STAYS)
-        self._rows("rooms", stays.room_rows(groups), constants.SESSION_ROOMS)
+        self._rows("views", stays.view_rows(groups), constants.SESSION_VIEWS)
         self._rows("owed", promises.owed_rows(groups, alive), constants.SESSION_OWED)
         self._rows("strays", strays, constants.STRAYS)
         self._rows("wishes", (row for one in passages for row in one.wish()), constants.WISHES)

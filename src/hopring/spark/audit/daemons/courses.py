@@ -78,7 +78,7 @@ WHERE sent_below IS NOT NULL OR came_late IS NOT NULL
 """Legs with events that came too late, in them or after what was highest before; none, if all is well."""
 
 TOPS: Final = """
-SELECT /*+ BROADCAST(s) */ s.id AS stay_id, s.room, c.agreed_early AS early_top, c.agreed_late AS late_top
+SELECT /*+ BROADCAST(s) */ s.id AS stay_id, s.view_id, c.agreed_early AS early_top, c.agreed_late AS late_top
 FROM (SELECT stay_id, max(agreed_early) AS agreed_early, max(agreed_late) AS agreed_late
       FROM audit_paces GROUP BY stay_id) c
      JOIN audit_stays s ON s.id = c.stay_id

@@ -34,7 +34,7 @@ class DeliveryMark(IntFlag):
     SENDING = _FIRST << 7  # No delivery at all, but the send, where both are looked at in their order.
 
 
-_ROOM = f"stay_id DIV {LIVES_MAX}"
+_VIEW_ID = f"stay_id DIV {LIVES_MAX}"
 _NUMBER = f"stay_id % {LIVES_MAX}"
 
 
@@ -43,7 +43,7 @@ def _mark(condition: str, mark: DeliveryMark) -> str:
 
 
 def marked(mark: IntFlag, marks: str = "marks") -> str:
-    """Whether it is so."""
+    """The condition that a delivery has this mark."""
     return f"({marks} & {int(mark)}) <> 0"
 
 
@@ -77,7 +77,7 @@ MISSING = "SELECT 1 AS one FROM audit_delivered WHERE place IS NULL LIMIT 1"
 """Whether there is a delivery of what nobody sent."""
 
 DELIVERIES = f"""
-SELECT place, stay_id, position, session, sent_at, {_ROOM} AS room,
+SELECT place, stay_id, position, session, sent_at, {_VIEW_ID} AS view_id,
        marks & {int(DeliveryMark.SERVICE)} AS service, {marked(DeliveryMark.LATE)} AS late,
        {marked(DeliveryMark.MISPLACED)} AS misplaced
 FROM audit_delivered
@@ -101,22 +101,22 @@ def reach(m: Masks) -> str:
     """
     return f"""
     SELECT *, {m.each("early# | late# AS got#")}, marks & {int(DeliveryMark.SERVICE)} AS service FROM (
-      SELECT place, count(*) AS times, min({_ROOM}) AS low_room, max({_ROOM}) AS high_room,
+      SELECT place, count(*) AS times, min({_VIEW_ID}) AS low_view_id, max({_VIEW_ID}) AS high_view_id,
              bit_or(marks) AS marks, min(session) AS session, {_sides(m)}
       FROM (SELECT place, stay_id, marks, session FROM audit_delivered DISTRIBUTE BY place)
       GROUP BY place)
     """
 
 
-SCATTERED = "SELECT place FROM audit_reach WHERE low_room <> high_room"
+SCATTERED = "SELECT place FROM audit_reach WHERE low_view_id <> high_view_id"
 """Messages that were delivered in several views; none, if all is well."""
 
 
 def apart(m: Masks) -> str:
     """By message and view, of these messages."""
     return f"""
-    SELECT d.place, {_ROOM} AS room, bit_or(marks) AS marks, {_sides(m)}
-    FROM audit_delivered d JOIN audit_scattered s ON s.place = d.place GROUP BY d.place, {_ROOM}
+    SELECT d.place, {_VIEW_ID} AS view_id, bit_or(marks) AS marks, {_sides(m)}
+    FROM audit_delivered d JOIN audit_scattered s ON s.place = d.place GROUP BY d.place, {_VIEW_ID}
     """
 
 
@@ -124,19 +124,19 @@ def pieces(m: Masks) -> str:
     """By message and view: what its deliveries there say, and who has it there and anywhere."""
     twice = f"r.times > {m.count('r.got')} AS twice"
     return f"""
-    SELECT place, low_room AS room, marks & ~{int(DeliveryMark.LATE)} AS marks, session, {twice},
+    SELECT place, low_view_id AS view_id, marks & ~{int(DeliveryMark.LATE)} AS marks, session, {twice},
            {m.columns("early")}, {m.columns("late")}, {m.columns("got")}
-    FROM audit_reach r WHERE low_room = high_room
+    FROM audit_reach r WHERE low_view_id = high_view_id
     UNION ALL
-    SELECT a.place, a.room, a.marks & ~{int(DeliveryMark.LATE)}, r.session, {twice},
+    SELECT a.place, a.view_id, a.marks & ~{int(DeliveryMark.LATE)}, r.session, {twice},
            {m.columns("a.early")}, {m.columns("a.late")}, {m.columns("r.got")}
     FROM audit_apart a JOIN audit_reach r ON r.place = a.place
     """
 
 
 def patterns(m: Masks) -> str:
-    """Pieces of a kind."""
-    kind = f"room, marks, session, twice, {m.columns('early')}, {m.columns('late')}, {m.columns('got')}"
+    """Pieces that differ in nothing but their place are one pattern."""
+    kind = f"view_id, marks, session, twice, {m.columns('early')}, {m.columns('late')}, {m.columns('got')}"
     return f"(SELECT min(place) AS place, {kind} FROM audit_pieces GROUP BY {kind})"
 
 
@@ -145,13 +145,13 @@ def holdings(m: Masks, pieces_table: str, named: bool) -> str:
     names = "x.message, x.sent_view" if named else "'' AS message, '' AS sent_view"
     join = "JOIN audit_named x ON x.place = h.place" if named else ""
     return f"""
-    SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.place, h.room, h.twice, r.run, '' AS group_name, r.view, r.nth,
-           {names}, p.process AS sender, h.marks & {int(DeliveryMark.SERVICE)} AS service, {_flags()},
+    SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.place, h.view_id, h.twice, r.run, '' AS group_name, r.view,
+           r.nth, {names}, p.process AS sender, h.marks & {int(DeliveryMark.SERVICE)} AS service, {_flags()},
            {m.each("coalesce(p.self#, 0) AS sender#")}, {m.columns("h.early")}, {m.columns("h.late")},
            {m.columns("h.got")}, {m.each("h.early# | h.late# AS here#")}, {m.columns("r.installed")},
            {m.columns("r.ended")}, {m.columns("r.signalled")}
-    FROM {pieces_table} h JOIN audit_rooms r ON r.room = h.room
-         LEFT JOIN audit_people p ON p.run = r.run AND p.number = h.session {join}
+    FROM {pieces_table} h JOIN audit_views r ON r.view_id = h.view_id
+         LEFT JOIN audit_processes p ON p.run = r.run AND p.number = h.session {join}
     """
 
 

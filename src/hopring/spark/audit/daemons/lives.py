@@ -4,7 +4,7 @@ There is a row for each view that each process installed, and none for a message
 driver, of the few events that say so: planning and compiling queries for it would take Spark longer.
 
 A *stay* is one process's time in one view, numbered from 1 in each life; stay 0 is the time before the first
-view. A view that a process installs a second time is another *room*, for which `nth` is above 1: sets of
+view. A view that a process installs a second time is another *view_id*, for which `nth` is above 1: sets of
 processes in a view are those of `nth` 1, as the plain checker has them. Sets are numbers here, with a bit for
 each process by its number in the history.
 """
@@ -26,7 +26,7 @@ FROM audit_trace WHERE kind IN ('recover', 'crash', 'view', 'transitional')
 FOREVER: Final = (1 << 63) - 1
 
 Fields = Mapping[str, Any]
-People = dict[str, int]
+Numbers = dict[str, int]
 """The processes that a history names, by number."""
 
 
@@ -62,7 +62,7 @@ class DaemonStay:
     ends: int = FOREVER
     before: "DaemonStay | None" = None
     after: "DaemonStay | None" = None
-    room: int = 0
+    view_id: int = 0
     signals: int = 0
     cut: int | None = None  # The position of its first signal.
     misplaced_signal: int | None = None  # The first that names another view.
@@ -70,8 +70,8 @@ class DaemonStay:
 
     @property
     def id(self) -> int:
-        """Room and process in one number."""
-        return self.room * LIVES_MAX + self.life.number
+        """View and process in one number."""
+        return self.view_id * LIVES_MAX + self.life.number
 
     @property
     def ended(self) -> bool:
@@ -79,7 +79,7 @@ class DaemonStay:
         return self.stay > 0 and self.after is None and not self.life.alive
 
 
-def number_people(extent: Iterable[Fields], small: Iterable[Fields]) -> dict[str, People]:
+def number_processes(extent: Iterable[Fields], small: Iterable[Fields]) -> dict[str, Numbers]:
     """By run: all processes that it names, in the order of their names."""
     named: dict[str, set[str]] = defaultdict(set)
     for row in extent:
@@ -92,7 +92,7 @@ def number_people(extent: Iterable[Fields], small: Iterable[Fields]) -> dict[str
 def lives_of(
     extent: Iterable[Fields],
     small: Iterable[Fields],
-    people: Mapping[str, People],
+    numbers: Mapping[str, Numbers],
     ends: Mapping[str, Ends],
     otherwise: Ends,
 ) -> list[DaemonLife]:
@@ -111,7 +111,7 @@ def lives_of(
             life.moves.append(row)
     for life in found.values():
         life.moves.sort(key=lambda move: int(move["position"]))
-        life.number = people[life.run][life.process]
+        life.number = numbers[life.run][life.process]
         life.itself = 1 << life.number
     _order_starts(found.values())
     for life in found.values():
@@ -131,27 +131,27 @@ def _order_starts(lives: Iterable[DaemonLife]) -> None:
             life.crashed = life.crashed or start < len(starts)
 
 
-def stays_of(lives: Iterable[DaemonLife], people: Mapping[str, People]) -> list[DaemonStay]:
-    """All stays, each with its room."""
-    rooms: dict[tuple[str, str | None, int], int] = {}
+def stays_of(lives: Iterable[DaemonLife], numbers: Mapping[str, Numbers]) -> list[DaemonStay]:
+    """All stays, each with its view_id."""
+    view_ids: dict[tuple[str, str | None, int], int] = {}
     found = []
     for life in lives:
-        for stay in _follow(life, people[life.run]):
-            stay.room = rooms.setdefault((life.run, stay.view, stay.nth), len(rooms))
+        for stay in _follow(life, numbers[life.run]):
+            stay.view_id = view_ids.setdefault((life.run, stay.view, stay.nth), len(view_ids))
             found.append(stay)
     return found
 
 
-def _follow(life: DaemonLife, people: People) -> list[DaemonStay]:
+def _follow(life: DaemonLife, numbers: Numbers) -> list[DaemonStay]:
     """Cuts a life into its stays."""
     stays = [DaemonStay(life, 0, 1, None, -1, 0, 0)]
     times: Counter[str] = Counter()
     for move in life.moves:
-        together = _set(move["transitional_set"], people)
+        together = _set(move["transitional_set"], numbers)
         if move["kind"] == "view":
             view = move["view"]
             times[view] += 1
-            members = _set(move["members"], people)
+            members = _set(move["members"], numbers)
             stays.append(DaemonStay(life, len(stays), times[view], view, move["position"], members, together))
         else:
             _signal(stays[-1], move, together)
@@ -168,30 +168,30 @@ def _signal(stay: DaemonStay, move: Fields, together: int) -> None:
         stay.misplaced_signal = move["position"]
 
 
-def _set(names: Iterable[str] | None, people: People) -> int:
+def _set(names: Iterable[str] | None, numbers: Numbers) -> int:
     bits = 0
     for name in names or ():
-        bits |= 1 << people[name]
+        bits |= 1 << numbers[name]
     return bits
 
 
-def people_rows(people: Mapping[str, People]) -> Iterator[Fields]:
-    """As rows."""
-    for run, names in people.items():
+def process_rows(numbers: Mapping[str, Numbers]) -> Iterator[Fields]:
+    """A row for each process of each history."""
+    for run, names in numbers.items():
         for process, number in names.items():
             yield {"run": run, "process": process, "number": number, "self": 1 << number}
 
 
 def life_rows(lives: Iterable[DaemonLife]) -> Iterator[Fields]:
-    """As rows."""
+    """A row for each life of a daemon."""
     plain = ("run", "process", "daemon", "high", "number", "start", "starts", "crashed", "alive")
     for life in lives:
         yield {name: getattr(life, name) for name in plain} | {"self": life.itself}
 
 
 def stay_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
-    """As rows, with what their neighbours have."""
-    plain = ("id", "room", "stay", "nth", "view", "begins", "ends", "members", "together", "cut", "signals")
+    """A row for each stay, with columns of the stays before and after it."""
+    plain = ("id", "view_id", "stay", "nth", "view", "begins", "ends", "members", "together", "cut", "signals")
     more = ("misplaced_signal", "signal_together", "ended")
     for stay in stays:
         life, before, after = stay.life, stay.before, stay.after
@@ -210,16 +210,16 @@ def stay_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
         }
 
 
-def room_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
+def view_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
     """One row per view: who installed it, who ended in it, who had a signal in it.
 
-    The time before the first views has a room too, without a view, which nobody installed.
+    The time before the first views has a view_id too, without a view, which nobody installed.
     """
-    for room, inside in _by(stays, lambda stay: stay.room).items():
+    for view_id, inside in _by(stays, lambda stay: stay.view_id).items():
         first = inside[0]
         shown = [stay for stay in inside if stay.stay > 0]
         yield {
-            "room": room,
+            "view_id": view_id,
             "run": first.life.run,
             "view": first.view,
             "nth": first.nth,
@@ -236,7 +236,7 @@ def move_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
     there are few sets in a view, and there may be many processes.
     """
     left = [stay for stay in stays if stay.stay > 0 and stay.nth == 1 and stay.after]
-    for group in _by(left, lambda stay: (stay.room, stay.after and stay.after.view)).values():
+    for group in _by(left, lambda stay: (stay.view_id, stay.after and stay.after.view)).values():
         everybody = _union(stay.life.itself for stay in group)
         holders = _by(group, lambda stay: stay.after.together if stay.after else 0)
         sets = [(together, _union(one.life.itself for one in same)) for together, same in holders.items()]
@@ -245,28 +245,28 @@ def move_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
             named_by = _union(same for together, same in sets if together & stay.life.itself)
             yield {
                 "id": stay.id,
-                "room": stay.room,
+                "view_id": stay.view_id,
                 "run": stay.life.run,
                 "process": stay.life.process,
                 "view": stay.view,
                 "after_view": stay.after.view,
                 "self": stay.life.itself,
-                "friends": stay.after.together & everybody | named_by,
+                "companions": stay.after.together & everybody | named_by,
             }
 
 
 def owed_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
     """By view: its members, and those that come along from it, each as some have it; with who these are."""
     shown = [stay for stay in stays if stay.stay > 0]
-    for (room, members), same in _by(shown, lambda stay: (stay.room, stay.members)).items():
+    for (view_id, members), same in _by(shown, lambda stay: (stay.view_id, stay.members)).items():
         said_by = _union(stay.life.itself for stay in same)
-        yield {"room": room, "kind": "members", "owed": members, "said_by": said_by}
+        yield {"view_id": view_id, "kind": "members", "owed": members, "said_by": said_by}
     left = [stay for stay in shown if stay.after]
-    for (room, together), same in _by(
-        left, lambda stay: (stay.room, stay.after.together if stay.after else 0)
+    for (view_id, together), same in _by(
+        left, lambda stay: (stay.view_id, stay.after.together if stay.after else 0)
     ).items():
         said_by = _union(stay.life.itself for stay in same)
-        yield {"room": room, "kind": "behind", "owed": together, "said_by": said_by}
+        yield {"view_id": view_id, "kind": "behind", "owed": together, "said_by": said_by}
 
 
 def _by(stays: Iterable[DaemonStay], key: Any) -> dict[Any, list[DaemonStay]]:

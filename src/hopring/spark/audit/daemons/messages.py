@@ -17,15 +17,15 @@ SERVICE = (
 )
 STAMP = "xxhash64(run, ord_lts, ord_site, ord_view, ord_place)"
 KEY = "xxhash64(run, message)"
-DOOR = "xxhash64(run, process, view)"
+STAY_KEY = "xxhash64(run, process, view)"
 LIFE = "xxhash64(run, process)"
 
-DOORS = f"""
-SELECT *, {LIFE} AS life, CASE WHEN stay > 0 THEN {DOOR} END AS door,
+STAY_KEYS = f"""
+SELECT *, {LIFE} AS life, CASE WHEN stay > 0 THEN {STAY_KEY} END AS stay_key,
        CASE WHEN stay > 0 THEN xxhash64(view) END AS view_key
 FROM audit_stays
 """
-"""Stays, as events find them: by hashes of who and where, or of who.
+"""Stays with hashes of process and view, and of the process, by which events find theirs.
 
 Comparing names for each event would take longer than all the rest.
 """
@@ -40,10 +40,11 @@ def placed(kind: str, columns: str, more: str = "", hint: str = "") -> str:
     return f"""
     SELECT /*+ BROADCAST(named), BROADCAST(other) */ {hint} {columns}
     FROM (SELECT *, {SERVICE} AS promised, {STAMP} AS stamp, {KEY} AS key,
-                 {DOOR} AS door, {LIFE} AS life
+                 {STAY_KEY} AS stay_key, {LIFE} AS life
           FROM audit_trace WHERE kind = '{kind}') e
-    LEFT JOIN audit_doors named ON named.door = e.door AND e.position > named.begins AND e.position < named.ends
-    LEFT JOIN audit_doors other ON other.life = CASE WHEN named.id IS NULL THEN e.life END
+    LEFT JOIN audit_stay_keys named ON named.stay_key = e.stay_key
+         AND e.position > named.begins AND e.position < named.ends
+    LEFT JOIN audit_stay_keys other ON other.life = CASE WHEN named.id IS NULL THEN e.life END
          AND e.position > other.begins AND e.position < other.ends
     {more}
     """
@@ -60,7 +61,7 @@ class Odd(IntFlag):
     VIEW = 4  # It names an earlier view than its sender is in.
 
 
-LETTERS = placed(
+NAMED_SENDS = placed(
     "send",
     f"""
     /*+ BROADCAST(p) */ e.run, e.message, e.view, e.file, e.row, e.key, e.promised AS service, e.stamp,
@@ -70,7 +71,7 @@ LETTERS = placed(
     + IF(e.view <> e.ord_view AND e.promised IN {RELIABLE}, {int(Odd.STAMP)}, 0)
     + IF(e.view < coalesce(named.view, other.view), {int(Odd.VIEW)}, 0) AS odd
     """,
-    f"LEFT JOIN audit_people p ON p.run = e.run AND p.process = {_SENDER}",
+    f"LEFT JOIN audit_processes p ON p.run = e.run AND p.process = {_SENDER}",
 )
 """All sends, with their names; as they are in the trace, not kept."""
 
@@ -78,7 +79,7 @@ _NUMBERS = """
 key, service, stamp, position, ord_lts, ord_site, ord_view, ord_place, view_key, session, stay_id
 """
 
-SENDS = f"SELECT {_NUMBERS}, odd FROM audit_letters"
+SENDS = f"SELECT {_NUMBERS}, odd FROM audit_named_sends"
 """All sends, as numbers."""
 
 TWICE = "SELECT key FROM audit_sends GROUP BY key HAVING count(*) > 1"
@@ -94,7 +95,7 @@ ODD = f"""
 SELECT t.run, t.process, s.position, s.message, s.view, t.view AS stay_view,
        (s.odd & {int(Odd.NAME)}) <> 0 AS other_name, (s.odd & {int(Odd.STAMP)}) <> 0 AS other_stamp,
        (s.odd & {int(Odd.VIEW)}) <> 0 AS earlier_view
-FROM audit_wrong w JOIN audit_letters s ON s.stay_id = w.stay_id AND s.position = w.position
+FROM audit_wrong w JOIN audit_named_sends s ON s.stay_id = w.stay_id AND s.position = w.position
      JOIN audit_stays t ON t.id = w.stay_id
 """
 """These sends."""
@@ -113,7 +114,8 @@ FIRST_SENDS = f"{_SEND} FROM audit_sends"
 
 FIRST_OF_TWO = f"""
 {_SEND}, {_SEEN}
-FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth FROM audit_letters) WHERE nth = 1
+FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth FROM audit_named_sends)
+WHERE nth = 1
 """
 """Of each message its first send, with what tells those of one stamp apart."""
 
@@ -123,7 +125,7 @@ SELECT DISTINCT t.key FROM (SELECT {KEY} AS key FROM audit_trace WHERE kind = 'd
 """
 """Messages that were delivered and of which there is no send."""
 
-FOUNDLINGS = f"""
+UNSENT = f"""
 SELECT key, service, stamp, CAST(NULL AS BIGINT) AS position, ord_lts, ord_site, ord_view, ord_place,
        CAST(NULL AS BIGINT) AS view_key, session, CAST(NULL AS BIGINT) AS stay_id, false AS sent, false AS own,
        run, message, CAST(NULL AS STRING) AS view, '~' AS file, process, at AS row
@@ -134,7 +136,7 @@ FROM (SELECT t.run, t.message, k.key, t.promised AS service, t.stamp, t.process,
       FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {STAMP} AS stamp
             FROM audit_trace WHERE kind = 'deliver') t
            JOIN audit_never_sent k ON k.key = t.key
-           LEFT JOIN audit_people p ON p.run = t.run AND p.process = t.sender)
+           LEFT JOIN audit_processes p ON p.run = t.run AND p.process = t.sender)
 WHERE nth = 1
 """
 """What was delivered and never sent: its first delivery says what it is."""

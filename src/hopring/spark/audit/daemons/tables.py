@@ -43,9 +43,9 @@ class DaemonTables(Tables):
             [row.asDict() for row in self.spark.table(f"audit_{name}").collect()]
             for name in ("extent", "small")
         )
-        people = lives.number_people(extent, small)
-        self.runs = tuple(sorted(people))
-        self.masks = Masks(_words(people))
+        numbers = lives.number_processes(extent, small)
+        self.runs = tuple(sorted(numbers))
+        self.masks = Masks(_words(numbers))
         flags, components = rows_of(self.runs, ends, otherwise)
         self._constant("ends", [dict(zip(constants.ENDS, row, strict=True)) for row in flags], constants.ENDS)
         self._constant(
@@ -53,19 +53,19 @@ class DaemonTables(Tables):
             [dict(zip(constants.COMPONENTS, row, strict=True)) for row in components],
             constants.COMPONENTS,
         )
-        lived = lives.lives_of(extent, small, people, ends, otherwise)
-        stays = lives.stays_of(lived, people)
-        self._constant("people", lives.people_rows(people), constants.DAEMON_PEOPLE)
+        lived = lives.lives_of(extent, small, numbers, ends, otherwise)
+        stays = lives.stays_of(lived, numbers)
+        self._constant("processes", lives.process_rows(numbers), constants.DAEMON_PROCESSES)
         self._constant("lives", lives.life_rows(lived), constants.LIVES)
         self._constant("stays", lives.stay_rows(stays), constants.DAEMON_STAYS)
-        self._constant("rooms", lives.room_rows(stays), constants.DAEMON_ROOMS)
+        self._constant("views", lives.view_rows(stays), constants.DAEMON_VIEWS)
         self._constant("moves", lives.move_rows(stays), constants.MOVES)
         self._constant("owed", lives.owed_rows(stays), constants.DAEMON_OWED)
 
     def _make_messages(self) -> None:
         self.say("what was sent")
-        self._view("doors", messages.DOORS)
-        self._view("letters", messages.LETTERS)
+        self._view("stay_keys", messages.STAY_KEYS)
+        self._view("named_sends", messages.NAMED_SENDS)
         self._keep_long("sends", messages.SENDS)
         self._keep_rare("wrong", messages.WRONG)
         self._keep_rare("odd", messages.ODD)
@@ -77,7 +77,7 @@ class DaemonTables(Tables):
         self._keep_rare("missing", holdings.MISSING)
         if self._is_any("missing"):
             self._keep_rare("never_sent", messages.NEVER_SENT)
-            first, seen = f"{first} UNION ALL {messages.FOUNDLINGS}", True
+            first, seen = f"{first} UNION ALL {messages.UNSENT}", True
             self._make_deliveries(first, seen)
         self._constant("alike", [], constants.ALIKE)
         if seen:
@@ -116,8 +116,8 @@ class DaemonTables(Tables):
         self._view("unsorted", courses.UNSORTED)
 
 
-def _words(people: Mapping[str, lives.People]) -> int:
-    words = max(len(names) - 1 for names in people.values()) // WORD_BITS + 1
+def _words(numbers: Mapping[str, lives.Numbers]) -> int:
+    words = max(len(names) - 1 for names in numbers.values()) // WORD_BITS + 1
     if words * WORD_BITS > LIVES_MAX:
         raise SparkError(
             f"one history with more than {LIVES_MAX} lives of daemons",
