@@ -53,12 +53,12 @@ class SessionSend:
     event: ClientSent
     stays: dict[str, Stay]  # By group, the views it was in.
     wanted: frozenset[str]  # The groups that it had asked to be in.
-    asked: int  # How often it had asked for something.
+    asked: int  # The number of its requests until then.
 
 
 @dataclass(slots=True, eq=False)
 class SessionTrace:
-    """All that one session did and saw."""
+    """Everything that one session did and saw."""
 
     process: ProcessName
     events: list[ClientEvent] = field(default_factory=list)
@@ -68,10 +68,9 @@ class SessionTrace:
     wants: set[str] = field(default_factory=set)  # The groups that it has asked to be in, in the end.
     gone: bool = False
     crashed: bool = False  # Its daemon ended.
-    outside: list[ClientDelivered | GroupSignal | GroupLeft] = field(
-        default_factory=list
-    )  # In no group of theirs.
-    misplaced: list[GroupSignal] = field(default_factory=list)  # What names another view than it is in.
+    # Events of groups that it was not in, and signals that name another view than the one it was in.
+    outside: list[ClientDelivered | GroupSignal | GroupLeft] = field(default_factory=list)
+    misplaced: list[GroupSignal] = field(default_factory=list)
 
     @property
     def ends(self) -> bool:
@@ -81,7 +80,7 @@ class SessionTrace:
 
 @dataclass(slots=True)
 class ClientHistory:
-    """What all checks look into."""
+    """A history as all checks of clients take it."""
 
     quiet_end: bool
     sessions: dict[ProcessName, SessionTrace]

@@ -25,15 +25,8 @@ from hopring.check.trace import (
 )
 from hopring.services import Service
 
-KINDS = (
-    MessageDelivered,
-    MessageSent,
-    ViewInstalled,
-    Signalled,
-    Recover,
-    Crash,
-    Counters,
-)  # The most frequent first.
+# The most frequent first.
+KINDS = (MessageDelivered, MessageSent, ViewInstalled, Signalled, Recover, Crash, Counters)
 NEVER_SENT = -1
 
 Components = Iterable[Collection[str]]
@@ -42,7 +35,7 @@ Components = Iterable[Collection[str]]
 
 @dataclass(slots=True)
 class MessageTable:
-    """What is known of each message, in lists over its number.
+    """All messages of a history, in lists over their numbers.
 
     Two messages with one stamp get two numbers all the same; that stamps differ is a check of its own.
     """
@@ -103,7 +96,7 @@ class Stay:
     delivered: list[int] = field(default_factory=list)
     loose: list[int] = field(default_factory=list)  # The Unreliable ones.
     signals: list[Signalled] = field(default_factory=list)
-    cut: int | None = None  # How many messages came before the first signal.
+    cut: int | None = None  # The number of messages before the first signal.
 
     def __post_init__(self) -> None:
         self.process = self.installed.process
@@ -113,17 +106,17 @@ class Stay:
 
     @property
     def regular(self) -> list[int]:
-        """What was delivered before the signal, or all if there was none."""
+        """The messages delivered before the signal, or all if there was none."""
         return self.delivered[: self.cut]
 
     @property
     def everything(self) -> list[int]:
-        """What was delivered here, of any service."""
+        """The messages of all services delivered in this view."""
         return [*self.delivered, *self.loose] if self.loose else self.delivered
 
     @property
     def transitional(self) -> list[int]:
-        """What was delivered after the signal."""
+        """The messages delivered after the signal."""
         return [] if self.cut is None else self.delivered[self.cut :]
 
 
@@ -134,12 +127,12 @@ class ProcessSend:
     event: MessageSent
     number: int
     stay: Stay | None
-    heard: int  # How many messages the sender had delivered.
+    heard: int  # The number of messages the sender had delivered.
 
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """All that one process did."""
+    """Everything that one process did."""
 
     process: ProcessName
     events: list[Event] = field(default_factory=list)
@@ -149,19 +142,16 @@ class Life:
     got: set[int] = field(default_factory=set)  # The same as a set.
     sends: list[ProcessSend] = field(default_factory=list)
     stays: list[Stay] = field(default_factory=list)
-    outside: list[MessageDelivered | Signalled] = field(
-        default_factory=list
-    )  # What came before the first view.
-    misplaced: list[MessageDelivered | Signalled] = field(
-        default_factory=list
-    )  # What names another view than it is in.
+    # Events before the first view, and events that name another view than the one they are in.
+    outside: list[MessageDelivered | Signalled] = field(default_factory=list)
+    misplaced: list[MessageDelivered | Signalled] = field(default_factory=list)
     borders: list[tuple[int, Recover | Crash]] = field(default_factory=list)  # With their places.
     crashed: bool = False
 
 
 @dataclass(slots=True)
 class History:
-    """What all checks look into."""
+    """A history as all checks of daemons take it."""
 
     quiet_end: bool  # Whether all that was under way could come to its end.
     lives: dict[ProcessName, Life]

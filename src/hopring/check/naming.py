@@ -1,4 +1,4 @@
-"""How a witness names things: short where that is clear within its history, and never ambiguous.
+"""Names of processes, views and messages in witnesses: as short as their history allows, never ambiguous.
 
 A daemon is `a`, in its second start `a.2`, a session of a client at it `a/7`. A message is its sender and a
 number, `a:12`. A view is its counter, with its representative or its whole id where another has the same.
@@ -12,7 +12,7 @@ from hopring.check.trace import MessageDelivered, MessageId, MessageSent, Ord, P
 
 
 class HistoryNames:
-    """The words of one history."""
+    """The names in one history."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -60,15 +60,15 @@ class HistoryNames:
         return f"lts {ord.lts} of site {ord.site} in {self.view(ord.view)}{place}"
 
     def install(self, stay: Stay) -> str:
-        """That a process came into a view, as in `a installed view 2 at 5 us`."""
+        """The installation of a view, as in `a installed view 2 at 5 us`."""
         return f"{self.process(stay.process)} installed {self.view(stay.view)} at {stay.installed.at_us} us"
 
     def delivery(self, event: MessageDelivered) -> str:
-        """That a process delivered a message, as in `a delivered b:1 at 5 us`."""
+        """A delivery, as in `a delivered b:1 at 5 us`."""
         return f"{self.process(event.process)} delivered {self.message(event.message)} at {event.at_us} us"
 
     def send(self, event: MessageSent) -> str:
-        """That a process sent a message, as in `a sent a:1 at 5 us`."""
+        """A send, as in `a sent a:1 at 5 us`."""
         return f"{self.process(event.process)} sent {self.message(event.message)} at {event.at_us} us"
 
     def delivered(self, process: ProcessName, number: int) -> str:

@@ -1,4 +1,4 @@
-"""What happened at daemons and clients, as values: one history of a run, made by whoever runs the protocol.
+"""Events at daemons and clients as values: the history of a run, recorded by the driver of the protocol.
 
 A history is a list of these events. The checks use the order of the events of one process, and which message
 was sent where; they never compare times or places of two processes, so the histories of many machines may be
@@ -122,7 +122,7 @@ class MessageDelivered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Counters(msgspec.Struct, frozen=True, gc=False):
-    """What a link of a process has counted since it was made; packets, where nothing else is said.
+    """The counters of a link of a process since it was made; in packets, where no unit is named.
 
     A link is made anew for every network, and then it begins at 0: only counters of the same `link` can be
     subtracted from each other.
@@ -248,4 +248,4 @@ KINDS: Final[dict[type, str]] = {
     **{GroupInstalled: "view", GroupSignal: "transitional", GroupLeft: "left", Gone: "gone"},
     **{ClientSent: "send", ClientDelivered: "deliver"},
 }
-"""What events are called in files, and in witnesses."""
+"""The names of events in files and in witnesses."""

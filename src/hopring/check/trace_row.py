@@ -1,6 +1,6 @@
-"""One row of the trace, with the same columns for every kind of event; names of processes, views, messages as text.
+"""One row of the trace, with the same columns for every kind of event; and the names in it.
 
-Text of ids sorts as the ids do.
+Names of processes, views and messages are text that sorts as their ids do.
 """
 
 from collections.abc import Iterable

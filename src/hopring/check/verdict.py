@@ -1,11 +1,11 @@
-"""What a check says: a property by its name in the thesis, and the shortest witness if it is broken."""
+"""The result of a check: the name of a property, and the shortest witness if it is broken."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a property holds, and if not, one story that shows it."""
+    """Whether a property holds, and a witness if it does not."""
 
     property: str
     holds: bool
@@ -21,5 +21,5 @@ def holds(name: str) -> Verdict:
 
 
 def broken(name: str, witness: str) -> Verdict:
-    """The property does not, and this is how one sees it."""
+    """The property is broken, as the witness shows."""
     return Verdict(name, False, witness)

@@ -1,4 +1,4 @@
-"""Where on the page a moment is.
+"""The place of a moment on the page.
 
 Time goes from left to right. If there is room, it is not to scale, in two ways. What one lane does in one
 moment is pulled apart, in its order: a signal, deliveries and a view often come at once, and their order is

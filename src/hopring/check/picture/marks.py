@@ -39,7 +39,7 @@ class PictureError(HopError, ValueError):
 
 
 class MarkKind(StrEnum):
-    """What a mark stands for."""
+    """The kind of event a mark stands for."""
 
     RECOVER = "starts"
     CRASH = "ends"
@@ -75,7 +75,7 @@ def marks_of(history: Sequence[Event], group: str | None) -> list[PictureMark]:
 
 
 def names_of(history: Iterable[Event]) -> dict[ProcessName, str]:
-    """What the sessions of a history call themselves."""
+    """The names that the sessions of a history have."""
     return {event.process: event.name for event in history if isinstance(event, SessionConnected)}
 
 
@@ -219,7 +219,7 @@ class DrawnLife:
 
 
 def walk(marks: Iterable[PlacedMark], width_px: float) -> tuple[list[Stretch], list[DrawnLife]]:
-    """What of all this is on the page. Who has not ended goes on to the right end."""
+    """The stretches and lives on the page. A process that has not ended goes on to the right end."""
     way = _Way()
     for shown in marks:
         way.go(shown)

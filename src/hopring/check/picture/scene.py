@@ -1,4 +1,4 @@
-"""What a picture shows: lanes, the stretches of views on them, marks and messages, and what is left out."""
+"""The content of a picture: lanes, stretches of views on them, marks, messages, and notes on omissions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ NUMBERED_STEP_PX = 16.0
 
 @dataclass(frozen=True, slots=True)
 class PictureOptions:
-    """What to draw. Times count from the first event of the trace."""
+    """Options of a picture. Times count from the first event of the trace."""
 
     group: str | None = None  # None draws the daemons.
     from_us: int | None = None
@@ -61,7 +61,7 @@ class Scene:
     arrows: list[tuple[PlacedMark, PlacedMark]] = field(default_factory=list)
     members: dict[AnyView, tuple[str, ...]] = field(default_factory=dict)  # In the order of their appearance.
     numbers: dict[MessageId, int] = field(default_factory=dict)  # Of messages, if there are few.
-    notes: list[str] = field(default_factory=list)  # What is left out.
+    notes: list[str] = field(default_factory=list)  # On omissions.
     clock: Clock = field(default_factory=lambda: Clock([], 0.0))
 
 
@@ -110,7 +110,7 @@ def _window(marks: list[PictureMark], wish: PictureOptions, zero_us: int) -> tup
 
 
 def _living(marks: list[PictureMark], from_us: int) -> dict[ProcessName, int]:
-    """Who is there in the window, numbered in the order of time: whoever ended before has no lane."""
+    """The processes in the window, numbered in the order of time; one that ended before has no lane."""
     found: dict[ProcessName, int] = {}
     for number, mark in enumerate(marks):
         if mark.at_us < from_us and mark.kind in ENDS:

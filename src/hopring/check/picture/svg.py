@@ -38,7 +38,7 @@ def path(points: Iterable[tuple[str, Iterable[float]]], classes: str) -> str:
 
 
 def tip(words: str) -> str:
-    """What a reader is told who points at an element."""
+    """The text shown when a reader points at an element."""
     return element("title", None, escape(words))
 
 

@@ -1,4 +1,4 @@
-"""What must be delivered along with an agreed message: 2.13(3) and 2.13(4)."""
+"""No gaps below an agreed message: 2.13(3) and 2.13(4)."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from hopring.check.properties.sql import RELIABLE, Masks
 
 
 def agreed_before_signal(history: History) -> str:
-    """Who delivers an agreed message before the signal delivers all that anyone did below it there."""
+    """A process that delivers an agreed message before the signal has all that anyone delivered below it there."""
     for stay, below in _below_last_agreed(history, lambda stay: stay.regular):
         missing = set(below) - history.lives[stay.process].got
         if missing:

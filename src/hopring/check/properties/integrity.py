@@ -68,7 +68,7 @@ NO_DUPLICATION: Final = Property(
 
 
 def delivery_integrity(history: History) -> str:
-    """What is delivered was sent, by a member of the view, as what it is, and by oneself before."""
+    """Every delivered message was sent, with that service, by a member of the view; one's own before."""
     for life in history.lives.values():
         for witness in (*_out_of_nothing(history, life), *_from_strangers(history, life)):
             return witness
@@ -76,7 +76,7 @@ def delivery_integrity(history: History) -> str:
 
 
 def _out_of_nothing(history: History, life: Life) -> Iterator[str]:
-    """Deliveries of what nobody sent, or sent as something else, or of one's own before it was sent."""
+    """Deliveries of messages that nobody sent, or sent otherwise, or of one's own before it was sent."""
     messages, names = history.messages, HistoryNames(history)
     for event, number in zip(life.deliveries, life.numbers, strict=True):
         sent = messages.sent[number]
@@ -119,7 +119,7 @@ def _delivery_integrity_query(m: Masks) -> str:
 
 
 def integrity_at_sessions(history: ClientHistory) -> str:
-    """What is delivered was sent, as what it is and to these groups. Anybody may send to a group."""
+    """Every delivered message was sent, with that service and to these groups; anybody may send to a group."""
     for life in history.whole.lives.values():
         for witness in _out_of_nothing(history.whole, life):
             return witness

@@ -1,4 +1,4 @@
-"""What must have happened at a quiet end: everything arrived (2.17), and views are true (2.16)."""
+"""Liveness, judged at a quiet end: everything has arrived (2.17), and views are true (2.16)."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from hopring.check.trace import ClientSent, ProcessName, ViewName
 
 
 def termination(history: History) -> str:
-    """What is sent in a view that its sender never leaves, every member of the view delivers."""
+    """Every member of a view delivers the messages of senders that never leave it."""
     names = HistoryNames(history)
     for life in history.lives.values():
         if not life.stays or not history.alive_at_quiet_end(life.process):
@@ -44,7 +44,7 @@ def _termination_query(m: Masks) -> str:
 
 
 def termination_in_groups(history: ClientHistory) -> str:
-    """What is sent by a member, or got by one, in the view it is in at the end, all its members get."""
+    """All members of a last view get what one of them sent or got in it."""
     for group_name, group in sorted(history.groups.items()):
         for stay in group.stays:
             if stay.after is None and not history.ends_in(stay):
@@ -72,7 +72,7 @@ def _not_arrived(history: ClientHistory, group: History, stay: Stay, own: list[C
 
 
 def _sent_in(history: ClientHistory, group: str, stay: Stay) -> list[ClientSent]:
-    """What the session sent to the group in this view."""
+    """The session's messages to the group in this view."""
     return [
         posted.event
         for posted in history.sessions[stay.process].posted

@@ -55,7 +55,7 @@ class Clause(NamedTuple):
     statement: str  # In one sentence.
     daemons: str  # As it is checked among daemons.
     clients: str = ""  # As it is checked among clients; empty where it is the same.
-    beyond: str = ""  # What it asks of daemons that plain EVS does not.
+    beyond: str = ""  # A demand on daemons beyond plain EVS.
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from hopring.check.trace import AsksEnd, AsksJoin, AsksLeave, GroupLeft, Process
 
 
 def requests(history: ClientHistory) -> str:
-    """Whose daemon is there in the end has been shown a view for each join, each leave, and its own end."""
+    """A session whose daemon is there in the end has seen its joins, its leaves and its end carried out."""
     names = HistoryNames(history.whole)
     for session in history.sessions.values():
         if not session.crashed:
@@ -92,7 +92,7 @@ REQUESTS: Final = Property(
 
 
 def self_delivery(history: History) -> str:
-    """Who is still there at the quiet end has delivered all it sent (in the stamped view, by 2.19)."""
+    """A process that is there at the quiet end has delivered all it sent (in the stamped view, by 2.19)."""
     names = HistoryNames(history)
     for life in history.lives.values():
         if not history.alive_at_quiet_end(life.process):
@@ -115,7 +115,7 @@ def _self_delivery_query(m: Masks) -> str:
 
 
 def self_delivery_of_sessions(history: ClientHistory) -> str:
-    """Who wants to be in a group, sends to it and never leaves it gets its message, in any view."""
+    """A session that asked to be in a group and never leaves it gets its own messages to it, in any view."""
     names = HistoryNames(history.whole)
     for process, session in history.sessions.items():
         if not history.alive(process):

@@ -1,4 +1,4 @@
-"""Who else must deliver a safe message: 2.14(2) and 2.14(3)."""
+"""The others that must deliver a safe message: 2.14(2) and 2.14(3)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class _Debt:
 
 
 def safe_before_signal(history: History) -> str:
-    """What one delivers as safe before the signal, all members deliver or crash in the view."""
+    """A safe message that one delivers before the signal, all members deliver, or they crash in the view."""
     return _unpaid(history, _debts(history, _before_signal))
 
 

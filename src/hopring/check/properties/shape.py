@@ -1,4 +1,4 @@
-"""What every trace has to be: assumptions 2.1 and 2.3 and definition 2.7 of the thesis.
+"""The shape of every trace: assumptions 2.1 and 2.3 and definition 2.7 of the thesis.
 
 If these do not hold, the trace is wrong or the stamps are, and the verdicts on other properties mean little.
 """
@@ -74,7 +74,7 @@ def _one_life_query(_m: Masks) -> str:
 
 
 def one_session(history: ClientHistory) -> str:
-    """It connects once and first, asks for nothing after its end, and signals name the view they are in."""
+    """A session connects once and first, asks for nothing after its end, and its signals name its view."""
     names = HistoryNames(history.whole)
     return next((flaw for session in history.sessions.values() for flaw in _flaws(session, names)), "")
 

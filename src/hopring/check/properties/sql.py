@@ -58,15 +58,15 @@ class Masks:
         return self._some(f"({one}# & ~({' | '.join(f'{other}#' for other in others)}))")
 
     def differ(self, one: str, other: str) -> str:
-        """Whether they are not the same."""
+        """Whether the two sets differ."""
         return f"({self.each(f'{one}# <> {other}#', ' OR ')})"
 
     def some(self, name: str) -> str:
-        """Whether there is anybody in it."""
+        """Whether the set has any process."""
         return self._some(f"{name}#")
 
     def count(self, name: str) -> str:
-        """How many are in it."""
+        """The number of processes in the set."""
         return f"({self.each(f'bit_count({name}#)', ' + ')})"
 
     def unlike(self, name: str) -> str:

@@ -55,7 +55,7 @@ def first_difference(history: History, look: Callable[[Stay], Hashable]) -> tupl
 
 
 def moved(pair: tuple[Stay, Stay], names: HistoryNames) -> str:
-    """That two came from one view to the next together."""
+    """The sentence that two came from one view to the next together."""
     one, other = pair
     assert one.after is not None
     where = f"from {names.view(one.view)} to {names.view(one.after.view)}"
@@ -65,7 +65,7 @@ def moved(pair: tuple[Stay, Stay], names: HistoryNames) -> str:
 def only_one(
     pair: tuple[Stay, Stay], sets: tuple[frozenset[int], frozenset[int]], side: str, names: HistoryNames
 ) -> str:
-    """That of two that moved together only one delivered a message on this side."""
+    """The sentence that only one of two that moved together delivered a message on this side."""
     number = min(sets[0] ^ sets[1])
     one, other = pair if number in sets[0] else pair[::-1]
     who = f"{names.delivered(one.process, number)}{side}, {names.process(other.process)} did not"
@@ -73,7 +73,7 @@ def only_one(
 
 
 def without(group: History, pair: tuple[Stay, Stay], number: int, where: str) -> str:
-    """That the first of two that moved together delivered a message and the second did not."""
+    """The sentence that the first of two that moved together delivered a message and the second did not."""
     names = HistoryNames(group)
     who = f"{names.delivered(pair[0].process, number)}, {names.process(pair[1].process)} did not{where}"
     return f"{moved(pair, names)}; {who}"

@@ -82,7 +82,7 @@ INITIAL_VIEW: Final = Property(
 
 
 def self_inclusion(history: History) -> str:
-    """Who installs a view is in it."""
+    """A process is a member of each view that it installs."""
     names = HistoryNames(history)
     for stay in history.stays:
         if stay.process not in stay.members:
@@ -194,7 +194,7 @@ MEMBERSHIP_AGREEMENT: Final = Property(
 
 
 def transitional_set(history: History) -> str:
-    """Who came along, the same for all who came along."""
+    """The transitional set is those who came from the same view, and the same for all of them."""
     names = HistoryNames(history)
     for stay in history.stays:
         for witness in _flaws_alone(stay, names):
@@ -282,7 +282,7 @@ def _transitional_set_query(m: Masks) -> str:
 
 
 def _with_companions(m: Masks) -> str:
-    """Who installed the view, and who of them came from the same one."""
+    """Stays with those who installed the view, and those of them who came from the same one."""
     from_here = "bit_or(self#) OVER (PARTITION BY view_id, before_view)"
     return f"""
     SELECT run, process, begins, view, group_name, {m.columns("together")},

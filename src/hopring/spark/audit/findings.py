@@ -1,4 +1,4 @@
-"""What an audit found: broken properties with their witnesses, as text for people and JSON for programs."""
+"""The result of an audit: broken properties with their witnesses, as text for people and JSON for programs."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What an audit is given: the rows of a trace, of daemons and of sessions, and how the histories ended.
+"""The input of an audit: rows of a trace, of daemons and of sessions, and how the histories ended.
 
 Lines of JSON, as `hopd --trace` writes them, are made Parquet first.
 """
@@ -33,7 +33,7 @@ def read_trace(spark: "SparkSession", where: str) -> "DataFrame":
 
     must_be_there(where)
     with readable(where):
-        # What else lies there, such as the same history as lines, is none of our business.
+        # Other files, such as the same history as lines, are passed over.
         found = spark.read.option("pathGlobFilter", "*.parquet").parquet(where)
     check_columns([(name, kind) for name, kind in found.dtypes if name != RUN], where)
     trace = with_later_columns(found.select("*", F.col("_metadata.file_path"), F.col("_metadata.row_index")))
@@ -113,7 +113,7 @@ def check_extent(spark: "SparkSession", where: str) -> int:
 
 
 class Ends(msgspec.Struct, frozen=True):
-    """What is known of the end of a history; the meaning is that of `check_evs`."""
+    """The known facts of the end of a history; the meaning is that of `check_evs`."""
 
     quiet: bool = False
     components: tuple[frozenset[str], ...] | None = None

@@ -1,4 +1,4 @@
-"""How the tables of an audit are kept while it runs, and taken away again.
+"""The tables of an audit while it runs: how they are kept, and dropped again.
 
 Every table is a temporary view whose name begins with `audit_`. Daemons and clients have tables of the same
 names with columns of their own; the two audits never run at the same time.
@@ -117,5 +117,5 @@ class Tables:
 
 
 def partitions(rows: int) -> int:
-    """How many pieces so many rows are cut into."""
+    """The number of partitions for this many rows."""
     return max(2, min(PARTITIONS_MAX, rows // ROWS_PER_PARTITION))

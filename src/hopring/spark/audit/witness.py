@@ -1,4 +1,4 @@
-"""How a witness of the audit names things, as the plain checkers do, asking for no more than it needs.
+"""Witnesses of the audit: sentences with names, which are those of the plain checkers.
 
 A daemon is `a`, in its second start `a.2`, a session at it `a/7`. A message is its sender and a number, `a:12`.
 A view of daemons is its counter, `view 5`, a group's view `red 5.2`, or its whole id if another has that name.

@@ -1,4 +1,4 @@
-"""In which order sessions got things: one pass over each session in its order, over all its groups."""
+"""The order of events at each session: one pass over each session in its order, over all its groups."""
 
 from hopring.check.properties.sql import FIFO, RELIABLE, TOTAL
 
@@ -40,14 +40,14 @@ WHERE p.passed OR p.session IN (
         FROM audit_messages WHERE sent AND service IN {RELIABLE})
   WHERE place <= top)
 """
-"""Where a FIFO message may have been overtaken: by stamps, or if a sender's stamps do not rise as its sends do.
+"""Sessions where a FIFO message may have been overtaken, by stamps or because stamps do not rise with sends.
 
 Elsewhere the order of a sender's stamps is that of its sends, and what comes in the one comes in the other.
 """
 
 
 def missteps(hint: str, suspects: bool) -> str:
-    """Whatever came too late; only suspects are gone through for 2.11."""
+    """Events that came too late; only suspects are gone through for 2.11."""
     return f"""
     WITH found AS (
       SELECT session_id, sent_below AS position, 'causal' AS order, false AS agreed

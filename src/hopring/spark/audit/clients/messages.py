@@ -22,7 +22,7 @@ SERVICE: Final = (
 )
 SENDER: Final = "left(message, length(message) - length(substring_index(message, ':', -1)) - 1)"
 SEEN: Final = "{session} * 1099511627776 + {position}"
-"""Where an event is in its history, by sessions in the order in which they appear."""
+"""The place of an event in its history, by sessions in the order in which they appear."""
 
 _GROUPS: Final = "IF(size(groups) < 2, groups, array_distinct(groups))"
 _SESSION: Final = "JOIN audit_known s ON s.process_hash = xxhash64(e.run, e.process)"
@@ -118,10 +118,10 @@ FROM (SELECT * FROM audit_stamped ORDER BY run, ord_lts, ord_site, ord_view, ord
 """The same with their places in the order; the rows are sorted, so the numbers given to them rise."""
 
 NAMED: Final = "SELECT place, run, message FROM audit_messages"
-"""What messages are called, for the witnesses."""
+"""The names of messages, for the witnesses."""
 
 ORDER: Final = "SELECT key, place, service, session, turn, sent FROM audit_messages"
-"""What of a message a pass over deliveries needs: little enough to be everywhere."""
+"""The columns of a message that a pass over deliveries needs: small enough to be on every worker."""
 
 UNLIKE: Final = """
 WITH said AS (

@@ -1,4 +1,4 @@
-"""What is owed to whom in a view, so that a query needs one look at it.
+"""Promises in views: to whom the messages of a view are owed, so that a query needs one join.
 
 A promise is a view_id, a kind, the set of those who are owed something, and the set of those on whose account:
 what one of these delivered there. Whoever say the same in a view are one row.
@@ -122,7 +122,7 @@ def gone_by(group: TracedGroup, alive: set[tuple[str, str]]) -> dict[str, int]:
 
 
 def _never_there(group: TracedGroup, alive: set[tuple[str, str]]) -> int:
-    """Who is named in a view, was never shown one, and is not there at the end."""
+    """The sessions that a view names, that were never shown one, and are not there at the end."""
     shown = {stay.session.process for stay in group.stays}
     return sum(
         1 << number

@@ -1,4 +1,4 @@
-"""Who was there: the sessions of a trace with all they did but send and deliver, in the driver.
+"""The sessions of a trace with all their events but sends and deliveries, in the driver.
 
 That is little, beside messages: it grows with sessions and with views. In plain Python it takes less time than
 Spark needs for making a plan of it.
@@ -51,7 +51,7 @@ class TracedSession:
     marks: list[SessionEvent] = field(default_factory=list)
 
     def first(self, kind: str) -> int | None:
-        """Where its first event of this kind is."""
+        """The position of its first event of this kind."""
         return next((mark.position for mark in self.marks if mark.kind == kind), None)
 
     @property
@@ -112,7 +112,7 @@ def sessions_of(
 
 
 def ended_daemons(borders: Iterable[Row]) -> set[tuple[str, str]]:
-    """Who crashed; and a daemon that starts again had ended, even if in silence."""
+    """The daemons that crashed, or started again: those had ended, even if in silence."""
     ended: set[tuple[str, str]] = set()
     starts: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in borders:

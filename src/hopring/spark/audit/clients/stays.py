@@ -119,7 +119,7 @@ class SessionStay:
 
 
 class GroupPresence:
-    """What a session is to a group as its events pass by."""
+    """The presence of a session in a group, as its events pass by."""
 
     def __init__(self, session: TracedSession, group: TracedGroup | None) -> None:
         self._session, self._group = session, group
@@ -202,7 +202,7 @@ class GroupSpan:
 
     begins: int
     stay: SessionStay | None = None
-    wish: str = ""  # What the session asked for last: `join`, `leave`, or nothing.
+    wish: str = ""  # Its last request: `join`, `leave`, or nothing.
     private: bool = False
     ends: int = 0
 

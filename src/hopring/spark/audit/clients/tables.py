@@ -113,7 +113,7 @@ class ClientTables(Tables):
         return "/*+ BROADCAST(m) */" if self._messages <= BROADCAST_MESSAGES_MAX else ""
 
     def _fetch(self, query: str) -> list[dict[str, Any]]:
-        """What the driver looks at itself."""
+        """Rows that the driver looks at itself."""
         rows = self.spark.sql(query).limit(sessions.MARKS_MAX + 1).toArrow()
         if rows.num_rows > sessions.MARKS_MAX:
             raise SparkError(

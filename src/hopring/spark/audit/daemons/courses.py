@@ -1,4 +1,4 @@
-"""In which order a process did things: one pass over each *leg* in its order.
+"""The order of events at each process: one pass over each *leg* in its order.
 
 A leg is a stretch of one stay, of up to `LEG_POSITIONS` events. A running maximum says whether an event came
 too late within it. What was before the leg is its highest place so far, carried over on the small table of
@@ -115,7 +115,7 @@ SELECT /*+ BROADCAST(c) */ c.run, c.process, d.position, 'agreed'
 FROM audit_courses c JOIN audit_deliveries d ON d.stay_id = c.id AND d.place = c.lowest_delivered
 WHERE c.lowest_delivered < c.carried_agreed
 """
-"""What came too late, by the order that it breaks: 2.11, 2.12 or 2.13(2)."""
+"""Events that came too late, by the order that they break: 2.11, 2.12 or 2.13(2)."""
 
 UNSORTED: Final = """
 SELECT DISTINCT run FROM audit_courses WHERE unsorted OR lowest_agreed < carried_agreed

@@ -1,4 +1,4 @@
-"""What was delivered where, and who has which message.
+"""Deliveries, and the processes that have each message.
 
 A delivery is a few numbers: the place of its message, its stay, its position, and *marks*, bits that tell what
 is to be said of it. Deliveries are reduced to *reach*, one row per message, and to *pieces*, one per message
@@ -21,7 +21,7 @@ _FIRST: Final = 1 << max(Service).bit_length()
 
 
 class DeliveryMark(IntFlag):
-    """What is to be said of a delivery; the lowest bits are the service of the message."""
+    """Marks of a delivery; the lowest bits are the service of the message."""
 
     SERVICE = _FIRST - 1
     LATE = _FIRST  # After the signal.

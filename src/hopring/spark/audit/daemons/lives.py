@@ -1,4 +1,4 @@
-"""Who lived, in which views, with whom: the small tables that everything else is joined with.
+"""Lives of daemons and their stays in views: the small tables that everything else is joined with.
 
 There is a row for each view that each process installed, and none for a message. So they are made here, in the
 driver, of the few events that say so: planning and compiling queries for it would take Spark longer.

@@ -1,4 +1,4 @@
-"""What was sent: every message with its place in the one order.
+"""Sends and messages: every message with its place in the one order.
 
 A message is known by a hash of 64 bits of its name; among 20 million messages two share one with a chance of
 one in 100 000, and then a violation would be seen that is none. Its `place` is a number that rises with the
@@ -54,7 +54,7 @@ _SENDER = "left(e.message, length(e.message) - length(substring_index(e.message,
 
 
 class Odd(IntFlag):
-    """What may be wrong with a send by itself."""
+    """Flaws of a send by itself."""
 
     NAME = 1  # It is sent in the name of another.
     STAMP = 2  # The stamp is of another view than the send names.
@@ -89,7 +89,7 @@ TIES = f"SELECT stamp FROM audit_sends WHERE service IN {RELIABLE} GROUP BY stam
 """Stamps that were given twice; none, if all is well."""
 
 WRONG = "SELECT stay_id, position FROM audit_sends WHERE odd <> 0"
-"""Where there are sends that are wrong by themselves: nowhere, if all is well."""
+"""The places of sends that are wrong by themselves; none, if all is well."""
 
 ODD = f"""
 SELECT t.run, t.process, s.position, s.message, s.view, t.view AS stay_view,
@@ -139,7 +139,7 @@ FROM (SELECT t.run, t.message, k.key, t.promised AS service, t.stamp, t.process,
            LEFT JOIN audit_processes p ON p.run = t.run AND p.process = t.sender)
 WHERE nth = 1
 """
-"""What was delivered and never sent: its first delivery says what it is."""
+"""Messages that were delivered and never sent, described by their first delivery."""
 
 
 def messages(first: str, seen: bool) -> str:
@@ -158,7 +158,7 @@ def messages(first: str, seen: bool) -> str:
 
 
 def named(first: str) -> str:
-    """What messages are called, for the witnesses."""
+    """The names of messages, for the witnesses."""
     return f"""
     SELECT m.place, n.run, n.message, n.view AS sent_view
     FROM audit_messages m JOIN ({first}) n ON n.key = m.key
