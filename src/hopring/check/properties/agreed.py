@@ -11,7 +11,7 @@ from hopring.check.properties.sql import RELIABLE, Masks
 
 
 def agreed_before_signal(history: History) -> str:
-    """A process that delivers an agreed message before the signal has all that anyone delivered below it there."""
+    """A process that delivers an agreed message before the signal has all below it that anyone has there."""
     for stay, below in _below_last_agreed(history, lambda stay: stay.regular):
         missing = set(below) - history.lives[stay.process].got
         if missing:

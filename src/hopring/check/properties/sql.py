@@ -9,7 +9,7 @@ join. A history with up to 64 processes needs one column.
 
 from typing import Final
 
-from hopring.services import Capability, services_with
+from hopring.services import Capability, Service, services_with
 
 WORD_BITS: Final = 64
 WORDS_MAX: Final = 64
@@ -21,6 +21,10 @@ def numbers(capability: Capability) -> str:
     """The services with this capability as a list, such as `(4, 5, 6)`."""
     return f"({', '.join([str(int(service)) for service in services_with(capability)])})"
 
+
+# Of the names in a trace; the strongest are tried first, being the most frequent.
+_CASES: Final = " ".join([f"WHEN '{one.name.lower()}' THEN {int(one)}" for one in reversed(Service)])
+SERVICE_NUMBER: Final = f"CASE service {_CASES} END"
 
 LOOSE: Final = numbers("loose")
 RELIABLE: Final = numbers("reliable")

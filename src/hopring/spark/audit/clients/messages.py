@@ -9,17 +9,12 @@ sender's own message that it did not want is `unwanted` by it, and counts as got
 
 from typing import Final
 
-from hopring.check.properties.sql import Masks
-from hopring.services import Service
+from hopring.check.properties.sql import SERVICE_NUMBER, Masks
 from hopring.spark.audit.clients.stays import FOUND
 
 KEY: Final = "xxhash64(run, message)"
 STAMP: Final = "xxhash64(ord_lts, ord_site, ord_view, ord_place)"
-SERVICE: Final = (
-    "CAST(CASE service "
-    + " ".join(f"WHEN '{one.name.lower()}' THEN {int(one)}" for one in Service)
-    + " END AS TINYINT)"
-)
+SERVICE: Final = f"CAST({SERVICE_NUMBER} AS TINYINT)"
 SENDER: Final = "left(message, length(message) - length(substring_index(message, ':', -1)) - 1)"
 SEEN: Final = "{session} * 1099511627776 + {position}"
 """The place of an event in its history, by sessions in the order in which they appear."""

@@ -7,14 +7,9 @@ stamp; from there on the place is its name.
 
 from enum import IntFlag
 
-from hopring.check.properties.sql import RELIABLE
-from hopring.services import Service
+from hopring.check.properties.sql import RELIABLE, SERVICE_NUMBER
 
-SERVICE = (
-    "CAST(CASE service "
-    + " ".join(f"WHEN '{one.name.lower()}' THEN {int(one)}" for one in reversed(Service))
-    + " END AS INT)"
-)
+SERVICE = f"CAST({SERVICE_NUMBER} AS INT)"
 STAMP = "xxhash64(run, ord_lts, ord_site, ord_view, ord_place)"
 KEY = "xxhash64(run, message)"
 STAY_KEY = "xxhash64(run, process, view)"
